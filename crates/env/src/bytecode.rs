@@ -1,0 +1,39 @@
+//! Byte code for every module, so that no session ever compiles one.
+
+use std::path::Path;
+
+use crate::{
+    Error, Progress, Step, environment,
+    install::{Job, Report},
+};
+
+/// Compiles what is below `site_packages`. Test suites inside packages are left out: they are half of all
+/// files, and nobody imports them.
+///
+/// The byte code names the files as they will be called once the environment is in place, and is valid
+/// whatever their times become (`unchecked-hash`), because nothing in an environment ever changes.
+pub(crate) fn compile(
+    job: &Job<'_>,
+    prefix: &Path,
+    target: &Path,
+    report: &mut Report<'_>,
+) -> Result<(), Error> {
+    let mut command = job.python(environment::python(prefix));
+    command
+        .args(["-I", "-c", include_str!("python/compile.py")])
+        .arg(environment::site_packages(prefix, job.interpreter))
+        .arg(prefix)
+        .arg(target);
+    job.run("Python", "compile the byte code", command, &mut |line| {
+        let mut numbers = line.split('/').map_while(|part| part.parse().ok());
+        if let (Some(done), Some(total)) = (numbers.next(), numbers.next()) {
+            report(Progress::new(
+                Step::Compile,
+                done,
+                Some(total),
+                format!("compiled {done} of {total} files"),
+            ));
+        }
+    })?;
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! Where Cellblock keeps its files.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use crate::{Error, Variables};
+
+/// The per-user directories. None of them need exist yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dirs {
+    /// Things that can be made again: `$XDG_CACHE_HOME/cellblock`, else `~/.cache/cellblock`.
+    pub cache: PathBuf,
+    /// Things that should outlive a run: `$XDG_STATE_HOME/cellblock`, else `~/.local/state/cellblock`.
+    pub state: PathBuf,
+}
+
+impl Dirs {
+    /// The directories of this process's user.
+    pub fn from_process() -> Result<Self, Error> {
+        Self::new(&Variables::from_process())
+    }
+
+    /// The directories that the variables say. Without `HOME` the password database is asked, and only
+    /// when a directory really needs it.
+    pub fn new(variables: &Variables) -> Result<Self, Error> {
+        let directory = |xdg: &str, below_home: &str| match variables.absolute_path(xdg) {
+            Some(base) => Ok(base.join("cellblock")),
+            None => Ok(home(variables)?.join(below_home).join("cellblock")),
+        };
+        Ok(Self {
+            cache: directory("XDG_CACHE_HOME", ".cache")?,
+            state: directory("XDG_STATE_HOME", ".local/state")?,
+        })
+    }
+}
+
+/// Makes a directory and its parents, with an error that names it.
+pub(crate) fn create(path: &Path) -> Result<(), Error> {
+    fs::create_dir_all(path).map_err(|source| Error::io("create the directory", path, source))
+}
+
+/// Removes a whole tree; one that is not there is fine.
+pub(crate) fn remove(path: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io("remove the directory", path, error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The user's home.
+pub(crate) fn home(variables: &Variables) -> Result<PathBuf, Error> {
+    variables
+        .absolute_path("HOME")
+        // The standard library asks the password database when the process has no HOME.
+        .or_else(|| std::env::home_dir().filter(|home| home.is_absolute()))
+        .ok_or(Error::NoHome)
+}

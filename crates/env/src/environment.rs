@@ -1,0 +1,261 @@
+//! A Python environment that is ready for use, and the file that says so.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Interpreter, Requirements, Variables, access, fonts};
+
+/// The marker's name inside an environment. It is written last: without it there is no environment.
+const MARKER: &str = "cellblock-environment.json";
+/// Goes up when the marker's shape changes.
+const FORMAT: u32 = 1;
+
+/// A Python with packages, complete and never written to again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Environment {
+    /// What to start: the virtual environment's `bin/python`, or the bare interpreter.
+    pub python: PathBuf,
+    /// The environment's directory, or where the bare interpreter is installed.
+    pub prefix: PathBuf,
+    /// Where the interpreter below it is installed.
+    pub base_prefix: PathBuf,
+    /// Where the packages are; none for a bare interpreter, which must then be started with `-S`.
+    pub site_packages: Option<PathBuf>,
+    /// A value for `MPLCONFIGDIR` that has matplotlib's list of fonts. matplotlib wants to write there:
+    /// give each session a copy, else it searches for fonts anew.
+    pub matplotlib_config: Option<PathBuf>,
+    /// What is installed, by name.
+    pub packages: Vec<Package>,
+    /// Its size on disk, 0 for a bare interpreter.
+    pub bytes: u64,
+    /// When it was made, in seconds since 1970; 0 for a bare interpreter.
+    pub made: u64,
+    /// With what it was made (`uv 0.13.7`); empty for a bare interpreter.
+    pub installer: String,
+    /// The interpreter below it.
+    pub interpreter: Interpreter,
+    fonts: String,
+}
+
+/// One installed package.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Package {
+    /// As its authors write it.
+    pub name: String,
+    /// The exact version.
+    pub version: String,
+}
+
+/// What is there of an environment that one would like to use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Status {
+    /// It can be used.
+    Ready(Box<Environment>),
+    /// Nothing is there; [`crate::Environments::make`] makes it.
+    Missing,
+    /// Some process is making it now; [`crate::Environments::make`] waits for that one.
+    Building,
+}
+
+impl Environment {
+    /// The interpreter alone with its standard library: what sessions run on until there is more.
+    pub fn standard_library(interpreter: &Interpreter) -> Self {
+        Self {
+            python: interpreter.executable.clone(),
+            prefix: interpreter.base_prefix.clone(),
+            base_prefix: interpreter.base_prefix.clone(),
+            site_packages: None,
+            matplotlib_config: None,
+            packages: Vec::new(),
+            bytes: 0,
+            made: 0,
+            installer: String::new(),
+            interpreter: interpreter.clone(),
+            fonts: String::new(),
+        }
+    }
+
+    /// The version of an installed package, found as pip would (`scikit_learn` is `scikit-learn`).
+    pub fn version_of(&self, name: &str) -> Option<&str> {
+        let wanted = normal(name);
+        let found = self.packages.iter().find(|p| normal(&p.name) == wanted)?;
+        Some(&found.version)
+    }
+
+    /// The directories that a process must be able to read to run it, none inside another.
+    pub fn directories(&self) -> Vec<PathBuf> {
+        let mut directories = self.interpreter.directories();
+        if !directories.iter().any(|d| self.prefix.starts_with(d)) {
+            directories.push(self.prefix.clone());
+        }
+        directories
+    }
+
+    /// Whether the list of fonts was made from the fonts that the machine has now. A few dozen `stat`s.
+    /// When it was not, [`crate::Environments::make`] makes the list anew.
+    pub fn fonts_are_current(&self, variables: &Variables) -> bool {
+        self.matplotlib_config.is_none() || self.fonts == fonts::fingerprint(variables)
+    }
+
+    /// Reads an environment that is complete and made for exactly this.
+    pub(crate) fn open(
+        prefix: &Path,
+        interpreter: &Interpreter,
+        requirements: &Requirements,
+    ) -> Option<Self> {
+        let file = fs::File::open(prefix.join(MARKER)).ok()?;
+        if !access::is_trusted(&file.metadata().ok()?) {
+            return None;
+        }
+        let marker: Marker = serde_json::from_str(&std::io::read_to_string(file).ok()?).ok()?;
+        let right = marker.format == FORMAT
+            && marker.requirements == *requirements
+            && marker.interpreter.is_same(interpreter);
+        let environment = marker.environment(prefix, interpreter);
+        // Also false when the interpreter behind the link is gone.
+        (right && environment.python.exists()).then_some(environment)
+    }
+}
+
+/// The marker: a complete environment's description. Paths are not in it, so that the directory can be
+/// moved into place after it was written.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Marker {
+    format: u32,
+    requirements: Requirements,
+    interpreter: Interpreter,
+    packages: Vec<Package>,
+    bytes: u64,
+    made: u64,
+    installer: String,
+    fonts: String,
+}
+
+impl Marker {
+    pub(crate) fn new(
+        requirements: &Requirements,
+        interpreter: &Interpreter,
+        packages: Vec<Package>,
+        bytes: u64,
+        installer: String,
+        fonts: String,
+    ) -> Self {
+        let since_1970 = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or_default();
+        Self {
+            format: FORMAT,
+            requirements: requirements.clone(),
+            interpreter: interpreter.clone(),
+            packages,
+            bytes,
+            made: since_1970.as_secs(),
+            installer,
+            fonts,
+        }
+    }
+
+    /// The marker of an environment whose list of fonts was made anew.
+    pub(crate) fn again(
+        environment: &Environment,
+        requirements: &Requirements,
+        fonts: String,
+    ) -> Self {
+        Self {
+            format: FORMAT,
+            requirements: requirements.clone(),
+            interpreter: environment.interpreter.clone(),
+            packages: environment.packages.clone(),
+            bytes: environment.bytes,
+            made: environment.made,
+            installer: environment.installer.clone(),
+            fonts,
+        }
+    }
+
+    /// Writes it in one step: a reader sees all of it or none.
+    pub(crate) fn write(&self, prefix: &Path) -> Result<(), Error> {
+        let path = prefix.join(MARKER);
+        let partial = prefix.join(format!(".{MARKER}.{}", std::process::id()));
+        serde_json::to_vec_pretty(self)
+            .map_err(std::io::Error::other)
+            .and_then(|text| fs::write(&partial, text))
+            .and_then(|()| fs::rename(&partial, &path))
+            .map_err(|source| Error::io("write", &path, source))
+    }
+
+    fn environment(self, prefix: &Path, interpreter: &Interpreter) -> Environment {
+        let config = matplotlib_config(prefix);
+        Environment {
+            python: python(prefix),
+            prefix: prefix.to_owned(),
+            base_prefix: interpreter.base_prefix.clone(),
+            site_packages: Some(site_packages(prefix, interpreter)),
+            matplotlib_config: config.exists().then_some(config),
+            packages: self.packages,
+            bytes: self.bytes,
+            made: self.made,
+            installer: self.installer,
+            interpreter: interpreter.clone(),
+            fonts: self.fonts,
+        }
+    }
+}
+
+pub(crate) fn python(prefix: &Path) -> PathBuf {
+    prefix.join("bin/python")
+}
+
+pub(crate) fn site_packages(prefix: &Path, interpreter: &Interpreter) -> PathBuf {
+    let version = interpreter.version;
+    let suffix = if interpreter.free_threaded { "t" } else { "" };
+    prefix.join(format!(
+        "lib/python{}.{}{suffix}/site-packages",
+        version.major, version.minor
+    ))
+}
+
+pub(crate) fn matplotlib_config(prefix: &Path) -> PathBuf {
+    prefix.join("share/cellblock/matplotlib")
+}
+
+/// Reads what is installed from the metadata that every installer leaves (PEP 376).
+pub(crate) fn installed_packages(site_packages: &Path) -> Result<Vec<Package>, Error> {
+    let entries = fs::read_dir(site_packages)
+        .map_err(|source| Error::io("read the directory", site_packages, source))?;
+    let mut packages: Vec<Package> = entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "dist-info"))
+        .filter_map(|path| fs::read(path.join("METADATA")).ok())
+        .filter_map(|metadata| parse_metadata(&String::from_utf8_lossy(&metadata)))
+        .collect();
+    packages.sort_by_key(|package| normal(&package.name));
+    Ok(packages)
+}
+
+fn parse_metadata(text: &str) -> Option<Package> {
+    // The headers end at the first empty line; the description below may say "Name: " as well.
+    let header = |name: &str| {
+        text.lines()
+            .take_while(|line| !line.is_empty())
+            .find_map(|line| line.strip_prefix(name))
+            .map(|value| value.trim().to_owned())
+    };
+    Some(Package {
+        name: header("Name:")?,
+        version: header("Version:")?,
+    })
+}
+
+/// PEP 503: case does not matter, and runs of `-`, `_` and `.` are one `-`.
+fn normal(name: &str) -> String {
+    let lower = name.to_lowercase();
+    let parts = lower.split(['-', '_', '.']).filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join("-")
+}

@@ -1,0 +1,234 @@
+//! Filling a directory with a Python environment, with whatever installer the machine has.
+
+use std::{ffi::OsStr, fs, path::Path, process::Command, time::Duration};
+
+use crate::{
+    Cancel, Error, InstallFailure, Installer, Interpreter, Progress, Requirements, Step, Variables,
+    child::{self, Stopped},
+    dirs,
+    pip::Pip,
+    pip_settings::PipSettings,
+    uv::{self, Uv},
+};
+
+/// Where progress goes.
+pub(crate) type Report<'a> = dyn FnMut(Progress) + 'a;
+
+/// What every step of the making needs.
+#[derive(Clone, Copy)]
+pub(crate) struct Job<'a> {
+    pub(crate) interpreter: &'a Interpreter,
+    pub(crate) variables: &'a Variables,
+    pub(crate) cancel: &'a Cancel,
+    /// Where programs run: not where the user stands, whose `pyproject.toml` says nothing here.
+    pub(crate) directory: &'a Path,
+}
+
+/// Makes the environment `prefix` with the wanted packages, and returns the installer's name.
+pub(crate) fn install(
+    job: &Job<'_>,
+    installer: Installer,
+    tools: &Path,
+    prefix: &Path,
+    requirements: &Requirements,
+    report: &mut Report<'_>,
+) -> Result<String, Error> {
+    let packages = &requirements.packages;
+    report(Progress::new(Step::Prepare, 0, Some(2), "looking for uv"));
+    let mut reasons = Vec::new();
+    if installer != Installer::Pip {
+        match find_uv(job, tools, report) {
+            Ok((uv, settings)) => match uv.install(job, prefix, packages, &settings, report) {
+                Ok(()) => return Ok(uv.name()),
+                Err(error) if installer == Installer::Uv || !another_way_may_help(&error) => {
+                    return Err(error);
+                }
+                // Not to be mixed with what pip installs.
+                Err(error) => {
+                    dirs::remove(prefix)?;
+                    reasons.push(error.to_string());
+                }
+            },
+            Err(Error::Cancelled) => return Err(Error::Cancelled),
+            Err(Error::NoInstaller { reasons: why }) => reasons.extend(why),
+            Err(error) => reasons.push(error.to_string()),
+        }
+        if installer == Installer::Uv {
+            return Err(Error::NoInstaller { reasons });
+        }
+    }
+    let pip = Pip::find_or_make(job, tools).map_err(|error| match error {
+        Error::NoInstaller { reasons: why } => {
+            reasons.extend(why);
+            reasons.dedup();
+            Error::NoInstaller { reasons }
+        }
+        other => other,
+    })?;
+    pip.install(job, prefix, packages, report)?;
+    Ok(pip.name())
+}
+
+/// Puts the final path where installers wrote the path they saw: into scripts and `pyvenv.cfg`.
+pub(crate) fn relocate(prefix: &Path, target: &Path) -> Result<(), Error> {
+    let (Some(from), Some(to)) = (prefix.to_str(), target.to_str()) else {
+        return Ok(()); // Then only the scripts of packages would not start; Python itself does.
+    };
+    let bin = prefix.join("bin");
+    let scripts =
+        fs::read_dir(&bin).map_err(|source| Error::io("read the directory", &bin, source))?;
+    let scripts = scripts.filter_map(Result::ok).map(|entry| entry.path());
+    for path in scripts.chain([prefix.join("pyvenv.cfg")]) {
+        let is_file = path
+            .symlink_metadata()
+            .is_ok_and(|metadata| metadata.is_file());
+        // A binary is not text, and has no such path in it.
+        let Some(text) = is_file.then(|| fs::read_to_string(&path).ok()).flatten() else {
+            continue;
+        };
+        if text.contains(from) {
+            fs::write(&path, text.replace(from, to))
+                .map_err(|source| Error::io("write", &path, source))?;
+        }
+    }
+    Ok(())
+}
+
+impl Job<'_> {
+    /// A command in the cleaned surroundings.
+    pub(crate) fn python(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = self.variables.command(program);
+        command.current_dir(self.directory);
+        command
+    }
+
+    /// Asks a program for its version. One that does not answer soon does not work.
+    pub(crate) fn ask(
+        &self,
+        tool: &str,
+        command: Command,
+        line: &mut dyn FnMut(&str),
+    ) -> Result<Vec<String>, Error> {
+        let limit = Some(Duration::from_secs(20));
+        self.run_within(limit, tool, "say its version", command, line)
+    }
+
+    /// Runs a program; a failure becomes an error with its last lines. Returns the last lines.
+    pub(crate) fn run(
+        &self,
+        tool: &str,
+        what: &'static str,
+        command: Command,
+        line: &mut dyn FnMut(&str),
+    ) -> Result<Vec<String>, Error> {
+        self.run_within(None, tool, what, command, line)
+    }
+
+    fn run_within(
+        &self,
+        limit: Option<Duration>,
+        tool: &str,
+        what: &'static str,
+        command: Command,
+        line: &mut dyn FnMut(&str),
+    ) -> Result<Vec<String>, Error> {
+        let failed = |status: String, lines: Vec<String>| {
+            Error::Install(Box::new(InstallFailure {
+                tool: tool.to_owned(),
+                what,
+                python: self.interpreter.executable.clone(),
+                version: self.interpreter.version,
+                status,
+                lines,
+            }))
+        };
+        let command = child::tied(self.interpreter, command);
+        match child::run(command, limit, self.cancel, &mut |_, text| line(text)) {
+            Ok(ended) if ended.status.success() => Ok(ended.tail),
+            Ok(ended) => Err(failed(child::describe(ended.status), ended.tail)),
+            Err(Stopped::DidNotStart(error)) => Err(failed(error.to_string(), Vec::new())),
+            Err(Stopped::TimedOut) => Err(failed("it did not end in time".to_owned(), Vec::new())),
+            Err(Stopped::Cancelled) => Err(Error::Cancelled),
+        }
+    }
+}
+
+/// The variables for installers: the user's, without those that would send the packages elsewhere or change
+/// what is installed. What says where packages come from stays.
+pub(crate) fn cleaned(variables: &Variables) -> Variables {
+    let misleading = [
+        "CONDA_PREFIX",
+        "PIP_DRY_RUN",
+        "PIP_NO_BINARY",
+        "PIP_NO_COMPILE",
+        "PIP_ONLY_BINARY",
+        "PIP_PREFIX",
+        "PIP_PYTHON",
+        "PIP_QUIET",
+        "PIP_REPORT",
+        "PIP_ROOT",
+        "PIP_TARGET",
+        "PIP_USER",
+        "PIP_VERBOSE",
+        // Byte code is the point.
+        "PYTHONDONTWRITEBYTECODE",
+        "PYTHONHOME",
+        "PYTHONOPTIMIZE",
+        "PYTHONPATH",
+        "PYTHONPYCACHEPREFIX",
+        "PYTHONSTARTUP",
+        "PYTHONWARNINGS",
+        "UV_COMPILE_BYTECODE",
+        "UV_LINK_MODE",
+        "UV_NO_BINARY",
+        "UV_PROJECT",
+        "UV_PYTHON",
+        "UV_PYTHON_DOWNLOADS",
+        "UV_SYSTEM_PYTHON",
+        "UV_TARGET",
+        "UV_VENV_SEED",
+        "UV_WORKING_DIRECTORY",
+        "VIRTUAL_ENV",
+    ];
+    let mut cleaned = misleading
+        .iter()
+        .fold(variables.clone(), |variables, name| variables.without(name));
+    if cleaned.get("HOME").is_none()
+        && let Ok(home) = dirs::home(variables)
+    {
+        cleaned = cleaned.with("HOME", home);
+    }
+    // pip may be used here outside of a virtual environment, as nothing goes into the interpreter's own.
+    cleaned
+        .with("PIP_REQUIRE_VIRTUALENV", "0")
+        .with("NO_COLOR", "1")
+}
+
+fn find_uv(
+    job: &Job<'_>,
+    tools: &Path,
+    report: &mut Report<'_>,
+) -> Result<(Uv, PipSettings), Error> {
+    if let Some(uv) = Uv::find(job, tools)? {
+        let pip = match Pip::find(job) {
+            Err(Error::Cancelled) => return Err(Error::Cancelled),
+            found => found.ok(),
+        };
+        return Ok((uv, PipSettings::read(job, pip.as_ref())));
+    }
+    report(Progress::new(Step::Prepare, 0, Some(2), "fetching uv"));
+    let pip = Pip::find_or_make(job, tools)?;
+    let uv = Uv::fetch(job, tools, &pip)?;
+    Ok((uv, PipSettings::read(job, Some(&pip))))
+}
+
+/// Whether pip may do what uv could not: a certificate that only pip is told of, or a uv that crashed. A
+/// package that does not exist, a missing network and a full disk are the same for both.
+fn another_way_may_help(error: &Error) -> bool {
+    match error {
+        Error::Install(failure) => {
+            uv::is_about_certificates(&failure.lines) || failure.status.starts_with("killed")
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,65 @@
+//! Python for Cellblock: finding an interpreter, and making the environment with packages that
+//! sessions run in.
+//!
+//! ```no_run
+//! use cellblock_env::{Cancel, Environments, Requirements, Search, Status};
+//!
+//! let interpreter = Search::from_process()?.find()?;
+//! let environments = Environments::from_process()?;
+//! let wanted = Requirements::default_set();
+//! let environment = match environments.status(&interpreter, &wanted) {
+//!     Status::Ready(environment) => *environment,
+//!     _ => environments.make(&interpreter, &wanted, &Cancel::new(), &mut |progress| {
+//!         eprintln!("{:3.0} % {}", progress.fraction() * 100.0, progress.message);
+//!     })?,
+//! };
+//! println!("{} has {} packages", environment.python.display(), environment.packages.len());
+//! # Ok::<(), cellblock_env::Error>(())
+//! ```
+//!
+//! Everything here is plain blocking code on the calling thread. [`Environments::status`] and a
+//! remembered [`Search::find`] take well under a millisecond and may be called anywhere; call
+//! [`Environments::make`] inside tokio's `spawn_blocking`, and stop it with a [`Cancel`].
+//!
+//! Package indexes are reached only through uv and pip, as the machine's own settings say.
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod bytecode;
+mod cancel;
+mod child;
+mod default;
+mod dirs;
+mod environment;
+mod environments;
+mod error;
+mod fonts;
+mod hash;
+mod install;
+mod interpreter;
+mod lock;
+mod partial;
+mod pip;
+mod pip_settings;
+mod probe;
+mod progress;
+mod remembered;
+mod requirements;
+mod search;
+mod uv;
+mod variables;
+mod warm_up;
+
+pub use cancel::{Cancel, CancelOnDrop};
+pub use default::{default_environment, default_environment_status};
+pub use dirs::Dirs;
+pub use environment::{Environment, Package, Status};
+pub use environments::{Environments, Installer};
+pub use error::{Error, InstallFailure};
+pub use fonts::{CJK_FONT_HINT, Font, cjk_font};
+pub use interpreter::{Interpreter, Modules, Version};
+pub use progress::{Progress, Step};
+pub use requirements::{DEFAULT_PACKAGES, Requirements};
+pub use search::{OLDEST, Reason, Rejected, Search};
+pub use variables::Variables;

@@ -1,0 +1,67 @@
+//! One process at a time makes an environment.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+use crate::{Cancel, Error};
+
+/// How often a waiting process looks.
+const BEAT: Duration = Duration::from_millis(50);
+
+/// Held while it lives. The kernel lets go of it when the process ends, however it ends. The file stays:
+/// removing it would let two processes lock two files of one name.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// The lock's place for a directory: beside it. The name is appended to, as names have dots in them.
+    pub(crate) fn of(target: &Path) -> PathBuf {
+        let mut name = target.as_os_str().to_owned();
+        name.push(".lock");
+        name.into()
+    }
+
+    /// Takes the lock; `waiting` is called once if another process has it.
+    pub(crate) fn take(
+        path: &Path,
+        cancel: &Cancel,
+        waiting: &mut dyn FnMut(),
+    ) -> Result<Self, Error> {
+        let failed = |source| Error::io("lock", path, source);
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path)
+            .map_err(failed)?;
+        let mut told = false;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Self { _file: file }),
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+                Err(TryLockError::WouldBlock) if cancel.is_cancelled() => {
+                    return Err(Error::Cancelled);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    if !told {
+                        told = true;
+                        waiting();
+                    }
+                    thread::sleep(BEAT);
+                }
+            }
+        }
+    }
+
+    /// Whether some process has it now. Looking takes a shared lock for a moment, which a builder sits out.
+    pub(crate) fn is_taken(path: &Path) -> bool {
+        File::open(path)
+            .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
+}

@@ -1,0 +1,79 @@
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+use crate::{FileChanges, VariableChanges};
+
+/// The answer to `compute`: exactly one of the two is set.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Computed {
+    /// `str(value)`.
+    pub result: Option<String>,
+    /// `PythonError: {type}: {message}`, or why it was refused.
+    pub error: Option<String>,
+}
+
+impl Computed {
+    /// The expression has a value.
+    pub fn result(text: impl Into<String>) -> Self {
+        Self {
+            result: Some(text.into()),
+            error: None,
+        }
+    }
+
+    /// It has none.
+    pub fn error(message: impl Into<String>) -> Self {
+        Self {
+            result: None,
+            error: Some(message.into()),
+        }
+    }
+}
+
+/// The answer to `open` and to `fork`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opened {
+    /// The id of the session that is now open.
+    pub session: String,
+}
+
+/// The answer to `undo`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undone {
+    /// The cell after which the state now stands; 0 for the beginning.
+    pub cell: u64,
+    /// What the way back changed in the variables.
+    pub variables: VariableChanges,
+    /// What it changed in the workspace.
+    pub files: FileChanges,
+}
+
+/// One entry of the answer to `checkpoints`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CheckpointEntry {
+    /// The cell after which it was made.
+    pub cell: u64,
+    /// When, in seconds since 1970.
+    pub at: f64,
+    /// The memory that it alone holds.
+    pub bytes: u64,
+}
+
+/// The answer to `get_file`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileContents {
+    /// The contents.
+    pub base64: String,
+    /// How many bytes they are.
+    pub size: u64,
+}
+
+impl From<&[u8]> for FileContents {
+    fn from(contents: &[u8]) -> Self {
+        Self {
+            base64: STANDARD.encode(contents),
+            size: contents.len() as u64,
+        }
+    }
+}

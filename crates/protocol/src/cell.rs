@@ -1,0 +1,111 @@
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::fields::Fields;
+use crate::invalid::Invalid;
+use crate::quantity::{Seconds, check_seconds};
+
+/// The most code one cell may have. A line of the pipe is no longer, so nothing larger can be asked for there.
+pub const MAX_CODE_BYTES: usize = 16_000_000;
+
+/// A piece of Python to run, with what is special about this one run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Map<String, Value>")]
+pub struct Cell {
+    /// The source. Not looked at here: what is no Python, Python says itself.
+    pub code: String,
+    /// Seconds on the wall clock; the session's limit when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<f64>,
+    /// Whether a failed cell leaves nothing behind; the session's choice when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub atomic: Option<bool>,
+}
+
+impl Cell {
+    pub(crate) const FIELDS: &'static [&'static str] = &["code", "timeout", "atomic"];
+
+    /// A cell with the session's settings.
+    pub fn new(code: impl Into<String>) -> Self {
+        Self {
+            code: code.into(),
+            timeout: None,
+            atomic: None,
+        }
+    }
+
+    /// Stops it after this many seconds.
+    #[must_use]
+    pub fn timeout(mut self, seconds: f64) -> Self {
+        self.timeout = Some(seconds);
+        self
+    }
+
+    /// Whether a Python exception takes everything back that the cell did.
+    #[must_use]
+    pub fn atomic(mut self, atomic: bool) -> Self {
+        self.atomic = Some(atomic);
+        self
+    }
+
+    /// The time it may take, given the session's own limit. Call [`validate`](Self::validate) first: a
+    /// time-out that is no time is read as none.
+    pub fn wall(&self, session: Duration) -> Duration {
+        self.timeout
+            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+            .unwrap_or(session)
+    }
+
+    /// Refuses what cannot be run, before anything runs.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        if self.code.len() > MAX_CODE_BYTES {
+            let expected = format!("at most {MAX_CODE_BYTES} bytes");
+            return Err(Invalid::value(
+                "code",
+                expected,
+                format!("{} bytes", self.code.len()),
+            ));
+        }
+        if let Some(seconds) = self.timeout {
+            check_seconds("timeout", seconds)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn take(fields: &mut Fields) -> Result<Self, Invalid> {
+        let cell = Self {
+            code: fields.required("code")?,
+            timeout: fields
+                .optional::<Seconds>("timeout")?
+                .map(|seconds| seconds.0),
+            atomic: fields.optional("atomic")?,
+        };
+        cell.validate()?;
+        Ok(cell)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(code: &str) -> Self {
+        Self::new(code)
+    }
+}
+
+impl From<String> for Cell {
+    fn from(code: String) -> Self {
+        Self::new(code)
+    }
+}
+
+impl TryFrom<Map<String, Value>> for Cell {
+    type Error = Invalid;
+
+    fn try_from(map: Map<String, Value>) -> Result<Self, Invalid> {
+        let mut fields = Fields::new(map);
+        let cell = Self::take(&mut fields)?;
+        fields.finish(Self::FIELDS)?;
+        Ok(cell)
+    }
+}

@@ -1,0 +1,85 @@
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The exception that ended a cell.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CellError {
+    /// The class, such as `ZeroDivisionError`.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// `str(exception)`.
+    pub value: String,
+    /// `repr(exception)`.
+    pub repr: String,
+    /// As Python prints it, only with the user's own frames. The last line is always `Type: message`.
+    pub traceback: String,
+    /// The frames of the traceback, outermost first.
+    #[serde(default)]
+    pub frames: Vec<Frame>,
+    /// What to do about it, when we know: that the session has no network, for example.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// One step of a traceback.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frame {
+    /// `<cell 3>`, or the path of a file.
+    pub file: String,
+    /// The line, from 1.
+    pub line: u64,
+    /// The function, or `<module>`.
+    pub function: String,
+    /// The source line.
+    pub source: String,
+    /// The local variables with a short text of each, in the order in which they were bound.
+    #[serde(default)]
+    pub locals: Locals,
+}
+
+/// Names and short values: a JSON object that keeps its order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Locals(pub Vec<(String, String)>);
+
+impl Serialize for Locals {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Locals {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Locals;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("an object of texts")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Locals, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Locals(pairs))
+            }
+        }
+
+        deserializer.deserialize_map(Pairs)
+    }
+}
+
+impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Locals {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
+        Self(
+            pairs
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+        )
+    }
+}

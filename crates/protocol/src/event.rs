@@ -1,0 +1,65 @@
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{CellResult, MimeBundle};
+
+/// Something that happens while a cell runs, as it happens: `{"event":"stdout","text":"2\n"}`.
+///
+/// The last event of a cell is `result`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The code wrote to standard output.
+    Stdout {
+        /// What it wrote.
+        text: String,
+    },
+    /// The code wrote to standard error.
+    Stderr {
+        /// What it wrote.
+        text: String,
+    },
+    /// The code showed something.
+    Display {
+        /// Its forms.
+        mime: MimeBundle,
+    },
+    /// The code called a tool and waits for `tool_result` with the same `call`.
+    ToolCall {
+        /// The id of the call.
+        call: String,
+        /// The tool.
+        name: String,
+        /// What it is given; not yet validated.
+        arguments: Map<String, Value>,
+    },
+    /// The code asked for a line of text and waits for `input` with the same `call`.
+    InputRequest {
+        /// The id of the request.
+        call: String,
+        /// What to ask.
+        prompt: String,
+    },
+    /// A thread wrote something after its cell had ended.
+    Log {
+        /// What it wrote.
+        text: String,
+    },
+    /// The head died and the session is back at a checkpoint.
+    Restored {
+        /// The cell after which that checkpoint was made; 0 for the beginning.
+        checkpoint: u64,
+    },
+    /// The cell is over.
+    Result {
+        /// All about it.
+        result: Box<CellResult>,
+    },
+    /// The request could not be done.
+    Error {
+        /// What kind of error, for programs: `busy`, `invalid`, `ended`, …
+        code: String,
+        /// What happened and what to do, for people.
+        message: String,
+    },
+}

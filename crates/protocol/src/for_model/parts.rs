@@ -1,0 +1,237 @@
+use super::budget::{Kind, Part};
+use super::words::{Claim, Words};
+use super::{ForModel, signal_name};
+use crate::{CellError, CellResult, CheckpointStatus, MimeBundle, StateOutcome, Status};
+
+/// The parts of the text, in order, each whole.
+pub(super) fn parts<'a>(result: &'a CellResult, code: &str, options: &ForModel) -> Vec<Part<'a>> {
+    let words = Words::of(options.locale);
+    let mut parts = vec![Part::line(heading(result, words))];
+    parts.extend(output(result, words));
+    match result.status {
+        Status::Success => parts.extend(success(result, words)),
+        Status::Failure => parts.extend(failure(result, code, words)),
+        Status::Timeout => parts.extend(
+            options
+                .time_limit
+                .map(|seconds| Part::line(words.time_limit(seconds))),
+        ),
+        Status::Crashed => parts.extend(end_of_process(result, words).map(Part::line)),
+        Status::Interrupted => {}
+    }
+    parts.extend(state(result, words).map(Part::line));
+    parts
+}
+
+fn heading(result: &CellResult, words: &Words) -> String {
+    let words = match claim(result.status, words) {
+        Some(claim) if is_as_before(result) => claim.restored,
+        Some(claim) => claim.plain,
+        None if result.status == Status::Success => words.succeeded,
+        None => words.failed,
+    };
+    words.to_owned()
+}
+
+fn claim(status: Status, words: &Words) -> Option<&Claim> {
+    match status {
+        Status::Success | Status::Failure => None,
+        Status::Timeout => Some(&words.timed_out),
+        Status::Crashed => Some(&words.crashed),
+        Status::Interrupted => Some(&words.interrupted),
+    }
+}
+
+fn is_as_before(result: &CellResult) -> bool {
+    result.state.outcome == StateOutcome::Restored
+        && result.state.checkpoint.status != CheckpointStatus::Behind
+}
+
+fn output<'a>(result: &'a CellResult, words: &'static Words) -> Vec<Part<'a>> {
+    let output = result.output.trim_start_matches(['\r', '\n']);
+    let skipped = result.output.len() - output.len();
+    let output = output.trim_end_matches(['\r', '\n']);
+    let mut parts = Vec::new();
+    if !output.is_empty() {
+        parts.push(Part::block(
+            words.output,
+            output,
+            Kind::Output {
+                words,
+                cell: result.cell,
+                skipped,
+            },
+        ));
+    }
+    if let Some(cut) = result.truncated.as_ref().and_then(|streams| streams.output) {
+        parts.push(Part::line(words.output_goes_on(
+            cut.left_out,
+            result.cell,
+            cut.kept,
+        )));
+    }
+    parts
+}
+
+fn success<'a>(result: &'a CellResult, words: &'static Words) -> Vec<Part<'a>> {
+    let mut parts = Vec::new();
+    if let Some(value) = &result.value {
+        parts.push(Part::block(
+            words.value,
+            value.repr.trim_matches('\n'),
+            Kind::Value { words },
+        ));
+    }
+    let list =
+        |heading, lines: Vec<String>| Part::block(heading, lines.join("\n"), Kind::List { words });
+    if !result.displays.is_empty() {
+        parts.push(list(
+            words.shown,
+            result.displays.iter().map(display_line).collect(),
+        ));
+    }
+    if !result.files.created.is_empty() {
+        let files = result.files.created.iter();
+        let lines = files.map(|file| {
+            words.file(
+                &one_line(&file.path, 300),
+                file.bytes,
+                &one_line(&file.mime, 100),
+            )
+        });
+        parts.push(list(words.new_files, lines.collect()));
+    }
+    if parts.is_empty() && result.output.trim_matches(['\r', '\n']).is_empty() {
+        parts.push(Part::line(words.no_output.to_owned()));
+    }
+    parts
+}
+
+fn failure<'a>(result: &'a CellResult, code: &str, words: &'static Words) -> Vec<Part<'a>> {
+    let mut parts = vec![Part::block(
+        words.code,
+        numbered(code),
+        Kind::Code { words },
+    )];
+    if let Some(error) = &result.error {
+        parts.push(error_part(error, words));
+        parts.extend(
+            error
+                .hint
+                .as_deref()
+                .map(|hint| Part::line(words.hint(&one_line(hint, 500)))),
+        );
+    }
+    parts
+}
+
+fn numbered(code: &str) -> String {
+    let lines = code
+        .lines()
+        .enumerate()
+        .map(|(at, line)| format!("{:>4} | {line}", at + 1));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn error_part<'a>(error: &'a CellError, words: &'static Words) -> Part<'a> {
+    let traceback = error.traceback.trim_matches('\n');
+    if traceback.is_empty() {
+        let line = if error.value.is_empty() {
+            error.type_.clone()
+        } else {
+            format!("{}: {}", error.type_, error.value.trim_matches('\n'))
+        };
+        return Part::block(words.error, line, Kind::Traceback { words, summary: 0 });
+    }
+    Part::block(
+        words.error,
+        traceback,
+        Kind::Traceback {
+            words,
+            summary: summary_start(traceback, &error.type_),
+        },
+    )
+}
+
+/// Where the `Type: message` line begins. It is not always the last: a message can have several lines, and notes follow it.
+fn summary_start(traceback: &str, type_: &str) -> usize {
+    let mut start = 0;
+    let mut last = 0;
+    let mut named = None;
+    for line in traceback.split_inclusive('\n') {
+        // Python writes `json.decoder.JSONDecodeError: …`; the type may or may not come with its module.
+        let head = line.trim_end().split(':').next().unwrap_or_default();
+        let short = type_.rsplit('.').next().unwrap_or(type_);
+        if !short.is_empty()
+            && !line.starts_with([' ', '\t'])
+            && head.rsplit('.').next() == Some(short)
+        {
+            named = Some(start);
+        }
+        if !line.trim().is_empty() {
+            last = start;
+        }
+        start += line.len();
+    }
+    named.unwrap_or(last)
+}
+
+fn end_of_process(result: &CellResult, words: &Words) -> Option<String> {
+    match (result.signal, result.exit_code) {
+        (Some(signal), _) => Some(words.signal(&signal_name(signal))),
+        (None, Some(code)) => Some(words.exit_code(code)),
+        (None, None) => None,
+    }
+}
+
+/// What the heading does not say about the state, and no more.
+fn state(result: &CellResult, words: &Words) -> Option<String> {
+    let stopped = claim(result.status, words);
+    let checkpoint = &result.state.checkpoint;
+    let line = match result.state.outcome {
+        StateOutcome::Kept => stopped.map(|_| words.state_kept.to_owned())?,
+        StateOutcome::Restored if checkpoint.status == CheckpointStatus::Behind => {
+            words.state_behind(checkpoint.behind)
+        }
+        StateOutcome::Restored if stopped.is_some_and(|claim| claim.names_state) => return None,
+        StateOutcome::Restored => return Some(words.state_as_before.to_owned()),
+        StateOutcome::Ended => words.state_ended.to_owned(),
+    };
+    Some(match &checkpoint.reason {
+        Some(reason) if result.state.outcome == StateOutcome::Ended => {
+            format!("{line}{}{}", words.because, one_line(reason, 500))
+        }
+        _ => line,
+    })
+}
+
+/// One line for one display: its types, then the beginning of its plain text.
+fn display_line(display: &MimeBundle) -> String {
+    let rich: Vec<&str> = display.types().filter(|mime| *mime != PLAIN).collect();
+    let types = if rich.is_empty() {
+        PLAIN.to_owned()
+    } else {
+        one_line(&rich.join(", "), 200)
+    };
+    match display.text(PLAIN) {
+        Some(text) if !text.trim().is_empty() => format!("{types}: {}", one_line(text, 500)),
+        _ => types,
+    }
+}
+
+const PLAIN: &str = "text/plain";
+
+/// Lines joined by ` / `, control characters gone, at most `longest` characters: what is one entry stays one line.
+fn one_line(text: &str, longest: usize) -> String {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let joined = lines.take(longest).collect::<Vec<_>>().join(" / ");
+    let mut plain: String = joined
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(longest)
+        .collect();
+    if joined.chars().nth(longest).is_some() {
+        plain.push('…');
+    }
+    plain
+}

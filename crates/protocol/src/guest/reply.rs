@@ -1,0 +1,86 @@
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::bounds::{self, Bound as _};
+use super::from_head::HeadError;
+use crate::{Computed, Inspection, Variable};
+
+/// The answer to an operation. Which shape it must have, only the asker knows: so it says by the
+/// method that it takes the answer with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reply {
+    /// The number of the operation that is answered.
+    pub seq: u64,
+    fields: Map<String, Value>,
+}
+
+impl Reply {
+    pub(super) fn new(seq: u64, fields: Map<String, Value>) -> Self {
+        Self { seq, fields }
+    }
+
+    /// For `seed`, `tools` and `reset`: it is done, or why it is not.
+    pub fn done(mut self) -> Result<(), HeadError> {
+        self.refused()
+    }
+
+    /// For `vars`.
+    pub fn variables(mut self) -> Result<Vec<Variable>, HeadError> {
+        self.refused()?;
+        let list = self.fields.remove("vars").ok_or_else(|| missing("vars"))?;
+        let mut variables = typed(list)?;
+        bounds::bound_variables(&mut variables);
+        Ok(variables)
+    }
+
+    /// For `inspect`.
+    pub fn inspection(mut self) -> Result<Inspection, HeadError> {
+        self.refused()?;
+        let mut inspection: Inspection = typed(Value::Object(self.fields))?;
+        inspection.bound();
+        Ok(inspection)
+    }
+
+    /// For `compute`, whose error is an answer like any other.
+    pub fn computed(self) -> Result<Computed, HeadError> {
+        let computed: Computed = typed(Value::Object(self.fields))?;
+        match computed {
+            Computed {
+                result: Some(mut text),
+                error: None,
+            } => {
+                bounds::cut(&mut text, bounds::REPR);
+                Ok(Computed::result(text))
+            }
+            Computed {
+                result: None,
+                error: Some(mut message),
+            } => {
+                bounds::cut(&mut message, bounds::TEXT);
+                Ok(Computed::error(message))
+            }
+            _ => Err(HeadError::Malformed(
+                "`compute` needs either `result` or `error`".to_owned(),
+            )),
+        }
+    }
+
+    fn refused(&mut self) -> Result<(), HeadError> {
+        match self.fields.remove("error") {
+            None | Some(Value::Null) => Ok(()),
+            Some(Value::String(mut message)) => {
+                bounds::cut(&mut message, bounds::TEXT);
+                Err(HeadError::Refused(message))
+            }
+            Some(_) => Err(HeadError::Malformed("`error` is no text".to_owned())),
+        }
+    }
+}
+
+fn typed<T: DeserializeOwned>(value: Value) -> Result<T, HeadError> {
+    serde_json::from_value(value).map_err(|error| HeadError::Malformed(error.to_string()))
+}
+
+fn missing(field: &str) -> HeadError {
+    HeadError::Malformed(format!("missing field `{field}`"))
+}

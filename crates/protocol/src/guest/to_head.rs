@@ -1,0 +1,101 @@
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use crate::codec::{CodecError, MAX_FRAME_TO_HEAD, encode};
+use crate::{Seed, ToolSpec};
+
+/// What the host tells the head.
+///
+/// Operations with a `seq` are answered by [`FromHead::Reply`](super::FromHead::Reply) with the same `seq`;
+/// `run` by [`FromHead::Done`](super::FromHead::Done) with the same `cell`; the rest by nothing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+#[allow(
+    missing_docs,
+    reason = "the fields are the pipe's, which explains them"
+)]
+pub enum ToHead {
+    /// Run a cell.
+    Run {
+        cell: u64,
+        code: String,
+        /// The most bytes that one display may have.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        display_limit: Option<u64>,
+    },
+    /// Bind variables and modules.
+    Seed {
+        seq: u64,
+        variables: Seed,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        imports: Vec<String>,
+    },
+    /// List the variables.
+    Vars { seq: u64 },
+    /// Look at one variable.
+    Inspect { seq: u64, name: String },
+    /// Evaluate one expression in a throw-away fork.
+    Compute {
+        seq: u64,
+        code: String,
+        description: String,
+        /// How long it may take.
+        seconds: f64,
+        /// How many bytes of memory it may add.
+        memory: u64,
+    },
+    /// Offer these host tools, and no others.
+    Tools { seq: u64, tools: Vec<ToolSpec> },
+    /// Forget all variables.
+    Reset { seq: u64 },
+    /// Answer a tool call: `{"result": …}` or `{"error": …}`.
+    ToolResult {
+        call: String,
+        #[serde(flatten, serialize_with = "result_or_error")]
+        outcome: Result<Value, String>,
+    },
+    /// Answer a request for input: `{"text": …}` or `{"error": …}`.
+    Input {
+        call: String,
+        #[serde(flatten, serialize_with = "text_or_error")]
+        outcome: Result<String, String>,
+    },
+}
+
+impl ToHead {
+    /// The frame, ready to be written.
+    pub fn to_frame(&self) -> Result<Vec<u8>, CodecError> {
+        // Maps with text keys and plain values: serialising them cannot fail. Were it to, the empty
+        // body is refused below.
+        let body = serde_json::to_vec(self).unwrap_or_default();
+        encode(&body, MAX_FRAME_TO_HEAD)
+    }
+}
+
+fn result_or_error<S: Serializer>(
+    outcome: &Result<Value, String>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    one_entry("result", outcome, serializer)
+}
+
+fn text_or_error<S: Serializer>(
+    outcome: &Result<String, String>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    one_entry("text", outcome, serializer)
+}
+
+fn one_entry<T: Serialize, S: Serializer>(
+    good: &'static str,
+    outcome: &Result<T, String>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(1))?;
+    match outcome {
+        Ok(value) => map.serialize_entry(good, value)?,
+        Err(message) => map.serialize_entry("error", message)?,
+    }
+    map.end()
+}

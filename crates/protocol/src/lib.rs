@@ -1,0 +1,53 @@
+//! The vocabulary of Cellblock: what a cell is, what comes back, and how both travel.
+//!
+//! Data only. Nothing here opens a file, a socket or a process; every other crate may depend on this
+//! one and this one depends on none of them. The Rust names are the JSON names.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod cell;
+mod cell_error;
+mod changes;
+pub mod codec;
+mod event;
+mod fields;
+mod files;
+mod for_model;
+pub mod guest;
+mod imports;
+mod invalid;
+mod isolation;
+mod limits;
+mod mime;
+mod options;
+pub mod pipe;
+mod quantity;
+mod result;
+mod seed;
+mod state;
+mod text;
+mod tool;
+mod variable;
+
+pub use answer::{CheckpointEntry, Computed, FileContents, Opened, Undone};
+pub use cell::{Cell, MAX_CODE_BYTES};
+pub use cell_error::{CellError, Frame, Locals};
+pub use changes::{FileChange, FileChanges, VariableChange, VariableChanges};
+pub use event::Event;
+pub use files::{FileEntry, mime_of};
+pub use for_model::{ForModel, Locale, signal_name};
+pub use imports::import_statement;
+pub use invalid::Invalid;
+pub use isolation::{Isolation, Rung, Wall};
+pub use limits::Limits;
+pub use mime::MimeBundle;
+pub use options::{Arming, SessionOptions, Strategy, validate_session_id};
+pub use quantity::{parse_duration, parse_size};
+pub use result::{
+    Backend, CellResult, CellValue, Cut, Status, Stream, ToolCall, ToolOutcome, Truncated, Usage,
+};
+pub use seed::{Seed, bytes_seed, validate_seed};
+pub use state::{CheckpointState, CheckpointStatus, State, StateOutcome};
+pub use text::strip_terminal_escapes;
+pub use tool::ToolSpec;
+pub use variable::{Inspection, Variable};

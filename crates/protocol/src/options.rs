@@ -1,0 +1,189 @@
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::fields::{Field, Fields};
+use crate::imports::import_statement;
+use crate::invalid::{Invalid, shown_text};
+use crate::seed::validate_seed;
+use crate::{Cell, Isolation, Limits, Seed};
+
+/// How a session is to be. Everything has a default, and unknown fields are refused.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Map<String, Value>")]
+pub struct SessionOptions {
+    /// Its id; absent, the host makes one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// A directory of the user's to work in; absent, a fresh one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<PathBuf>,
+    /// The dependency environment, by name; absent, the Python that the host found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env: Option<String>,
+    /// How cells run.
+    pub strategy: Strategy,
+    /// Whether a cell that fails leaves nothing behind. A cell can say otherwise.
+    pub atomic: bool,
+    /// When the next cell may begin.
+    pub arming: Arming,
+    /// Which walls it has.
+    pub isolation: Isolation,
+    /// What it may use.
+    pub limits: Limits,
+    /// Modules to bind beforehand: `np`, `math`, `numpy as np`, `from x import y`.
+    pub imports: Vec<String>,
+    /// Variables to bind beforehand.
+    pub seed: Seed,
+    /// Code that runs first, as cell 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setup: Option<String>,
+}
+
+impl SessionOptions {
+    const FIELDS: &'static [&'static str] = &[
+        "session",
+        "workspace",
+        "env",
+        "strategy",
+        "atomic",
+        "arming",
+        "isolation",
+        "limits",
+        "imports",
+        "seed",
+        "setup",
+    ];
+
+    /// Options with an id, the rest by default.
+    pub fn named(session: impl Into<String>) -> Self {
+        Self {
+            session: Some(session.into()),
+            ..Self::default()
+        }
+    }
+
+    /// Refuses what cannot be, before anything starts.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        if let Some(id) = &self.session {
+            validate_session_id(id)?;
+        }
+        self.limits
+            .validate()
+            .map_err(|error| error.inside("limits"))?;
+        for entry in &self.imports {
+            import_statement(entry)?;
+        }
+        validate_seed(&self.seed)?;
+        if let Some(code) = &self.setup {
+            Cell::new(code.as_str()).validate().map_err(|_| {
+                let expected = format!("at most {} bytes", crate::MAX_CODE_BYTES);
+                Invalid::value("setup", expected, format!("{} bytes", code.len()))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl TryFrom<Map<String, Value>> for SessionOptions {
+    type Error = Invalid;
+
+    fn try_from(map: Map<String, Value>) -> Result<Self, Invalid> {
+        let mut fields = Fields::new(map);
+        let options = Self {
+            session: fields.optional("session")?,
+            workspace: fields.optional::<String>("workspace")?.map(PathBuf::from),
+            env: fields.optional("env")?,
+            strategy: fields.optional("strategy")?.unwrap_or_default(),
+            atomic: fields.optional("atomic")?.unwrap_or_default(),
+            arming: fields.optional("arming")?.unwrap_or_default(),
+            isolation: fields.optional("isolation")?.unwrap_or_default(),
+            limits: fields.optional("limits")?.unwrap_or_default(),
+            imports: fields.optional("imports")?.unwrap_or_default(),
+            seed: fields.optional("seed")?.unwrap_or_default(),
+            setup: fields.optional("setup")?,
+        };
+        fields.finish(Self::FIELDS)?;
+        options.validate()?;
+        Ok(options)
+    }
+}
+
+/// A session's id becomes a directory's name and a word in logs: 1 to 64 letters, digits, `.`, `_`, `-`, and no
+/// dot in front.
+pub fn validate_session_id(id: &str) -> Result<(), Invalid> {
+    let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if (1..=64).contains(&id.len()) && !id.starts_with('.') && id.chars().all(good) {
+        return Ok(());
+    }
+    let expected = "1 to 64 of the characters A-Z a-z 0-9 . _ -, not starting with a dot";
+    Err(Invalid::value("session", expected, shown_text(id)))
+}
+
+/// How cells run; the contract is the same for all three.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Strategy {
+    /// On the main thread of the interpreter, with a standby process as the safety net.
+    #[default]
+    Process,
+    /// On a worker thread, so that the session can be looked at meanwhile; the standby is there too.
+    Thread,
+    /// With no standby: the least memory, and no recovery after a crash.
+    Direct,
+}
+
+impl Strategy {
+    /// The word that stands in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Thread => "thread",
+            Self::Direct => "direct",
+        }
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.name())
+    }
+}
+
+impl Field for Strategy {
+    const EXPECTED: &'static str = "process, thread or direct";
+
+    fn read(name: &str, value: Value) -> Result<Self, Invalid> {
+        match value.as_str() {
+            Some("process") => Ok(Self::Process),
+            Some("thread") => Ok(Self::Thread),
+            Some("direct") => Ok(Self::Direct),
+            _ => Err(Self::refuse(name, &value)),
+        }
+    }
+}
+
+/// What a cell does that comes while the checkpoint before it is still being made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arming {
+    /// It waits: no cell starts without its checkpoint, or before that is known to be unavailable.
+    #[default]
+    Strict,
+    /// It runs at once, and its result says how far the checkpoint is behind.
+    Lazy,
+}
+
+impl Field for Arming {
+    const EXPECTED: &'static str = "strict or lazy";
+
+    fn read(name: &str, value: Value) -> Result<Self, Invalid> {
+        match value.as_str() {
+            Some("strict") => Ok(Self::Strict),
+            Some("lazy") => Ok(Self::Lazy),
+            _ => Err(Self::refuse(name, &value)),
+        }
+    }
+}

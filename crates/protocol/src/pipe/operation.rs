@@ -1,0 +1,223 @@
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+
+use crate::fields::{Field, Fields};
+use crate::invalid::{Invalid, shown_text};
+use crate::seed::check_seed;
+use crate::{Cell, Seed, SessionOptions, Stream, ToolSpec};
+
+/// What a line of the pipe asks for.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(
+    missing_docs,
+    reason = "the fields are those of the wire; W2 and W4 of the contracts name them"
+)]
+pub enum Operation {
+    /// Open a session with options of its own.
+    Open(Box<SessionOptions>),
+    /// Run a cell.
+    Run(Cell),
+    /// Evaluate one expression without touching the session.
+    Compute { code: String, description: String },
+    /// Bind variables.
+    Seed { variables: Seed },
+    /// List the variables.
+    Vars,
+    /// Look at one variable.
+    Inspect { name: String },
+    /// Take back the last `n` kept cells.
+    Undo { n: u64 },
+    /// Make a second session that begins where this one stands.
+    Fork,
+    /// List the states that `undo` can reach.
+    Checkpoints,
+    /// Forget all variables.
+    Reset,
+    /// Stop the cell that runs.
+    Interrupt,
+    /// Write a file of the workspace.
+    PutFile { path: String, contents: Vec<u8> },
+    /// Read a file of the workspace.
+    GetFile { path: String },
+    /// List the files of the workspace.
+    ListFiles,
+    /// Read what a result left out. Offset and length are in bytes; without a length, as much as one answer holds.
+    ReadOutput {
+        cell: u64,
+        stream: Stream,
+        offset: u64,
+        length: Option<u64>,
+    },
+    /// Offer these tools to the code, and no others.
+    Tools { tools: Vec<ToolSpec> },
+    /// End the session.
+    Close,
+    /// Answer a `tool_call` event.
+    ToolResult {
+        call: String,
+        outcome: Result<Value, String>,
+    },
+    /// Answer an `input_request` event.
+    Input {
+        call: String,
+        outcome: Result<String, String>,
+    },
+}
+
+impl Operation {
+    /// The names of all operations.
+    pub const NAMES: &'static [&'static str] = &[
+        "open",
+        "run",
+        "compute",
+        "seed",
+        "vars",
+        "inspect",
+        "undo",
+        "fork",
+        "checkpoints",
+        "reset",
+        "interrupt",
+        "put_file",
+        "get_file",
+        "list_files",
+        "read_output",
+        "tools",
+        "close",
+        "tool_result",
+        "input",
+    ];
+
+    /// Reads the fields that belong to `op`; `None` when there is no such operation.
+    pub(super) fn read(op: &str, map: Map<String, Value>) -> Option<Result<Self, Invalid>> {
+        let mut fields = Fields::new(map);
+        let (known, operation): (&[&str], _) = match op {
+            // `open` hands all its fields on, also the unknown ones, to be refused there.
+            "open" => {
+                return Some(
+                    SessionOptions::try_from(fields.rest()).map(|it| Self::Open(Box::new(it))),
+                );
+            }
+            "run" => (Cell::FIELDS, Cell::take(&mut fields).map(Self::Run)),
+            "compute" => (&["code", "description"], compute(&mut fields)),
+            "seed" => (&["variables"], seed(&mut fields)),
+            "vars" => (&[], Ok(Self::Vars)),
+            "inspect" => (
+                &["name"],
+                fields.required("name").map(|name| Self::Inspect { name }),
+            ),
+            "undo" => (&["n"], undo(&mut fields)),
+            "fork" => (&[], Ok(Self::Fork)),
+            "checkpoints" => (&[], Ok(Self::Checkpoints)),
+            "reset" => (&[], Ok(Self::Reset)),
+            "interrupt" => (&[], Ok(Self::Interrupt)),
+            "put_file" => (&["path", "base64"], put_file(&mut fields)),
+            "get_file" => (
+                &["path"],
+                path(&mut fields).map(|path| Self::GetFile { path }),
+            ),
+            "list_files" => (&[], Ok(Self::ListFiles)),
+            "read_output" => (
+                &["cell", "stream", "offset", "length"],
+                read_output(&mut fields),
+            ),
+            "tools" => (
+                &["tools"],
+                fields.required("tools").map(|tools| Self::Tools { tools }),
+            ),
+            "close" => (&[], Ok(Self::Close)),
+            "tool_result" => (&["call", "result", "error"], tool_result(&mut fields)),
+            "input" => (&["call", "text", "error"], input(&mut fields)),
+            _ => return None,
+        };
+        Some(operation.and_then(|operation| fields.finish(known).map(|()| operation)))
+    }
+}
+
+fn compute(fields: &mut Fields) -> Result<Operation, Invalid> {
+    Ok(Operation::Compute {
+        code: fields.required("code")?,
+        description: fields.required("description")?,
+    })
+}
+
+fn seed(fields: &mut Fields) -> Result<Operation, Invalid> {
+    let variables = fields.required("variables")?;
+    check_seed("variables", &variables)?;
+    Ok(Operation::Seed { variables })
+}
+
+fn undo(fields: &mut Fields) -> Result<Operation, Invalid> {
+    match fields.optional("n")?.unwrap_or(1) {
+        0 => Err(Invalid::value("n", "a whole number, 1 or more", "0")),
+        n => Ok(Operation::Undo { n }),
+    }
+}
+
+fn put_file(fields: &mut Fields) -> Result<Operation, Invalid> {
+    let path = path(fields)?;
+    let text: String = fields.required("base64")?;
+    let contents = STANDARD
+        .decode(&text)
+        .map_err(|error| Invalid::value("base64", "base64", error.to_string()))?;
+    Ok(Operation::PutFile { path, contents })
+}
+
+/// Only what no file can be called. That a path stays inside the workspace is checked where it is opened.
+fn path(fields: &mut Fields) -> Result<String, Invalid> {
+    let path: String = fields.required("path")?;
+    if path.is_empty() || path.contains('\0') {
+        return Err(Invalid::value(
+            "path",
+            "a path inside the workspace",
+            shown_text(&path),
+        ));
+    }
+    Ok(path)
+}
+
+fn read_output(fields: &mut Fields) -> Result<Operation, Invalid> {
+    Ok(Operation::ReadOutput {
+        cell: fields.required("cell")?,
+        stream: fields.optional("stream")?.unwrap_or(Stream::Output),
+        offset: fields.optional("offset")?.unwrap_or(0),
+        length: fields.optional("length")?,
+    })
+}
+
+fn tool_result(fields: &mut Fields) -> Result<Operation, Invalid> {
+    let call = fields.required("call")?;
+    // A tool may well answer null, so `"result": null` is a result and only its absence is none.
+    let outcome = match (fields.any("result"), fields.optional("error")?) {
+        (_, Some(message)) => Err(message),
+        (Some(result), None) => Ok(result),
+        (None, None) => {
+            return Err(Invalid::Missing {
+                field: "result".to_owned(),
+                expected: "`result` or `error`".to_owned(),
+            });
+        }
+    };
+    Ok(Operation::ToolResult { call, outcome })
+}
+
+fn input(fields: &mut Fields) -> Result<Operation, Invalid> {
+    let call = fields.required("call")?;
+    let outcome = match fields.optional("error")? {
+        Some(message) => Err(message),
+        None => Ok(fields.required("text")?),
+    };
+    Ok(Operation::Input { call, outcome })
+}
+
+impl Field for Stream {
+    const EXPECTED: &'static str = "stdout, stderr or output";
+
+    fn read(name: &str, value: Value) -> Result<Self, Invalid> {
+        let found = Self::ALL
+            .into_iter()
+            .find(|stream| value.as_str() == Some(stream.name()));
+        found.ok_or_else(|| Self::refuse(name, &value))
+    }
+}

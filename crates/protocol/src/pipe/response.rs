@@ -1,0 +1,70 @@
+use serde::Serialize;
+use serde_json::Value;
+
+use super::request::{PipeError, RequestId};
+use crate::Event;
+
+/// One line that goes out: whom it answers, where it happened, and what.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Response {
+    id: Option<RequestId>,
+    session: Option<String>,
+    #[serde(flatten)]
+    body: Body,
+}
+
+impl Response {
+    /// Something happened while a request was served. `id` is `None` for what belongs to no request, such as `log`.
+    pub fn event(id: Option<RequestId>, session: impl Into<String>, event: Event) -> Self {
+        Self {
+            id,
+            session: Some(session.into()),
+            body: Body::Event(event),
+        }
+    }
+
+    /// A request that is not a `run` is done, and this came of it.
+    pub fn answer(
+        id: Option<RequestId>,
+        session: impl Into<String>,
+        answer: impl Into<Value>,
+    ) -> Self {
+        Self {
+            id,
+            session: Some(session.into()),
+            body: Body::Answer {
+                event: "answer",
+                answer: answer.into(),
+            },
+        }
+    }
+
+    /// The line with its newline.
+    pub fn to_line(&self) -> String {
+        // Text keys and plain values: serialising them cannot fail, and numbers that JSON lacks become null.
+        let mut line = serde_json::to_string(self).unwrap_or_default();
+        line.push('\n');
+        line
+    }
+}
+
+impl From<PipeError> for Response {
+    fn from(error: PipeError) -> Self {
+        let event = Event::Error {
+            code: error.code.to_owned(),
+            message: error.message,
+        };
+        Self {
+            id: error.id,
+            session: error.session,
+            body: Body::Event(event),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+enum Body {
+    Event(Event),
+    Answer { event: &'static str, answer: Value },
+}

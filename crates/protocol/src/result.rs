@@ -1,0 +1,228 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{CellError, FileChanges, MimeBundle, State, Strategy, VariableChanges};
+
+/// Everything that is known about a cell after it ran: one shape in Rust, JSON, HTTP and MCP.
+///
+/// `status`, `exit_code` and `signal` come from the host's own sight of the process, never from the
+/// guest. What the guest says (value, error, variables) is true only as far as its code is honest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CellResult {
+    /// The session it ran in.
+    pub session: String,
+    /// The number of the cell, from 1; 0 is the session's `setup` code. Never used twice.
+    pub cell: u64,
+    /// How it ended.
+    pub status: Status,
+    /// The exit code of the interpreter when it ended by itself; null while it lives.
+    pub exit_code: Option<i32>,
+    /// The signal that ended the interpreter; null while it lives.
+    pub signal: Option<i32>,
+    /// What was written to standard output: all of it, or its beginning when `truncated` says so.
+    pub stdout: String,
+    /// The same for standard error.
+    pub stderr: String,
+    /// Both streams in the order in which they were written.
+    pub output: String,
+    /// How much was left out of which stream; null when everything is here.
+    pub truncated: Option<Truncated>,
+    /// The value of the last expression; null when there is none or it is `None`.
+    pub value: Option<CellValue>,
+    /// What the cell showed, in order.
+    pub displays: Vec<MimeBundle>,
+    /// The exception that ended the cell.
+    pub error: Option<CellError>,
+    /// Which variables are new, changed or gone.
+    pub variables: VariableChanges,
+    /// Which files of the workspace are new, changed or gone.
+    pub files: FileChanges,
+    /// What became of the session's state.
+    pub state: State,
+    /// What it cost.
+    pub usage: Usage,
+    /// The tools that the code called, in order.
+    pub tool_calls: Vec<ToolCall>,
+    /// How it ran.
+    pub strategy: Strategy,
+    /// Where it ran.
+    pub backend: Backend,
+    /// What it was walled in by, in the words of [`Isolation`](crate::Isolation): `full`, or `full without seccomp`.
+    pub isolation: String,
+}
+
+/// How a cell ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It ran to its end.
+    Success,
+    /// A Python exception ended it; the session goes on.
+    Failure,
+    /// It did not end in time and was stopped.
+    Timeout,
+    /// The interpreter ended under it.
+    Crashed,
+    /// The user stopped it.
+    Interrupted,
+}
+
+impl Status {
+    /// The word that stands in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Failure => "failure",
+            Self::Timeout => "timeout",
+            Self::Crashed => "crashed",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.name())
+    }
+}
+
+/// One of the texts that a cell writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+    /// Both in true order.
+    Output,
+}
+
+impl Stream {
+    /// Every stream, in the order of the result's fields.
+    pub const ALL: [Self; 3] = [Self::Stdout, Self::Stderr, Self::Output];
+
+    /// The word that stands in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+            Self::Output => "output",
+        }
+    }
+}
+
+impl fmt::Display for Stream {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.name())
+    }
+}
+
+/// Which streams are not whole.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Truncated {
+    /// Set when `stdout` is cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<Cut>,
+    /// Set when `stderr` is cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<Cut>,
+    /// Set when `output` is cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Cut>,
+}
+
+impl Truncated {
+    /// `Some` when at least one stream is cut: what goes into [`CellResult::truncated`].
+    pub fn any(stdout: Option<Cut>, stderr: Option<Cut>, output: Option<Cut>) -> Option<Self> {
+        (stdout.is_some() || stderr.is_some() || output.is_some()).then_some(Self {
+            stdout,
+            stderr,
+            output,
+        })
+    }
+}
+
+/// A stream of which only the beginning is in the result. In bytes, as all sizes are;
+/// `read_output` with `offset = kept` goes on where the text in the result ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cut {
+    /// How many bytes from the beginning are in the result.
+    pub kept: u64,
+    /// How many bytes follow that are not.
+    pub left_out: u64,
+}
+
+/// The value of a cell's last expression.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CellValue {
+    /// `repr(value)`.
+    pub repr: String,
+    /// Its other forms, such as the HTML of a DataFrame.
+    #[serde(default)]
+    pub mime: MimeBundle,
+}
+
+/// What a cell cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Milliseconds on the wall clock, without the time that tools waited for a person.
+    pub wall_ms: f64,
+    /// Milliseconds of CPU, user and system.
+    pub cpu_ms: f64,
+    /// The most memory the session held while the cell ran.
+    pub peak_bytes: u64,
+    /// Bytes written to standard output, kept or not.
+    pub stdout_bytes: u64,
+    /// Bytes written to standard error, kept or not.
+    pub stderr_bytes: u64,
+}
+
+/// One call of a host tool from inside the code.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The id of the call, unique in the session.
+    pub call: String,
+    /// The tool.
+    pub name: String,
+    /// What it was given.
+    pub arguments: Map<String, Value>,
+    /// Milliseconds from the call to its answer.
+    pub ms: f64,
+    /// How it ended.
+    pub outcome: ToolOutcome,
+}
+
+/// How a tool call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolOutcome {
+    /// The tool gave a result.
+    Ok,
+    /// The tool gave an error, which was raised in Python.
+    Error,
+    /// The cell ended before the answer came.
+    Unanswered,
+}
+
+/// Where a session runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Backend {
+    /// Processes of this machine.
+    #[default]
+    Local,
+    /// A container.
+    Docker,
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(match self {
+            Self::Local => "local",
+            Self::Docker => "docker",
+        })
+    }
+}

@@ -1,0 +1,74 @@
+use serde::{Deserialize, Serialize};
+
+/// What became of a session's state after a cell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// Whether the cell's effects stayed.
+    pub outcome: StateOutcome,
+    /// Whether the next cell has a safety net.
+    pub checkpoint: CheckpointState,
+}
+
+/// Whether a cell's effects stayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StateOutcome {
+    /// What the cell did is there.
+    Kept,
+    /// The state is the one from before the cell.
+    Restored,
+    /// There was nothing to go back to: the session is over and its variables are lost.
+    Ended,
+}
+
+/// The safety net of the next cell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointState {
+    /// Whether it is there.
+    pub status: CheckpointStatus,
+    /// How many cells would be lost with the one that runs next; 0 when armed.
+    pub behind: u64,
+    /// Why it is behind or unavailable.
+    pub reason: Option<String>,
+}
+
+impl CheckpointState {
+    /// A checkpoint of the newest state exists.
+    pub fn armed() -> Self {
+        Self {
+            status: CheckpointStatus::Armed,
+            behind: 0,
+            reason: None,
+        }
+    }
+
+    /// The newest checkpoint is `cells` cells old.
+    pub fn behind(cells: u64, reason: impl Into<String>) -> Self {
+        Self {
+            status: CheckpointStatus::Behind,
+            behind: cells,
+            reason: Some(reason.into()),
+        }
+    }
+
+    /// There is no checkpoint.
+    pub fn unavailable(reason: impl Into<String>) -> Self {
+        Self {
+            status: CheckpointStatus::Unavailable,
+            behind: 0,
+            reason: Some(reason.into()),
+        }
+    }
+}
+
+/// Whether a checkpoint is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckpointStatus {
+    /// Of the newest state.
+    Armed,
+    /// Of an older state.
+    Behind,
+    /// None.
+    Unavailable,
+}

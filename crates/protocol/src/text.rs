@@ -1,0 +1,101 @@
+//! Text that came from a guest, made safe to show and small enough to hold.
+
+use std::borrow::Cow;
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// Takes out everything that a terminal would obey instead of print.
+///
+/// Colours, cursor moves, window titles and clipboard writes (CSI, OSC, DCS and their kin, in 7-bit and 8-bit
+/// form) go, and so does every other control character but `\n` and `\t`. A carriage return could paint over
+/// what stands on the line, so it begins a new one; in front of `\n` it just goes. What is left of a sequence that a
+/// chunk boundary cut in two is plain text, and harmless.
+pub fn strip_terminal_escapes(text: &str) -> Cow<'_, str> {
+    if !text
+        .chars()
+        .any(|c| c.is_control() && c != '\n' && c != '\t')
+    {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '\n' | '\t' => plain.push(c),
+            '\r' => carriage_return(&mut plain, &mut rest),
+            ESCAPE => escape(&mut rest),
+            '\u{9b}' => control_sequence(&mut rest),
+            '\u{90}' | '\u{98}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => control_string(&mut rest),
+            _ if c.is_control() => {}
+            _ => plain.push(c),
+        }
+    }
+    Cow::Owned(plain)
+}
+
+/// The largest place at or before `at` where a text may be cut.
+pub(crate) fn floor_boundary(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len()))
+        .rev()
+        .find(|&at| text.is_char_boundary(at))
+        .unwrap_or(0)
+}
+
+/// The smallest place at or after `at` where a text may be cut.
+pub(crate) fn ceil_boundary(text: &str, at: usize) -> usize {
+    (at..text.len())
+        .find(|&at| text.is_char_boundary(at))
+        .unwrap_or(text.len())
+}
+
+const ESCAPE: char = '\u{1b}';
+const BELL: char = '\u{7}';
+const STRING_TERMINATOR: char = '\u{9c}';
+
+fn carriage_return(plain: &mut String, rest: &mut Peekable<Chars<'_>>) {
+    while rest.next_if_eq(&'\r').is_some() {}
+    let line_has_text = !plain.is_empty() && !plain.ends_with('\n');
+    if line_has_text && rest.peek() != Some(&'\n') {
+        plain.push('\n');
+    }
+}
+
+/// After ESC. What does not belong to a sequence stays in `rest`, to be looked at again.
+fn escape(rest: &mut Peekable<Chars<'_>>) {
+    match rest.peek() {
+        Some('[') => {
+            rest.next();
+            control_sequence(rest);
+        }
+        Some(']' | 'P' | 'X' | '^' | '_') => {
+            rest.next();
+            control_string(rest);
+        }
+        _ => {
+            // Character sets and the like: any number of intermediate bytes, then one final byte.
+            while rest.next_if(|c| (' '..='/').contains(c)).is_some() {}
+            rest.next_if(|c| ('0'..='~').contains(c));
+        }
+    }
+}
+
+/// CSI: parameters, intermediates, one final byte.
+fn control_sequence(rest: &mut Peekable<Chars<'_>>) {
+    while rest.next_if(|c| (' '..='?').contains(c)).is_some() {}
+    rest.next_if(|c| ('@'..='~').contains(c));
+}
+
+/// OSC, DCS and the like: up to BEL or ST. A line break ends it too, so that an unfinished one hides one line at most.
+fn control_string(rest: &mut Peekable<Chars<'_>>) {
+    while let Some(c) = rest.next_if(|&c| c != '\n' && c != ESCAPE) {
+        if c == BELL || c == STRING_TERMINATOR {
+            return;
+        }
+    }
+    // `ESC \` is ST. Any other ESC begins a sequence of its own and is left for the caller's loop: handling it here
+    // would recurse, and a guest could nest deeper than the stack.
+    let mut ahead = rest.clone();
+    if ahead.next() == Some(ESCAPE) && ahead.next() == Some('\\') {
+        *rest = ahead;
+    }
+}

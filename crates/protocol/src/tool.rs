@@ -1,0 +1,65 @@
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::fields::{Field, Fields};
+use crate::invalid::{Invalid, shown_text};
+
+/// A host tool as the code in a session sees it: enough to make a Python function with a signature.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Map<String, Value>")]
+pub struct ToolSpec {
+    /// The name; where it is no Python identifier the guest maps it (`-` becomes `_`).
+    pub name: String,
+    /// What it does: the docstring.
+    pub description: String,
+    /// The JSON schema of its arguments: an object.
+    pub parameters: Map<String, Value>,
+}
+
+impl ToolSpec {
+    const FIELDS: &'static [&'static str] = &["name", "description", "parameters"];
+    const LONGEST_NAME: usize = 64;
+
+    /// Whether the name can be used.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let good = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+        let length = self.name.chars().count();
+        if length == 0 || length > Self::LONGEST_NAME || !self.name.chars().all(good) {
+            let expected = "1 to 64 letters, digits, `_`, `-` or `.`";
+            return Err(Invalid::value("name", expected, shown_text(&self.name)));
+        }
+        Ok(())
+    }
+}
+
+impl TryFrom<Map<String, Value>> for ToolSpec {
+    type Error = Invalid;
+
+    fn try_from(map: Map<String, Value>) -> Result<Self, Invalid> {
+        let mut fields = Fields::new(map);
+        let spec = Self {
+            name: fields.required("name")?,
+            description: fields.optional("description")?.unwrap_or_default(),
+            parameters: fields.optional("parameters")?.unwrap_or_default(),
+        };
+        fields.finish(Self::FIELDS)?;
+        spec.validate()?;
+        Ok(spec)
+    }
+}
+
+impl Field for Vec<ToolSpec> {
+    const EXPECTED: &'static str = "a list of {name, description, parameters}";
+
+    fn read(name: &str, value: Value) -> Result<Self, Invalid> {
+        let Value::Array(items) = value else {
+            return Err(Self::refuse(name, &value));
+        };
+        let read = |(at, item)| {
+            let path = format!("{name}[{at}]");
+            let map = Map::read(&path, item)?;
+            ToolSpec::try_from(map).map_err(|error| error.inside(&path))
+        };
+        items.into_iter().enumerate().map(read).collect()
+    }
+}

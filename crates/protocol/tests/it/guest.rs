@@ -1,0 +1,254 @@
+use cellblock_protocol::guest::*;
+use cellblock_protocol::*;
+use serde_json::{Value, json};
+
+fn parse(frame: Value) -> Result<FromHead, HeadError> {
+    FromHead::parse(frame.to_string().as_bytes())
+}
+
+fn reply(frame: Value) -> Reply {
+    match parse(frame) {
+        Ok(FromHead::Reply(reply)) => reply,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn sent(frame: &ToHead) -> Value {
+    let frame = frame.to_frame().unwrap();
+    serde_json::from_slice(&frame[4..]).unwrap()
+}
+
+#[test]
+fn operations_are_written_as_the_guest_reads_them() {
+    let call = || "c1".to_owned();
+    for (frame, json) in [
+        (
+            ToHead::Run {
+                cell: 1,
+                code: "1+1".to_owned(),
+                display_limit: None,
+            },
+            json!({"op": "run", "cell": 1, "code": "1+1"}),
+        ),
+        (
+            ToHead::Seed {
+                seq: 2,
+                variables: Seed::from_iter([("x".to_owned(), bytes_seed(b"a"))]),
+                imports: vec![],
+            },
+            json!({"op": "seed", "seq": 2, "variables": {"x": {"$bytes": "YQ=="}}}),
+        ),
+        (ToHead::Vars { seq: 3 }, json!({"op": "vars", "seq": 3})),
+        (
+            ToHead::Compute {
+                seq: 4,
+                code: "1".to_owned(),
+                description: "d".to_owned(),
+                seconds: 2.0,
+                memory: 256,
+            },
+            json!({"op": "compute", "seq": 4, "code": "1", "description": "d", "seconds": 2.0, "memory": 256}),
+        ),
+        (
+            ToHead::ToolResult {
+                call: call(),
+                outcome: Ok(json!([1])),
+            },
+            json!({"op": "tool_result", "call": "c1", "result": [1]}),
+        ),
+        (
+            ToHead::ToolResult {
+                call: call(),
+                outcome: Err("no".to_owned()),
+            },
+            json!({"op": "tool_result", "call": "c1", "error": "no"}),
+        ),
+        (
+            ToHead::Input {
+                call: call(),
+                outcome: Ok("Ada".to_owned()),
+            },
+            json!({"op": "input", "call": "c1", "text": "Ada"}),
+        ),
+    ] {
+        assert_eq!(sent(&frame), json);
+    }
+}
+
+#[test]
+fn frames_of_the_head_are_read() {
+    assert_eq!(
+        parse(json!({"t": "ready", "python": "3.11.2", "pid": 4})),
+        Ok(FromHead::Ready {
+            python: "3.11.2".to_owned(),
+            pid: 4
+        })
+    );
+    assert_eq!(
+        parse(json!({"t": "display", "mime": {"text/plain": "x"}})),
+        Ok(FromHead::Display {
+            mime: MimeBundle::new().with("text/plain", "x")
+        })
+    );
+    assert_eq!(
+        parse(json!({"t": "tool_call", "call": "c1", "name": "lookup", "arguments": {}})),
+        Ok(FromHead::ToolCall {
+            call: "c1".to_owned(),
+            name: "lookup".to_owned(),
+            arguments: Seed::new()
+        })
+    );
+    assert_eq!(
+        parse(json!({"t": "input_request", "call": "c2", "prompt": "? "})),
+        Ok(FromHead::InputRequest {
+            call: "c2".to_owned(),
+            prompt: "? ".to_owned()
+        })
+    );
+}
+
+#[test]
+fn the_end_of_a_cell_is_read() {
+    let done = Done {
+        cell: 3,
+        ok: true,
+        value: Some(CellValue {
+            repr: "2".to_owned(),
+            mime: MimeBundle::new(),
+        }),
+        error: None,
+        variables: VariableChanges {
+            added: vec![VariableChange {
+                name: "x".to_owned(),
+                type_: "int".to_owned(),
+                summary: "2".to_owned(),
+            }],
+            ..VariableChanges::default()
+        },
+        cpu_ms: 1.5,
+        peak_bytes: 10,
+    };
+    let frame = json!({
+        "t": "done", "cell": 3, "ok": true, "value": {"repr": "2", "mime": {}}, "error": null,
+        "variables": {"added": [{"name": "x", "type": "int", "summary": "2"}], "changed": [], "removed": []},
+        "cpu_ms": 1.5, "peak_bytes": 10,
+    });
+    assert_eq!(parse(frame), Ok(FromHead::Done(Box::new(done))));
+}
+
+#[test]
+fn an_answer_is_taken_by_the_one_who_asked() {
+    let vars = json!({"t": "answer", "seq": 7, "vars": [{"name": "x", "type": "int", "summary": "2", "bytes": 28}]});
+    let reply_to_vars = reply(vars);
+    assert_eq!(reply_to_vars.seq, 7);
+    assert_eq!(
+        reply_to_vars.variables(),
+        Ok(vec![Variable {
+            name: "x".to_owned(),
+            type_: "int".to_owned(),
+            summary: "2".to_owned(),
+            bytes: 28
+        }])
+    );
+
+    let inspection = Inspection {
+        type_: "int".to_owned(),
+        repr: "2".to_owned(),
+        ..Inspection::default()
+    };
+    let frame = json!({"t": "answer", "seq": 1, "type": "int", "repr": "2", "doc": "", "mime": {}});
+    assert_eq!(reply(frame).inspection(), Ok(inspection));
+
+    assert_eq!(reply(json!({"t": "answer", "seq": 1})).done(), Ok(()));
+    assert_eq!(
+        reply(json!({"t": "answer", "seq": 1, "error": "no such name"})).inspection(),
+        Err(HeadError::Refused("no such name".to_owned()))
+    );
+}
+
+#[test]
+fn compute_answers_with_a_result_or_an_error_and_never_both() {
+    let computed = |result: Value, error: Value| {
+        reply(json!({"t": "answer", "seq": 1, "result": result, "error": error})).computed()
+    };
+    assert_eq!(computed(json!("2"), json!(null)), Ok(Computed::result("2")));
+    assert_eq!(
+        computed(json!(null), json!("E: x")),
+        Ok(Computed::error("E: x"))
+    );
+    assert!(computed(json!("2"), json!("E")).is_err());
+    assert!(computed(json!(null), json!(null)).is_err());
+}
+
+#[test]
+fn a_long_text_of_the_guest_is_cut_between_characters() {
+    let error = json!({
+        "type": "é".repeat(5000), "value": "v", "repr": "r", "traceback": format!("a{}\nE: end", "é".repeat(1 << 20)),
+        "frames": [{"file": "f", "line": 1, "function": "g", "source": "s", "locals": {"k": "x".repeat(100_000)}}],
+    });
+    let frame = json!({"t": "done", "cell": 1, "ok": false, "error": error, "cpu_ms": -1.0});
+    let Ok(FromHead::Done(done)) = parse(frame) else {
+        panic!("refused")
+    };
+    let error = done.error.unwrap();
+    assert!(error.type_.len() <= 512 && error.type_.ends_with('…'));
+    assert!(error.traceback.len() <= 256 << 10 && error.traceback.ends_with("\nE: end"));
+    assert!(error.frames[0].locals.0[0].1.len() <= 4 << 10);
+    assert_eq!(done.cpu_ms, 0.0);
+}
+
+#[test]
+fn twenty_thousand_variables_are_no_attack_but_half_of_them_are_enough() {
+    let variable = json!({"name": "x", "type": "int", "summary": "2", "bytes": 28});
+    let frame = json!({"t": "answer", "seq": 1, "vars": vec![variable; 20_000]});
+    assert_eq!(reply(frame).variables().unwrap().len(), 10_000);
+}
+
+#[test]
+fn a_frame_that_would_swell_in_memory_is_refused() {
+    let frame = format!(
+        r#"{{"t":"tool_call","call":"c","name":"n","arguments":{{"a":[{}[]]}}}}"#,
+        "[],".repeat(250_000)
+    );
+    assert_eq!(
+        FromHead::parse(frame.as_bytes()),
+        Err(HeadError::TooManyValues { max: 250_000 })
+    );
+    let text = json!({"t": "display", "mime": {"text/plain": "[,\"\\".repeat(250_000)}});
+    assert!(parse(text).is_ok(), "what stands inside a text is no value");
+}
+
+#[test]
+fn a_frame_that_no_honest_guest_sends_is_refused() {
+    let bad_id = |field| Err(HeadError::BadId { field });
+    assert_eq!(
+        parse(json!({"t": "tool_call", "call": "", "name": "n", "arguments": {}})),
+        bad_id("call")
+    );
+    assert_eq!(
+        parse(json!({"t": "tool_call", "call": "c\n", "name": "n", "arguments": {}})),
+        bad_id("call")
+    );
+    assert_eq!(
+        parse(json!({"t": "tool_call", "call": "c", "name": "n".repeat(600), "arguments": {}})),
+        bad_id("name")
+    );
+    for wrong in [
+        json!({"t": "exit", "status": "success"}),
+        json!({"t": "done", "cell": -1, "ok": true}),
+        json!({"t": "answer"}),
+        json!([]),
+        json!(null),
+        json!({"t": "tool_call", "call": "c", "name": "n", "arguments": [1]}),
+    ] {
+        assert!(
+            matches!(parse(wrong.clone()), Err(HeadError::Malformed(_))),
+            "{wrong}"
+        );
+    }
+    assert!(
+        FromHead::parse("[".repeat(100_000).as_bytes()).is_err(),
+        "too deep"
+    );
+    assert!(FromHead::parse(b"\xff{}").is_err());
+}

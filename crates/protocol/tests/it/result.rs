@@ -1,0 +1,92 @@
+use cellblock_protocol::*;
+use serde_json::json;
+
+use crate::sample::{W6, w6};
+
+#[test]
+fn the_example_of_the_contract_is_the_example_of_the_code() {
+    assert_eq!(serde_json::from_str::<CellResult>(W6).unwrap(), w6());
+}
+
+#[test]
+fn the_example_is_written_exactly_as_it_was_read() {
+    // Line breaks between the fields are the only thing that the contract has and we do not.
+    let expected: String = W6
+        .lines()
+        .map(|line| line.trim_start_matches(' '))
+        .collect();
+    assert_eq!(serde_json::to_string(&w6()).unwrap(), expected);
+}
+
+#[test]
+fn truncated_names_only_the_streams_that_are_cut() {
+    let cut = Some(Cut {
+        kept: 1_000_000,
+        left_out: 5,
+    });
+    let json = serde_json::to_value(Truncated::any(cut, None, cut)).unwrap();
+    assert_eq!(
+        json,
+        json!({"stdout": {"kept": 1_000_000, "left_out": 5}, "output": {"kept": 1_000_000, "left_out": 5}})
+    );
+    assert_eq!(Truncated::any(None, None, None), None);
+}
+
+#[test]
+fn a_hint_is_there_only_when_there_is_one() {
+    let error = CellError {
+        hint: Some("no network here".to_owned()),
+        ..CellError::default()
+    };
+    assert_eq!(
+        serde_json::to_value(&error).unwrap()["hint"],
+        "no network here"
+    );
+    assert_eq!(
+        serde_json::to_value(CellError::default())
+            .unwrap()
+            .get("hint"),
+        None
+    );
+}
+
+#[test]
+fn locals_keep_their_order() {
+    let locals: Locals = serde_json::from_str(r#"{"z":"1","a":"2"}"#).unwrap();
+    assert_eq!(locals, Locals::from_iter([("z", "1"), ("a", "2")]));
+    assert_eq!(
+        serde_json::to_string(&locals).unwrap(),
+        r#"{"z":"1","a":"2"}"#
+    );
+}
+
+#[test]
+fn events_carry_their_name_and_their_fields() {
+    let written = |event: Event| serde_json::to_string(&event).unwrap();
+    assert_eq!(
+        written(Event::Stdout {
+            text: "2\n".to_owned()
+        }),
+        r#"{"event":"stdout","text":"2\n"}"#
+    );
+    assert_eq!(
+        written(Event::Restored { checkpoint: 4 }),
+        r#"{"event":"restored","checkpoint":4}"#
+    );
+    assert_eq!(
+        written(Event::InputRequest {
+            call: "c2".to_owned(),
+            prompt: "name? ".to_owned()
+        }),
+        r#"{"event":"input_request","call":"c2","prompt":"name? "}"#
+    );
+}
+
+#[test]
+fn a_result_event_survives_the_journey() {
+    let event = Event::Result {
+        result: Box::new(w6()),
+    };
+    let text = serde_json::to_string(&event).unwrap();
+    assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event);
+}

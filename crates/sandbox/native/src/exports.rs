@@ -1,0 +1,55 @@
+//! The door for Python: what the guest calls through `ctypes`.
+
+use crate::config::{Items, Spawn, walls};
+use crate::spawn::{Born, Descriptors, LibcFork, spawn};
+use crate::sys::{Errno, Fd, Forked};
+use crate::{side_fork, standby};
+
+/// Makes a session from a request of the host's. Returns the id of its init in the zygote, 0 in the new head, and a negative
+/// error number when nothing was made. The descriptors are closed in every case.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cellblock_spawn(
+    request: *const u8,
+    length: usize,
+    descriptors: *const Fd,
+    count: usize,
+    fork: LibcFork,
+) -> i32 {
+    // SAFETY: the guest passes a bytes object and an array with their lengths.
+    let (bytes, descriptors) =
+        unsafe { (core::slice::from_raw_parts(request, length), core::slice::from_raw_parts(descriptors, count)) };
+    let attempt = || {
+        let (spawn_request, strings) = Spawn::from_bytes(bytes)?;
+        let mounted = spawn_request.walls & walls::NAMESPACES != 0 && spawn_request.walls & walls::FILES != 0;
+        let taken = Descriptors::from_wire(descriptors, mounted)?;
+        // SAFETY: the zygote is single-threaded and called Python's hooks before this.
+        let born = unsafe { spawn(&spawn_request, Items(strings), &taken, fork) };
+        if !matches!(born, Ok(Born::Head)) {
+            taken.close();
+        }
+        born
+    };
+    match attempt() {
+        Ok(Born::Zygote(pid)) => pid,
+        Ok(Born::Head) => 0,
+        Err(Errno(number)) => -number,
+    }
+}
+
+/// Forks to the side: the child belongs to init and is never seen by the caller's `wait`. Returns as `fork` does, or a
+/// negative error number.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cellblock_side_fork(fork: LibcFork) -> i32 {
+    // SAFETY: the guest calls Python's hooks around this.
+    match unsafe { side_fork::side_fork(fork) } {
+        Ok(Forked::Parent(pid)) => pid,
+        Ok(Forked::Child) => 0,
+        Err(Errno(number)) => -number,
+    }
+}
+
+/// Freezes the caller until init wakes it.
+#[unsafe(no_mangle)]
+extern "C" fn cellblock_stand_by() {
+    standby::stand_by();
+}

@@ -1,0 +1,45 @@
+//! The code that runs inside a session's own processes.
+//!
+//! One source, three uses. `build.rs` of the sandbox compiles it to a shared object without standard library and without
+//! libc; that one file is **executed** as the launcher (`start.rs`) and **loaded** into Python by the guest
+//! (`exports.rs`). The host links the same crate as an ordinary library for the layouts that both sides must agree on
+//! (`config`, `message`) and for the probe.
+//!
+//! Every function here may run between `fork` and `exec` or in a process that shares memory with nobody it can ask for
+//! help: no allocation, no locks, no panics on purpose.
+#![no_std]
+#![deny(missing_docs)]
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("Cellblock needs Linux: its walls are Linux kernel mechanisms");
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!("Cellblock's native code knows x86-64 only so far (see docs/limitations.md)");
+
+pub mod config;
+pub mod message;
+pub mod sys;
+
+pub mod landlock;
+pub mod limits;
+pub mod mounts;
+pub mod privileges;
+pub mod seccomp;
+pub mod text;
+pub mod users;
+
+pub mod init;
+pub mod launcher;
+pub mod notify;
+pub mod probe;
+pub mod side_fork;
+pub mod spawn;
+pub mod standby;
+pub mod sweep;
+pub mod watchdog;
+
+#[cfg(standalone)]
+mod exports;
+#[cfg(standalone)]
+mod freestanding;
+#[cfg(standalone)]
+mod start;

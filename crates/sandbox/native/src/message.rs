@@ -1,0 +1,150 @@
+//! What init, the launcher and the host say to each other.
+
+use crate::config::record;
+use crate::sys::{Errno, Result};
+
+record! {
+    /// One message on a control socket: a kind and three numbers that it explains.
+    Message {
+        /// One of [`to_init`], [`from_init`], [`to_launcher`] or [`from_launcher`].
+        kind,
+        /// First number.
+        a,
+        /// Second number.
+        b,
+        /// Third number.
+        c,
+    }
+}
+
+/// Host to init.
+pub mod to_init {
+    /// Send signal `a` to the head.
+    pub const SIGNAL: u64 = 1;
+    /// End the head and everything it started; keep the standbys.
+    pub const SWEEP: u64 = 2;
+    /// Process `a` is a standby: protect it.
+    pub const PROTECT: u64 = 3;
+    /// Wake the standby `a`: it is the head now.
+    pub const WAKE: u64 = 4;
+    /// Let the standby `a` go.
+    pub const DROP: u64 = 5;
+    /// The memory limit is `a` now.
+    pub const MEMORY: u64 = 6;
+}
+
+/// Init to host.
+pub mod from_init {
+    /// The session stands. `a`: the head's process id inside.
+    pub const BORN: u64 = 1;
+    /// The session could not be built. `a`: the [`Stage`](super::Stage), `b`: the error number.
+    pub const FAILED: u64 = 2;
+    /// The head ended and nothing of it is left. `a`: wait status, `b`: 1 when the memory watchdog ended it, `c`: its pid.
+    pub const ENDED: u64 = 3;
+    /// Process `a` is protected now (`b` = 0), or is not ours to protect (`b` = error number).
+    pub const PROTECTED: u64 = 4;
+    /// The standby `a` was woken (`b` = 0) or is not there (`b` = error number).
+    pub const WOKEN: u64 = 5;
+    /// The standby `a` died by itself. `b`: wait status.
+    pub const LOST: u64 = 6;
+}
+
+/// Host to launcher.
+pub mod to_launcher {
+    /// Give a mount of the directory whose path follows the message. `a`: the user id that owns it on disk, `b`: its group, `c`: the
+    /// user id that it shall have in the session (as the launcher counts), or 0 for no mapping.
+    pub const MOUNT: u64 = 1;
+}
+
+/// Launcher to host.
+pub mod from_launcher {
+    /// The zygote runs. `a`: its process id inside.
+    pub const STARTED: u64 = 1;
+    /// It could not be started. `a`: the [`Stage`](super::Stage), `b`: the error number.
+    pub const FAILED: u64 = 2;
+    /// The mount comes as a descriptor with this message.
+    pub const MOUNTED: u64 = 3;
+    /// The zygote ended. `a`: wait status.
+    pub const ZYGOTE_ENDED: u64 = 4;
+}
+
+/// Declares the stages with their names, so that a number on the wire can be told to a person.
+macro_rules! stages {
+    ($($(#[$doc:meta])* $name:ident = $number:literal: $text:literal,)*) => {
+        /// Where the building of a process stopped.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u64)]
+        pub enum Stage { $($(#[$doc])* $name = $number,)* }
+
+        impl Stage {
+            /// What was being tried, in words.
+            pub fn describe(number: u64) -> &'static str {
+                match number { $($number => $text,)* _ => "an unknown step" }
+            }
+        }
+    };
+}
+
+stages! {
+    /// Reading the request.
+    Request = 1: "reading the request",
+    /// `unshare` or `clone` with namespaces.
+    Namespaces = 2: "making namespaces",
+    /// `uid_map` and its kin.
+    Users = 3: "mapping user ids",
+    /// `tmpfs` for the root.
+    Root = 4: "making an empty root directory",
+    /// A bind mount.
+    Show = 5: "showing a directory of the host read-only",
+    /// `pivot_root`.
+    Pivot = 6: "changing the root directory",
+    /// The `proc` file system.
+    Proc = 7: "mounting /proc",
+    /// Temporary directories.
+    Temporary = 8: "mounting the temporary directories",
+    /// The workspace.
+    Workspace = 9: "mounting the workspace",
+    /// The host name.
+    HostName = 10: "setting the host name",
+    /// cgroups.
+    Cgroup = 11: "entering the cgroup",
+    /// The fork of the head.
+    Fork = 12: "forking",
+    /// rlimits.
+    Limits = 13: "setting resource limits",
+    /// Landlock.
+    Landlock = 14: "applying Landlock",
+    /// Capabilities and `no_new_privs`.
+    Privileges = 15: "giving up privileges",
+    /// seccomp.
+    Seccomp = 16: "applying the system call filter",
+    /// Becoming the session's user.
+    Identity = 17: "becoming the session's own user",
+    /// `chdir`.
+    Home = 18: "entering the workspace",
+    /// `execve`.
+    Execute = 19: "executing Python",
+    /// An id-mapped mount.
+    IdMap = 20: "mapping the owner of the workspace",
+}
+
+/// An error with the place where it happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Where.
+    pub stage: Stage,
+    /// What the kernel said.
+    pub errno: Errno,
+}
+
+/// Adds the place to an error.
+pub trait At<T> {
+    /// Says what was being tried.
+    fn at(self, stage: Stage) -> core::result::Result<T, Failure>;
+}
+
+impl<T> At<T> for Result<T> {
+    fn at(self, stage: Stage) -> core::result::Result<T, Failure> {
+        self.map_err(|errno| Failure { stage, errno })
+    }
+}

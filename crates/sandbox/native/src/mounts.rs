@@ -1,0 +1,151 @@
+//! The read-only view of the host that a zygote and its sessions see.
+
+use crate::config::{Item, Items, Launch};
+use crate::message::{At, Failure, Stage};
+use crate::sys::{
+    self, AT_FDCWD, Errno, Result, attach_mount, chdir, close, mkdir, mount, mount_attributes, mount_flags, open, open_flags,
+    pivot_root, set_mount_attributes, symlink, unmount, write_all,
+};
+use crate::text::Text;
+use core::ffi::CStr;
+
+/// Paths in the view and of the host are at most this long.
+pub const LONGEST_PATH: usize = 4096;
+
+/// Nothing that happens to mounts here is seen elsewhere.
+pub fn make_private() -> Result<()> {
+    mount(c"none", c"/", c"", mount_flags::REC | mount_flags::PRIVATE, c"")
+}
+
+/// Replaces the root directory by an empty one that holds only what `items` list, read-only.
+///
+/// The new root is mounted over `/tmp` and pivoted into at once, so that directories below the host's `/tmp` can still be
+/// shown: after the pivot they are at `/.host/tmp`.
+pub fn enter_view(launch: &Launch, items: Items<'_>) -> core::result::Result<(), Failure> {
+    let own = mount_flags::NOSUID | mount_flags::NODEV;
+    mount(c"cellblock", c"/tmp", c"tmpfs", own, c"mode=0755,size=4m").at(Stage::Root)?;
+    mkdir(c"/tmp/.host", 0o700).at(Stage::Root)?;
+    pivot_root(c"/tmp", c"/tmp/.host").at(Stage::Pivot)?;
+    chdir(c"/").at(Stage::Pivot)?;
+    // Before anything is shown: some of it may lie below.
+    mount_temporary(launch.temporary_bytes).at(Stage::Temporary)?;
+
+    for (tag, first, second) in items {
+        let outcome = match tag {
+            tag if tag == Item::Show as u8 => show(first, second, mount_attributes::RDONLY | mount_attributes::NODEV),
+            tag if tag == Item::Device as u8 => show(first, second, 0),
+            tag if tag == Item::Link as u8 => make_parents(second).and_then(|()| symlink(first, second)),
+            tag if tag == Item::Directory as u8 => make_parents(second).and_then(|()| mkdir(second, 0o755)),
+            tag if tag == Item::File as u8 => make_file(second, first.to_bytes()),
+            _ => Ok(()),
+        };
+        outcome.at(Stage::Show)?;
+    }
+
+    // The launcher's /proc: a session may only mount its own where one is visible already.
+    mkdir(c"/proc", 0o555).at(Stage::Proc)?;
+    mount(c"/.host/proc", c"/proc", c"", mount_flags::BIND | mount_flags::REC, c"").at(Stage::Proc)?;
+
+    unmount(c"/.host", mount_flags::DETACH).at(Stage::Pivot)?;
+    set_root_read_only().at(Stage::Root)
+}
+
+/// The mounts of one session, inside the view: its own `/proc`, its own temporary directories, its workspace.
+///
+/// What `items` list lies below a temporary directory; it is carried over into the new one.
+pub fn enter_session(
+    temporary_bytes: u64,
+    items: Items<'_>,
+    own_proc: bool,
+    workspace: Option<sys::Fd>,
+) -> core::result::Result<(), Failure> {
+    const MOST_CARRIED: usize = 8;
+    let mut carried = [-1; MOST_CARRIED];
+    for (slot, (path, _)) in carried.iter_mut().zip(items.of(Item::Show)) {
+        *slot = sys::clone_tree(path).at(Stage::Show)?;
+    }
+    if own_proc {
+        // 4: processes that may not be traced are not even listed, so a standby cannot be found.
+        let flags = mount_flags::NOSUID | mount_flags::NODEV | mount_flags::NOEXEC;
+        mount(c"proc", c"/proc", c"proc", flags, c"hidepid=4").at(Stage::Proc)?;
+    }
+    mount_temporary(temporary_bytes).at(Stage::Temporary)?;
+    for (tree, (path, _)) in carried.into_iter().zip(items.of(Item::Show)) {
+        make_parents(path).and_then(|()| mkdir(path, 0o755)).and_then(|()| attach_mount(tree, path)).at(Stage::Show)?;
+    }
+    if let Some(workspace) = workspace {
+        attach_mount(workspace, c"/workspace").at(Stage::Workspace)?;
+    }
+    Ok(())
+}
+
+fn mount_temporary(bytes: u64) -> Result<()> {
+    let flags = mount_flags::NOSUID | mount_flags::NODEV;
+    // Without a bound on inodes, empty files would fill the kernel's memory.
+    let options = Text::<96>::new(format_args!("mode=1777,size={bytes},nr_inodes=100k"))?;
+    for target in [c"/tmp", c"/dev/shm"] {
+        make_parents(target)?;
+        // In a session the view is read-only and both are there.
+        let _ = mkdir(target, 0o1777);
+        mount(c"cellblock", target, c"tmpfs", flags, options.as_c_str())?;
+    }
+    Ok(())
+}
+
+/// Only the root's own mount, not what was mounted below it since.
+fn set_root_read_only() -> Result<()> {
+    const REMOUNT: usize = 32;
+    let flags = REMOUNT | mount_flags::BIND | mount_flags::RDONLY | mount_flags::NOSUID | mount_flags::NODEV;
+    mount(c"none", c"/", c"", flags, c"")
+}
+
+/// Shows `source` of the host at `target`, a directory or a file as the source is.
+fn show(source: &CStr, target: &CStr, attributes: u64) -> Result<()> {
+    let host = Text::<LONGEST_PATH>::new(format_args!("/.host{}", printable(source)?))?;
+    make_parents(target)?;
+    let directory = open(host.as_c_str(), open_flags::PATH | open_flags::DIRECTORY, 0);
+    match directory {
+        Ok(fd) => {
+            close(fd);
+            // Below something that is shown already the directory may exist and be read-only: then it must be there.
+            if mkdir(target, 0o755).is_err() {
+                close(open(target, open_flags::PATH | open_flags::DIRECTORY, 0)?);
+            }
+        }
+        Err(_) => make_file(target, b"")?,
+    }
+    mount(host.as_c_str(), target, c"", mount_flags::BIND | mount_flags::REC, c"")?;
+    set_mount_attributes(AT_FDCWD, target, attributes | mount_attributes::NOSUID, None)
+}
+
+/// Makes the directories above `path`.
+fn make_parents(path: &CStr) -> Result<()> {
+    let bytes = path.to_bytes();
+    let mut buffer = [0u8; LONGEST_PATH];
+    if bytes.len() >= LONGEST_PATH {
+        return Err(Errno::OVERFLOW);
+    }
+    for (index, _) in bytes.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/') {
+        buffer[..index].copy_from_slice(&bytes[..index]);
+        buffer[index] = 0;
+        let parent = CStr::from_bytes_until_nul(&buffer).map_err(|_| Errno::INVAL)?;
+        // A parent inside something shown cannot be made and need not be.
+        let _ = mkdir(parent, 0o755);
+    }
+    Ok(())
+}
+
+fn make_file(path: &CStr, text: &[u8]) -> Result<()> {
+    make_parents(path)?;
+    let Ok(fd) = open(path, open_flags::WRONLY | open_flags::CREAT, 0o644) else {
+        // It may stand on a read-only mount already, to be covered.
+        return open(path, open_flags::PATH, 0).map(close);
+    };
+    let outcome = write_all(fd, text);
+    close(fd);
+    outcome
+}
+
+fn printable(path: &CStr) -> Result<&str> {
+    path.to_str().map_err(|_| Errno::INVAL)
+}

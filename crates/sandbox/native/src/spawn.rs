@@ -1,0 +1,284 @@
+//! The birth of a session: from a fork of the zygote to a hardened head.
+
+use crate::config::{Item, Items, Spawn, walls};
+use crate::init::{self, Init};
+use crate::message::{At, Failure, Message, Stage, from_init};
+use crate::seccomp::{Signals, Sockets};
+use crate::sweep::Reach;
+use crate::sys::{
+    self, Errno, Fd, Forked, MOST_DESCRIPTORS, Pid, clone_flags, clone_process, close, close_all_but, move_to, open, open_flags,
+    packet_pair, receive, send, write_all, write_file,
+};
+use crate::users::{Mapping, SESSION_ID, map_users};
+use crate::{landlock, limits, mounts, privileges, seccomp};
+
+/// The descriptors that come with a request, in this order. -1 stands for none.
+pub struct Descriptors {
+    /// Init's socket to the host.
+    pub control: Fd,
+    /// The head's channel.
+    pub channel: Fd,
+    /// The head's standard output.
+    pub output: Fd,
+    /// The head's standard error.
+    pub error: Fd,
+    /// A detached mount of the workspace.
+    pub workspace: Fd,
+    /// `cgroup.procs` files to enter.
+    pub cgroups: [Fd; 3],
+}
+
+impl Descriptors {
+    /// Reads them from the order on the wire.
+    pub fn from_wire(descriptors: &[Fd], workspace: bool) -> sys::Result<Descriptors> {
+        let mut rest = descriptors.iter().copied();
+        let mut next = || rest.next().ok_or(Errno::PROTO);
+        let mut taken = Descriptors {
+            control: next()?,
+            channel: next()?,
+            output: next()?,
+            error: next()?,
+            workspace: if workspace { next()? } else { -1 },
+            cgroups: [-1; 3],
+        };
+        for slot in &mut taken.cgroups {
+            *slot = rest.next().unwrap_or(-1);
+        }
+        Ok(taken)
+    }
+
+    /// All of them, for the zygote to close.
+    pub fn close(&self) {
+        let all = [self.control, self.channel, self.output, self.error, self.workspace];
+        for fd in all.into_iter().chain(self.cgroups).filter(|fd| *fd >= 0) {
+            close(fd);
+        }
+    }
+}
+
+/// libc's `fork`: with the handlers that BLAS libraries and allocators registered.
+pub type LibcFork = unsafe extern "C" fn() -> Pid;
+
+/// Where the caller finds itself afterwards.
+pub enum Born {
+    /// Still the zygote; the new init has this id.
+    Zygote(Pid),
+    /// The head of the new session, behind all its walls.
+    Head,
+}
+
+/// The head's channel is always this descriptor.
+pub const CHANNEL: Fd = 3;
+
+/// Makes a session. In the zygote it returns at once with the id of init; in the head, hardened, as [`Born::Head`]; in init
+/// it does not return.
+///
+/// # Safety
+/// The caller must be single-threaded and have prepared Python for a fork.
+pub unsafe fn spawn(request: &Spawn, items: Items<'_>, descriptors: &Descriptors, fork: LibcFork) -> sys::Result<Born> {
+    let (near, far) = packet_pair()?;
+    // A child of the launcher, which reaps it, and not of the zygote, which waits for nobody.
+    // SAFETY: init stays native; the head is made by libc's own fork below.
+    match unsafe { clone_process(namespaces(request.walls) | clone_flags::PARENT) } {
+        Ok(Forked::Parent(pid)) => {
+            close(far);
+            if has(request, walls::NAMESPACES) {
+                let map = Mapping { inside: SESSION_ID, outside: request.user as u32, count: 1 };
+                // A failure is seen by init, which finds itself without an id and reports it.
+                let _ = map_users(pid, map, map);
+            }
+            let _ = send(near, &[1], &[]);
+            close(near);
+            Ok(Born::Zygote(pid))
+        }
+        Ok(Forked::Child) => {
+            close(near);
+            sys::set_signal_mask(u64::MAX);
+            // SAFETY: as above.
+            match unsafe { build(request, items, descriptors, far, fork) } {
+                Ok(()) => Ok(Born::Head),
+                Err(failure) => {
+                    let Failure { stage, errno } = failure;
+                    let message = Message { kind: from_init::FAILED, a: stage as u64, b: errno.0 as u64, c: 0 };
+                    let _ = send(descriptors.control, &message.to_bytes(), &[]);
+                    sys::exit(70)
+                }
+            }
+        }
+        Err(error) => {
+            close(near);
+            close(far);
+            Err(error)
+        }
+    }
+}
+
+fn has(request: &Spawn, wall: u64) -> bool {
+    request.walls & wall != 0
+}
+
+fn namespaces(walls: u64) -> usize {
+    use clone_flags as flags;
+    if walls & walls::NAMESPACES == 0 {
+        return 0;
+    }
+    let when = |wall: u64, flag: usize| if walls & wall != 0 { flag } else { 0 };
+    // The user and mount namespaces carry the others and are always there.
+    flags::NEWUSER
+        | flags::NEWNS
+        | flags::NEWCGROUP
+        | when(walls::PROCESSES, flags::NEWPID)
+        | when(walls::NETWORK, flags::NEWNET)
+        | when(walls::IPC, flags::NEWIPC)
+        | when(walls::HOSTNAME, flags::NEWUTS)
+}
+
+/// Runs in the new process. Returns in the head; init stays inside.
+unsafe fn build(
+    request: &Spawn,
+    items: Items<'_>,
+    descriptors: &Descriptors,
+    go: Fd,
+    fork: LibcFork,
+) -> Result<(), Failure> {
+    let mut byte = [0];
+    receive(go, &mut byte).at(Stage::Users)?;
+    close(go);
+    let reach = if has(request, walls::NAMESPACES) && has(request, walls::PROCESSES) { Reach::Namespace } else { Reach::Descendants };
+    if reach == Reach::Descendants {
+        privileges::adopt_orphans().at(Stage::Namespaces)?;
+    }
+    for &cgroup in descriptors.cgroups.iter().filter(|fd| **fd >= 0) {
+        write_all(cgroup, b"0").at(Stage::Cgroup)?;
+    }
+    if has(request, walls::NAMESPACES) {
+        sys::set_group(SESSION_ID).at(Stage::Identity)?;
+        sys::set_user(SESSION_ID).at(Stage::Identity)?;
+        mounts::make_private().at(Stage::Namespaces)?;
+        let workspace = (descriptors.workspace >= 0 && has(request, walls::FILES)).then_some(descriptors.workspace);
+        if has(request, walls::FILES) {
+            mounts::enter_session(request.temporary_bytes, items, reach == Reach::Namespace, workspace)?;
+        }
+        if has(request, walls::HOSTNAME) {
+            sys::set_host_name(b"cellblock").at(Stage::HostName)?;
+        }
+    }
+    let proc_directory = open(c"/proc", open_flags::RDONLY | open_flags::DIRECTORY, 0).at(Stage::Proc)?;
+    let (near, far) = packet_pair().at(Stage::Fork)?;
+    // SAFETY: single-threaded; the handlers of libc run around it.
+    match unsafe { fork() } {
+        -1 => Err(Failure { stage: Stage::Fork, errno: Errno::AGAIN }),
+        0 => {
+            let outcome = harden(request, items, descriptors, far);
+            report(far, outcome);
+            close(far);
+            Ok(())
+        }
+        head => {
+            close(far);
+            let listener = hear(near)?;
+            privileges::set_dumpable(false);
+            let mut kept = [descriptors.control, proc_directory, listener];
+            kept.sort_unstable();
+            close_all_but(&kept);
+            for fd in 0..3 {
+                close(fd);
+            }
+            let memory = if has(request, walls::MEMORY) && request.memory_in_cgroup == 0 { request.memory } else { 0 };
+            init::run(Init { control: descriptors.control, listener, proc_directory, head: Some(head), reach, memory })
+        }
+    }
+}
+
+/// Puts the walls around the head, outermost first; the filter comes last because it forbids the rest.
+fn harden(request: &Spawn, items: Items<'_>, descriptors: &Descriptors, report: Fd) -> Result<Option<Fd>, Failure> {
+    sys::new_session();
+    arrange_descriptors(descriptors, report, has(request, walls::ENVIRONMENT)).at(Stage::Home)?;
+    sys::umask(0o022);
+    // When memory runs out the kernel shall take the head, not init and not a standby.
+    let _ = write_file(c"/proc/self/oom_score_adj", b"500");
+    if let Some(home) = items.one(Item::Home) {
+        sys::chdir(home).at(Stage::Home)?;
+    }
+    limits::apply(request).at(Stage::Limits)?;
+    if has(request, walls::PRIVILEGES) {
+        privileges::drop_all().at(Stage::Privileges)?;
+    } else if has(request, walls::LANDLOCK) {
+        privileges::no_new_privileges().at(Stage::Privileges)?;
+    }
+    // After a change of ids the kernel hides a process from itself; the head may see its own /proc entries.
+    privileges::set_dumpable(true);
+    if has(request, walls::LANDLOCK) {
+        landlock::confine(items, !has(request, walls::NETWORK)).at(Stage::Landlock)?;
+    }
+    let listener = if has(request, walls::SECCOMP) {
+        let sockets = if has(request, walls::NAMESPACES) || !has(request, walls::NETWORK) {
+            Sockets::InEmptyNamespace
+        } else {
+            Sockets::UnixOnly
+        };
+        let signals = if has(request, walls::SIGNALS) { Signals::AskInit } else { Signals::Free };
+        seccomp::install(sockets, signals).at(Stage::Seccomp)?
+    } else {
+        None
+    };
+    sys::set_signal_mask(0);
+    Ok(listener)
+}
+
+/// Leaves 0, 1, 2, the channel and the socket for the report.
+fn arrange_descriptors(descriptors: &Descriptors, report: Fd, close_others: bool) -> sys::Result<()> {
+    // First out of the way of the numbers that they will have.
+    let channel = sys::duplicate_above(descriptors.channel, 100)?;
+    let output = sys::duplicate_above(descriptors.output, 100)?;
+    let error = sys::duplicate_above(descriptors.error, 100)?;
+    let input = open(c"/dev/null", open_flags::RDONLY, 0)?;
+    move_to(input, 0)?;
+    move_to(output, 1)?;
+    move_to(error, 2)?;
+    // The report may be sitting on the channel's number.
+    let parked = sys::duplicate_above(report, 100)?;
+    move_to(channel, CHANNEL)?;
+    move_to(parked, if report == CHANNEL { CHANNEL + 1 } else { report })?;
+    if close_others {
+        let mut kept = [CHANNEL, report];
+        kept.sort_unstable();
+        close_all_but(&kept);
+    }
+    Ok(())
+}
+
+fn report(socket: Fd, outcome: Result<Option<Fd>, Failure>) {
+    match outcome {
+        Ok(listener) => {
+            let message = Message { kind: from_init::BORN, ..Message::default() };
+            let fds = [listener.unwrap_or(-1)];
+            let _ = send(socket, &message.to_bytes(), if listener.is_some() { &fds } else { &[] });
+            if let Some(listener) = listener {
+                close(listener);
+            }
+        }
+        Err(Failure { stage, errno }) => {
+            let message = Message { kind: from_init::FAILED, a: stage as u64, b: errno.0 as u64, c: 0 };
+            let _ = send(socket, &message.to_bytes(), &[]);
+            sys::exit(70);
+        }
+    }
+}
+
+/// What the head said about its own walls, with the filter's listener.
+fn hear(socket: Fd) -> Result<Fd, Failure> {
+    let mut bytes = [0; Message::SIZE];
+    let received = receive(socket, &mut bytes).at(Stage::Fork)?;
+    let (message, _) = Message::from_bytes(&bytes[..received.bytes]).at(Stage::Fork)?;
+    if message.kind == from_init::BORN {
+        let listener = received.descriptors[..received.count.min(MOST_DESCRIPTORS)].first();
+        return Ok(listener.copied().unwrap_or(-1));
+    }
+    // The stage came from our own code in the head, before any code of the user's.
+    let stage = [Stage::Home, Stage::Limits, Stage::Privileges, Stage::Landlock, Stage::Seccomp]
+        .into_iter()
+        .find(|stage| *stage as u64 == message.a)
+        .unwrap_or(Stage::Fork);
+    Err(Failure { stage, errno: Errno(message.b as i32) })
+}

@@ -1,0 +1,34 @@
+//! A frozen copy of the head, waiting to be needed.
+
+use crate::privileges;
+use crate::sys::{self, nr, signals, syscall, write_file};
+
+/// Freezes the calling process until init wakes it. Only a signal from init counts: its sender is the parent, or unknown (0)
+/// where the sender lives outside the process namespace.
+pub fn stand_by() {
+    // Of its own group and session, so that a signal to the head's group does not reach it.
+    sys::new_session();
+    privileges::set_dumpable(false);
+    let _ = write_file(c"/proc/self/oom_score_adj", b"0");
+    let before = sys::set_signal_mask(u64::MAX);
+    wait_for_init();
+    sys::set_signal_mask(before);
+    privileges::set_dumpable(true);
+    let _ = write_file(c"/proc/self/oom_score_adj", b"500");
+}
+
+fn wait_for_init() {
+    const USER: i32 = 0;
+    let wanted = 1u64 << (signals::WAKE - 1);
+    let parent = sys::parent_pid();
+    loop {
+        // `siginfo`: number, error, code, padding, sender.
+        let mut info = [0i32; 32];
+        // SAFETY: the mask and the structure live through the call; a null time waits for ever.
+        let outcome =
+            unsafe { syscall(nr::RT_SIGTIMEDWAIT, [&raw const wanted as usize, info.as_mut_ptr() as usize, 0, 8]) };
+        if outcome.is_ok() && info[2] == USER && (info[4] == 0 || info[4] == parent) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Ending everything in a session but its standbys.
+
+use crate::notify::Protected;
+use crate::sys::{self, Ended, Fd, Pid, Poll, kill, poll, read_directory, reap, seek, signals};
+use crate::text::{Text, leading_number};
+
+/// How the processes of a session are found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Init is process 1 of a namespace: everything in `/proc` is the session's.
+    Namespace,
+    /// Init adopts orphans: what is its child, or a child of one, is the session's.
+    Descendants,
+}
+
+/// Stops, kills and reaps until only protected processes are left. `seen` is told of every child that was reaped.
+///
+/// Dead children still count against the process limit, so nothing may be forked before they are reaped.
+pub fn sweep(reach: Reach, proc_directory: Fd, protected: &impl Protected, mut seen: impl FnMut(Ended)) {
+    if reach == Reach::Namespace {
+        // In one call, so that a fork bomb cannot outrun us. Standbys are stopped too and continued below.
+        let _ = kill(-1, signals::STOP);
+    }
+    loop {
+        let mut left = 0;
+        each_process(reach, proc_directory, |pid| {
+            if !protected.is_protected(pid) {
+                left += 1;
+                let _ = kill(pid, signals::KILL);
+            }
+        });
+        while let Ok(Some(ended)) = reap(-1, false) {
+            seen(ended);
+        }
+        if left == 0 {
+            break;
+        }
+        // Nothing to wait for but time: the dying are not all our children yet.
+        poll(&mut [], 1);
+    }
+    if reach == Reach::Namespace {
+        each_process(reach, proc_directory, |pid| {
+            let _ = kill(pid, signals::CONT);
+        });
+    }
+}
+
+/// Calls `visit` with every process of the session but init itself.
+pub fn each_process(reach: Reach, proc_directory: Fd, mut visit: impl FnMut(Pid)) {
+    match reach {
+        Reach::Namespace => each_entry(proc_directory, |pid| {
+            if pid != 1 {
+                visit(pid);
+            }
+        }),
+        Reach::Descendants => each_descendant(sys::own_pid(), 0, &mut visit),
+    }
+}
+
+fn each_entry(proc_directory: Fd, mut visit: impl FnMut(Pid)) {
+    const NAME: usize = 19;
+    let mut buffer = [0u8; 4096];
+    if seek(proc_directory, 0).is_err() {
+        return;
+    }
+    while let Ok(length @ 1..) = read_directory(proc_directory, &mut buffer) {
+        let mut entries = &buffer[..length];
+        while entries.len() > NAME {
+            let size = usize::from(u16::from_le_bytes([entries[16], entries[17]]));
+            if let Some(pid) = leading_number(&entries[NAME..]) {
+                visit(pid as Pid);
+            }
+            entries = entries.get(size.max(NAME)..).unwrap_or(&[]);
+        }
+    }
+}
+
+fn each_descendant(pid: Pid, depth: usize, visit: &mut impl FnMut(Pid)) {
+    // A chain deeper than this is cut from below: its end is adopted once its parents are dead.
+    if depth > 16 {
+        return;
+    }
+    let Ok(path) = Text::<64>::new(format_args!("/proc/{pid}/task/{pid}/children")) else { return };
+    let mut buffer = [0u8; 2048];
+    let Ok(children) = sys::read_file(path.as_c_str(), &mut buffer) else { return };
+    for child in children.split(|byte| *byte == b' ').filter_map(leading_number) {
+        each_descendant(child as Pid, depth + 1, visit);
+        visit(child as Pid);
+    }
+}
+
+/// Waits until `fd` is readable or the time is over.
+pub fn wait_readable(fd: Fd, milliseconds: i32) -> bool {
+    poll(&mut [Poll::readable(fd)], milliseconds) > 0
+}

@@ -1,0 +1,64 @@
+//! The instruction that enters the kernel.
+
+use core::arch::asm;
+
+/// A kernel error number, as in `errno.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+impl Errno {
+    /// Operation not permitted.
+    pub const PERM: Errno = Errno(1);
+    /// No such process.
+    pub const SRCH: Errno = Errno(3);
+    /// Interrupted by a signal.
+    pub const INTR: Errno = Errno(4);
+    /// No child processes.
+    pub const CHILD: Errno = Errno(10);
+    /// Try again.
+    pub const AGAIN: Errno = Errno(11);
+    /// Access denied.
+    pub const ACCES: Errno = Errno(13);
+    /// It is there already.
+    pub const EXIST: Errno = Errno(17);
+    /// Invalid argument.
+    pub const INVAL: Errno = Errno(22);
+    /// The other side has gone.
+    pub const PIPE: Errno = Errno(32);
+    /// Not implemented by this kernel.
+    pub const NOSYS: Errno = Errno(38);
+    /// A message of ours that makes no sense.
+    pub const PROTO: Errno = Errno(71);
+    /// The answer does not fit.
+    pub const OVERFLOW: Errno = Errno(75);
+}
+
+/// What a system call gives back.
+pub type Result<T> = core::result::Result<T, Errno>;
+
+/// Enters the kernel with up to six arguments.
+///
+/// # Safety
+/// The arguments must be what the numbered call expects; pointers must be valid for what it does with them.
+#[inline(always)]
+pub unsafe fn syscall<const N: usize>(number: usize, arguments: [usize; N]) -> Result<usize> {
+    let at = |index: usize| if index < N { arguments[index] } else { 0 };
+    let outcome: isize;
+    // SAFETY: the caller vouches for the arguments; the clobbers are the kernel's calling convention.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => outcome,
+            in("rdi") at(0),
+            in("rsi") at(1),
+            in("rdx") at(2),
+            in("r10") at(3),
+            in("r8") at(4),
+            in("r9") at(5),
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    if (-4095..0).contains(&outcome) { Err(Errno(-outcome as i32)) } else { Ok(outcome as usize) }
+}

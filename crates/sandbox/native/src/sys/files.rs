@@ -1,0 +1,264 @@
+//! Files, directories and mounts.
+
+use super::{Errno, Result, nr, syscall};
+use core::ffi::CStr;
+
+/// A file descriptor that nobody closes for us: these processes close by range.
+pub type Fd = i32;
+
+/// "Relative to the working directory."
+pub const AT_FDCWD: Fd = -100;
+/// Operate on the descriptor itself.
+pub const AT_EMPTY_PATH: usize = 0x1000;
+/// Include everything mounted below.
+pub const AT_RECURSIVE: usize = 0x8000;
+
+/// Flags of `open`.
+pub mod open_flags {
+    #![allow(missing_docs)]
+    pub const RDONLY: usize = 0;
+    pub const WRONLY: usize = 1;
+    pub const RDWR: usize = 2;
+    pub const CREAT: usize = 0o100;
+    pub const EXCL: usize = 0o200;
+    pub const DIRECTORY: usize = 0o200_000;
+    pub const NOFOLLOW: usize = 0o400_000;
+    pub const CLOEXEC: usize = 0o2_000_000;
+    pub const PATH: usize = 0o10_000_000;
+}
+
+/// Flags of `mount`.
+pub mod mount_flags {
+    #![allow(missing_docs)]
+    pub const RDONLY: usize = 1;
+    pub const NOSUID: usize = 2;
+    pub const NODEV: usize = 4;
+    pub const NOEXEC: usize = 8;
+    pub const BIND: usize = 4096;
+    pub const REC: usize = 16384;
+    pub const PRIVATE: usize = 1 << 18;
+    /// For `umount2`: let go now, finish when nobody uses it.
+    pub const DETACH: usize = 2;
+}
+
+/// Attributes of `mount_setattr`.
+pub mod mount_attributes {
+    #![allow(missing_docs)]
+    pub const RDONLY: u64 = 0x1;
+    pub const NOSUID: u64 = 0x2;
+    pub const NODEV: u64 = 0x4;
+    pub const IDMAP: u64 = 0x0010_0000;
+}
+
+/// `open`
+pub fn open(path: &CStr, flags: usize, mode: usize) -> Result<Fd> {
+    // SAFETY: the path is a C string.
+    let fd = unsafe { syscall(nr::OPENAT, [AT_FDCWD as usize, path.as_ptr() as usize, flags | open_flags::CLOEXEC, mode]) }?;
+    Ok(fd as Fd)
+}
+
+/// `close`. There is nothing to do about an error.
+pub fn close(fd: Fd) {
+    // SAFETY: closing a number harms no memory.
+    let _ = unsafe { syscall(nr::CLOSE, [fd as usize]) };
+}
+
+/// Closes `first..=last`.
+pub fn close_range(first: u32, last: u32) {
+    if first <= last {
+        // SAFETY: closing numbers harms no memory.
+        let _ = unsafe { syscall(nr::CLOSE_RANGE, [first as usize, last as usize, 0]) };
+    }
+}
+
+/// Marks every descriptor from `first` up to be closed on `exec`.
+pub fn close_on_exec_from(first: u32) {
+    const CLOEXEC: usize = 4;
+    // SAFETY: only flags of descriptors change.
+    let _ = unsafe { syscall(nr::CLOSE_RANGE, [first as usize, u32::MAX as usize, CLOEXEC]) };
+}
+
+/// Closes every descriptor from 3 up that is not in `kept`, which must be sorted.
+pub fn close_all_but(kept: &[Fd]) {
+    let mut next = 3;
+    for &fd in kept.iter().filter(|fd| **fd >= 3) {
+        if fd as u32 > next {
+            close_range(next, fd as u32 - 1);
+        }
+        next = fd as u32 + 1;
+    }
+    close_range(next, u32::MAX);
+}
+
+/// `dup3` without close-on-exec; `from == to` only clears the flag.
+pub fn move_to(from: Fd, to: Fd) -> Result<()> {
+    const F_SETFD: usize = 2;
+    // SAFETY: descriptors only.
+    unsafe {
+        if from == to {
+            syscall(nr::FCNTL, [from as usize, F_SETFD, 0])?;
+        } else {
+            syscall(nr::DUP3, [from as usize, to as usize, 0])?;
+        }
+    }
+    Ok(())
+}
+
+/// Duplicates to the lowest free number from `least` up, close-on-exec.
+pub fn duplicate_above(fd: Fd, least: Fd) -> Result<Fd> {
+    const F_DUPFD_CLOEXEC: usize = 1030;
+    // SAFETY: descriptors only.
+    unsafe { syscall(nr::FCNTL, [fd as usize, F_DUPFD_CLOEXEC, least as usize]) }.map(|fd| fd as Fd)
+}
+
+/// `read`, again when a signal came.
+pub fn read(fd: Fd, buffer: &mut [u8]) -> Result<usize> {
+    loop {
+        // SAFETY: the buffer is ours and its length is told.
+        match unsafe { syscall(nr::READ, [fd as usize, buffer.as_mut_ptr() as usize, buffer.len()]) } {
+            Err(Errno::INTR) => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Writes all of `bytes`.
+pub fn write_all(fd: Fd, mut bytes: &[u8]) -> Result<()> {
+    while !bytes.is_empty() {
+        // SAFETY: the buffer is ours and its length is told.
+        match unsafe { syscall(nr::WRITE, [fd as usize, bytes.as_ptr() as usize, bytes.len()]) } {
+            Ok(written) => bytes = &bytes[written.min(bytes.len())..],
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Writes a file of the kernel's, such as `/proc/self/uid_map`, in one call.
+pub fn write_file(path: &CStr, bytes: &[u8]) -> Result<()> {
+    let fd = open(path, open_flags::WRONLY, 0)?;
+    let outcome = write_all(fd, bytes);
+    close(fd);
+    outcome
+}
+
+/// Reads the start of a small file.
+pub fn read_file<'a>(path: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8]> {
+    let fd = open(path, open_flags::RDONLY, 0)?;
+    let outcome = read(fd, buffer);
+    close(fd);
+    Ok(&buffer[..outcome?])
+}
+
+/// `getdents64`
+pub fn read_directory(fd: Fd, buffer: &mut [u8]) -> Result<usize> {
+    // SAFETY: the buffer is ours and its length is told.
+    unsafe { syscall(nr::GETDENTS64, [fd as usize, buffer.as_mut_ptr() as usize, buffer.len()]) }
+}
+
+/// `lseek` from the start.
+pub fn seek(fd: Fd, offset: usize) -> Result<usize> {
+    // SAFETY: descriptors only.
+    unsafe { syscall(nr::LSEEK, [fd as usize, offset, 0]) }
+}
+
+/// `mkdir`; one that is there already is fine.
+pub fn mkdir(path: &CStr, mode: usize) -> Result<()> {
+    // SAFETY: the path is a C string.
+    match unsafe { syscall(nr::MKDIR, [path.as_ptr() as usize, mode]) } {
+        Ok(_) | Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// `symlink`
+pub fn symlink(target: &CStr, path: &CStr) -> Result<()> {
+    // SAFETY: both paths are C strings.
+    unsafe { syscall(nr::SYMLINK, [target.as_ptr() as usize, path.as_ptr() as usize]) }.map(drop)
+}
+
+/// `chdir`
+pub fn chdir(path: &CStr) -> Result<()> {
+    // SAFETY: the path is a C string.
+    unsafe { syscall(nr::CHDIR, [path.as_ptr() as usize]) }.map(drop)
+}
+
+/// `fchdir`
+pub fn fchdir(fd: Fd) -> Result<()> {
+    // SAFETY: descriptors only.
+    unsafe { syscall(nr::FCHDIR, [fd as usize]) }.map(drop)
+}
+
+/// `umask`
+pub fn umask(mask: usize) {
+    // SAFETY: no pointers.
+    let _ = unsafe { syscall(nr::UMASK, [mask]) };
+}
+
+/// `mount`
+pub fn mount(source: &CStr, target: &CStr, kind: &CStr, flags: usize, options: &CStr) -> Result<()> {
+    let words = [source.as_ptr() as usize, target.as_ptr() as usize, kind.as_ptr() as usize, flags, options.as_ptr() as usize];
+    // SAFETY: four C strings and flags.
+    unsafe { syscall(nr::MOUNT, words) }.map(drop)
+}
+
+/// `umount2`
+pub fn unmount(target: &CStr, flags: usize) -> Result<()> {
+    // SAFETY: the path is a C string.
+    unsafe { syscall(nr::UMOUNT2, [target.as_ptr() as usize, flags]) }.map(drop)
+}
+
+/// `pivot_root`
+pub fn pivot_root(new: &CStr, old: &CStr) -> Result<()> {
+    // SAFETY: both paths are C strings.
+    unsafe { syscall(nr::PIVOT_ROOT, [new.as_ptr() as usize, old.as_ptr() as usize]) }.map(drop)
+}
+
+/// A detached copy of the mount at `path`, with what is mounted below it.
+pub fn clone_tree(path: &CStr) -> Result<Fd> {
+    const OPEN_TREE_CLONE: usize = 1;
+    let flags = OPEN_TREE_CLONE | open_flags::CLOEXEC | AT_RECURSIVE;
+    // SAFETY: the path is a C string.
+    unsafe { syscall(nr::OPEN_TREE, [AT_FDCWD as usize, path.as_ptr() as usize, flags]) }.map(|fd| fd as Fd)
+}
+
+/// Puts a detached mount in place.
+pub fn attach_mount(mount: Fd, target: &CStr) -> Result<()> {
+    const F_EMPTY_PATH: usize = 4;
+    let words = [mount as usize, c"".as_ptr() as usize, AT_FDCWD as usize, target.as_ptr() as usize, F_EMPTY_PATH];
+    // SAFETY: C strings and descriptors.
+    unsafe { syscall(nr::MOVE_MOUNT, words) }.map(drop)
+}
+
+#[repr(C)]
+struct MountAttributes {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    user_namespace: u64,
+}
+
+/// `mount_setattr`, on the mount at `path` below `fd` and all below it.
+pub fn set_mount_attributes(fd: Fd, path: &CStr, set: u64, user_namespace: Option<Fd>) -> Result<()> {
+    let attributes = MountAttributes { set, clear: 0, propagation: 0, user_namespace: user_namespace.unwrap_or(0) as u64 };
+    let flags = AT_RECURSIVE | if path.is_empty() { AT_EMPTY_PATH } else { 0 };
+    let words = [
+        fd as usize,
+        path.as_ptr() as usize,
+        flags,
+        &raw const attributes as usize,
+        size_of::<MountAttributes>(),
+    ];
+    // SAFETY: the structure lives through the call and its size is told.
+    unsafe { syscall(nr::MOUNT_SETATTR, words) }.map(drop)
+}
+
+/// Bytes and inodes in use on the file system of `fd`.
+pub fn used_on(path: &CStr) -> Result<(u64, u64)> {
+    let mut words = [0u64; 15];
+    // SAFETY: `struct statfs` is 120 bytes on x86-64.
+    unsafe { syscall(nr::STATFS, [path.as_ptr() as usize, words.as_mut_ptr() as usize]) }?;
+    let [_, block, blocks, free, _, files, files_free, ..] = words;
+    Ok((blocks.saturating_sub(free).saturating_mul(block), files.saturating_sub(files_free)))
+}

@@ -1,0 +1,224 @@
+//! Processes, signals and credentials.
+
+use super::{Errno, Fd, Result, nr, syscall};
+use core::ffi::{CStr, c_char};
+
+/// A process id.
+pub type Pid = i32;
+
+/// Signals by name.
+pub mod signals {
+    #![allow(missing_docs)]
+    pub const INT: i32 = 2;
+    pub const KILL: i32 = 9;
+    pub const TERM: i32 = 15;
+    pub const CHLD: i32 = 17;
+    pub const CONT: i32 = 18;
+    pub const STOP: i32 = 19;
+    /// What wakes a standby: a real-time signal that C libraries leave alone.
+    pub const WAKE: i32 = 40;
+}
+
+/// Flags of `clone`.
+pub mod clone_flags {
+    #![allow(missing_docs)]
+    pub const VM: usize = 0x100;
+    pub const VFORK: usize = 0x4000;
+    pub const PARENT: usize = 0x8000;
+    pub const NEWNS: usize = 0x0002_0000;
+    pub const NEWCGROUP: usize = 0x0200_0000;
+    pub const NEWUTS: usize = 0x0400_0000;
+    pub const NEWIPC: usize = 0x0800_0000;
+    pub const NEWUSER: usize = 0x1000_0000;
+    pub const NEWPID: usize = 0x2000_0000;
+    pub const NEWNET: usize = 0x4000_0000;
+    /// Every flag that makes a namespace, the time namespace too.
+    pub const ALL_NAMESPACES: usize = NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | 0x80;
+}
+
+/// Which side of a fork this is.
+pub enum Forked {
+    /// The parent, with the child's id.
+    Parent(Pid),
+    /// The child.
+    Child,
+}
+
+/// A fork by the bare system call: no handlers of libc run. For processes that stay native.
+///
+/// # Safety
+/// The child must not use libc's state (locks may be held in it for ever).
+pub unsafe fn clone_process(flags: usize) -> Result<Forked> {
+    // SAFETY: no stack and no pointers: the child goes on on a copy of this one.
+    match unsafe { syscall(nr::CLONE, [flags | signals::CHLD as usize, 0, 0, 0, 0]) }? {
+        0 => Ok(Forked::Child),
+        pid => Ok(Forked::Parent(pid as Pid)),
+    }
+}
+
+/// Ends this process at once.
+pub fn exit(code: i32) -> ! {
+    loop {
+        // SAFETY: no pointers; does not return.
+        let _ = unsafe { syscall(nr::EXIT_GROUP, [code as usize]) };
+    }
+}
+
+/// `unshare`
+pub fn unshare(flags: usize) -> Result<()> {
+    // SAFETY: no pointers.
+    unsafe { syscall(nr::UNSHARE, [flags]) }.map(drop)
+}
+
+/// `execve` with arrays that end in a null pointer. Returns only on failure.
+pub fn execute(path: &CStr, arguments: &[*const c_char], environment: &[*const c_char]) -> Errno {
+    // SAFETY: the caller's arrays end in null and point to C strings.
+    let outcome =
+        unsafe { syscall(nr::EXECVE, [path.as_ptr() as usize, arguments.as_ptr() as usize, environment.as_ptr() as usize]) };
+    outcome.err().unwrap_or(Errno::INVAL)
+}
+
+/// `getpid`
+pub fn own_pid() -> Pid {
+    // SAFETY: no pointers.
+    unsafe { syscall(nr::GETPID, []) }.unwrap_or(0) as Pid
+}
+
+/// `getppid`
+pub fn parent_pid() -> Pid {
+    // SAFETY: no pointers.
+    unsafe { syscall(nr::GETPPID, []) }.unwrap_or(0) as Pid
+}
+
+/// Effective user and group.
+pub fn effective_ids() -> (u32, u32) {
+    // SAFETY: no pointers.
+    unsafe { (syscall(nr::GETEUID, []).unwrap_or(0) as u32, syscall(nr::GETEGID, []).unwrap_or(0) as u32) }
+}
+
+/// All three group ids.
+pub fn set_group(id: u32) -> Result<()> {
+    // SAFETY: no pointers.
+    unsafe { syscall(nr::SETRESGID, [id as usize; 3]) }.map(drop)
+}
+
+/// All three user ids.
+pub fn set_user(id: u32) -> Result<()> {
+    // SAFETY: no pointers.
+    unsafe { syscall(nr::SETRESUID, [id as usize; 3]) }.map(drop)
+}
+
+/// Leaves every supplementary group.
+pub fn clear_groups() -> Result<()> {
+    // SAFETY: an empty list.
+    unsafe { syscall(nr::SETGROUPS, [0, 0]) }.map(drop)
+}
+
+/// `setsid`
+pub fn new_session() {
+    // SAFETY: no pointers.
+    let _ = unsafe { syscall(nr::SETSID, []) };
+}
+
+/// `sethostname`
+pub fn set_host_name(name: &[u8]) -> Result<()> {
+    // SAFETY: the slice is ours and its length is told.
+    unsafe { syscall(nr::SETHOSTNAME, [name.as_ptr() as usize, name.len()]) }.map(drop)
+}
+
+/// `kill`
+pub fn kill(pid: Pid, signal: i32) -> Result<()> {
+    // SAFETY: no pointers.
+    unsafe { syscall(nr::KILL, [pid as usize, signal as usize]) }.map(drop)
+}
+
+/// `prctl`
+pub fn prctl(option: usize, value: usize) -> Result<usize> {
+    // SAFETY: only options that take a number are used through this.
+    unsafe { syscall(nr::PRCTL, [option, value, 0, 0, 0]) }
+}
+
+/// A child that ended, with the raw wait status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Who.
+    pub pid: Pid,
+    /// As `wait4` gives it.
+    pub status: i32,
+}
+
+/// Reaps one child, or any with `-1`; without `block`, `None` when none has ended yet.
+pub fn reap(pid: Pid, block: bool) -> Result<Option<Ended>> {
+    const NOHANG: usize = 1;
+    const ALL_CHILDREN: usize = 0x4000_0000;
+    let mut status = 0i32;
+    loop {
+        let flags = ALL_CHILDREN | if block { 0 } else { NOHANG };
+        // SAFETY: the status lives through the call.
+        match unsafe { syscall(nr::WAIT4, [pid as usize, &raw mut status as usize, flags, 0]) } {
+            Ok(0) => return Ok(None),
+            Ok(pid) => return Ok(Some(Ended { pid: pid as Pid, status })),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Blocks exactly these signals (a bit mask, signal 1 is bit 0) and returns the mask from before.
+pub fn set_signal_mask(mask: u64) -> u64 {
+    const SETMASK: usize = 2;
+    let mut old = 0u64;
+    // SAFETY: both masks are eight bytes and live through the call.
+    let _ = unsafe { syscall(nr::RT_SIGPROCMASK, [SETMASK, &raw const mask as usize, &raw mut old as usize, 8]) };
+    old
+}
+
+/// A descriptor that becomes readable when one of these signals is pending.
+pub fn signal_descriptor(mask: u64) -> Result<Fd> {
+    const NONBLOCK_CLOEXEC: usize = 0o2_004_000;
+    // SAFETY: the mask is eight bytes and lives through the call.
+    unsafe { syscall(nr::SIGNALFD4, [usize::MAX, &raw const mask as usize, 8, NONBLOCK_CLOEXEC]) }.map(|fd| fd as Fd)
+}
+
+/// Puts every signal back to its default, as after a fresh start.
+pub fn default_signals() {
+    let action = [0u64; 4];
+    for signal in (1..=64).filter(|signal| *signal != signals::KILL && *signal != signals::STOP) {
+        // SAFETY: a zeroed `struct sigaction` is the default action; the size of its mask is eight bytes.
+        let _ = unsafe { syscall(nr::RT_SIGACTION, [signal as usize, action.as_ptr() as usize, 0, 8]) };
+    }
+}
+
+/// Seconds and nanoseconds that never go back.
+pub fn monotonic_milliseconds() -> u64 {
+    const MONOTONIC: usize = 1;
+    let mut time = [0u64; 2];
+    // SAFETY: `struct timespec` is two words.
+    let _ = unsafe { syscall(nr::CLOCK_GETTIME, [MONOTONIC, time.as_mut_ptr() as usize]) };
+    time[0] * 1000 + time[1] / 1_000_000
+}
+
+/// One descriptor to wait for.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Poll {
+    /// Which; a negative number is passed over.
+    pub fd: Fd,
+    /// What for: 1 is "readable".
+    pub events: i16,
+    /// What came.
+    pub seen: i16,
+}
+
+impl Poll {
+    /// Waits for `fd` to be readable.
+    pub const fn readable(fd: Fd) -> Poll {
+        Poll { fd, events: 1, seen: 0 }
+    }
+}
+
+/// `poll`; a negative time-out waits for ever. An interruption counts as nothing seen.
+pub fn poll(descriptors: &mut [Poll], milliseconds: i32) -> usize {
+    // SAFETY: the slice is ours and its length is told.
+    unsafe { syscall(nr::POLL, [descriptors.as_mut_ptr() as usize, descriptors.len(), milliseconds as usize]) }.unwrap_or(0)
+}

@@ -1,0 +1,116 @@
+//! Messages with descriptors over Unix sockets.
+
+use super::{Errno, Fd, Result, nr, syscall};
+
+/// Most descriptors in one message.
+pub const MOST_DESCRIPTORS: usize = 16;
+
+const SOL_SOCKET: i32 = 1;
+const SCM_RIGHTS: i32 = 1;
+const NOSIGNAL: usize = 0x4000;
+const CLOEXEC_ON_RECEIVE: usize = 0x4000_0000;
+
+#[repr(C)]
+struct Slice {
+    base: usize,
+    length: usize,
+}
+
+#[repr(C)]
+struct Header {
+    name: usize,
+    name_length: u32,
+    slices: *mut Slice,
+    slice_count: usize,
+    control: *mut Control,
+    control_length: usize,
+    flags: i32,
+}
+
+#[repr(C, align(8))]
+struct Control {
+    length: usize,
+    level: i32,
+    kind: i32,
+    descriptors: [Fd; MOST_DESCRIPTORS],
+}
+
+const CONTROL_HEAD: usize = 16;
+
+/// A connected pair of packet sockets, close-on-exec.
+pub fn packet_pair() -> Result<(Fd, Fd)> {
+    const UNIX: usize = 1;
+    const SEQPACKET_CLOEXEC: usize = 5 | 0o2_000_000;
+    let mut pair = [0; 2];
+    // SAFETY: room for two descriptors.
+    unsafe { syscall(nr::SOCKETPAIR, [UNIX, SEQPACKET_CLOEXEC, 0, pair.as_mut_ptr() as usize]) }?;
+    Ok((pair[0], pair[1]))
+}
+
+/// Sends one message with descriptors.
+pub fn send(socket: Fd, bytes: &[u8], descriptors: &[Fd]) -> Result<()> {
+    let mut control = Control { length: 0, level: SOL_SOCKET, kind: SCM_RIGHTS, descriptors: [0; MOST_DESCRIPTORS] };
+    let mut slice = Slice { base: bytes.as_ptr() as usize, length: bytes.len() };
+    let mut control_length = 0;
+    if !descriptors.is_empty() {
+        if descriptors.len() > MOST_DESCRIPTORS {
+            return Err(Errno::OVERFLOW);
+        }
+        for (slot, fd) in control.descriptors.iter_mut().zip(descriptors) {
+            *slot = *fd;
+        }
+        control.length = CONTROL_HEAD + size_of_val(descriptors);
+        control_length = control.length.next_multiple_of(8);
+    }
+    let header = Header {
+        name: 0,
+        name_length: 0,
+        slices: &raw mut slice,
+        slice_count: 1,
+        control: if control_length == 0 { core::ptr::null_mut() } else { &raw mut control },
+        control_length,
+        flags: 0,
+    };
+    loop {
+        // SAFETY: the header and all it points to live through the call.
+        match unsafe { syscall(nr::SENDMSG, [socket as usize, &raw const header as usize, NOSIGNAL]) } {
+            Err(Errno::INTR) => {}
+            outcome => return outcome.map(drop),
+        }
+    }
+}
+
+/// What came in one message.
+pub struct Received {
+    /// How many bytes; 0 means that the other side has gone.
+    pub bytes: usize,
+    /// The descriptors that came along.
+    pub descriptors: [Fd; MOST_DESCRIPTORS],
+    /// How many of them.
+    pub count: usize,
+}
+
+/// Receives one message; descriptors arrive close-on-exec.
+pub fn receive(socket: Fd, buffer: &mut [u8]) -> Result<Received> {
+    let mut control = Control { length: 0, level: 0, kind: 0, descriptors: [-1; MOST_DESCRIPTORS] };
+    let mut slice = Slice { base: buffer.as_mut_ptr() as usize, length: buffer.len() };
+    let mut header = Header {
+        name: 0,
+        name_length: 0,
+        slices: &raw mut slice,
+        slice_count: 1,
+        control: &raw mut control,
+        control_length: size_of::<Control>(),
+        flags: 0,
+    };
+    let bytes = loop {
+        // SAFETY: the header and all it points to live through the call.
+        match unsafe { syscall(nr::RECVMSG, [socket as usize, &raw mut header as usize, CLOEXEC_ON_RECEIVE]) } {
+            Err(Errno::INTR) => {}
+            outcome => break outcome?,
+        }
+    };
+    let told = header.control_length >= CONTROL_HEAD && control.level == SOL_SOCKET && control.kind == SCM_RIGHTS;
+    let count = if told { control.length.saturating_sub(CONTROL_HEAD) / size_of::<Fd>() } else { 0 };
+    Ok(Received { bytes, descriptors: control.descriptors, count: count.min(MOST_DESCRIPTORS) })
+}

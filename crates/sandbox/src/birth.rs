@@ -1,0 +1,91 @@
+//! The request that makes a session, as the zygote passes it to the native code.
+
+use crate::{Error, View};
+use cellblock_native::config::{Item, Spawn};
+use std::ffi::CString;
+use std::path::Path;
+
+/// Everything that native code must know to make one session.
+#[derive(Clone, Debug)]
+pub struct Birth {
+    spawn: Spawn,
+    items: Vec<u8>,
+}
+
+impl Birth {
+    /// A session behind these walls with this working directory (as it is called inside).
+    pub fn new(walls: u64, home: &Path) -> Result<Birth, Error> {
+        let mut birth = Birth { spawn: Spawn { walls, ..Spawn::default() }, items: Vec::new() };
+        birth.items.extend(item(Item::Home, home, Path::new(""))?);
+        Ok(birth)
+    }
+
+    /// The session's own user id, counted from the zygote's.
+    pub fn user(mut self, user: u32) -> Birth {
+        self.spawn.user = user.into();
+        self
+    }
+
+    /// Memory in bytes, and whether a cgroup holds that limit.
+    pub fn memory(mut self, bytes: u64, in_cgroup: bool) -> Birth {
+        self.spawn.memory = bytes;
+        self.spawn.memory_in_cgroup = in_cgroup.into();
+        self
+    }
+
+    /// Processes and threads, open files.
+    pub fn counts(mut self, processes: u64, open_files: u64) -> Birth {
+        self.spawn.processes = processes;
+        self.spawn.open_files = open_files;
+        self
+    }
+
+    /// The largest file, and all temporary files together.
+    pub fn disk(mut self, file_bytes: u64, temporary_bytes: u64) -> Birth {
+        self.spawn.file_bytes = file_bytes;
+        self.spawn.temporary_bytes = temporary_bytes;
+        self
+    }
+
+    /// What Landlock lets the session read.
+    pub fn readable(mut self, path: &Path) -> Result<Birth, Error> {
+        self.items.extend(item(Item::Readable, path, Path::new(""))?);
+        Ok(self)
+    }
+
+    /// What Landlock lets the session change.
+    pub fn writable(mut self, path: &Path) -> Result<Birth, Error> {
+        self.items.extend(item(Item::Writable, path, Path::new(""))?);
+        Ok(self)
+    }
+
+    /// The directories of the view that the session's own `/tmp` would cover.
+    pub fn keep_visible(mut self, view: &View) -> Result<Birth, Error> {
+        for path in view.covered_in_sessions() {
+            self.items.extend(item(Item::Show, path, path)?);
+        }
+        Ok(self)
+    }
+
+    /// The wire form.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.spawn.to_bytes().to_vec();
+        bytes.extend_from_slice(&self.items);
+        bytes
+    }
+}
+
+/// A tag and two C strings.
+pub(crate) fn item(tag: Item, first: &Path, second: &Path) -> Result<Vec<u8>, Error> {
+    let mut bytes = vec![tag as u8];
+    for path in [first, second] {
+        bytes.extend_from_slice(plain_path(path)?.as_bytes_with_nul());
+    }
+    Ok(bytes)
+}
+
+/// A path as the native code wants it.
+pub(crate) fn plain_path(path: &Path) -> Result<CString, Error> {
+    let refused = || Error::Path { path: path.to_owned() };
+    CString::new(path.to_str().ok_or_else(refused)?).map_err(|_| refused())
+}

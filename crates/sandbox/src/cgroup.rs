@@ -1,0 +1,219 @@
+//! cgroups, version 1 or 2, where the host may write them: the hard wall for memory and processes.
+//!
+//! Six files of text, so they are written by hand. Each host has one directory per controller, named after its process, and
+//! one below it per session. A host that was killed cannot clean up; the next one does.
+
+use crate::Error;
+use rustix::fd::OwnedFd;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The name of a host's directory: this, its process id, and when it started (ids are used again).
+const PREFIX: &str = "cellblock-";
+
+/// The controllers that this host may use.
+#[derive(Clone, Debug)]
+pub struct Cgroups {
+    hierarchies: Vec<Hierarchy>,
+}
+
+/// A tree of cgroups with a directory of our own in it.
+#[derive(Clone, Debug)]
+struct Hierarchy {
+    own: PathBuf,
+    files: Files,
+}
+
+/// Which files hold the limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Files {
+    MemoryV1,
+    PidsV1,
+    Unified,
+}
+
+/// The cgroup of one session. Dropping it removes its directories.
+#[derive(Debug)]
+pub struct Cgroup {
+    directories: Vec<(PathBuf, Files)>,
+}
+
+impl Cgroups {
+    /// Finds what can be written, and removes what dead hosts left behind. `None` where nothing can, as for most ordinary
+    /// users: then `rlimits` and a watchdog hold the limits.
+    pub fn detect() -> Option<Cgroups> {
+        let hierarchies: Vec<Hierarchy> = own_directories().into_iter().filter_map(|(base, files)| Hierarchy::claim(&base, files)).collect();
+        let holds_memory = hierarchies.iter().any(|hierarchy| hierarchy.files != Files::PidsV1);
+        holds_memory.then_some(Cgroups { hierarchies })
+    }
+
+    /// A cgroup for one session.
+    pub fn create(&self, session: &str, memory: u64, processes: u64) -> Result<Cgroup, Error> {
+        let mut cgroup = Cgroup { directories: Vec::new() };
+        for hierarchy in &self.hierarchies {
+            let path = hierarchy.own.join(session);
+            fs::create_dir(&path).map_err(|error| Error::system("making a cgroup", error))?;
+            cgroup.directories.push((path, hierarchy.files));
+        }
+        cgroup.limit(memory, processes)?;
+        Ok(cgroup)
+    }
+
+    /// What it is, for a person.
+    pub fn describe(&self) -> &'static str {
+        if self.hierarchies.iter().any(|hierarchy| hierarchy.files == Files::Unified) { "cgroup v2" } else { "cgroup v1" }
+    }
+}
+
+impl Drop for Cgroups {
+    fn drop(&mut self) {
+        for hierarchy in &self.hierarchies {
+            // Fails while a session is still in it, and for every clone but the last: as it should.
+            let _ = fs::remove_dir(&hierarchy.own);
+        }
+    }
+}
+
+impl Hierarchy {
+    fn claim(base: &Path, files: Files) -> Option<Hierarchy> {
+        remove_orphans(base);
+        let own = base.join(own_name());
+        match fs::create_dir(&own) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(_) => return None,
+        }
+        if files == Files::Unified && fs::write(own.join("cgroup.subtree_control"), "+memory +pids").is_err() {
+            let _ = fs::remove_dir(&own);
+            return None;
+        }
+        Some(Hierarchy { own, files })
+    }
+}
+
+impl Cgroup {
+    /// Sets the limits, also of a session that lives already.
+    pub fn limit(&self, memory: u64, processes: u64) -> Result<(), Error> {
+        for (path, files) in &self.directories {
+            let settings: &[(&str, u64)] = match files {
+                Files::MemoryV1 => &[("memory.limit_in_bytes", memory)],
+                Files::PidsV1 => &[("pids.max", processes)],
+                Files::Unified => &[("memory.max", memory), ("pids.max", processes)],
+            };
+            for (file, value) in settings {
+                fs::write(path.join(file), value.to_string()).map_err(|error| Error::system("setting a cgroup limit", error))?;
+            }
+            if *files == Files::Unified {
+                // No swap either, else the memory limit is none. Not every kernel has the file.
+                let _ = fs::write(path.join("memory.swap.max"), "0");
+            }
+        }
+        Ok(())
+    }
+
+    /// The files that a process writes itself into.
+    pub fn entrances(&self) -> Result<Vec<OwnedFd>, Error> {
+        let open = |(path, _): &(PathBuf, Files)| fs::OpenOptions::new().write(true).open(path.join("cgroup.procs")).map(OwnedFd::from);
+        self.directories.iter().map(open).collect::<Result<_, _>>().map_err(|error| Error::system("opening a cgroup", error))
+    }
+
+    /// How often the kernel killed something in here because memory ran out.
+    pub fn memory_kills(&self) -> u64 {
+        let read = |path: &Path, file: &str| {
+            let text = fs::read_to_string(path.join(file)).ok()?;
+            text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+        };
+        self.directories
+            .iter()
+            .find_map(|(path, files)| match files {
+                Files::MemoryV1 => read(path, "memory.oom_control"),
+                Files::Unified => read(path, "memory.events"),
+                Files::PidsV1 => None,
+            })
+            .unwrap_or(0)
+    }
+
+    /// Bytes of memory in use now.
+    pub fn memory_used(&self) -> Option<u64> {
+        let file = |files| match files {
+            Files::MemoryV1 => Some("memory.usage_in_bytes"),
+            Files::Unified => Some("memory.current"),
+            Files::PidsV1 => None,
+        };
+        let (path, name) = self.directories.iter().find_map(|(path, files)| Some((path, file(*files)?)))?;
+        fs::read_to_string(path.join(name)).ok()?.trim().parse().ok()
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        for (path, _) in &self.directories {
+            // The last process may still be on its way out.
+            for _ in 0..50 {
+                match fs::remove_dir(path) {
+                    Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => std::thread::sleep(std::time::Duration::from_millis(2)),
+                    _ => break,
+                }
+            }
+        }
+    }
+}
+
+fn own_name() -> String {
+    let pid = std::process::id();
+    format!("{PREFIX}{pid}-{}", start_time(pid).unwrap_or(0))
+}
+
+/// When a process started, in the kernel's ticks; `None` when it is not there.
+fn start_time(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+fn remove_orphans(base: &Path) {
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some((pid, started)) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-')) else { continue };
+        let (Ok(pid), Ok(started)) = (pid.parse::<u32>(), started.parse::<u64>()) else { continue };
+        if start_time(pid) != Some(started) {
+            for session in fs::read_dir(entry.path()).into_iter().flatten().flatten().filter(|inner| inner.path().is_dir()) {
+                let _ = fs::remove_dir(session.path());
+            }
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+/// The directories of this process's own cgroups, as far as they hold a controller that we use.
+fn own_directories() -> Vec<(PathBuf, Files)> {
+    let memberships = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mut found = Vec::new();
+    for line in memberships.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let files = match controllers {
+            "" => Files::Unified,
+            list if list.split(',').any(|name| name == "memory") => Files::MemoryV1,
+            list if list.split(',').any(|name| name == "pids") => Files::PidsV1,
+            _ => continue,
+        };
+        if let Some(mount) = mounts.lines().find_map(|line| mount_point(line, files)) {
+            found.push((mount.join(path.trim_start_matches('/')), files));
+        }
+    }
+    found
+}
+
+/// The mount point in a line of `mountinfo`, if it is the hierarchy that we look for.
+fn mount_point(line: &str, files: Files) -> Option<PathBuf> {
+    let (left, right) = line.split_once(" - ")?;
+    let mut kind = right.split(' ');
+    let (kind, options) = (kind.next()?, kind.nth(1)?);
+    let fits = match files {
+        Files::Unified => kind == "cgroup2",
+        Files::MemoryV1 => kind == "cgroup" && options.split(',').any(|option| option == "memory"),
+        Files::PidsV1 => kind == "cgroup" && options.split(',').any(|option| option == "pids"),
+    };
+    fits.then(|| left.split(' ').nth(4).map(PathBuf::from)).flatten()
+}

@@ -1,0 +1,144 @@
+//! Typed messages to and from init and the launcher.
+
+use crate::Error;
+use cellblock_native::message::{Message, from_init, from_launcher, to_init, to_launcher};
+use std::path::Path;
+
+/// What the host tells init.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToInit {
+    /// Send this signal to the head.
+    Signal(i32),
+    /// End the head and all it started; standbys stay.
+    Sweep,
+    /// This process is a standby.
+    Protect(u32),
+    /// This standby is the head now.
+    Wake(u32),
+    /// This standby is not needed any more.
+    Drop(u32),
+    /// The watchdog's limit in bytes.
+    Memory(u64),
+}
+
+impl ToInit {
+    /// The wire form.
+    pub fn to_bytes(self) -> Vec<u8> {
+        let (kind, a) = match self {
+            ToInit::Signal(signal) => (to_init::SIGNAL, u64::from(signal.unsigned_abs())),
+            ToInit::Sweep => (to_init::SWEEP, 0),
+            ToInit::Protect(pid) => (to_init::PROTECT, pid.into()),
+            ToInit::Wake(pid) => (to_init::WAKE, pid.into()),
+            ToInit::Drop(pid) => (to_init::DROP, pid.into()),
+            ToInit::Memory(bytes) => (to_init::MEMORY, bytes),
+        };
+        Message { kind, a, b: 0, c: 0 }.to_bytes().to_vec()
+    }
+}
+
+/// What init tells the host. It never runs code of the user's, so this is evidence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FromInit {
+    /// The session stands, with this process as its head.
+    Born {
+        /// Its id inside.
+        head: u32,
+    },
+    /// The head ended and nothing it started is left.
+    Ended {
+        /// How.
+        exit: Exit,
+        /// Because the memory watchdog ended it.
+        out_of_memory: bool,
+    },
+    /// Whether this process is protected as a standby now.
+    Protected {
+        /// Which.
+        pid: u32,
+        /// Whether it worked.
+        done: bool,
+    },
+    /// Whether this standby was woken.
+    Woken {
+        /// Which.
+        pid: u32,
+        /// Whether it worked.
+        done: bool,
+    },
+    /// This standby died.
+    Lost {
+        /// Which.
+        pid: u32,
+    },
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl Exit {
+    fn from_status(status: u64) -> Exit {
+        let status = status as u32;
+        match status & 0x7F {
+            0 => Exit::Code((status >> 8 & 0xFF) as i32),
+            signal => Exit::Signal(signal as i32),
+        }
+    }
+}
+
+impl FromInit {
+    /// Reads the wire form; a failure to build the session is an error.
+    pub fn from_bytes(bytes: &[u8]) -> Result<FromInit, Error> {
+        let (message, _) = Message::from_bytes(bytes).map_err(|_| Error::Protocol { process: "init" })?;
+        let pid = message.a as u32;
+        let done = message.b == 0;
+        Ok(match message.kind {
+            from_init::BORN => FromInit::Born { head: pid },
+            from_init::FAILED => return Err(Error::build("the session", message.a, message.b)),
+            from_init::ENDED => FromInit::Ended { exit: Exit::from_status(message.a), out_of_memory: message.b == 1 },
+            from_init::PROTECTED => FromInit::Protected { pid, done },
+            from_init::WOKEN => FromInit::Woken { pid, done },
+            from_init::LOST => FromInit::Lost { pid },
+            _ => return Err(Error::Protocol { process: "init" }),
+        })
+    }
+}
+
+/// What the launcher tells the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FromLauncher {
+    /// Python was executed.
+    Started,
+    /// The mount that was asked for comes with this message.
+    Mounted,
+    /// The zygote ended.
+    ZygoteEnded(Exit),
+}
+
+impl FromLauncher {
+    /// Reads the wire form; a failure is an error.
+    pub fn from_bytes(bytes: &[u8]) -> Result<FromLauncher, Error> {
+        let (message, _) = Message::from_bytes(bytes).map_err(|_| Error::Protocol { process: "the launcher" })?;
+        Ok(match message.kind {
+            from_launcher::STARTED => FromLauncher::Started,
+            from_launcher::MOUNTED => FromLauncher::Mounted,
+            from_launcher::ZYGOTE_ENDED => FromLauncher::ZygoteEnded(Exit::from_status(message.a)),
+            from_launcher::FAILED => return Err(Error::build("the launcher", message.a, message.b)),
+            _ => return Err(Error::Protocol { process: "the launcher" }),
+        })
+    }
+}
+
+/// Asks the launcher for a mount of `path`, which belongs to `owner` and `group` on disk and to `user` in the session.
+pub fn mount_request(path: &Path, owner: u32, group: u32, user: u32) -> Result<Vec<u8>, Error> {
+    let message = Message { kind: to_launcher::MOUNT, a: owner.into(), b: group.into(), c: user.into() };
+    let mut bytes = message.to_bytes().to_vec();
+    bytes.extend_from_slice(crate::birth::plain_path(path)?.as_bytes());
+    bytes.push(0);
+    Ok(bytes)
+}

@@ -1,0 +1,61 @@
+//! What can go wrong while walls are built, in words for a person.
+
+use cellblock_protocol::Rung;
+use std::path::PathBuf;
+
+/// An error of the sandbox.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A system call of the host's failed.
+    #[error("{what} failed: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A process inside could not be built.
+    #[error("{process} could not be built: {step} failed: {source}")]
+    Build {
+        /// Which process.
+        process: &'static str,
+        /// At which step.
+        step: &'static str,
+        /// What the kernel said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The asked rung cannot be reached here.
+    #[error("this machine cannot reach isolation `{wanted}`: {reason}; run `cellblock doctor` to see wall by wall what is missing")]
+    Unreachable {
+        /// What was asked for.
+        wanted: Rung,
+        /// What is missing.
+        reason: String,
+    },
+    /// A path that the native code cannot carry.
+    #[error("the path {} cannot be used in a session: it is not UTF-8, or holds a zero byte", path.display())]
+    Path {
+        /// Which.
+        path: PathBuf,
+    },
+    /// The other side sent something that makes no sense.
+    #[error("{process} sent a message that makes no sense")]
+    Protocol {
+        /// Which process.
+        process: &'static str,
+    },
+}
+
+impl Error {
+    pub(crate) fn system(what: &'static str, error: impl Into<std::io::Error>) -> Error {
+        Error::System { what, source: error.into() }
+    }
+
+    pub(crate) fn build(process: &'static str, stage: u64, errno: u64) -> Error {
+        let source = std::io::Error::from_raw_os_error(i32::try_from(errno).unwrap_or(0));
+        Error::Build { process, step: cellblock_native::message::Stage::describe(stage), source }
+    }
+}

@@ -1,0 +1,159 @@
+//! Files below a directory, reached without ever leaving it: the workspace belongs to hostile code, which may put links into it
+//! while we look.
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, mkdirat, openat, openat2, renameat, statat, unlinkat};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// A directory that is not left.
+#[derive(Debug)]
+pub struct Confined {
+    directory: OwnedFd,
+}
+
+/// What an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EntryKind {
+    /// A plain file.
+    File,
+    /// A directory.
+    Directory,
+    /// A link, a socket, a device: something that is not followed and not read.
+    Other,
+}
+
+const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+
+impl Confined {
+    /// Opens the directory itself, which the host trusts.
+    pub fn open(path: &Path) -> io::Result<Confined> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Confined { directory: openat(CWD, path, flags, Mode::empty())? })
+    }
+
+    /// Opens a plain file for reading. Links inside are followed, links that lead out are refused, and so is everything that is
+    /// no plain file: opening a pipe would wait for its writer.
+    pub fn read(&self, path: &Path) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let file = File::from(self.resolve(path, flags, Mode::empty())?);
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file"));
+        }
+        Ok(file)
+    }
+
+    /// Creates or empties a plain file for writing, with the directories above it.
+    pub fn write(&self, path: &Path) -> io::Result<File> {
+        if let Some(parent) = path.parent() {
+            self.make_directories(parent)?;
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let file = File::from(self.resolve(path, flags, Mode::from_raw_mode(0o644))?);
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file"));
+        }
+        file.set_len(0)?;
+        Ok(file)
+    }
+
+    /// Makes a directory with those above it.
+    pub fn make_directories(&self, path: &Path) -> io::Result<()> {
+        let mut made = PathBuf::new();
+        for part in plain_parts(path)? {
+            let parent = self.parent_of(&made)?;
+            made.push(part);
+            match mkdirat(&parent, part, Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The names in a directory, with what they are; links are not followed.
+    pub fn list(&self, path: &Path) -> io::Result<Vec<(String, EntryKind)>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let directory = self.resolve(path, flags, Mode::empty())?;
+        let mut entries = Vec::new();
+        for entry in Dir::read_from(&directory)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                FileType::Unknown => self.stat_in(&directory, name).map_or(EntryKind::Other, |stat| kind_of(&stat)),
+                known => kind_of_type(known),
+            };
+            entries.push((name.to_string_lossy().into_owned(), kind));
+        }
+        entries.sort();
+        Ok(entries)
+    }
+
+    /// What is at a path, without following a link at its end.
+    pub fn stat(&self, path: &Path) -> io::Result<Stat> {
+        let (parent, name) = self.split(path)?;
+        Ok(statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Removes a file, a link or an empty directory.
+    pub fn remove(&self, path: &Path) -> io::Result<()> {
+        let (parent, name) = self.split(path)?;
+        match unlinkat(&parent, name, AtFlags::empty()) {
+            Err(Errno::ISDIR) => Ok(unlinkat(&parent, name, AtFlags::REMOVEDIR)?),
+            outcome => Ok(outcome?),
+        }
+    }
+
+    /// Renames within the directory.
+    pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (from_parent, from_name) = self.split(from)?;
+        let (to_parent, to_name) = self.split(to)?;
+        Ok(renameat(&from_parent, from_name, &to_parent, to_name)?)
+    }
+
+    fn stat_in(&self, directory: &OwnedFd, name: &std::ffi::CStr) -> io::Result<Stat> {
+        Ok(statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    fn split<'a>(&self, path: &'a Path) -> io::Result<(OwnedFd, &'a std::ffi::OsStr)> {
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        Ok((self.parent_of(path.parent().unwrap_or(Path::new("")))?, name))
+    }
+
+    fn parent_of(&self, path: &Path) -> io::Result<OwnedFd> {
+        self.resolve(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+    }
+
+    fn resolve(&self, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+        plain_parts(path)?;
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        Ok(openat2(self.directory.as_fd(), path, flags, mode, BENEATH)?)
+    }
+}
+
+fn plain_parts(path: &Path) -> io::Result<Vec<&std::ffi::OsStr>> {
+    path.components()
+        .filter(|part| *part != Component::CurDir)
+        .map(|part| match part {
+            Component::Normal(name) => Ok(name),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "the path must be relative and stay in the workspace")),
+        })
+        .collect()
+}
+
+fn kind_of(stat: &Stat) -> EntryKind {
+    kind_of_type(FileType::from_raw_mode(stat.st_mode))
+}
+
+fn kind_of_type(file_type: FileType) -> EntryKind {
+    match file_type {
+        FileType::RegularFile => EntryKind::File,
+        FileType::Directory => EntryKind::Directory,
+        _ => EntryKind::Other,
+    }
+}

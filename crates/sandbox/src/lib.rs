@@ -1,0 +1,30 @@
+//! Linux isolation: what stands between a session's code and the machine.
+//!
+//! The walls themselves are built by native code inside the processes they surround (`native/`); this crate is the host's side
+//! of it. It starts the launcher, says what a session may see, speaks with init, keeps cgroups, and probes what the machine
+//! can enforce. All `unsafe` code of the project lives in this folder.
+
+mod birth;
+mod cgroup;
+mod control;
+mod error;
+mod files;
+mod launch;
+mod library;
+mod packet;
+mod probe;
+mod readiness;
+mod view;
+mod walls;
+
+pub use birth::Birth;
+pub use cgroup::{Cgroup, Cgroups};
+pub use control::{Exit, FromInit, FromLauncher, ToInit, mount_request};
+pub use error::Error;
+pub use files::{Confined, EntryKind};
+pub use launch::{LaunchPlan, Launched, first_id};
+pub use packet::{Packet, packet_pair, receive_packet, send_packet, stream_pair};
+pub use probe::{Mechanism, Probe, Verdict};
+pub use readiness::readiness;
+pub use view::{GUEST_DIRECTORY, View};
+pub use walls::{native_walls, reachable_rung};

@@ -1,0 +1,67 @@
+//! Unix sockets between our processes: whole messages, with descriptors.
+
+use crate::Error;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+
+const MOST_DESCRIPTORS: usize = cellblock_native::sys::MOST_DESCRIPTORS;
+
+/// One message with its descriptors. Empty bytes mean that the other side has gone.
+#[derive(Debug, Default)]
+pub struct Packet {
+    /// The message.
+    pub bytes: Vec<u8>,
+    /// What came along.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+/// A connected pair of packet sockets; the first is for the host and does not block.
+pub fn packet_pair() -> Result<(OwnedFd, OwnedFd), Error> {
+    pair(SocketType::SEQPACKET)
+}
+
+/// A connected pair of stream sockets; the first is for the host and does not block.
+pub fn stream_pair() -> Result<(OwnedFd, OwnedFd), Error> {
+    pair(SocketType::STREAM)
+}
+
+fn pair(kind: SocketType) -> Result<(OwnedFd, OwnedFd), Error> {
+    let made = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
+    let (near, far) = made.map_err(|error| Error::system("making a pair of sockets", error))?;
+    rustix::io::ioctl_fionbio(&near, true).map_err(|error| Error::system("making a socket non-blocking", error))?;
+    Ok((near, far))
+}
+
+/// Sends one message with descriptors. `WouldBlock` when the socket is full.
+pub fn send_packet(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> std::io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(std::io::ErrorKind::InvalidInput.into());
+    }
+    sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Receives one message of at most `most` bytes. `WouldBlock` when there is none yet.
+pub fn receive_packet(socket: impl AsFd, most: usize) -> std::io::Result<Packet> {
+    let mut bytes = vec![0; most];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    bytes.truncate(received.bytes);
+    let descriptors = control
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    Ok(Packet { bytes, descriptors })
+}

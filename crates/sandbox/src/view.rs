@@ -1,0 +1,101 @@
+//! What of the host a session sees: enough to run Python, read-only, and nothing of the user's.
+
+use std::path::{Path, PathBuf};
+
+/// Where the guest's own modules are in a session with a view of its own.
+pub const GUEST_DIRECTORY: &str = "/run/cellblock/guest";
+
+/// System directories that are links on some distributions and directories on others.
+const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
+
+/// Single files and directories of `/etc` that libraries read: no names, no keys, no accounts.
+const SETTINGS: [&str; 8] = [
+    "/etc/alternatives",
+    "/etc/fonts",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/os-release",
+    "/etc/ssl/certs",
+    "/etc/pki/tls/certs",
+];
+
+const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+
+const PASSWD: &str = "user:x:1000:1000:Session:/workspace:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n";
+const GROUP: &str = "user:x:1000:\nnogroup:x:65534:\n";
+
+/// One thing in the view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    Show { host: PathBuf, at: PathBuf },
+    Device(PathBuf),
+    Link { target: PathBuf, at: PathBuf },
+    Directory(PathBuf),
+    File { text: &'static str, at: PathBuf },
+}
+
+/// The view of one Python.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    entries: Vec<Entry>,
+}
+
+impl View {
+    /// A view that holds the system, the directories of a Python, and the guest's modules.
+    pub fn new(prefixes: &[PathBuf], guest: &Path) -> View {
+        let mut entries = Vec::new();
+        for path in SYSTEM.map(PathBuf::from) {
+            match std::fs::read_link(&path) {
+                Ok(target) => entries.push(Entry::Link { target, at: path }),
+                Err(_) if path.is_dir() => entries.push(Entry::Show { host: path.clone(), at: path }),
+                Err(_) => {}
+            }
+        }
+        for prefix in prefixes {
+            if !covered(&entries, prefix) {
+                entries.push(Entry::Show { host: prefix.clone(), at: prefix.clone() });
+            }
+        }
+        entries.push(Entry::Show { host: guest.to_owned(), at: GUEST_DIRECTORY.into() });
+        for path in SETTINGS.map(PathBuf::from).into_iter().filter(|path| path.exists()) {
+            entries.push(Entry::Show { host: path.clone(), at: path });
+        }
+        entries.extend(DEVICES.map(PathBuf::from).into_iter().filter(|path| path.exists()).map(Entry::Device));
+        for (target, at) in [
+            ("/proc/self/fd", "/dev/fd"),
+            ("/proc/self/fd/0", "/dev/stdin"),
+            ("/proc/self/fd/1", "/dev/stdout"),
+            ("/proc/self/fd/2", "/dev/stderr"),
+            ("/tmp", "/var/tmp"),
+        ] {
+            entries.push(Entry::Link { target: target.into(), at: at.into() });
+        }
+        entries.push(Entry::Directory("/workspace".into()));
+        for (text, at) in [
+            (PASSWD, "/etc/passwd"),
+            (GROUP, "/etc/group"),
+            ("127.0.0.1 localhost\n", "/etc/hosts"),
+            ("passwd: files\ngroup: files\nhosts: files\n", "/etc/nsswitch.conf"),
+        ] {
+            entries.push(Entry::File { text, at: at.into() });
+        }
+        View { entries }
+    }
+
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// What lies below a directory that each session covers with its own, and must be shown again inside.
+    pub(crate) fn covered_in_sessions(&self) -> impl Iterator<Item = &Path> {
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::Show { at, .. } if at.starts_with("/tmp") || at.starts_with("/dev/shm") => Some(at.as_path()),
+            _ => None,
+        })
+    }
+}
+
+fn covered(entries: &[Entry], path: &Path) -> bool {
+    entries.iter().any(|entry| matches!(entry, Entry::Show { at, .. } if path.starts_with(at)))
+}

@@ -1,0 +1,200 @@
+"""The host's tools as Python functions: `lookup(query="…")`, `tools.lookup(…)` and `await tools.lookup.aio(…)`."""
+
+from __future__ import annotations
+
+from keyword import iskeyword
+
+from . import BUILTINS as __builtins__
+from . import signatures, wire
+from .channel import Mailbox
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .channel import Channel
+    from .streams import Streams
+    from .wire import Frame
+
+_MAX_ARGUMENTS = 16 << 20
+
+
+class ToolError(Exception):
+    """A tool of the host failed; the message says why."""
+
+
+ToolError.__module__ = "builtins"  # where cells find it
+ToolError.__qualname__ = "ToolError"
+
+
+class ToolResponse:
+    """Content of a tool that is no JSON: an image, a document. Its text form stands for it in the final output."""
+
+    def __init__(self, call: str, mime: str, data: bytes) -> None:
+        self.call = call
+        self.mime = mime
+        self.size = len(data)
+        self._data = data
+
+    def bytes(self) -> bytes:
+        return self._data
+
+    def text(self, encoding: str = "utf-8", errors: str = "replace") -> str:
+        return self._data.decode(encoding, errors)
+
+    def __str__(self) -> str:
+        return f"<<TOOL_RESPONSE:{self.call}>>"
+
+    def __repr__(self) -> str:
+        return f"<ToolResponse {self.mime}, {self.size} bytes>"
+
+
+class Tools:
+    """The namespace `tools`: every tool that the host offers, as an attribute."""
+
+    def __repr__(self) -> str:
+        return f"<tools: {', '.join(sorted(vars(self))) or 'none'}>"
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"there is no tool {name!r}; there are: {', '.join(sorted(vars(self))) or 'none'}")
+
+
+class Bridge:
+    """Makes the functions, and carries their calls.
+
+    They are put among the builtins, not among the user's variables: so a variable of the same name hides the tool, clearing the
+    variables does not lose it, and functions in files of the user's see it too.
+    """
+
+    def __init__(self, channel: Channel, streams: Streams, scope: dict[str, Any]) -> None:
+        self._channel = channel
+        self._streams = streams
+        self._scope = scope
+        self._offered: dict[str, Any] = {}
+        self.tools = Tools()
+        scope["tools"] = self.tools
+        scope["ToolError"] = ToolError
+
+    def offer(self, specifications: list[dict[str, Any]]) -> None:
+        """Replace the tools by these: `{name, description, parameters}` each."""
+        functions: dict[str, Any] = {}
+        for specification in specifications:
+            name = python_name(specification["name"])
+            if name in functions:
+                raise ValueError(f"two tools would both be called {name!r} in Python")
+            functions[name] = self._function(name, specification)
+        for name, function in self._offered.items():
+            if self._scope.get(name) is function:
+                del self._scope[name]
+        vars(self.tools).clear()
+        vars(self.tools).update(functions)
+        self._offered = functions
+        for name, function in functions.items():
+            if name not in __builtins__ and name not in ("tools", "ToolError", "display"):
+                self._scope[name] = function
+
+    def _function(self, name: str, specification: dict[str, Any]) -> Callable[..., Any]:
+        tool: str = specification["name"]
+        parameters = signatures.parameters(specification.get("parameters") or {})
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return self._result(self._channel.ask(self._request(tool, name, parameters, args, kwargs)))
+
+        async def aio(*args: Any, **kwargs: Any) -> Any:
+            request = self._request(tool, name, parameters, args, kwargs)
+            return self._result(await _ask_on_loop(self._channel, request))
+
+        for function in (call, aio):
+            function.__name__ = name
+            function.__qualname__ = name if function is call else f"{name}.aio"
+            function.__module__ = "tools"
+            function.__doc__ = signatures.documentation(specification.get("description") or "", parameters)
+            function.__signature__ = signatures.signature(parameters)  # type: ignore[attr-defined]
+        call.aio = aio  # type: ignore[attr-defined]
+        return call
+
+    def _request(
+        self, tool: str, name: str, parameters: list[signatures.Parameter], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Frame:
+        """Missing and ill-typed arguments are the host's to refuse: it has the schema."""
+        if len(args) > len(parameters):
+            raise TypeError(f"{name}() takes {len(parameters)} arguments but {len(args)} were given")
+        arguments = {parameter.name: value for parameter, value in zip(parameters, args)}
+        names = {parameter.python_name: parameter.name for parameter in parameters}
+        for key, value in kwargs.items():
+            key = names.get(key, key)
+            if key in arguments:
+                raise TypeError(f"{name}() got multiple values for argument {key!r}")
+            arguments[key] = value
+        arguments = {key: wire.plain(value, f"{name}({key}=…)") for key, value in arguments.items() if value is not ...}
+        if len(wire.dumps(arguments)) > _MAX_ARGUMENTS:
+            raise ToolError(f"the arguments of {name}() are larger than {_MAX_ARGUMENTS >> 20} MiB")
+        self._streams.flush()
+        return {"t": "tool_call", "name": tool, "arguments": arguments}
+
+    def _result(self, answer: Frame) -> Any:
+        error = answer.get("error")
+        if error is not None:
+            raise ToolError(error)
+        content = answer.get("content")
+        if content is not None:
+            return ToolResponse(answer["call"], content["mime"], wire.from_base64(content["base64"]))
+        return answer.get("result")
+
+
+def python_name(name: str) -> str:
+    """A tool's name as an identifier: `get-weather` becomes `get_weather`."""
+    text = "".join([letter if ("_" + letter).isidentifier() else "_" for letter in name]) or "_"
+    if text[0].isdigit():
+        text = "_" + text
+    return text + "_" if iskeyword(text) else text
+
+
+async def _ask_on_loop(channel: Channel, request: Frame) -> Frame:
+    """Like `channel.ask`, but the event loop waits for the socket, so that other tasks go on. No thread is made."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    mailbox = _FutureMailbox(loop)
+    call = channel.expect(mailbox)
+    loop.add_reader(channel.fd, channel.pump)
+    _readers[id(loop)] = _readers.get(id(loop), 0) + 1
+    try:
+        channel.send({**request, "call": call})
+        answer: Frame = await mailbox.future
+        return answer
+    finally:
+        channel.forget(call)
+        _readers[id(loop)] -= 1
+        if not _readers[id(loop)]:
+            del _readers[id(loop)]
+            loop.remove_reader(channel.fd)
+
+
+# How many calls wait on each event loop.
+_readers: dict[int, int] = {}
+
+
+class _FutureMailbox(Mailbox):
+    """Puts the frame into a future. Whichever thread read it, the loop is told in the safe way."""
+
+    __slots__ = ("_loop", "future")
+
+    def __init__(self, loop: Any) -> None:
+        super().__init__()
+        self._loop = loop
+        self.future = loop.create_future()
+
+    def put(self, frame: Frame) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._resolve, frame)
+        except RuntimeError:  # the loop was closed meanwhile
+            pass
+
+    def ring(self) -> None:
+        pass  # the loop watches the socket itself
+
+    def _resolve(self, frame: Frame) -> None:
+        if not self.future.done():
+            self.future.set_result(frame)

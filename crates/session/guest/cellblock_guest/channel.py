@@ -1,0 +1,203 @@
+"""The socket to the host: framing, sending from any thread, and handing each frame that comes to whoever waits for it.
+
+`kept.extend(map(read, (fd,), (size,)))` stands where one would write `data = read(fd, size)`: it is one step of the
+interpreter, so a signal handler that raises cannot come between the call and the keeping of its result.
+"""
+
+from __future__ import annotations
+
+from _thread import allocate_lock
+from os import _exit, close, read, write
+
+from . import BUILTINS as __builtins__
+from .wire import decode, encode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from .wire import Frame
+
+LOST = 70  # the exit status of a head whose channel is gone
+_CHUNK = 65536
+_ANSWERS = ("tool_result", "input")
+
+
+class Mailbox:
+    """A waiting thread's frames. Its bell rings when one has come, and when the channel needs a new reader."""
+
+    __slots__ = ("_bell", "frames")
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+        self._bell = allocate_lock()
+        self._bell.acquire()
+
+    def put(self, frame: Frame) -> None:
+        self.frames.append(frame)
+        self.ring()
+
+    def ring(self) -> None:
+        try:
+            self._bell.release()
+        except RuntimeError:  # it has rung and was not heard yet
+            pass
+
+    def listen(self) -> None:
+        # The time-out only matters when a signal handler raised just as the bell was to be rung.
+        self._bell.acquire(True, 0.05)
+
+
+class Channel:
+    """One generation's socket. No thread is kept for reading: a thread that waits for a frame reads, for the others too."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.owned = True
+        self._buffer = bytearray()
+        self._sending = allocate_lock()
+        self._reading = allocate_lock()
+        self._requests = Mailbox()
+        self._waiting: dict[str, Mailbox] = {}
+        self._calls = 0
+
+    def send(self, frame: Frame) -> None:
+        """Send one frame, whole. What a signal handler raises meanwhile is raised once the frame is out."""
+        rest: bytes | memoryview = encode(frame)
+        begun = False
+        interruption: BaseException | None = None
+        with self._sending:
+            if not self.owned:
+                raise RuntimeError("only the session's own process can talk to the host, and this one was forked from it")
+            while rest:
+                sent: list[int] = []
+                try:
+                    sent.extend(map(write, (self.fd,), (rest,)))
+                except BaseException as error:
+                    if _is_loss(error):
+                        _lose()
+                    if not sent and not begun:
+                        raise
+                    interruption = error
+                if sent:
+                    begun = True
+                    rest = memoryview(rest)[sent[0] :]
+        if interruption is not None:
+            raise interruption
+
+    def next_request(self) -> Frame:
+        """The host's next request to the loop."""
+        return self._wait(self._requests)
+
+    def ask(self, frame: Frame) -> Frame:
+        """Send a frame with a fresh `call` id, and wait for the host's answer to it. Threads may ask at the same time."""
+        mailbox = Mailbox()
+        call = self.expect(mailbox)
+        try:
+            self.send({**frame, "call": call})
+            return self._wait(mailbox)
+        finally:
+            self.forget(call)
+
+    def expect(self, mailbox: Mailbox) -> str:
+        """A fresh call id, whose answer will be put into `mailbox` until it is forgotten."""
+        with self._sending:
+            self._calls += 1
+            call = f"c{self._calls}"
+        self._waiting[call] = mailbox
+        return call
+
+    def forget(self, call: str) -> None:
+        self._waiting.pop(call, None)
+
+    def pump(self) -> None:
+        """Read what is there and deliver it: for event loops, which wait for `fd` themselves."""
+        if self._reading.acquire(False):
+            try:
+                self._receive()
+            finally:
+                self._reading.release()
+
+    def adopt(self, fd: int) -> None:
+        """Go on with another socket: for a process that was forked from a head and now becomes one."""
+        self.fd = fd
+        self.owned = True
+        self._buffer.clear()
+        self._sending = allocate_lock()
+        self._reading = allocate_lock()
+        self._requests = Mailbox()
+        self._waiting.clear()
+
+    def disown(self) -> None:
+        """Let go of the socket: in every other process that was forked from the head."""
+        if self.owned:
+            self.owned = False
+            self._sending = allocate_lock()  # another thread of the parent may have held it
+            try:
+                close(self.fd)
+            except OSError:
+                pass
+
+    def _wait(self, mailbox: Mailbox) -> Frame:
+        while not mailbox.frames:
+            held: list[bool] = []
+            try:
+                held.extend(map(self._reading.acquire, (False,)))
+                while held[0] and not mailbox.frames:
+                    self._receive()
+            finally:
+                if held and held[0]:
+                    self._reading.release()
+                    self._call_a_reader()
+            if not held[0]:
+                mailbox.listen()
+        return mailbox.frames.pop(0)
+
+    def _call_a_reader(self) -> None:
+        if self._waiting:
+            for mailbox in list(self._waiting.values()):
+                mailbox.ring()
+            self._requests.ring()
+
+    def _receive(self) -> None:
+        """Read once, then deliver every frame that is whole."""
+        chunks: list[bytes] = []
+        buffer = self._buffer
+        try:
+            chunks.extend(map(read, (self.fd,), (_CHUNK,)))
+        except BaseException as error:
+            if _is_loss(error):
+                _lose()
+            raise
+        finally:
+            if chunks:
+                buffer += chunks[0]
+        if not chunks[0]:
+            _lose()
+        while len(buffer) >= 4:
+            end = 4 + int.from_bytes(buffer[:4], "little")
+            if len(buffer) < end:
+                break
+            body = buffer[4:end]
+            del buffer[:end]
+            self._deliver(body)
+
+    def _deliver(self, body: bytearray) -> None:
+        try:
+            frame = decode(body)
+        except (ValueError, StopIteration):
+            _lose()
+        mailbox: Mailbox | None = self._requests
+        if frame.get("op") in _ANSWERS:
+            mailbox = self._waiting.get(frame.get("call", ""))
+        if mailbox is not None:  # else the call was given up
+            mailbox.put(frame)
+
+
+def _is_loss(error: BaseException) -> bool:
+    # `TimeoutError("...")` from a user's alarm handler is an OSError too, but one without an errno.
+    return isinstance(error, OSError) and error.errno is not None
+
+
+def _lose() -> NoReturn:
+    _exit(LOST)

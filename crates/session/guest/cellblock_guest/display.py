@@ -1,0 +1,58 @@
+"""`display(...)`, as notebooks have it, and what is shown at the end of a cell."""
+
+from __future__ import annotations
+
+from . import BUILTINS as __builtins__
+from . import plotting, values
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+class Display:
+    """Sends bundles to the host, live and in order, within the budget of the cell."""
+
+    def __init__(self, emit: Callable[[dict[str, Any]], None]) -> None:
+        self._emit = emit
+        self.budget = values.Budget()
+        plotting.connect(self.show)
+
+    def begin_cell(self, limit: int | None) -> None:
+        self.budget = values.Budget(values.CELL_LIMIT if limit is None else limit)
+
+    def show(self, mime: dict[str, str]) -> None:
+        self._emit({"t": "display", "mime": self.budget.admit(mime)})
+
+    def function(self) -> Callable[..., None]:
+        """The `display` that cells call."""
+
+        def display(*objects: Any, **_options: Any) -> None:
+            """Show objects in the result of the cell: tables, figures, images, or anything with a `_repr_*_` method."""
+            for value in objects:
+                if values.shows_itself(value):
+                    value._ipython_display_()
+                    continue
+                self.show(values.bundle(value))
+                plotting.close(value)
+
+        display.__module__ = "builtins"
+        display.__qualname__ = "display"
+        return display
+
+    def value(self, value: Any) -> dict[str, Any]:
+        """The value of a cell. A figure is shown as the value, and not once more as an open figure."""
+        if values.shows_itself(value):
+            try:
+                value._ipython_display_()
+            except Exception:  # its repr is there all the same
+                pass
+        result = values.result(value, self.budget)
+        if "image/png" in result["mime"] and plotting.has_open_figures():
+            plotting.close(value)
+        return result
+
+    def end_cell(self) -> None:
+        if plotting.has_open_figures():
+            plotting.show()

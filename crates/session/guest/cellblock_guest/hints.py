@@ -1,0 +1,141 @@
+"""Which wall an exception ran into, and what would help: one or two sentences, or nothing."""
+
+from __future__ import annotations
+
+import sys
+from errno import (
+    EACCES,
+    EAFNOSUPPORT,
+    EAGAIN,
+    EDQUOT,
+    EFBIG,
+    EHOSTUNREACH,
+    EMFILE,
+    ENETDOWN,
+    ENETUNREACH,
+    ENFILE,
+    ENOENT,
+    ENOSPC,
+    EPERM,
+    EROFS,
+)
+
+from . import BUILTINS as __builtins__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+NO_NETWORK = (
+    "this session has no network: hand the data in as a file in the workspace or fetch it through a tool, "
+    "or open the session with network access"
+)
+_INSTALL = "Packages cannot be installed from a cell; ask for them with install_packages."
+_Module = type(sys)
+_NETWORK_ERRORS = (ENETUNREACH, EHOSTUNREACH, ENETDOWN, EAFNOSUPPORT)
+_SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc", "/proc", "/sys", "/dev")
+
+
+def hint(error: BaseException, workspace: str) -> str | None:
+    """What to say about an exception or what caused it."""
+    seen = 0
+    current: BaseException | None = error
+    while current is not None and seen < 8:
+        text = _of(current, workspace)
+        if text:
+            return text[0].upper() + text[1:]
+        current = current.__cause__ or current.__context__
+        seen += 1
+    return None
+
+
+def _of(error: BaseException, workspace: str) -> str | None:
+    if isinstance(error, MemoryError):
+        return "the session's memory limit was reached: work on smaller parts, delete what is no longer needed, or raise the limit."
+    if isinstance(error, ModuleNotFoundError):
+        package = (error.name or "").partition(".")[0]
+        return f"the package {package!r} is not part of this session. {_INSTALL}" if package else None
+    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+        return _processes()
+    if isinstance(error, (NameError, AttributeError)):
+        return _similar(error)
+    if isinstance(error, OSError):
+        return _of_os_error(error, workspace)
+    return None
+
+
+def _of_os_error(error: OSError, workspace: str) -> str | None:
+    number = error.errno
+    path = error.filename if isinstance(error.filename, str) else None
+    if number in _NETWORK_ERRORS or type(error).__name__ in ("gaierror", "herror"):
+        return NO_NETWORK + "."
+    if number in (ENOSPC, EDQUOT, EFBIG):
+        return "the session's disk limit was reached: delete files, write less, or raise the limit."
+    if number in (EMFILE, ENFILE):
+        return f"the session's limit of open files ({_limit('RLIMIT_NOFILE')}) was reached: close files, best with `with open(...)`."
+    if number == EAGAIN and path is None and "temporarily unavailable" in str(error) and _while_forking(error):
+        return _processes()
+    if path is not None and path[:1] == "/":
+        return _of_path(number, path, workspace)
+    if number == EPERM and path is None:
+        return "the sandbox does not permit this system call."
+    return None
+
+
+def _of_path(number: int | None, path: str, workspace: str) -> str | None:
+    if _is_under(path, (workspace, "/tmp")):
+        return None
+    if number in (EACCES, EROFS, EPERM):
+        return f"only {workspace} and /tmp are writable in this session, and {path} is outside; use a path relative to the workspace."
+    if number == ENOENT and not _is_under(path, _SYSTEM):
+        return f"files of the host are not visible in this session; put the file into the workspace, which is {workspace}."
+    return None
+
+
+def _is_under(path: str, folders: tuple[str, ...]) -> bool:
+    return any(path == folder or path.startswith(folder + "/") for folder in folders)
+
+
+def _while_forking(error: BaseException) -> bool:
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None:
+        return False
+    code = traceback.tb_frame.f_code
+    return "fork" in code.co_names or code.co_name == "_execute_child"
+
+
+def _processes() -> str:
+    return "the session's limit of processes and threads was reached: end or join some, use fewer workers, or raise the limit."
+
+
+def _limit(name: str) -> str:
+    import resource
+
+    soft = resource.getrlimit(getattr(resource, name))[0]
+    return str(soft) if soft >= 0 else "unlimited"
+
+
+def _similar(error: Any) -> str | None:
+    """`Did you mean …`, for names in reach and for names of modules."""
+    name = getattr(error, "name", None)
+    if not isinstance(name, str) or len(name) > 40:
+        return None
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if isinstance(error, NameError):
+        if traceback is None:
+            return None
+        frame = traceback.tb_frame
+        candidates = [*frame.f_locals, *frame.f_globals, *frame.f_builtins]
+    elif type(error.obj) is _Module:
+        candidates = list(vars(error.obj))
+    else:
+        return None
+    from difflib import get_close_matches
+
+    words = [word for word in candidates if isinstance(word, str) and word[:2] != "__" and abs(len(word) - len(name)) < 3]
+    close = get_close_matches(name, words[:5000], 1, 0.75)
+    return f"did you mean {close[0]!r}?" if close else None

@@ -1,0 +1,29 @@
+"""Ctrl-C: it stops a cell, and never the loop around the cells."""
+
+from __future__ import annotations
+
+from _signal import SIGINT, getsignal, signal
+
+from . import BUILTINS as __builtins__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Interrupts:
+    """Raises `KeyboardInterrupt` while a cell runs. A signal that comes late, after the cell, is dropped."""
+
+    def __init__(self) -> None:
+        self.allowed = False
+        self._handler = self._interrupt  # one object, to be recognized
+
+    def begin_cell(self) -> None:
+        """From here on an interrupt ends the cell. A handler that an earlier cell left behind is replaced."""
+        if getsignal(SIGINT) is not self._handler:
+            signal(SIGINT, self._handler)
+        self.allowed = True
+
+    def _interrupt(self, number: int, frame: Any) -> None:
+        if self.allowed:
+            raise KeyboardInterrupt

@@ -1,0 +1,64 @@
+"""The native library: forks that Python itself cannot make.
+
+The library is a file in memory that the launcher left open. It is called with the interpreter lock held, so that no other
+thread of ours runs while the process is being copied.
+"""
+
+import ctypes
+
+_library: ctypes.PyDLL | None = None
+_fork: ctypes.c_void_p | None = None
+
+
+def load(descriptor: int) -> None:
+    """Loads the library. Called once, in the zygote."""
+    global _library, _fork
+    _library = ctypes.PyDLL(f"/proc/self/fd/{descriptor}")
+    _library.cellblock_spawn.argtypes = [
+        ctypes.c_char_p,
+        ctypes.c_size_t,
+        ctypes.POINTER(ctypes.c_int),
+        ctypes.c_size_t,
+        ctypes.c_void_p,
+    ]
+    _library.cellblock_side_fork.argtypes = [ctypes.c_void_p]
+    # libc's own fork: it runs the handlers that BLAS libraries and allocators registered.
+    _fork = ctypes.cast(ctypes.CDLL(None).fork, ctypes.c_void_p)
+
+
+def spawn(request: bytes, descriptors: list[int]) -> int:
+    """Makes a session: the id of its init in the zygote, 0 in its head, a negative error number for none."""
+    assert _library is not None
+    array = (ctypes.c_int * len(descriptors))(*descriptors)
+    return _around_fork(
+        lambda: _library.cellblock_spawn(request, len(request), array, len(descriptors), _fork)
+    )
+
+
+def side_fork() -> int:
+    """Like `os.fork`, but the child belongs to init: no `wait` of the user's sees it, no SIGCHLD comes."""
+    assert _library is not None
+    pid = _around_fork(lambda: _library.cellblock_side_fork(_fork))
+    if pid < 0:
+        raise BlockingIOError(-pid, "the process could not be copied")
+    return pid
+
+
+def stand_by() -> None:
+    """Freezes this process until init wakes it."""
+    assert _library is not None
+    _library.cellblock_stand_by()
+
+
+def _around_fork(fork) -> int:
+    python = ctypes.pythonapi
+    python.PyOS_BeforeFork()
+    pid = -1
+    try:
+        pid = fork()
+    finally:
+        if pid == 0:
+            python.PyOS_AfterFork_Child()
+        else:
+            python.PyOS_AfterFork_Parent()
+    return pid

@@ -1,0 +1,134 @@
+"""From a cell's source to a code object: the value of the last expression, `await` at the top, and lines meant for IPython."""
+
+from __future__ import annotations
+
+import __future__
+from _ast import Assign, Expr, Name, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST, Store
+
+from . import BUILTINS as __builtins__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType
+    from typing import Any
+
+# Where a cell leaves the value of its last expression. It is taken out again before anyone can look.
+VALUE = "__cellblock_value__"
+
+# Beyond this, Python's syntax tree as objects would take a multiple of the memory that compiling takes.
+_LARGE = 1 << 20
+_FUTURE = __future__.annotations.compiler_flag
+
+
+class Compiler:
+    """Compiles the cells of one session. A `from __future__` in one cell holds for those after it, as in a REPL."""
+
+    def __init__(self) -> None:
+        self._flags = PyCF_ALLOW_TOP_LEVEL_AWAIT
+
+    def compile(self, source: str, filename: str) -> CodeType:
+        """Raises `SyntaxError`, or what the parser ran out of; nothing has been run then."""
+        try:
+            code = self._compile(source, filename)
+        except SyntaxError as error:
+            meant = _as_python(source, error)
+            if meant is None:
+                raise
+            code = self._compile(meant, filename)
+        except (ValueError, UnicodeError) as error:  # null bytes before 3.12, lone surrogates
+            raise SyntaxError(f"the source cannot be read: {error}", (filename, 1, 1, None)) from None
+        self._flags |= code.co_flags & _FUTURE
+        return code
+
+    def _compile(self, source: str, filename: str) -> CodeType:
+        if "\n" not in source and "\\" not in source:
+            try:
+                return compile(source, filename, "eval", self._flags, True)
+            except SyntaxError:
+                pass  # a statement, or wrong
+        if len(source) > _LARGE:
+            return compile(_with_value_of_last_line(source), filename, "exec", self._flags, True)
+        tree: Any = compile(source, filename, "exec", self._flags | PyCF_ONLY_AST, True)
+        if tree.body and type(tree.body[-1]) is Expr:
+            tree.body[-1] = _assignment(tree.body[-1])
+        code: CodeType = compile(tree, filename, "exec", self._flags, True)
+        return code
+
+
+def _assignment(expression: Any) -> Assign:
+    place = {
+        "lineno": expression.lineno,
+        "col_offset": expression.col_offset,
+        "end_lineno": expression.end_lineno,
+        "end_col_offset": expression.end_col_offset,
+    }
+    return Assign(targets=[Name(id=VALUE, ctx=Store(), **place)], value=expression.value, **place)
+
+
+def _with_value_of_last_line(source: str) -> str:
+    """Assign the last line's value in the text itself, if that line is an expression of its own and what is above is whole."""
+    source = source.rstrip()
+    start = source.rfind("\n") + 1
+    above, last = source[:start], source[start:]
+    try:
+        compile(last, "", "eval", PyCF_ALLOW_TOP_LEVEL_AWAIT, True)
+        compile(above, "", "exec", PyCF_ALLOW_TOP_LEVEL_AWAIT, True)
+    except (SyntaxError, ValueError):
+        return source
+    return f"{above}{VALUE} = ({last}\n)"
+
+
+def _as_python(source: str, error: SyntaxError) -> str | None:
+    """The source without what a notebook allows beyond Python; None if that was not the fault.
+
+    `%matplotlib` is dropped, an indented snippet is moved to the margin. For other commands the error says what to do instead.
+    """
+    lines = source.split("\n")
+    if isinstance(error, IndentationError) and "unexpected indent" in str(error.msg):
+        return _dedented(lines)
+    number = (error.lineno or 1) - 1
+    line = lines[number].strip() if number < len(lines) else ""
+    if line.startswith("%matplotlib"):
+        return "\n".join([_without_matplotlib_magic(text) for text in lines])
+    if line[:1] in ("!", "%"):
+        _explain_command(line, error)
+    return None
+
+
+def _dedented(lines: list[str]) -> str | None:
+    indents = [len(line) - len(line.lstrip()) for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    margin = min(indents, default=0)
+    if not margin:
+        return None
+    return "\n".join([line[min(margin, len(line) - len(line.lstrip())) :] for line in lines])
+
+
+def _without_matplotlib_magic(line: str) -> str:
+    text = line.lstrip()
+    return line[: len(line) - len(text)] + "pass" if text.startswith("%matplotlib") else line
+
+
+def _explain_command(line: str, error: SyntaxError) -> None:
+    command = line.lstrip("!%").strip()
+    if is_install(command.split()):
+        error.msg = "packages cannot be installed from a cell; ask for them with install_packages"
+    elif line.startswith("!"):
+        error.msg = (
+            "shell commands do not start with '!' here, this is plain Python; use "
+            f"subprocess.run({command!r}, shell=True, capture_output=True, text=True)"
+        )
+    else:
+        error.msg = f"{line.split()[0]!r} is a command of IPython; this is plain Python"
+
+
+def is_install(words: list[str]) -> bool:
+    """Whether a command line installs packages: `pip install x`, `python -m pip install x`, `uv add x`, `conda install x`."""
+    words = [word.rpartition("/")[2] for word in words]
+    if len(words) > 2 and words[0].startswith("python") and words[1] == "-m":
+        words = words[2:]
+    if len(words) < 2:
+        return False
+    if words[0] == "uv" and words[1] == "pip":
+        words = words[1:]
+    installers = ("pip", "pip3", "uv", "conda", "mamba", "poetry", "easy_install", "pipx", "apt", "apt-get")
+    return words[0] in installers and any(word in ("install", "add") for word in words[1:3])

@@ -1,0 +1,189 @@
+"""`sys.stdout`, `sys.stderr` and `sys.stdin` of a session.
+
+Both outputs are ordinary text streams over pipes to the host, line buffered, so that a crash loses no complete line. The host
+reads two pipes, which have no common order. So a stream that was not the last one written to first waits until the host has
+taken everything from the other.
+"""
+
+from __future__ import annotations
+
+import sys
+from fcntl import ioctl
+from io import BufferedIOBase, BufferedReader, RawIOBase, TextIOWrapper
+from os import sched_yield, write
+from time import monotonic, sleep
+
+from . import BUILTINS as __builtins__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_FIONREAD = 0x541B
+_EMPTY = bytes(4)
+_SPINS = 20
+_PATIENCE = 0.2
+
+
+class Streams:
+    """The session's three streams, as user code finds them in `sys`."""
+
+    def __init__(self, ask: Callable[[str], str]) -> None:
+        self._order = _Order()
+        self._ask = ask
+        self.stdout = self._output(1, "<stdout>")
+        self.stderr = self._output(2, "<stderr>")
+        self.stdin = self._input()
+        sys.stdout = sys.__stdout__ = self.stdout  # type: ignore[misc]
+        sys.stderr = sys.__stderr__ = self.stderr  # type: ignore[misc]
+        sys.stdin = sys.__stdin__ = self.stdin  # type: ignore[misc]
+
+    def begin_cell(self) -> None:
+        self._order.patient = True
+        self._mend()
+
+    def flush(self) -> None:
+        """Pass on what our own streams hold. Runs no user code."""
+        try:
+            self.stdout.flush()
+            self.stderr.flush()
+        except (OSError, ValueError):
+            self._mend()
+
+    def end_cell(self) -> None:
+        """Flush also what the user put in the place of our streams: a wrapper of their own may still hold text."""
+        for stream, ours in ((getattr(sys, "stdout", None), self.stdout), (getattr(sys, "stderr", None), self.stderr)):
+            if stream is not ours and stream is not None:
+                try:
+                    stream.flush()
+                except Exception:
+                    pass
+        self.flush()
+
+    def _mend(self) -> None:
+        """Replace streams that were closed or broken, so that no cell's output is lost without a word."""
+        if not _is_open(self.stdout):
+            self.stdout = self._output(1, "<stdout>")
+            sys.__stdout__ = self.stdout  # type: ignore[misc]
+        if not _is_open(self.stderr):
+            self.stderr = self._output(2, "<stderr>")
+            sys.__stderr__ = self.stderr  # type: ignore[misc]
+        if not _is_open(self.stdin):
+            self.stdin = self._input()
+            sys.__stdin__ = self.stdin  # type: ignore[misc]
+        for name in ("stdout", "stderr", "stdin"):
+            ours = getattr(self, name)
+            if getattr(sys, name, None) is not ours and not _is_open(getattr(sys, name, None)):
+                setattr(sys, name, ours)
+
+    def _output(self, fd: int, name: str) -> TextIOWrapper:
+        stream = TextIOWrapper(
+            _Pipe(fd, name, self._order),
+            encoding="utf-8",
+            errors="backslashreplace",
+            newline="\n",
+            line_buffering=True,
+        )
+        stream.mode = "w"  # type: ignore[misc]
+        return stream
+
+    def _input(self) -> TextIOWrapper:
+        stream = TextIOWrapper(BufferedReader(_Questions(self._ask)), encoding="utf-8", errors="surrogateescape")
+        stream.mode = "r"  # type: ignore[misc]
+        return stream
+
+
+class _Order:
+    """Which pipe was written to last, and whether it is worth waiting for the host to empty it."""
+
+    __slots__ = ("last", "patient")
+
+    def __init__(self) -> None:
+        self.last = 1
+        self.patient = True
+
+    def turn_to(self, fd: int) -> None:
+        other, self.last = self.last, fd
+        if not self.patient:
+            return
+        for _ in range(_SPINS):
+            if _is_empty(other):
+                return
+            sched_yield()
+        deadline = monotonic() + _PATIENCE
+        while not _is_empty(other):
+            if monotonic() > deadline:
+                self.patient = False  # until the next cell; order is worth one wait, not one for each line
+                return
+            sleep(50e-6)
+
+
+class _Pipe(BufferedIOBase):
+    """File descriptor 1 or 2 as `sys.stdout.buffer`. It holds nothing back, and stays open whatever is closed above it."""
+
+    def __init__(self, fd: int, name: str, order: _Order) -> None:
+        self._fd = fd
+        self._order = order
+        self.name = name
+        self.mode = "wb"
+
+    @property
+    def raw(self) -> Any:
+        return self
+
+    def write(self, data: Any) -> int:
+        if self._order.last != self._fd:
+            self._order.turn_to(self._fd)
+        size = write(self._fd, data)
+        if size != len(data):  # a signal came in the middle of a large write, or the items are larger than a byte
+            view = memoryview(data).cast("B")
+            while size < view.nbytes:
+                size += write(self._fd, view[size:])
+        return size
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def writable(self) -> bool:
+        return True
+
+
+class _Questions(RawIOBase):
+    """Standard input: each read that finds nothing asks the host for a line; where no one answers, it is at its end."""
+
+    def __init__(self, ask: Callable[[str], str]) -> None:
+        self._ask = ask
+        self._rest = b""
+        self.name = "<stdin>"
+        self.mode = "rb"
+
+    def readinto(self, target: Any) -> int:
+        if not self._rest:
+            try:
+                self._rest = (self._ask("") + "\n").encode("utf-8", "surrogateescape")
+            except EOFError:
+                return 0
+        size = min(len(target), len(self._rest))
+        target[:size], self._rest = self._rest[:size], self._rest[size:]
+        return size
+
+    def fileno(self) -> int:
+        return 0
+
+    def readable(self) -> bool:
+        return True
+
+
+def _is_empty(fd: int) -> bool:
+    try:
+        return ioctl(fd, _FIONREAD, _EMPTY) == _EMPTY
+    except OSError:  # no pipe any more: the user closed it or put something else there
+        return True
+
+
+def _is_open(stream: Any) -> bool:
+    try:
+        return stream is not None and not stream.closed
+    except Exception:  # detached, or an object of the user's that only has `write`
+        return not isinstance(stream, TextIOWrapper)

@@ -1,0 +1,138 @@
+"""A value as something to look at: its repr, and a MIME bundle with whatever richer forms it offers."""
+
+from __future__ import annotations
+
+from . import BUILTINS as __builtins__
+from . import plotting, reprs, tables, wire
+from .libraries import is_a
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+    Mime: TypeAlias = dict[str, str]
+
+BUNDLE_LIMIT = 16 << 20
+CELL_LIMIT = 24 << 20
+
+# The forms that IPython knows, best first.
+_METHODS = (
+    ("_repr_html_", "text/html"),
+    ("_repr_markdown_", "text/markdown"),
+    ("_repr_svg_", "image/svg+xml"),
+    ("_repr_png_", "image/png"),
+    ("_repr_jpeg_", "image/jpeg"),
+    ("_repr_latex_", "text/latex"),
+    ("_repr_json_", "application/json"),
+    ("_repr_javascript_", "application/javascript"),
+    ("_repr_pdf_", "application/pdf"),
+)
+_PLAIN_KINDS = frozenset((int, float, bool, str, bytes, complex, list, tuple, dict, set, frozenset, range, type, type(None)))
+
+
+class Budget:
+    """How many bytes of bundles one cell may still send. What is over it is replaced by a note."""
+
+    def __init__(self, limit: int = CELL_LIMIT) -> None:
+        self._left = limit
+
+    def admit(self, mime: Mime) -> Mime:
+        limit = min(BUNDLE_LIMIT, self._left)
+        size = sum([len(data) for data in mime.values()])
+        if size > limit:
+            mime = _smaller(mime, limit)
+            size = sum([len(data) for data in mime.values()])
+        self._left -= size
+        return mime
+
+
+def result(value: Any, budget: Budget) -> dict[str, Any]:
+    """The `value` of a cell."""
+    text = reprs.full(value)
+    if type(value) in _PLAIN_KINDS:
+        return {"repr": text, "mime": {"text/plain": text}}
+    return {"repr": text, "mime": budget.admit(bundle(value, text))}
+
+
+def bundle(value: Any, text: str | None = None) -> Mime:
+    """All forms of a value that it offers without failing; `text/plain` is always among them."""
+    if is_a(value, "matplotlib.figure", "Figure"):
+        return plotting.bundle(value)
+    mime: Mime = {"text/plain": reprs.full(value) if text is None else text}
+    if type(value) in _PLAIN_KINDS or isinstance(value, type):
+        return mime
+    table = tables.bundle(value)
+    if table is not None:
+        return {**mime, **table}
+    for kind, data in _offered(value).items():
+        if not (kind == "image/jpeg" and "image/png" in mime):  # an image that offers both is the same image twice
+            mime[kind] = data
+    return mime
+
+
+def shows_itself(value: Any) -> bool:
+    """Whether an object only knows how to display itself: then it is asked to, and nothing else is shown."""
+    kind = type(value)
+    return _has(kind, "_ipython_display_") and not any([_has(kind, name) for name in ("_repr_mimebundle_", "_repr_html_")])
+
+
+def _offered(value: Any) -> Mime:
+    kind = type(value)
+    mime: Mime = {}
+    if _has(kind, "_repr_mimebundle_"):
+        offered = _attempt(value, "_repr_mimebundle_")
+        if isinstance(offered, tuple) and offered:
+            offered = offered[0]
+        if isinstance(offered, dict):
+            for name, data in offered.items():
+                text = _as_text(data)
+                if type(name) is str and text is not None:
+                    mime[name] = text
+    for method, name in _METHODS:
+        if name not in mime and _has(kind, method):
+            data = _attempt(value, method)
+            if isinstance(data, tuple) and data:  # (data, metadata)
+                data = data[0]
+            text = _as_text(data)
+            if text is not None:
+                mime[name] = text
+    return mime
+
+
+def _has(kind: type, method: str) -> bool:
+    # Looked up on the class: objects with a catch-all `__getattr__` would claim to have every form.
+    return callable(getattr(kind, method, None))
+
+
+def _attempt(value: Any, method: str) -> Any:
+    try:
+        return getattr(value, method)()
+    except Exception:
+        return None
+
+
+def _as_text(data: Any) -> str | None:
+    if data is None:
+        return None
+    if isinstance(data, str):
+        return str(data)
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        return wire.as_base64(data)
+    try:
+        return wire.dumps(wire.plain(data))
+    except Exception:
+        return None
+
+
+def _smaller(mime: Mime, limit: int) -> Mime:
+    """The forms that fit, smallest first, and in the text what was left out."""
+    kept: Mime = {}
+    notes: list[str] = []
+    room = limit - 1000
+    for kind in sorted(mime, key=lambda kind: len(mime[kind])):
+        if len(mime[kind]) <= room:
+            kept[kind] = mime[kind]
+            room -= len(mime[kind])
+        else:
+            notes.append(f"[{kind} of {len(mime[kind]) / (1 << 20):.1f} MiB left out: over the limit for displays]")
+    return {**kept, "text/plain": "\n".join([*([kept["text/plain"]] if "text/plain" in kept else []), *notes])}

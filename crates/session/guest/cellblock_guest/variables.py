@@ -1,0 +1,141 @@
+"""What a cell did to the session's variables, found without touching them and without keeping them alive."""
+
+from __future__ import annotations
+
+from _weakref import ref
+
+from . import BUILTINS as __builtins__
+from .fingerprints import fingerprint
+from .libraries import kind_of
+from .reprs import type_name
+from .summaries import describe, size_in_bytes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+    Changes: TypeAlias = dict[str, list[dict[str, Any]]]
+
+# More than this many entries in one list are counted, not named.
+MAX_LISTED = 1000
+# Values of these types are kept for comparison as long as they are small. They hold no memory to speak of.
+_ATOMS = frozenset((int, float, bool, complex, str, bytes, type(None)))
+_SMALL = 4096
+_MISSING = object()
+_UNREADABLE = object()
+
+
+class Variables:
+    """The namespace as it was after the last cell, and how it differs now."""
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self._namespace = namespace
+        self._seen: dict[str, Any] = {}
+
+    def changes(self) -> Changes:
+        """What was added, changed and removed since the last look."""
+        try:
+            return self._compare()
+        except Exception:  # a namespace with keys that are not text, or that a thread changes under our hands
+            self._seen = {}
+            return nothing()
+
+    def forget_changes(self) -> None:
+        """Take the namespace as it is now for the last look: after seeding and clearing."""
+        self._seen = {}
+        self.changes()
+
+    def listing(self) -> list[dict[str, Any]]:
+        public = self.public()
+        entries = [{**describe(name, value), "bytes": size_in_bytes(value)} for name, value in public[: 10 * MAX_LISTED]]
+        return _listed(entries, len(public))
+
+    def public(self) -> list[tuple[str, Any]]:
+        return [(name, value) for name, value in list(self._namespace.items()) if type(name) is str and name[:1] != "_"]
+
+    def _compare(self) -> Changes:
+        seen = self._seen
+        get = seen.get
+        added: list[tuple[str, Any]] = []
+        changed: list[tuple[str, Any]] = []
+        known = 0
+        for name, value in list(self._namespace.items()):
+            old = get(name, _MISSING)
+            if old is value:
+                known += 1
+                continue
+            if type(name) is not str or name[:1] == "_":
+                continue
+            new = _remember(value)
+            if old is _MISSING:
+                added.append((name, value))
+            else:
+                known += 1
+                if _is_same(old, new, value):
+                    continue
+                changed.append((name, value))
+            seen[name] = new
+        removed: list[tuple[str, Any]] = []
+        if known + len(added) != len(seen):
+            removed = [(name, seen.pop(name)) for name in list(seen) if name not in self._namespace]
+        if not (added or changed or removed):
+            return nothing()
+        return {
+            "added": _listed([describe(name, value) for name, value in added[:MAX_LISTED]], len(added)),
+            "changed": _listed([describe(name, value) for name, value in changed[:MAX_LISTED]], len(changed)),
+            "removed": _listed([_gone(name, old) for name, old in removed[:MAX_LISTED]], len(removed)),
+        }
+
+
+def nothing() -> Changes:
+    return {"added": [], "changed": [], "removed": []}
+
+
+def _remember(value: Any) -> Any:
+    """The value itself if it is a small constant; else a `_Trace`, which does not keep it alive."""
+    kind = type(value)
+    if kind in _ATOMS:
+        if kind is int:
+            if value.bit_length() < 8 * _SMALL:
+                return value
+        elif kind is not str and kind is not bytes or len(value) < _SMALL:
+            return value
+    return _Trace(value, kind)
+
+
+def _is_same(old: Any, new: Any, value: Any) -> bool:
+    if type(new) is _Trace:
+        return type(old) is _Trace and old.is_of(value) and old.content == new.content
+    return type(old) is type(new) and bool(old == new)
+
+
+class _Trace:
+    """Which object it was, and what could be seen of its content."""
+
+    __slots__ = ("content", "id", "ref", "type")
+
+    def __init__(self, value: Any, kind: type) -> None:
+        self.id = id(value)
+        self.type = type_name(kind)
+        self.ref: Any = None
+        # An address is used again once an object is gone; a weak reference tells. Not for numpy arrays: one that is
+        # referred to refuses to be resized. Their content tells.
+        if kind.__weakrefoffset__ and kind is not kind_of("numpy", "ndarray"):
+            self.ref = ref(value)
+        try:
+            self.content = fingerprint(value)
+        except Exception:
+            self.content = _UNREADABLE
+
+    def is_of(self, value: Any) -> bool:
+        return self.id == id(value) and (self.ref is None or self.ref() is value)
+
+
+def _gone(name: str, old: Any) -> dict[str, Any]:
+    return {"name": name, "type": old.type if type(old) is _Trace else type_name(type(old)), "summary": ""}
+
+
+def _listed(entries: list[dict[str, Any]], total: int) -> list[dict[str, Any]]:
+    if total > len(entries):
+        entries.append({"name": "…", "type": "", "summary": f"and {total - len(entries)} more", "bytes": None})
+    return entries

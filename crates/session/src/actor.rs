@@ -1,0 +1,242 @@
+//! The task that owns a session: it alone speaks with the head and with init, one thing at a time.
+
+use crate::cell_run::CellRun;
+use crate::channel::Channel;
+use crate::outputs::Outputs;
+use crate::packets::Packets;
+use crate::pipes::Pipes;
+use crate::session::Shared;
+use crate::verdict::Ending;
+use crate::workspace::Tracker;
+use crate::zygote::Zygote;
+use crate::Error;
+use cellblock_protocol::guest::{FromHead, Reply, ToHead};
+use cellblock_protocol::{Cell, CellResult, Event, SessionOptions, Stream};
+use cellblock_sandbox::{Cgroup, Exit, FromInit, ToInit};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until, timeout};
+
+/// How long init may take to end everything in a session. A fork bomb takes 30 ms.
+const SWEEP_LIMIT: Duration = Duration::from_secs(10);
+/// How long a cell may take to listen to an interrupt.
+pub(crate) const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
+
+/// What a handle asks of its session.
+pub(crate) enum Command {
+    Run { cell: Cell, events: Option<mpsc::Sender<Event>>, reply: oneshot::Sender<Result<CellResult, Error>> },
+    Ask { operation: Box<dyn FnOnce(u64) -> ToHead + Send>, limit: Duration, reply: oneshot::Sender<Result<Reply, Error>> },
+    Answer(ToHead),
+    Interrupt,
+    ReadOutput { cell: u64, stream: Stream, offset: u64, length: u64, reply: oneshot::Sender<Result<String, Error>> },
+    Close { reply: oneshot::Sender<()> },
+}
+
+/// The session's own side of everything.
+pub(crate) struct Actor {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) options: SessionOptions,
+    /// How it is walled in, in the words of a result.
+    pub(crate) isolation: String,
+    pub(crate) channel: Channel,
+    pub(crate) init: Packets,
+    pub(crate) pipes: Pipes,
+    pub(crate) tracker: Tracker,
+    pub(crate) outputs: Outputs,
+    pub(crate) cgroup: Option<Cgroup>,
+    pub(crate) commands: mpsc::UnboundedReceiver<Command>,
+    /// Where spilled output and other files of the session are kept.
+    pub(crate) directory: PathBuf,
+    pub(crate) cells: u64,
+    pub(crate) questions: u64,
+    /// Keeps the launcher alive as long as a session of it lives.
+    pub(crate) _zygote: Arc<Zygote>,
+}
+
+/// What a cell or a question left behind.
+pub(crate) enum Fate {
+    /// The head lives.
+    Lives,
+    /// The session is over, and why.
+    Over(String),
+}
+
+impl Actor {
+    /// Serves the handles until the last is dropped, the session is closed, or it dies.
+    pub(crate) async fn serve(mut self) {
+        let reason = self.serve_until_over().await;
+        let _ = self.shared.end.set(reason);
+        // Handles that are waiting see their replies dropped and read the reason.
+        self.commands.close();
+        self.end_processes().await;
+        let directory = self.directory.clone();
+        drop(self);
+        let _ = std::fs::remove_dir_all(directory);
+    }
+
+    async fn serve_until_over(&mut self) -> String {
+        let mut idle_since = Instant::now();
+        loop {
+            let expiry = idle_since + self.options.limits.idle;
+            tokio::select! {
+                biased;
+                command = self.commands.recv() => {
+                    let Some(command) = command else { return "its last handle was dropped".to_owned() };
+                    match self.obey(command).await {
+                        Fate::Lives => idle_since = Instant::now(),
+                        Fate::Over(reason) => return reason,
+                    }
+                }
+                message = self.init.receive() => {
+                    match message.map(|packet| FromInit::from_bytes(&packet.bytes)) {
+                        Ok(Ok(FromInit::Ended { exit, .. })) => return died_idle(exit),
+                        Ok(Ok(_)) => {}
+                        _ => return "its init process died".to_owned(),
+                    }
+                }
+                frame = self.channel.receive() => match frame {
+                    // A thread that outlived its cell.
+                    Ok(frame) => self.refuse_stray(frame).await,
+                    Err(_) => {
+                        let exit = self.end_head().await;
+                        return exit.map_or("its init process died".to_owned(), died_idle);
+                    }
+                },
+                read = self.pipes.read() => {
+                    if let Ok((_, bytes)) = read {
+                        let text = String::from_utf8_lossy(bytes).into_owned();
+                        let _ = self.shared.logs.send(Event::Log { text });
+                    }
+                }
+                () = sleep_until(expiry) => {
+                    return format!("it was idle for {} s", self.options.limits.idle.as_secs());
+                }
+            }
+        }
+    }
+
+    async fn obey(&mut self, command: Command) -> Fate {
+        match command {
+            Command::Run { cell, events, reply } => {
+                self.cells += 1;
+                let (result, fate) = self.run(cell, self.cells, events).await;
+                let _ = reply.send(Ok(result));
+                fate
+            }
+            Command::Ask { operation, limit, reply } => {
+                let (answer, fate) = self.ask(operation, limit).await;
+                let _ = reply.send(answer);
+                fate
+            }
+            Command::ReadOutput { cell, stream, offset, length, reply } => {
+                let _ = reply.send(self.outputs.read(cell, stream, offset, length));
+                Fate::Lives
+            }
+            Command::Close { reply } => {
+                self.end_processes().await;
+                let _ = self.shared.end.set("it was closed".to_owned());
+                let _ = reply.send(());
+                Fate::Over("it was closed".to_owned())
+            }
+            // Too late: nothing is running.
+            Command::Answer(_) | Command::Interrupt => Fate::Lives,
+        }
+    }
+
+    /// Runs one cell to its end.
+    pub(crate) async fn run(&mut self, cell: Cell, number: u64, events: Option<mpsc::Sender<Event>>) -> (CellResult, Fate) {
+        let mut run = CellRun::new(self, cell, number, events);
+        let finish = run.drive(self).await;
+        run.conclude(self, finish)
+    }
+
+    /// Asks the head something that is not a cell.
+    pub(crate) async fn ask(&mut self, operation: Box<dyn FnOnce(u64) -> ToHead + Send>, limit: Duration) -> (Result<Reply, Error>, Fate) {
+        self.questions += 1;
+        let question = self.questions;
+        match timeout(limit, self.exchange(operation(question), question)).await {
+            Ok(Ok(reply)) => (Ok(reply), Fate::Lives),
+            Ok(Err(_)) | Err(_) => {
+                let exit = self.end_head().await;
+                let reason = match exit {
+                    Some(exit) => died_idle(exit),
+                    None => "its init process died".to_owned(),
+                };
+                let error = Error::Ended { session: self.shared.id.clone(), reason: reason.clone() };
+                (Err(error), Fate::Over(reason))
+            }
+        }
+    }
+
+    async fn exchange(&mut self, operation: ToHead, question: u64) -> std::io::Result<Reply> {
+        self.channel.send(&operation).await?;
+        loop {
+            tokio::select! {
+                frame = self.channel.receive() => match frame? {
+                    FromHead::Reply(reply) if reply.seq == question => return Ok(reply),
+                    // Left over from a thread, or a lie.
+                    _ => {}
+                },
+                // A head that prints while it answers must not fill its pipe and stop.
+                read = self.pipes.read() => {
+                    let (_, bytes) = read?;
+                    let text = String::from_utf8_lossy(bytes).into_owned();
+                    let _ = self.shared.logs.send(Event::Log { text });
+                }
+            }
+        }
+    }
+
+    /// Ends the head with all it started, and returns how it ended; `None` when init is gone too.
+    pub(crate) async fn end_head(&mut self) -> Option<Exit> {
+        self.init.send(&ToInit::Sweep.to_bytes(), &[]).await.ok()?;
+        timeout(SWEEP_LIMIT, self.wait_for_exit()).await.ok()?
+    }
+
+    /// Waits for init's word that the head ended.
+    pub(crate) async fn wait_for_exit(&mut self) -> Option<Exit> {
+        loop {
+            let packet = self.init.receive().await.ok()?;
+            if let Ok(FromInit::Ended { exit, .. }) = FromInit::from_bytes(&packet.bytes) {
+                return Some(exit);
+            }
+        }
+    }
+
+    async fn end_processes(&mut self) {
+        let _ = self.end_head().await;
+    }
+
+    async fn refuse_stray(&mut self, frame: FromHead) {
+        let refusal = "no cell is running: a call from a thread that outlived its cell is not answered".to_owned();
+        let answer = match frame {
+            FromHead::ToolCall { call, .. } => ToHead::ToolResult { call, outcome: Err(refusal) },
+            FromHead::InputRequest { call, .. } => ToHead::Input { call, outcome: Err(refusal) },
+            _ => return,
+        };
+        let _ = timeout(Duration::from_secs(1), self.channel.send(&answer)).await;
+    }
+}
+
+/// Why a session is over whose head died with no cell to blame.
+fn died_idle(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("its process ended with exit code {code}"),
+        Exit::Signal(signal) => format!("its process was ended by signal {signal}"),
+    }
+}
+
+impl Ending {
+    /// Why a session is over after a cell that ended like this.
+    pub(crate) fn reason(&self, exit: Exit) -> String {
+        match self {
+            Ending::Timeout => "a cell ran out of time".to_owned(),
+            Ending::Interrupt => "a cell was interrupted and did not stop".to_owned(),
+            Ending::Limit(_) => "a cell went over a limit".to_owned(),
+            Ending::Forged(_) => "a cell wrote to our channel".to_owned(),
+            Ending::Stuck | Ending::Itself => died_idle(exit),
+        }
+    }
+}

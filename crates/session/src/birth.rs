@@ -1,0 +1,181 @@
+//! The making of one session.
+
+use crate::actor::{Actor, Command, Fate};
+use crate::channel::Channel;
+use crate::outputs::Outputs;
+use crate::packets::Packets;
+use crate::pipes::Pipes;
+use crate::runtime::Inner;
+use crate::session::{Session, Shared};
+use crate::workspace::{Tracker, Workspace};
+use crate::zygote::Zygote;
+use crate::Error;
+use cellblock_protocol::guest::{FromHead, Reply, ToHead};
+use cellblock_protocol::{Cell, Rung, SessionOptions, Status, Wall, import_statement};
+use cellblock_sandbox::{Birth, Cgroup, FromInit, packet_pair, stream_pair};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::{broadcast, mpsc};
+use tokio::time::timeout;
+
+/// How long a fork and its walls may take. Milliseconds, but the machine may be busy.
+const BIRTH_LIMIT: Duration = Duration::from_secs(30);
+/// Our own processes in a session: init, the head, and what the interpreter starts for itself.
+const OWN_PROCESSES: u64 = 4;
+/// Log lines that wait for a reader before the oldest are dropped.
+const MOST_LOGS: usize = 256;
+
+impl Inner {
+    /// Makes a session, seeds it, and hands out its handle.
+    pub(crate) async fn open(self: &Arc<Self>, options: SessionOptions) -> Result<Session, Error> {
+        options.validate()?;
+        let id = options.session.clone().unwrap_or_else(|| self.fresh_id());
+        let imports = options.imports.iter().map(|entry| import_statement(entry)).collect::<Result<Vec<_>, _>>()?;
+        let workspace = Arc::new(match &options.workspace {
+            Some(path) => Workspace::given(path)?,
+            None => Workspace::fresh(&self.state, &id)?,
+        });
+        let zygote = self.zygote().await?;
+        let directory = self.session_directory(&id)?;
+        let born = self.bear(&zygote, &id, &options, &workspace, &directory).await?;
+        let Born { channel, init, pipes, cgroup } = born;
+
+        let tracker = {
+            let (workspace, watcher) = (Arc::clone(&workspace), Arc::clone(&self.watcher));
+            tokio::task::spawn_blocking(move || Tracker::new(workspace, &watcher)).await
+        };
+        let tracker = tracker.map_err(|error| Error::System { what: "watching the workspace", source: std::io::Error::other(error) })?;
+        let (commands, receiver) = mpsc::unbounded_channel::<Command>();
+        let (logs, _) = broadcast::channel(MOST_LOGS);
+        let shared = Arc::new(Shared { id, workspace, rung: self.rung, logs, end: OnceLock::new() });
+        let mut actor = Actor {
+            shared: Arc::clone(&shared),
+            isolation: self.described.clone(),
+            channel,
+            init,
+            pipes,
+            tracker,
+            outputs: Outputs::default(),
+            cgroup,
+            commands: receiver,
+            directory,
+            cells: 0,
+            questions: 0,
+            _zygote: zygote,
+            options,
+        };
+        prepare(&mut actor, imports).await?;
+        tokio::spawn(actor.serve());
+        Ok(Session { shared, commands })
+    }
+
+    async fn bear(&self, zygote: &Zygote, id: &str, options: &SessionOptions, workspace: &Workspace, directory: &Path) -> Result<Born, Error> {
+        let limits = &options.limits;
+        let walled = |wall| !self.isolation.without.contains(&wall);
+        let user = self.next_user();
+        let cgroup = match &self.cgroups {
+            Some(cgroups) if self.rung != Rung::None && walled(Wall::Memory) => {
+                // Standbys are copies: what they hold beyond the head has a budget of its own.
+                let memory = limits.memory.saturating_add(limits.checkpoint_budget());
+                let most = if walled(Wall::ProcessCount) { limits.processes + OWN_PROCESSES + limits.checkpoints } else { 1 << 20 };
+                Some(cgroups.create(&unique(id, user), memory, most)?)
+            }
+            _ => None,
+        };
+        let has_view = self.rung == Rung::Full && walled(Wall::Files);
+        let home = if has_view { PathBuf::from("/workspace") } else { workspace.path().to_owned() };
+        let mut birth = Birth::new(self.walls, &home)?
+            .user(user)
+            .memory(limits.memory, cgroup.is_some())
+            .counts(limits.processes + OWN_PROCESSES + limits.checkpoints, limits.open_files)
+            .disk(limits.disk, limits.disk.min(limits.memory / 2));
+        if has_view {
+            birth = birth.keep_visible(&self.view)?.readable(Path::new("/"))?;
+            for path in ["/workspace", "/tmp", "/dev", "/proc"] {
+                birth = birth.writable(Path::new(path))?;
+            }
+        } else {
+            let private = directory.join("tmp");
+            std::fs::create_dir_all(&private).map_err(|source| Error::Storage { what: "making a temporary directory", path: private.clone(), source })?;
+            for path in self.readable_paths() {
+                birth = birth.readable(&path)?;
+            }
+            for path in [workspace.path(), &private, Path::new("/dev/null"), Path::new("/dev/zero"), Path::new("/dev/urandom"), Path::new("/dev/random")] {
+                birth = birth.writable(path)?;
+            }
+        }
+        let mount = if has_view { Some(self.mount(zygote, workspace, user).await?) } else { None };
+
+        let (control, far_control) = packet_pair()?;
+        let (near_channel, far_channel) = stream_pair()?;
+        let (pipes, far_pipes) = Pipes::new().map_err(Error::system("making pipes"))?;
+        let entrances = cgroup.as_ref().map(Cgroup::entrances).transpose()?.unwrap_or_default();
+        let [out, error] = &far_pipes;
+        let mut descriptors: Vec<BorrowedFd<'_>> = vec![far_control.as_fd(), far_channel.as_fd(), out.as_fd(), error.as_fd()];
+        descriptors.extend(mount.iter().map(OwnedFd::as_fd));
+        descriptors.extend(entrances.iter().map(OwnedFd::as_fd));
+        let init = Packets::new(control, 4096).map_err(Error::system("listening to init"))?;
+        let mut channel = Channel::new(near_channel).map_err(Error::system("listening to the head"))?;
+
+        zygote.spawn(&birth.to_bytes(), &descriptors).await?;
+        // Ours must go, so that the end of theirs can be seen.
+        drop((far_control, far_channel, far_pipes, mount, entrances));
+        let up = async {
+            let packet = init.receive().await.map_err(Error::system("waiting for the session's init"))?;
+            match FromInit::from_bytes(&packet.bytes)? {
+                FromInit::Born { .. } => {}
+                _ => return Err(cellblock_sandbox::Error::Protocol { process: "init" }.into()),
+            }
+            match channel.receive().await {
+                Ok(FromHead::Ready { .. }) => Ok(()),
+                Ok(_) => Err(cellblock_sandbox::Error::Protocol { process: "the head" }.into()),
+                Err(error) => Err(Error::System { what: "waiting for the session's interpreter", source: error }),
+            }
+        };
+        match timeout(BIRTH_LIMIT, up).await {
+            Ok(outcome) => outcome?,
+            Err(_) => return Err(Error::System { what: "making a session", source: std::io::ErrorKind::TimedOut.into() }),
+        }
+        Ok(Born { channel, init, pipes, cgroup })
+    }
+
+    async fn mount(&self, zygote: &Zygote, workspace: &Workspace, user: u32) -> Result<OwnedFd, Error> {
+        use std::os::unix::fs::MetadataExt as _;
+        let path = workspace.path();
+        let owner = std::fs::metadata(path).map_err(|error| Error::Workspace { path: path.to_owned(), problem: error.to_string() })?;
+        zygote.mount(path, owner.uid(), owner.gid(), user).await
+    }
+}
+
+/// A session's processes, seen from here.
+struct Born {
+    channel: Channel,
+    init: Packets,
+    pipes: Pipes,
+    cgroup: Option<Cgroup>,
+}
+
+/// Seeds, imports and setup code: before the first cell.
+async fn prepare(actor: &mut Actor, imports: Vec<String>) -> Result<(), Error> {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let variables = std::mem::take(&mut actor.options.seed);
+    if !variables.is_empty() || !imports.is_empty() {
+        let (reply, _) = actor.ask(Box::new(|seq| ToHead::Seed { seq, variables, imports }), LIMIT).await;
+        Reply::done(reply?).map_err(|error| Error::Refused(error.to_string()))?;
+    }
+    let Some(setup) = actor.options.setup.clone() else { return Ok(()) };
+    let (result, fate) = actor.run(Cell::new(setup), 0, None).await;
+    match (result.status, fate) {
+        (Status::Success, Fate::Lives) => Ok(()),
+        (status, _) => {
+            let why = result.error.map_or_else(|| result.stderr.clone(), |error| error.traceback);
+            Err(Error::Refused(format!("the setup code ended with {}:\n{why}", status.name())))
+        }
+    }
+}
+
+fn unique(id: &str, user: u32) -> String {
+    format!("{id}-{user}")
+}

@@ -1,0 +1,387 @@
+//! One cell, from its first frame to its result.
+
+use crate::actor::{Actor, Command, Fate, INTERRUPT_GRACE};
+use crate::capture::Capture;
+use crate::verdict::{Ending, LimitHit, Verdict};
+use crate::Error;
+use cellblock_protocol::guest::{Done, FromHead, ToHead};
+use cellblock_protocol::{
+    Backend, Cell, CellResult, CheckpointState, Event, MimeBundle, State, StateOutcome, Stream, ToolCall, ToolOutcome, Usage,
+};
+use cellblock_sandbox::{Exit, FromInit, ToInit};
+use std::collections::HashMap;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+/// How often the disk limit is looked at while a cell runs.
+const DISK_PERIOD: Duration = Duration::from_millis(200);
+/// Inodes are a resource as well.
+const MOST_FILES: usize = 100_000;
+/// Displays of one cell, in number and together.
+const MOST_DISPLAYS: usize = 1000;
+const MOST_DISPLAY_BYTES: usize = 64 << 20;
+/// Tool calls of one cell that a result lists.
+const MOST_CALLS: usize = 100_000;
+
+/// The host's side of a running cell.
+pub(crate) struct CellRun {
+    cell: Cell,
+    number: u64,
+    events: Option<mpsc::Sender<Event>>,
+    started: Instant,
+    clock: Clock,
+    capture: Capture,
+    displays: Vec<MimeBundle>,
+    display_bytes: usize,
+    calls: Vec<ToolCall>,
+    /// Calls and questions that wait for an answer: where in `calls`, and since when.
+    waiting: HashMap<String, (Option<usize>, Instant)>,
+    interrupted: bool,
+    memory_kills: u64,
+}
+
+/// How the driving of a cell ended.
+pub(crate) enum Finish {
+    /// The head said so.
+    Done(Box<Done>),
+    /// The head is dead.
+    Ended(Exit, Ending),
+    /// Even init is dead.
+    Lost,
+}
+
+/// The cell's own time: it stands still while the code waits for an answer from outside.
+struct Clock {
+    left: Duration,
+    running_since: Option<Instant>,
+}
+
+impl Clock {
+    fn deadline(&self) -> Option<Instant> {
+        self.running_since.map(|since| since + self.left)
+    }
+
+    fn stop(&mut self) {
+        if let Some(since) = self.running_since.take() {
+            self.left = self.left.saturating_sub(since.elapsed());
+        }
+    }
+
+    fn go_on(&mut self) {
+        self.running_since.get_or_insert_with(Instant::now);
+    }
+}
+
+impl CellRun {
+    pub(crate) fn new(actor: &mut Actor, cell: Cell, number: u64, events: Option<mpsc::Sender<Event>>) -> CellRun {
+        actor.tracker.settle();
+        let limits = &actor.options.limits;
+        let started = Instant::now();
+        CellRun {
+            clock: Clock { left: cell.wall(limits.wall), running_since: Some(started) },
+            capture: Capture::new(limits.output_kept, limits.output_spilled, actor.directory.join(format!("cell-{number}"))),
+            memory_kills: actor.cgroup.as_ref().map_or(0, |cgroup| cgroup.memory_kills()),
+            cell,
+            number,
+            events,
+            started,
+            displays: Vec::new(),
+            display_bytes: 0,
+            calls: Vec::new(),
+            waiting: HashMap::new(),
+            interrupted: false,
+        }
+    }
+
+    /// Sends the cell and attends to everything until it is over.
+    pub(crate) async fn drive(&mut self, actor: &mut Actor) -> Finish {
+        let request = ToHead::Run { cell: self.number, code: self.cell.code.clone(), display_limit: None };
+        let mut outgoing = vec![request];
+        let mut disk_check = self.started + DISK_PERIOD;
+        let mut last_word: Option<Instant> = None;
+        loop {
+            // A head that does not read would block us here for ever; its time runs out all the same.
+            while let Some(message) = outgoing.pop() {
+                let limit = self.clock.deadline().unwrap_or_else(|| Instant::now() + Duration::from_secs(60));
+                match tokio::time::timeout_at(limit, actor.channel.send(&message)).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(_)) => break,
+                    Err(_) => return self.end(actor, Ending::Timeout).await,
+                }
+            }
+            let room = self.events.as_ref().is_none_or(|events| events.capacity() > 2);
+            let deadline = self.clock.deadline();
+            tokio::select! {
+                biased;
+                message = actor.init.receive() => {
+                    match message.map(|packet| FromInit::from_bytes(&packet.bytes)) {
+                        Ok(Ok(FromInit::Ended { exit, out_of_memory })) => {
+                            return Finish::Ended(exit, self.why_it_died(actor, exit, out_of_memory));
+                        }
+                        Ok(Ok(_)) => {}
+                        _ => return Finish::Lost,
+                    }
+                }
+                command = actor.commands.recv() => {
+                    match self.obey(actor, command) {
+                        Obeyed::Fine => {}
+                        Obeyed::Send(message) => outgoing.push(message),
+                        Obeyed::Interrupt => {
+                            self.interrupted = true;
+                            last_word.get_or_insert_with(|| Instant::now() + INTERRUPT_GRACE);
+                            let _ = actor.init.send(&ToInit::Signal(2).to_bytes(), &[]).await;
+                        }
+                        Obeyed::Stop => return self.end(actor, Ending::Interrupt).await,
+                    }
+                }
+                frame = actor.channel.receive() => {
+                    self.drain(actor);
+                    match frame {
+                        Ok(FromHead::Done(done)) if done.cell == self.number => return Finish::Done(done),
+                        Ok(frame) => outgoing.extend(self.attend(frame)),
+                        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof || error.raw_os_error().is_some() => {
+                            // The process died, and init will say how; or the code closed our channel, and init ends it.
+                            return self.end(actor, Ending::Itself).await;
+                        }
+                        Err(error) => return self.end(actor, Ending::Forged(error.to_string())).await,
+                    }
+                }
+                read = actor.pipes.read(), if room => {
+                    if let Ok((stream, bytes)) = read {
+                        let text = self.capture.take(stream, bytes);
+                        self.emit_text(stream, text);
+                    }
+                }
+                () = room_again(self.events.as_ref()), if !room => {}
+                () = sleep_until(deadline.unwrap_or(disk_check)), if deadline.is_some() => {
+                    return self.end(actor, Ending::Timeout).await;
+                }
+                () = sleep_until(last_word.unwrap_or(disk_check)), if last_word.is_some() => {
+                    return self.end(actor, Ending::Interrupt).await;
+                }
+                () = sleep_until(disk_check) => {
+                    disk_check = Instant::now() + DISK_PERIOD;
+                    if let Some(hit) = self.disk_hit(actor) {
+                        return self.end(actor, Ending::Limit(hit)).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The result, and what becomes of the session.
+    pub(crate) fn conclude(mut self, actor: &mut Actor, finish: Finish) -> (CellResult, Fate) {
+        self.drain(actor);
+        for call in self.waiting.drain().filter_map(|(_, (index, since))| Some((index?, since))) {
+            let (index, since) = call;
+            self.calls[index].ms = since.elapsed().as_secs_f64() * 1e3;
+        }
+        let (verdict, done, fate) = match finish {
+            Finish::Done(done) => (Verdict::of_done(&done, self.interrupted), *done, Fate::Lives),
+            Finish::Ended(exit, ending) => (Verdict::of_exit(exit, &ending), Done::default(), Fate::Over(ending.reason(exit))),
+            Finish::Lost => (Verdict::of_exit(Exit::Signal(9), &Ending::Itself), Done::default(), Fate::Over("its init process died".to_owned())),
+        };
+        let outcome = match fate {
+            Fate::Lives => StateOutcome::Kept,
+            Fate::Over(_) => StateOutcome::Ended,
+        };
+        let (stdout, stderr, output, truncated) = self.capture.texts();
+        let (stdout_bytes, stderr_bytes) = self.capture.totals();
+        let result = CellResult {
+            session: actor.shared.id.clone(),
+            cell: self.number,
+            status: verdict.status,
+            exit_code: verdict.exit_code,
+            signal: verdict.signal,
+            stdout,
+            stderr,
+            output,
+            truncated,
+            value: done.value,
+            displays: self.displays,
+            error: verdict.error,
+            variables: done.variables,
+            files: actor.tracker.changes(),
+            state: State { outcome, checkpoint: CheckpointState::unavailable("this version takes no checkpoints") },
+            usage: Usage {
+                wall_ms: self.started.elapsed().as_secs_f64() * 1e3,
+                cpu_ms: done.cpu_ms,
+                peak_bytes: done.peak_bytes,
+                stdout_bytes,
+                stderr_bytes,
+            },
+            tool_calls: self.calls,
+            strategy: actor.options.strategy,
+            backend: Backend::Local,
+            isolation: actor.isolation.clone(),
+        };
+        actor.outputs.keep(self.number, self.capture.into_written());
+        (result, fate)
+    }
+
+    /// What a handle asks while the cell runs.
+    fn obey(&mut self, actor: &Actor, command: Option<Command>) -> Obeyed {
+        let busy = || Error::Busy { session: actor.shared.id.clone() };
+        match command {
+            Some(Command::Interrupt) => return Obeyed::Interrupt,
+            Some(Command::Answer(answer)) => return self.answered(answer),
+            Some(Command::Run { reply, .. }) => drop(reply.send(Err(busy()))),
+            Some(Command::Ask { reply, .. }) => drop(reply.send(Err(busy()))),
+            Some(Command::ReadOutput { cell, stream, offset, length, reply }) => {
+                drop(reply.send(actor.outputs.read(cell, stream, offset, length)));
+            }
+            Some(Command::Close { reply }) => {
+                drop(reply);
+                return Obeyed::Stop;
+            }
+            None => return Obeyed::Stop,
+        }
+        Obeyed::Fine
+    }
+
+    fn answered(&mut self, answer: ToHead) -> Obeyed {
+        let (call, outcome) = match &answer {
+            ToHead::ToolResult { call, outcome } => (call, if outcome.is_ok() { ToolOutcome::Ok } else { ToolOutcome::Error }),
+            ToHead::Input { call, .. } => (call, ToolOutcome::Ok),
+            _ => return Obeyed::Fine,
+        };
+        // An answer to nothing, or a second one.
+        let Some((index, since)) = self.waiting.remove(call) else { return Obeyed::Fine };
+        if let Some(call) = index.and_then(|index| self.calls.get_mut(index)) {
+            call.ms = since.elapsed().as_secs_f64() * 1e3;
+            call.outcome = outcome;
+        }
+        if self.waiting.is_empty() {
+            self.clock.go_on();
+        }
+        Obeyed::Send(answer)
+    }
+
+    /// What the head says while the cell runs; an answer, when the host has one at once.
+    fn attend(&mut self, frame: FromHead) -> Option<ToHead> {
+        match frame {
+            FromHead::Display { mime } => {
+                let size: usize = mime.iter().map(|(_, value)| value.as_str().map_or(1024, str::len)).sum();
+                self.display_bytes += size;
+                if self.displays.len() < MOST_DISPLAYS && self.display_bytes <= MOST_DISPLAY_BYTES {
+                    self.emit(Event::Display { mime: mime.clone() });
+                    self.displays.push(mime);
+                }
+                None
+            }
+            FromHead::ToolCall { call, name, arguments } => {
+                if self.events.is_none() {
+                    let outcome = Err(format!("nobody answers tool calls here, so `{name}` cannot be called"));
+                    self.note_call(&call, &name, &arguments, ToolOutcome::Error);
+                    return Some(ToHead::ToolResult { call, outcome });
+                }
+                let index = self.note_call(&call, &name, &arguments, ToolOutcome::Unanswered);
+                self.waiting.insert(call.clone(), (index, Instant::now()));
+                self.clock.stop();
+                self.emit(Event::ToolCall { call, name, arguments });
+                None
+            }
+            FromHead::InputRequest { call, prompt } => {
+                if self.events.is_none() {
+                    let outcome = Err("input() cannot be answered: nobody is there to type; pass the value in as a variable".to_owned());
+                    return Some(ToHead::Input { call, outcome });
+                }
+                self.waiting.insert(call.clone(), (None, Instant::now()));
+                self.clock.stop();
+                self.emit(Event::InputRequest { call, prompt });
+                None
+            }
+            // Left over from earlier, or a lie: a wrong cell number, an answer to no question.
+            FromHead::Ready { .. } | FromHead::Reply(_) | FromHead::Done(_) => None,
+        }
+    }
+
+    fn note_call(&mut self, call: &str, name: &str, arguments: &serde_json::Map<String, serde_json::Value>, outcome: ToolOutcome) -> Option<usize> {
+        if self.calls.len() >= MOST_CALLS {
+            return None;
+        }
+        self.calls.push(ToolCall { call: call.to_owned(), name: name.to_owned(), arguments: arguments.clone(), ms: 0.0, outcome });
+        Some(self.calls.len() - 1)
+    }
+
+    async fn end(&mut self, actor: &mut Actor, ending: Ending) -> Finish {
+        let already = matches!(ending, Ending::Itself);
+        let exit = if already { wait_or_sweep(actor).await } else { actor.end_head().await };
+        match exit {
+            Some(exit) if already => Finish::Ended(exit, self.why_it_died(actor, exit, false)),
+            // Whatever it died of in the end, we had decided: a time-out has signal 9 and no exit code.
+            Some(_) => Finish::Ended(Exit::Signal(9), ending),
+            None => Finish::Lost,
+        }
+    }
+
+    fn why_it_died(&self, actor: &Actor, exit: Exit, out_of_memory: bool) -> Ending {
+        let kills = actor.cgroup.as_ref().map_or(0, |cgroup| cgroup.memory_kills());
+        if out_of_memory || (exit == Exit::Signal(9) && kills > self.memory_kills) {
+            return Ending::Limit(LimitHit::Memory { limit: actor.options.limits.memory });
+        }
+        if self.interrupted { Ending::Interrupt } else { Ending::Itself }
+    }
+
+    fn disk_hit(&self, actor: &mut Actor) -> Option<LimitHit> {
+        if actor.options.isolation.without.contains(&cellblock_protocol::Wall::Disk) {
+            return None;
+        }
+        let limit = actor.options.limits.disk;
+        let (bytes, files) = actor.tracker.added_lately();
+        if bytes > limit {
+            Some(LimitHit::Disk { limit })
+        } else if files > MOST_FILES {
+            Some(LimitHit::Files { limit: MOST_FILES })
+        } else {
+            None
+        }
+    }
+
+    fn drain(&mut self, actor: &mut Actor) {
+        let mut texts = Vec::new();
+        let capture = &mut self.capture;
+        actor.pipes.drain(|stream, bytes| texts.push((stream, capture.take(stream, bytes))));
+        for (stream, text) in texts {
+            self.emit_text(stream, text);
+        }
+    }
+
+    fn emit_text(&self, stream: Stream, text: String) {
+        if !text.is_empty() {
+            self.emit(if stream == Stream::Stderr { Event::Stderr { text } } else { Event::Stdout { text } });
+        }
+    }
+
+    fn emit(&self, event: Event) {
+        if let Some(events) = &self.events {
+            // There was room when we looked; a reader that has gone is not our business.
+            let _ = events.try_send(event);
+        }
+    }
+}
+
+/// What to do after a command.
+enum Obeyed {
+    Fine,
+    Send(ToHead),
+    Interrupt,
+    Stop,
+}
+
+/// A head that closed its channel is about to die, or pretends to: after a moment it is ended.
+async fn wait_or_sweep(actor: &mut Actor) -> Option<Exit> {
+    const MOMENT: Duration = Duration::from_millis(200);
+    match tokio::time::timeout(MOMENT, actor.wait_for_exit()).await {
+        Ok(exit) => exit,
+        Err(_) => actor.end_head().await,
+    }
+}
+
+async fn room_again(events: Option<&mpsc::Sender<Event>>) {
+    if let Some(events) = events {
+        // Gone, or free: either way there is nothing to wait for.
+        let _ = events.reserve_many(3).await;
+    }
+}

@@ -1,0 +1,104 @@
+//! What can go wrong with a session, in words for a person.
+
+use cellblock_protocol::Invalid;
+use std::io;
+use std::path::PathBuf;
+
+/// An error of a session or a runtime. A cell that fails is none of these: that is a result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A cell is running.
+    #[error("session `{session}` is busy: a cell is running in it; wait for its result or interrupt it")]
+    Busy {
+        /// Which session.
+        session: String,
+    },
+    /// The session is over.
+    #[error("session `{session}` has ended: {reason}")]
+    Ended {
+        /// Which session.
+        session: String,
+        /// Why.
+        reason: String,
+    },
+    /// Something that was named is not there.
+    #[error("{0}")]
+    NotFound(String),
+    /// Bad input, refused before anything happened.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The guest refused an operation.
+    #[error("{0}")]
+    Refused(String),
+    /// The walls could not be built.
+    #[error(transparent)]
+    Sandbox(#[from] cellblock_sandbox::Error),
+    /// Python did not come up.
+    #[error("Python at {} did not start: {problem}", python.display())]
+    Python {
+        /// Which Python.
+        python: PathBuf,
+        /// What it said.
+        problem: String,
+    },
+    /// The workspace cannot be used.
+    #[error("the workspace {} cannot be used: {problem}", path.display())]
+    Workspace {
+        /// Which directory.
+        path: PathBuf,
+        /// Why not.
+        problem: String,
+    },
+    /// A file in the workspace cannot be used.
+    #[error("the file `{path}` in the workspace: {source}")]
+    File {
+        /// Relative to the workspace.
+        path: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A directory or file of our own cannot be used.
+    #[error("{what} {} failed: {source}", path.display())]
+    Storage {
+        /// What was tried.
+        what: &'static str,
+        /// On which path.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The system refused something.
+    #[error("{what} failed: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// A short word for programs, as in the pipe's `error` event.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Error::Busy { .. } => "busy",
+            Error::Ended { .. } => "ended",
+            Error::NotFound(_) => "not_found",
+            Error::Invalid(_) => "invalid",
+            Error::Refused(_) => "refused",
+            Error::Sandbox(_) => "isolation",
+            Error::Python { .. } => "python",
+            Error::Workspace { .. } => "workspace",
+            Error::File { .. } => "file",
+            Error::Storage { .. } | Error::System { .. } => "system",
+        }
+    }
+
+    pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Error {
+        move |source| Error::System { what, source }
+    }
+}

@@ -1,0 +1,58 @@
+//! The guest's modules: carried by the binary, laid out once in the cache, compiled once per Python.
+
+use crate::{Error, Python};
+use std::hash::{DefaultHasher, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{fs, io};
+
+include!(concat!(env!("OUT_DIR"), "/guest_modules.rs"));
+
+/// The directory that holds the package `cellblock_guest`, below `cache`.
+pub(crate) fn lay_out(cache: &Path, python: &Python) -> Result<PathBuf, Error> {
+    let directory = cache.join("guest").join(format!("{:016x}", fingerprint(MODULES)));
+    let failed = |what| {
+        let path = directory.clone();
+        move |source| Error::Storage { what, path, source }
+    };
+    if !directory.is_dir() {
+        write_modules(&directory).map_err(failed("writing the guest's modules to"))?;
+    }
+    // Byte code is a convenience: without it every start compiles the modules again.
+    let mark = directory.join(format!(".compiled-{:016x}", fingerprint(&python.executable)));
+    if !mark.exists() && compile(python, &directory) {
+        let _ = fs::write(&mark, "");
+    }
+    Ok(directory)
+}
+
+/// Whole or not at all: into a directory beside it first.
+fn write_modules(directory: &Path) -> io::Result<()> {
+    let draft = directory.with_extension(format!("draft-{}", std::process::id()));
+    let package = draft.join("cellblock_guest");
+    fs::create_dir_all(&package)?;
+    for (name, text) in MODULES {
+        fs::write(package.join(name), text)?;
+    }
+    match fs::rename(&draft, directory) {
+        Ok(()) => Ok(()),
+        Err(error) => {
+            fs::remove_dir_all(&draft)?;
+            // Another process was quicker.
+            if directory.is_dir() { Ok(()) } else { Err(error) }
+        }
+    }
+}
+
+fn compile(python: &Python, directory: &Path) -> bool {
+    let mut command = Command::new(&python.executable);
+    command.args(["-I", "-S", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"]).arg(directory);
+    command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn fingerprint(value: &(impl std::hash::Hash + ?Sized)) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

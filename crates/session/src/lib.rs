@@ -1,0 +1,31 @@
+//! Sealed, stateful Python sessions.
+//!
+//! A [`Runtime`] holds one Python, warmed up and walled in; a [`Session`] is born from it by a fork and runs cells. Nothing that
+//! comes from inside a session is believed: status, exit code and signal are decided here, from the process.
+#![forbid(unsafe_code)]
+
+mod actor;
+mod birth;
+mod capture;
+mod cell_run;
+mod channel;
+mod error;
+mod guest;
+mod outputs;
+mod packets;
+mod pipes;
+mod python;
+mod running;
+mod runtime;
+mod session;
+mod verdict;
+mod watch;
+mod workspace;
+mod zygote;
+
+pub use cellblock_sandbox::{Cgroups, Mechanism, Probe, Verdict};
+pub use error::Error;
+pub use python::{Preload, Python};
+pub use running::Running;
+pub use runtime::{Runtime, RuntimeBuilder};
+pub use session::Session;

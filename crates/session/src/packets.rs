@@ -1,0 +1,31 @@
+//! Packet sockets, asynchronously.
+
+use cellblock_sandbox::{Packet, readiness, receive_packet, send_packet};
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// The host's end of a packet socket.
+#[derive(Debug)]
+pub(crate) struct Packets {
+    socket: AsyncFd<OwnedFd>,
+    most: usize,
+}
+
+impl Packets {
+    /// Takes a non-blocking socket; packets longer than `most` bytes are cut.
+    pub(crate) fn new(socket: OwnedFd, most: usize) -> io::Result<Packets> {
+        Ok(Packets { socket: readiness(socket)?, most })
+    }
+
+    pub(crate) async fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        self.socket.async_io(Interest::WRITABLE, |socket| send_packet(socket, bytes, descriptors)).await
+    }
+
+    /// The next packet; the end of the other side is an error.
+    pub(crate) async fn receive(&self) -> io::Result<Packet> {
+        let packet = self.socket.async_io(Interest::READABLE, |socket| receive_packet(socket, self.most)).await?;
+        if packet.bytes.is_empty() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(packet) }
+    }
+}

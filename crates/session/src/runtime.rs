@@ -1,0 +1,156 @@
+//! A Python, warmed up and walled in, that sessions are born from.
+
+use crate::guest;
+use crate::watch::Watcher;
+use crate::zygote::{Zygote, ZygotePlan};
+use crate::{Error, Preload, Python, Session};
+use cellblock_protocol::{Isolation, Rung, SessionOptions};
+use cellblock_sandbox::{Cgroups, Probe, View, native_walls, reachable_rung};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::sync::Mutex;
+
+/// Session ids from 1 on; past the last they begin again, long after the first was used.
+const MOST_USERS: u32 = 65_000;
+
+/// A runtime. A handle: clones are the same, and its processes end with the last handle and the last session.
+#[derive(Clone, Debug)]
+pub struct Runtime {
+    inner: Arc<Inner>,
+}
+
+/// How to start a runtime.
+#[derive(Clone, Debug)]
+pub struct RuntimeBuilder {
+    python: Python,
+    isolation: Isolation,
+    preload: Preload,
+    state: PathBuf,
+    cache: PathBuf,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) isolation: Isolation,
+    pub(crate) rung: Rung,
+    pub(crate) described: String,
+    pub(crate) walls: u64,
+    pub(crate) view: View,
+    pub(crate) state: PathBuf,
+    pub(crate) cgroups: Option<Cgroups>,
+    pub(crate) watcher: Arc<Watcher>,
+    plan: ZygotePlan,
+    zygote: Mutex<Option<Arc<Zygote>>>,
+    users: AtomicU32,
+    names: AtomicU32,
+}
+
+impl Runtime {
+    /// Starts with this Python; `state` keeps workspaces, `cache` what can be made again.
+    pub fn builder(python: Python, state: impl Into<PathBuf>, cache: impl Into<PathBuf>) -> RuntimeBuilder {
+        RuntimeBuilder { python, isolation: Isolation::default(), preload: Preload::default(), state: state.into(), cache: cache.into() }
+    }
+
+    /// Makes a session.
+    pub async fn open(&self, options: SessionOptions) -> Result<Session, Error> {
+        self.inner.open(options).await
+    }
+
+    /// How strongly its sessions are walled in.
+    pub fn rung(&self) -> Rung {
+        self.inner.rung
+    }
+
+    /// The version of Python, and the modules that are imported already.
+    pub async fn python(&self) -> Result<(String, Vec<String>), Error> {
+        let zygote = self.inner.zygote().await?;
+        Ok((zygote.ready.python.clone(), zygote.ready.preloaded.clone()))
+    }
+}
+
+impl RuntimeBuilder {
+    /// The walls that are wanted.
+    pub fn isolation(mut self, isolation: Isolation) -> RuntimeBuilder {
+        self.isolation = isolation;
+        self
+    }
+
+    /// What is imported before the first session.
+    pub fn preload(mut self, preload: Preload) -> RuntimeBuilder {
+        self.preload = preload;
+        self
+    }
+
+    /// Probes the machine and starts Python behind the outer walls.
+    pub async fn start(self) -> Result<Runtime, Error> {
+        let work = tokio::task::spawn_blocking(move || self.prepare()).await;
+        let inner = work.unwrap_or_else(|error| Err(Error::System { what: "preparing the runtime", source: std::io::Error::other(error) }))?;
+        inner.zygote().await?;
+        Ok(Runtime { inner: Arc::new(inner) })
+    }
+
+    fn prepare(self) -> Result<Inner, Error> {
+        let RuntimeBuilder { python, isolation, preload, state, cache } = self;
+        let rung = match isolation.rung {
+            Some(Rung::None) => Rung::None,
+            _ => reachable_rung(&isolation, &Probe::run()?)?,
+        };
+        let walls = native_walls(rung, &isolation);
+        let guest = guest::lay_out(&cache, &python)?;
+        let view = View::new(&python.prefixes, &guest);
+        let plan = ZygotePlan { python, walls, view: view.clone(), guest, preload };
+        let described = Isolation { rung: Some(rung), without: isolation.without.clone() }.to_string();
+        Ok(Inner {
+            isolation,
+            rung,
+            described,
+            walls,
+            view,
+            state,
+            cgroups: if rung == Rung::None { None } else { Cgroups::detect() },
+            watcher: Watcher::new(),
+            plan,
+            zygote: Mutex::new(None),
+            users: AtomicU32::new(0),
+            names: AtomicU32::new(0),
+        })
+    }
+}
+
+impl Inner {
+    /// The zygote, started anew if it died.
+    pub(crate) async fn zygote(&self) -> Result<Arc<Zygote>, Error> {
+        let mut slot = self.zygote.lock().await;
+        if let Some(zygote) = slot.as_ref().filter(|zygote| zygote.is_alive()) {
+            return Ok(Arc::clone(zygote));
+        }
+        let zygote = Arc::new(Zygote::start(&self.plan).await?);
+        *slot = Some(Arc::clone(&zygote));
+        Ok(zygote)
+    }
+
+    /// The user id of the next session, counted from the zygote's. An ordinary user has only one: his own.
+    pub(crate) fn next_user(&self) -> u32 {
+        if cellblock_sandbox::first_id() == 0 { 0 } else { 1 + self.users.fetch_add(1, Ordering::Relaxed) % MOST_USERS }
+    }
+
+    pub(crate) fn fresh_id(&self) -> String {
+        format!("s{}", 1 + self.names.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A directory for what a session spills; it goes with the session.
+    pub(crate) fn session_directory(&self, id: &str) -> Result<PathBuf, Error> {
+        let number = self.names.fetch_add(1, Ordering::Relaxed);
+        let path = self.state.join("sessions").join(format!("{id}-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).map_err(|source| Error::Storage { what: "making a directory for the session", path: path.clone(), source })?;
+        Ok(path)
+    }
+
+    /// What Landlock lets a session read where there is no view.
+    pub(crate) fn readable_paths(&self) -> Vec<PathBuf> {
+        const SYSTEM: [&str; 11] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/etc/fonts", "/etc/ssl/certs", "/etc/mime.types"];
+        let system = SYSTEM.iter().map(PathBuf::from);
+        system.chain(self.plan.python.prefixes.iter().cloned()).chain([self.plan.guest.clone()]).filter(|path: &PathBuf| Path::exists(path)).collect()
+    }
+}

@@ -1,0 +1,195 @@
+//! The handle of a session: what a caller holds.
+
+use crate::actor::Command;
+use crate::outputs::LONGEST_PAGE;
+use crate::workspace::Workspace;
+use crate::{Error, Running};
+use cellblock_protocol::guest::{Reply, ToHead};
+use cellblock_protocol::{
+    Cell, CellResult, Computed, Event, FileEntry, Inspection, Rung, Seed, Stream, ToolSpec, Variable, validate_seed,
+};
+use serde_json::Value;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::{broadcast, mpsc, oneshot};
+
+/// Events that wait for a slow reader: with chunks of 64 KiB this bounds the host's memory.
+const MOST_EVENTS: usize = 128;
+/// How long an operation other than a cell may take before the head counts as stuck.
+const ANSWER_LIMIT: Duration = Duration::from_secs(20);
+/// The limits of `compute`.
+const COMPUTE_SECONDS: f64 = 2.0;
+const COMPUTE_MEMORY: u64 = 256 << 20;
+
+/// A live Python. A handle: clones are the same session, and the session ends when the last one is dropped or on
+/// [`close`](Session::close).
+#[derive(Clone, Debug)]
+pub struct Session {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) commands: mpsc::UnboundedSender<Command>,
+}
+
+/// What the handle and the actor both know.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) id: String,
+    pub(crate) workspace: Arc<Workspace>,
+    pub(crate) rung: Rung,
+    pub(crate) logs: broadcast::Sender<Event>,
+    /// Why it ended, once it has.
+    pub(crate) end: OnceLock<String>,
+}
+
+impl Session {
+    /// Its name.
+    pub fn id(&self) -> &str {
+        &self.shared.id
+    }
+
+    /// The workspace, as the host calls it. Cells call it `/workspace`.
+    pub fn workspace(&self) -> &Path {
+        self.shared.workspace.path()
+    }
+
+    /// How strongly it is walled in.
+    pub fn rung(&self) -> Rung {
+        self.shared.rung
+    }
+
+    /// Runs a cell and waits for its result. Tool calls and questions of the code are refused, for nobody listens: use
+    /// [`start`](Session::start) to answer them.
+    pub async fn run(&self, cell: impl Into<Cell>) -> Result<CellResult, Error> {
+        let cell = cell.into();
+        cell.validate()?;
+        let (reply, result) = oneshot::channel();
+        self.tell(Command::Run { cell, events: None, reply });
+        result.await.unwrap_or_else(|_| Err(self.ended()))
+    }
+
+    /// Starts a cell and returns at once, with its events.
+    pub fn start(&self, cell: impl Into<Cell>) -> Result<Running, Error> {
+        let cell = cell.into();
+        cell.validate()?;
+        let (reply, result) = oneshot::channel();
+        let (sender, events) = mpsc::channel(MOST_EVENTS);
+        self.tell(Command::Run { cell, events: Some(sender), reply });
+        Ok(Running { session: self.clone(), events, result: Some(result) })
+    }
+
+    /// Ends the cell that runs, if one does, as a person's Ctrl-C would; harder when it does not listen.
+    pub fn interrupt(&self) {
+        self.tell(Command::Interrupt);
+    }
+
+    /// Evaluates one expression in a throw-away copy of the session.
+    pub async fn compute(&self, code: &str, description: &str) -> Result<Computed, Error> {
+        let (code, description) = (code.to_owned(), description.to_owned());
+        let limit = Duration::from_secs_f64(COMPUTE_SECONDS) + ANSWER_LIMIT;
+        let operation = |seq| ToHead::Compute { seq, code, description, seconds: COMPUTE_SECONDS, memory: COMPUTE_MEMORY };
+        self.ask(limit, operation, Reply::computed).await
+    }
+
+    /// Binds variables.
+    pub async fn seed(&self, variables: Seed) -> Result<(), Error> {
+        validate_seed(&variables)?;
+        self.ask(ANSWER_LIMIT, |seq| ToHead::Seed { seq, variables, imports: Vec::new() }, Reply::done).await
+    }
+
+    /// Lists the variables.
+    pub async fn vars(&self) -> Result<Vec<Variable>, Error> {
+        self.ask(ANSWER_LIMIT, |seq| ToHead::Vars { seq }, Reply::variables).await
+    }
+
+    /// Looks at one variable.
+    pub async fn inspect(&self, name: &str) -> Result<Inspection, Error> {
+        let name = name.to_owned();
+        self.ask(ANSWER_LIMIT, |seq| ToHead::Inspect { seq, name }, Reply::inspection).await
+    }
+
+    /// Forgets all variables; files stay.
+    pub async fn reset(&self) -> Result<(), Error> {
+        self.ask(ANSWER_LIMIT, |seq| ToHead::Reset { seq }, Reply::done).await
+    }
+
+    /// Offers these tools to the code, and no others.
+    pub async fn set_tools(&self, tools: Vec<ToolSpec>) -> Result<(), Error> {
+        tools.iter().try_for_each(ToolSpec::validate)?;
+        self.ask(ANSWER_LIMIT, |seq| ToHead::Tools { seq, tools }, Reply::done).await
+    }
+
+    /// Answers a tool call that came as [`Event::ToolCall`].
+    pub fn tool_result(&self, call: &str, outcome: Result<Value, String>) {
+        self.tell(Command::Answer(ToHead::ToolResult { call: call.to_owned(), outcome }));
+    }
+
+    /// Answers a question that came as [`Event::InputRequest`].
+    pub fn input(&self, call: &str, outcome: Result<String, String>) {
+        self.tell(Command::Answer(ToHead::Input { call: call.to_owned(), outcome }));
+    }
+
+    /// Writes a file of the workspace, with the directories above it.
+    pub async fn put_file(&self, path: &str, contents: Vec<u8>) -> Result<(), Error> {
+        let path = path.to_owned();
+        self.with_files(move |workspace| workspace.put(&path, &contents)).await
+    }
+
+    /// Reads a file of the workspace.
+    pub async fn get_file(&self, path: &str) -> Result<Vec<u8>, Error> {
+        let path = path.to_owned();
+        self.with_files(move |workspace| workspace.get(&path)).await
+    }
+
+    /// Lists the files of the workspace.
+    pub async fn list_files(&self) -> Result<Vec<FileEntry>, Error> {
+        self.with_files(|workspace| Ok(workspace.list())).await
+    }
+
+    /// A page of what an earlier cell wrote, from the byte `offset` on; at most 8 MiB.
+    pub async fn read_output(&self, cell: u64, stream: Stream, offset: u64, length: u64) -> Result<String, Error> {
+        let (reply, text) = oneshot::channel();
+        self.tell(Command::ReadOutput { cell, stream, offset, length: length.min(LONGEST_PAGE), reply });
+        text.await.unwrap_or_else(|_| Err(self.ended()))
+    }
+
+    /// What threads write after their cell has ended, as [`Event::Log`].
+    pub fn logs(&self) -> broadcast::Receiver<Event> {
+        self.shared.logs.subscribe()
+    }
+
+    /// Ends the session and waits until nothing of it is left.
+    pub async fn close(&self) {
+        let (reply, done) = oneshot::channel();
+        self.tell(Command::Close { reply });
+        let _ = done.await;
+    }
+
+    /// The error for a session that is not there any more.
+    pub(crate) fn ended(&self) -> Error {
+        let reason = self.shared.end.get().cloned().unwrap_or_else(|| "it was closed".to_owned());
+        Error::Ended { session: self.shared.id.clone(), reason }
+    }
+
+    fn tell(&self, command: Command) {
+        // A session that has ended drops the command, and with it the sender of the reply: the caller sees that.
+        let _ = self.commands.send(command);
+    }
+
+    async fn ask<T>(
+        &self,
+        limit: Duration,
+        operation: impl FnOnce(u64) -> ToHead + Send + 'static,
+        read: impl FnOnce(Reply) -> Result<T, cellblock_protocol::guest::HeadError>,
+    ) -> Result<T, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(Command::Ask { operation: Box::new(operation), limit, reply });
+        let answer = answer.await.unwrap_or_else(|_| Err(self.ended()))?;
+        read(answer).map_err(|error| Error::Refused(error.to_string()))
+    }
+
+    async fn with_files<T: Send + 'static>(&self, work: impl FnOnce(&Workspace) -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
+        let workspace = Arc::clone(&self.shared.workspace);
+        let done = tokio::task::spawn_blocking(move || work(&workspace)).await;
+        done.unwrap_or_else(|error| Err(Error::System { what: "working with files", source: std::io::Error::other(error) }))
+    }
+}

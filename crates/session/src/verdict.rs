@@ -1,0 +1,98 @@
+//! How a cell ended, judged from what the host itself saw.
+
+use cellblock_protocol::guest::Done;
+use cellblock_protocol::{CellError, Status};
+use cellblock_sandbox::Exit;
+
+/// Why the host ended a head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// It ended by itself.
+    Itself,
+    /// The cell's time was over.
+    Timeout,
+    /// A person interrupted it and it did not listen.
+    Interrupt,
+    /// It used more than it may; the text says what.
+    Limit(LimitHit),
+    /// It sent something that no honest guest sends.
+    Forged(String),
+    /// It did not answer.
+    Stuck,
+}
+
+/// A limit that a cell ran into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LimitHit {
+    Memory { limit: u64 },
+    Disk { limit: u64 },
+    Files { limit: usize },
+}
+
+/// The part of a result that says how the process ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Verdict {
+    pub(crate) status: Status,
+    pub(crate) exit_code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    pub(crate) error: Option<CellError>,
+}
+
+impl Verdict {
+    /// The cell ran to its end and the head lives.
+    pub(crate) fn of_done(done: &Done, interrupted: bool) -> Verdict {
+        let status = match (done.ok, interrupted) {
+            (true, _) => Status::Success,
+            (false, true) => Status::Interrupted,
+            (false, false) => Status::Failure,
+        };
+        Verdict { status, exit_code: None, signal: None, error: done.error.clone() }
+    }
+
+    /// The head ended.
+    pub(crate) fn of_exit(exit: Exit, ending: &Ending) -> Verdict {
+        let (exit_code, signal) = match exit {
+            Exit::Code(code) => (Some(code), None),
+            Exit::Signal(signal) => (None, Some(signal)),
+        };
+        let (status, error) = match ending {
+            Ending::Timeout => (Status::Timeout, None),
+            Ending::Interrupt => (Status::Interrupted, None),
+            Ending::Limit(hit) => (Status::Crashed, Some(hit.explain())),
+            Ending::Forged(what) => (Status::Crashed, Some(plain("ProtocolError", &format!("the session's process sent something that makes no sense ({what}); it was ended")))),
+            Ending::Stuck => (Status::Crashed, Some(plain("Stuck", "the session's process did not answer and was ended"))),
+            Ending::Itself => (Status::Crashed, None),
+        };
+        Verdict { status, exit_code, signal, error }
+    }
+}
+
+impl LimitHit {
+    fn explain(&self) -> CellError {
+        match self {
+            LimitHit::Memory { limit } => plain("MemoryLimit", &format!("the session needed more than its {} of memory and was ended; work on less at a time, or ask for a higher limit", size(*limit))),
+            LimitHit::Disk { limit } => plain("DiskLimit", &format!("the session wrote more than its {} to the workspace and was ended; delete what is not needed, or ask for a higher limit", size(*limit))),
+            LimitHit::Files { limit } => plain("DiskLimit", &format!("the session made more than {limit} files in the workspace and was ended")),
+        }
+    }
+}
+
+/// An error of the host's making: no frames, for no code of the user's raised it.
+fn plain(kind: &str, message: &str) -> CellError {
+    CellError {
+        type_: kind.to_owned(),
+        value: message.to_owned(),
+        repr: format!("{kind}({message:?})"),
+        traceback: format!("{kind}: {message}\n"),
+        ..CellError::default()
+    }
+}
+
+fn size(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match UNITS.into_iter().find(|(_, unit)| bytes >= *unit) {
+        Some((name, unit)) if bytes % unit == 0 => format!("{} {name}", bytes / unit),
+        Some((name, unit)) => format!("{:.1} {name}", bytes as f64 / unit as f64),
+        None => format!("{bytes} bytes"),
+    }
+}

@@ -1,0 +1,192 @@
+//! The launcher and the zygote behind it, seen from the host.
+
+use crate::packets::Packets;
+use crate::{Error, Preload, Python};
+use cellblock_sandbox::{Exit, FromLauncher, GUEST_DIRECTORY, LaunchPlan, Launched, View, mount_request};
+use serde::Deserialize;
+use std::io::{self, Read as _};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+/// Importing pandas and matplotlib without byte code on a busy machine takes seconds; a minute means that it hangs.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// What Python may say about itself before it is cut.
+const MOST_COMPLAINTS: u64 = 64 << 10;
+
+/// How a zygote is started.
+#[derive(Clone, Debug)]
+pub(crate) struct ZygotePlan {
+    pub(crate) python: Python,
+    pub(crate) walls: u64,
+    pub(crate) view: View,
+    pub(crate) guest: PathBuf,
+    pub(crate) preload: Preload,
+}
+
+/// A running zygote. Dropping it ends the launcher, and with it every session that was born here.
+#[derive(Debug)]
+pub(crate) struct Zygote {
+    launcher: Mutex<Packets>,
+    births: Mutex<Packets>,
+    process: std::sync::Mutex<Child>,
+    dead: AtomicBool,
+    /// What it said when it was ready.
+    pub(crate) ready: Ready,
+}
+
+/// The zygote's first word.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Ready {
+    /// The version of Python.
+    pub(crate) python: String,
+    /// The modules that every session finds imported.
+    pub(crate) preloaded: Vec<String>,
+}
+
+impl Zygote {
+    /// Starts Python behind the outer walls and waits until it has imported its preload.
+    pub(crate) async fn start(plan: &ZygotePlan) -> Result<Zygote, Error> {
+        let Launched { control, zygote, mut complaints, process } = plan.launch()?.start()?;
+        let wrap = Error::system("listening to the launcher");
+        let launcher = Packets::new(control, 4096).map_err(wrap)?;
+        let births = Packets::new(zygote, 64 << 10).map_err(Error::system("listening to the zygote"))?;
+        let refused = |problem: String| Error::Python { python: plan.python.executable.clone(), problem };
+
+        let begun = tokio::time::timeout(START_LIMIT, async {
+            let packet = launcher.receive().await.map_err(Error::system("starting the launcher"))?;
+            FromLauncher::from_bytes(&packet.bytes).map_err(|error| plan.explain(error))?;
+            Ok::<_, Error>(births.receive().await)
+        });
+        let first = match begun.await {
+            Ok(Ok(Ok(packet))) => packet,
+            Ok(Ok(Err(_))) => {
+                let said = complaints.take().map(read_complaints).unwrap_or_default();
+                return Err(refused(how_it_ended(&launcher, &said).await));
+            }
+            Ok(Err(error)) => return Err(error),
+            Err(_) => return Err(refused(format!("nothing was heard of it for {} s", START_LIMIT.as_secs()))),
+        };
+        let ready = serde_json::from_slice(&first.bytes).map_err(|_| refused("its first message made no sense".into()))?;
+        Ok(Zygote { launcher: Mutex::new(launcher), births: Mutex::new(births), process: std::sync::Mutex::new(process), dead: AtomicBool::new(false), ready })
+    }
+
+    /// Whether it still runs. The launcher outlives its zygote as long as sessions of it live.
+    pub(crate) fn is_alive(&self) -> bool {
+        !self.dead.load(Ordering::Relaxed)
+    }
+
+    /// Makes a session; its init answers on its own socket.
+    pub(crate) async fn spawn(&self, request: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Error> {
+        let births = self.births.lock().await;
+        let wrap = || Error::system("asking the zygote for a session");
+        let exchange = async {
+            births.send(request, descriptors).await?;
+            births.receive().await
+        };
+        let answer = exchange.await.inspect_err(|_| self.dead.store(true, Ordering::Relaxed)).map_err(wrap())?;
+        match std::str::from_utf8(&answer.bytes).ok().and_then(|text| text.parse::<i32>().ok()) {
+            Some(1..) => Ok(()),
+            Some(errno) if errno < 0 => Err(wrap()(io::Error::from_raw_os_error(-errno))),
+            _ => Err(cellblock_sandbox::Error::Protocol { process: "the zygote" }.into()),
+        }
+    }
+
+    /// A mount of a workspace for the session with this user id.
+    pub(crate) async fn mount(&self, path: &Path, owner: u32, group: u32, user: u32) -> Result<OwnedFd, Error> {
+        let launcher = self.launcher.lock().await;
+        let wrap = || Error::system("asking the launcher for a mount");
+        launcher.send(&mount_request(path, owner, group, user)?, &[]).await.map_err(wrap())?;
+        loop {
+            let mut packet = launcher.receive().await.map_err(wrap())?;
+            let message = FromLauncher::from_bytes(&packet.bytes).map_err(|error| Error::Workspace { path: path.to_owned(), problem: error.to_string() })?;
+            match (message, packet.descriptors.pop()) {
+                (FromLauncher::Mounted, Some(mount)) => return Ok(mount),
+                // News of the zygote's end, from before.
+                (FromLauncher::ZygoteEnded(_), _) => {}
+                _ => return Err(cellblock_sandbox::Error::Protocol { process: "the launcher" }.into()),
+            }
+        }
+    }
+}
+
+impl Drop for Zygote {
+    fn drop(&mut self) {
+        // The sockets close after this and end the launcher; killing it now spares the wait for that.
+        if let Ok(process) = self.process.get_mut() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+impl ZygotePlan {
+    fn launch(&self) -> Result<LaunchPlan, Error> {
+        const START: &str = "import sys; sys.path.insert(0, sys.argv[1]); from cellblock_guest import zygote; sys.path.pop(0); zygote.main(4, 5, sys.argv[2])";
+        let mut plan = LaunchPlan::new(self.walls, &self.python.executable)?;
+        let guest = if plan.has_view() { GUEST_DIRECTORY.to_owned() } else { self.guest.display().to_string() };
+        let python = self.python.executable.display().to_string();
+        for word in [&python, "-I", "-B", "-X", "utf8", "-c", START, &guest, self.preload.name()] {
+            plan = plan.argument(word)?;
+        }
+        let fonts = self.python.font_cache.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        for (name, value) in [
+            ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+            ("HOME", "/tmp"),
+            ("LANG", "C.UTF-8"),
+            ("LC_ALL", "C.UTF-8"),
+            ("TERM", "dumb"),
+            ("MPLBACKEND", "Agg"),
+            ("MPLCONFIGDIR", "/tmp/matplotlib"),
+            ("CELLBLOCK_FONT_CACHE", &fonts),
+            // One thread each: a pool of threads cannot be carried through a fork, and sessions share the machine.
+            ("OPENBLAS_NUM_THREADS", "1"),
+            ("OMP_NUM_THREADS", "1"),
+            ("MKL_NUM_THREADS", "1"),
+            ("NUMEXPR_NUM_THREADS", "1"),
+        ] {
+            plan = plan.variable(name, value)?;
+        }
+        Ok(if plan.has_view() { plan.view(&self.view)? } else { plan })
+    }
+
+    /// Says what a failure to execute most likely means.
+    fn explain(&self, error: cellblock_sandbox::Error) -> Error {
+        match &error {
+            cellblock_sandbox::Error::Build { step: "executing Python", source, .. } => {
+                let problem = match source.kind() {
+                    io::ErrorKind::NotFound => "there is no such program".to_owned(),
+                    io::ErrorKind::PermissionDenied => {
+                        "it cannot be read or executed by the user that sessions run as; choose another with CELLBLOCK_PYTHON".to_owned()
+                    }
+                    _ => source.to_string(),
+                };
+                Error::Python { python: self.python.executable.clone(), problem }
+            }
+            _ => error.into(),
+        }
+    }
+}
+
+async fn how_it_ended(launcher: &Packets, said: &str) -> String {
+    let ended = match tokio::time::timeout(Duration::from_secs(2), launcher.receive()).await {
+        Ok(Ok(packet)) => FromLauncher::from_bytes(&packet.bytes).ok(),
+        _ => None,
+    };
+    let how = match ended {
+        Some(FromLauncher::ZygoteEnded(Exit::Code(code))) => format!("it ended with exit code {code}"),
+        Some(FromLauncher::ZygoteEnded(Exit::Signal(signal))) => format!("it was ended by signal {signal}"),
+        _ => "it ended at once".to_owned(),
+    };
+    let last: Vec<&str> = said.trim().lines().rev().take(5).collect();
+    if last.is_empty() { how } else { format!("{how}; it said: {}", last.into_iter().rev().collect::<Vec<_>>().join("\n")) }
+}
+
+fn read_complaints(stderr: ChildStderr) -> String {
+    let mut bytes = Vec::new();
+    let _ = stderr.take(MOST_COMPLAINTS).read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
