@@ -1,1 +1,34 @@
+//! A sealed, stateful, real Python for language models.
+//!
+//! ```no_run
+//! use cellblock::Session;
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), cellblock::Error> {
+//! let session = Session::builder().start().await?;
+//! session.run("x = 20").await?;
+//! let result = session.run("x + 1").await?;
+//! assert_eq!(result.value.map(|value| value.repr), Some("21".to_owned()));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! This crate is a facade: it finds a Python, starts it behind walls once, and makes sessions. What it hands out is described
+//! in `cellblock-session` (the sessions) and `cellblock-protocol` (the data).
 #![forbid(unsafe_code)]
+
+mod builder;
+mod error;
+mod host;
+mod shared_host;
+
+pub use builder::{Session, SessionBuilder};
+pub use cellblock_protocol::*;
+pub use cellblock_session::{Cgroups, Mechanism, Preload, Probe, Running, Verdict};
+pub use error::Error;
+pub use host::{Host, HostBuilder, PythonChoice};
+
+/// Python interpreters and environments.
+pub mod env {
+    pub use cellblock_env::*;
+}

@@ -9,6 +9,8 @@ pub struct Python {
     pub executable: PathBuf,
     /// Shown read-only in every session: the interpreter's own directory, the environment's, and where links from there lead.
     pub prefixes: Vec<PathBuf>,
+    /// Whether installed packages are found at all; without, it is the standard library alone.
+    pub packages: bool,
     /// A directory with matplotlib's list of fonts, which takes seconds to make.
     pub font_cache: Option<PathBuf>,
 }

@@ -129,7 +129,9 @@ impl ZygotePlan {
         let mut plan = LaunchPlan::new(self.walls, &self.python.executable)?;
         let guest = if plan.has_view() { GUEST_DIRECTORY.to_owned() } else { self.guest.display().to_string() };
         let python = self.python.executable.display().to_string();
-        for word in [&python, "-I", "-B", "-X", "utf8", "-c", START, &guest, self.preload.name()] {
+        let site: &[&str] = if self.python.packages { &[] } else { &["-S"] };
+        let first = [python.as_str(), "-I", "-B", "-X", "utf8"];
+        for word in first.iter().chain(site).chain(&["-c", START, &guest, self.preload.name()]) {
             plan = plan.argument(word)?;
         }
         let fonts = self.python.font_cache.as_ref().map(|path| path.display().to_string()).unwrap_or_default();

@@ -6,7 +6,7 @@ from keyword import iskeyword
 
 from . import BUILTINS as __builtins__
 from . import signatures, wire
-from .channel import Mailbox
+from .channel import FrameTooLarge, Mailbox
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from .channel import Channel
     from .streams import Streams
     from .wire import Frame
-
-_MAX_ARGUMENTS = 16 << 20
 
 
 class ToolError(Exception):
@@ -99,11 +97,18 @@ class Bridge:
         parameters = signatures.parameters(specification.get("parameters") or {})
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            return self._result(self._channel.ask(self._request(tool, name, parameters, args, kwargs)))
+            try:
+                answer = self._channel.ask(self._request(tool, name, parameters, args, kwargs))
+            except FrameTooLarge as error:
+                raise ToolError(f"the arguments of {name}() are too large: {error}") from None
+            return self._result(answer)
 
         async def aio(*args: Any, **kwargs: Any) -> Any:
-            request = self._request(tool, name, parameters, args, kwargs)
-            return self._result(await _ask_on_loop(self._channel, request))
+            try:
+                answer = await _ask_on_loop(self._channel, self._request(tool, name, parameters, args, kwargs))
+            except FrameTooLarge as error:
+                raise ToolError(f"the arguments of {name}() are too large: {error}") from None
+            return self._result(answer)
 
         for function in (call, aio):
             function.__name__ = name
@@ -128,8 +133,6 @@ class Bridge:
                 raise TypeError(f"{name}() got multiple values for argument {key!r}")
             arguments[key] = value
         arguments = {key: wire.plain(value, f"{name}({key}=…)") for key, value in arguments.items() if value is not ...}
-        if len(wire.dumps(arguments)) > _MAX_ARGUMENTS:
-            raise ToolError(f"the arguments of {name}() are larger than {_MAX_ARGUMENTS >> 20} MiB")
         self._streams.flush()
         return {"t": "tool_call", "name": tool, "arguments": arguments}
 

@@ -19,8 +19,13 @@ if TYPE_CHECKING:
     from .wire import Frame
 
 LOST = 70  # the exit status of a head whose channel is gone
+MAX_FRAME = 32 << 20  # what the host accepts from us
 _CHUNK = 65536
 _ANSWERS = ("tool_result", "input")
+
+
+class FrameTooLarge(ValueError):
+    """A frame that the host would refuse. Nothing was sent."""
 
 
 class Mailbox:
@@ -64,6 +69,8 @@ class Channel:
     def send(self, frame: Frame) -> None:
         """Send one frame, whole. What a signal handler raises meanwhile is raised once the frame is out."""
         rest: bytes | memoryview = encode(frame)
+        if len(rest) > MAX_FRAME:
+            raise FrameTooLarge(f"{len(rest)} bytes are more than the host takes at once ({MAX_FRAME})")
         begun = False
         interruption: BaseException | None = None
         with self._sending:
@@ -112,9 +119,12 @@ class Channel:
 
     def pump(self) -> None:
         """Read what is there and deliver it: for event loops, which wait for `fd` themselves."""
+        from select import select
+
         if self._reading.acquire(False):
             try:
-                self._receive()
+                if select([self.fd], [], [], 0)[0]:  # another thread may have been faster
+                    self._receive()
             finally:
                 self._reading.release()
 

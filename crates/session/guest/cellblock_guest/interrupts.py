@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 class Interrupts:
-    """Raises `KeyboardInterrupt` while a cell runs. A signal that comes late, after the cell, is dropped."""
+    """Raises `KeyboardInterrupt` while it is allowed, which is while a cell runs. A signal that comes late is dropped."""
 
     def __init__(self) -> None:
         self.allowed = False
         self._handler = self._interrupt  # one object, to be recognized
+        signal(SIGINT, self._handler)
 
     def begin_cell(self) -> None:
-        """From here on an interrupt ends the cell. A handler that an earlier cell left behind is replaced."""
+        """Take the signal back from a handler that an earlier cell left behind."""
         if getsignal(SIGINT) is not self._handler:
             signal(SIGINT, self._handler)
-        self.allowed = True
 
     def _interrupt(self, number: int, frame: Any) -> None:
         if self.allowed:

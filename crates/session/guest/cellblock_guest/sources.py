@@ -33,6 +33,12 @@ class Sources:
         if linecache is not None:
             linecache.cache[filename] = _entry(filename, text)
 
+    def remove(self, filename: str) -> None:
+        self._size -= len(self._texts.pop(filename, ""))
+        linecache: Any = modules.get("linecache")
+        if linecache is not None:
+            linecache.cache.pop(filename, None)
+
     def line(self, filename: str, number: int) -> str:
         """One line without its newline; empty where there is none."""
         if self._last[0] != filename:

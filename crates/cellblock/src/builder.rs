@@ -1,0 +1,111 @@
+//! `Session::builder()`: the short way in.
+
+use crate::shared_host::shared_host;
+use crate::{Error, Host};
+use cellblock_protocol::{Isolation, Limits, SessionOptions, Strategy};
+use serde_json::Value;
+use std::ops::Deref;
+use std::path::PathBuf;
+
+/// A live Python. See [`cellblock_session::Session`] for what it can do.
+#[derive(Clone, Debug)]
+pub struct Session(cellblock_session::Session);
+
+/// What a session shall be like.
+#[derive(Clone, Debug, Default)]
+pub struct SessionBuilder {
+    host: Option<Host>,
+    options: SessionOptions,
+}
+
+impl Session {
+    /// A session with the defaults: fresh workspace, every wall, 2 GiB, 30 s a cell.
+    pub fn builder() -> SessionBuilder {
+        SessionBuilder::default()
+    }
+}
+
+impl Deref for Session {
+    type Target = cellblock_session::Session;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl From<cellblock_session::Session> for Session {
+    fn from(session: cellblock_session::Session) -> Session {
+        Session(session)
+    }
+}
+
+impl SessionBuilder {
+    /// Uses this host instead of the one that is shared by all.
+    pub fn host(mut self, host: &Host) -> SessionBuilder {
+        self.host = Some(host.clone());
+        self
+    }
+
+    /// Its name.
+    pub fn name(mut self, id: impl Into<String>) -> SessionBuilder {
+        self.options.session = Some(id.into());
+        self
+    }
+
+    /// A directory of the user's instead of a fresh one.
+    pub fn workspace(mut self, path: impl Into<PathBuf>) -> SessionBuilder {
+        self.options.workspace = Some(path.into());
+        self
+    }
+
+    /// The walls.
+    pub fn isolation(mut self, isolation: Isolation) -> SessionBuilder {
+        self.options.isolation = isolation;
+        self
+    }
+
+    /// The limits.
+    pub fn limits(mut self, limits: Limits) -> SessionBuilder {
+        self.options.limits = limits;
+        self
+    }
+
+    /// How cells are run.
+    pub fn strategy(mut self, strategy: Strategy) -> SessionBuilder {
+        self.options.strategy = strategy;
+        self
+    }
+
+    /// A failed cell leaves no trace, as a crashed one does.
+    pub fn atomic(mut self, atomic: bool) -> SessionBuilder {
+        self.options.atomic = atomic;
+        self
+    }
+
+    /// A name bound before the first cell: `numpy as np`, `math`, or short `np`, `pd`, `plt`.
+    pub fn import(mut self, import: impl Into<String>) -> SessionBuilder {
+        self.options.imports.push(import.into());
+        self
+    }
+
+    /// A variable bound before the first cell.
+    pub fn variable(mut self, name: impl Into<String>, value: impl Into<Value>) -> SessionBuilder {
+        self.options.seed.insert(name.into(), value.into());
+        self
+    }
+
+    /// Code that runs before the first cell, as cell 0.
+    pub fn setup(mut self, code: impl Into<String>) -> SessionBuilder {
+        self.options.setup = Some(code.into());
+        self
+    }
+
+    /// Starts it.
+    pub async fn start(self) -> Result<Session, Error> {
+        let host = match self.host {
+            Some(host) => host,
+            None => shared_host()?,
+        };
+        Ok(Session(host.open(self.options).await?))
+    }
+}

@@ -1,0 +1,39 @@
+//! One error for the whole facade.
+
+/// What can go wrong before a cell runs. A cell that fails is a result, not an error.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Of finding or preparing a Python.
+    #[error(transparent)]
+    Environment(#[from] cellblock_env::Error),
+    /// Of a session.
+    #[error(transparent)]
+    Session(#[from] cellblock_session::Error),
+    /// Bad input.
+    #[error(transparent)]
+    Invalid(#[from] cellblock_protocol::Invalid),
+    /// A task of ours was ended.
+    #[error("a background task ended early: {0}")]
+    Task(#[from] tokio::task::JoinError),
+}
+
+impl Error {
+    /// A short word for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Error::Environment(_) => "python",
+            Error::Session(error) => error.code(),
+            Error::Invalid(_) => "invalid",
+            Error::Task(_) => "system",
+        }
+    }
+
+    /// What to do about it, where that is known.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Error::Environment(error) => error.hint(),
+            _ => None,
+        }
+    }
+}

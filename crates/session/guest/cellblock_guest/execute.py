@@ -1,0 +1,170 @@
+"""One cell: compile, run, and say what came of it."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from os import _exit
+from resource import RUSAGE_SELF, getrusage
+from time import process_time
+
+from . import BUILTINS as __builtins__
+from . import errors, loops
+from .interrupts import Interrupts
+from .libraries import modules
+from .programs import VALUE, Compiler
+from .sources import Sources
+from .variables import Variables, nothing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType
+    from typing import Any, NoReturn
+
+    from .display import Display
+    from .streams import Streams
+    from .wire import Frame
+
+_COROUTINE = 0x80
+_MIN_RECURSION = 500  # what our own code needs, with room to spare
+
+
+class Interpreter:
+    """The namespace of a session, and the running of cells in it."""
+
+    def __init__(self, streams: Streams, display: Display, workspace: str) -> None:
+        self._streams = streams
+        self._display = display
+        self._workspace = workspace
+        self._module = type(sys)("__main__")
+        self._compiler = Compiler()
+        self._sources = Sources()
+        self._interrupts = Interrupts()
+        self._trace: Any = None
+        self._profile: Any = None
+        self.forked = False  # set in a process that user code forked from this one
+        self.namespace: dict[str, Any] = self._module.__dict__
+        self.variables = Variables(self.namespace)
+        self.clear()
+
+    def run(self, number: int, source: str, display_limit: int | None = None) -> Frame:
+        """Run a cell. The answer is its `done` frame."""
+        started = process_time()
+        done = outcome(number)
+        self._prepare(display_limit)
+        touched = True
+        try:
+            try:
+                self._interrupts.allowed = True
+                filename = f"<cell {number}>"
+                self._sources.add(filename, source)
+                code = self._compiler.compile(source, filename)
+                touched = _can_touch_names(code)
+                value = self._evaluate(code)
+                if value is not None:
+                    done["value"] = self._display.value(value)
+                    del value
+            except BaseException as error:
+                if self.forked:
+                    self._leave(error)
+                done.update(ok=False, value=None, error=self._explain(error))
+            self._display.end_cell()
+            self._streams.end_cell()
+        except BaseException as error:  # an interrupt, or a signal handler of the user's, while the result was being made
+            done.update(ok=False, value=None, error=errors.brief(error))
+        self._interrupts.allowed = False
+        if self.forked:
+            self._leave(None)
+        if touched:
+            done["variables"] = self.variables.changes()
+        self._streams.flush()
+        done["cpu_ms"] = round((process_time() - started) * 1000, 3)
+        done["peak_bytes"] = getrusage(RUSAGE_SELF).ru_maxrss * 1024
+        return done
+
+    def clear(self) -> None:
+        """Forget all variables."""
+        self._compiler = Compiler()
+        self.namespace.clear()
+        self._mend()
+        self.variables.forget_changes()
+
+    def rehearse(self) -> Frame:
+        """Run a cell that leaves no trace. After a fork this brings back the pages that every cell writes to."""
+        done = self.run(-1, "1+1")
+        self._sources.remove("<cell -1>")
+        return done
+
+    def _prepare(self, display_limit: int | None) -> None:
+        """Undo what earlier cells may have broken that this one needs."""
+        self._mend()
+        self._streams.begin_cell()
+        self._display.begin_cell(display_limit)
+        self._interrupts.begin_cell()
+
+    def _mend(self) -> None:
+        namespace = self.namespace
+        if "__name__" not in namespace:
+            namespace.update(__name__="__main__", __doc__=None, __package__=None, __loader__=None, __spec__=None)
+        # Not left to `eval`: it would put our own copy of the builtins there.
+        namespace["__builtins__"] = builtins
+        modules["__main__"] = self._module
+
+    def _evaluate(self, code: CodeType) -> Any:
+        try:
+            if self._trace is not None or self._profile is not None:
+                sys.settrace(self._trace)
+                sys.setprofile(self._profile)
+            value = eval(code, self.namespace)
+            if code.co_flags & _COROUTINE:
+                value = loops.run(value)
+            return self.namespace.pop(VALUE, None) if value is None else value
+        finally:
+            # What the cell set up for itself goes on in the next cell, but does not watch or limit us.
+            self._trace, self._profile = sys.gettrace(), sys.getprofile()
+            if self._trace is not None or self._profile is not None:
+                sys.setprofile(None)
+                sys.settrace(None)
+            if sys.getrecursionlimit() < _MIN_RECURSION:
+                sys.setrecursionlimit(_MIN_RECURSION)
+
+    def _explain(self, error: BaseException) -> dict[str, Any]:
+        try:
+            return errors.describe(error, self._sources, self._workspace)
+        except Exception:
+            return errors.brief(error)
+
+    def _leave(self, error: BaseException | None) -> NoReturn:
+        """End a process that user code forked, as Python ends: the loop belongs to the parent."""
+        status = 0
+        try:
+            if isinstance(error, SystemExit):
+                status = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+            elif error is not None:
+                status = 1
+                self._streams.stderr.write(self._explain(error)["traceback"])
+            self._streams.end_cell()
+        finally:
+            _exit(status & 0xFF)
+
+
+def outcome(number: int) -> Frame:
+    """The `done` frame of a cell of which nothing is known yet."""
+    return {
+        "t": "done",
+        "cell": number,
+        "ok": True,
+        "value": None,
+        "error": None,
+        "variables": nothing(),
+        "cpu_ms": 0.0,
+        "peak_bytes": 0,
+    }
+
+
+def _can_touch_names(code: CodeType) -> bool:
+    """False for `1 + 1` and its like: such a cell cannot have changed a variable."""
+    if code.co_names:
+        return True
+    kind = type(code)
+    return any([type(constant) is kind for constant in code.co_consts])
