@@ -55,13 +55,12 @@ pub(crate) fn run(
     line: &mut dyn FnMut(Stream, &str),
 ) -> Result<Ended, Stopped> {
     let deadline = limit.map(|limit| Instant::now() + limit);
-    let mut child = command
+    command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .map_err(Stopped::DidNotStart)?;
+        .process_group(0);
+    let mut child = spawn(&mut command).map_err(Stopped::DidNotStart)?;
 
     let (sender, lines) = mpsc::channel();
     if let Some(stdout) = child.stdout.take() {
@@ -142,6 +141,20 @@ pub(crate) fn describe(status: ExitStatus) -> String {
         (None, Some(signal)) => format!("killed by signal {signal}"),
         (None, None) => "ended".to_owned(),
     }
+}
+
+/// Starts it. A program that was written a moment ago may still be open in another thread's child, which has
+/// not yet begun its own program; the kernel then refuses with "text file busy" for a moment.
+fn spawn(command: &mut Command) -> io::Result<Child> {
+    for _ in 0..20 {
+        match command.spawn() {
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            outcome => return outcome,
+        }
+    }
+    command.spawn()
 }
 
 fn read_lines(stream: impl Read + Send + 'static, which: Stream, sender: Sender<(Stream, String)>) {

@@ -59,8 +59,12 @@ pub(crate) fn install(
     }
     let pip = Pip::find_or_make(job, tools).map_err(|error| match error {
         Error::NoInstaller { reasons: why } => {
-            reasons.extend(why);
-            reasons.dedup();
+            for reason in why {
+                // The search for uv may have asked for pip already.
+                if !reasons.contains(&reason) {
+                    reasons.push(reason);
+                }
+            }
             Error::NoInstaller { reasons }
         }
         other => other,

@@ -70,7 +70,7 @@ fn start(path: &Path, variables: &Variables, patience: Duration) -> Result<Inter
         }
         return Err(Reason::DidNotStart {
             status: child::describe(ended.status),
-            last_line: ended.tail.last().cloned(),
+            last_line: telling_line(&ended.tail),
         });
     }
     judge(&answer)
@@ -125,6 +125,12 @@ fn barrier(path: &Path) -> PathBuf {
         };
     }
     path
+}
+
+/// The line that says what is wrong: Python's last. pyenv puts it first and goes on with advice.
+fn telling_line(lines: &[String]) -> Option<String> {
+    let pyenv = lines.iter().find(|line| line.starts_with("pyenv: "));
+    pyenv.or(lines.last()).map(|line| line.trim().to_owned())
 }
 
 fn judge(line: &str) -> Result<Interpreter, Reason> {

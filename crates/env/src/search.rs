@@ -39,6 +39,7 @@ pub struct Search {
     variables: Variables,
     remembered: Remembered,
     explicit: Option<PathBuf>,
+    usual_places: Vec<PathBuf>,
     patience: Duration,
 }
 
@@ -56,6 +57,7 @@ impl Search {
             explicit: variables.get("CELLBLOCK_PYTHON").map(PathBuf::from),
             remembered: Remembered::new(dirs.cache.join("interpreters"), &variables),
             variables,
+            usual_places: USUAL_PLACES.map(PathBuf::from).to_vec(),
             patience: Duration::from_secs(10),
         }
     }
@@ -151,7 +153,7 @@ impl Search {
         });
         let mut seen = HashSet::new();
         on_path
-            .chain(USUAL_PLACES.map(PathBuf::from))
+            .chain(self.usual_places.iter().cloned())
             // A link to nothing is worth a line in the error, so links are not followed here.
             .filter(|path| path.symlink_metadata().is_ok())
             .filter(|path| seen.insert(fs::canonicalize(path).unwrap_or_else(|_| path.clone())))
@@ -228,3 +230,7 @@ pub enum Reason {
         reason: Box<Reason>,
     },
 }
+
+#[cfg(test)]
+#[path = "search_tests.rs"]
+mod tests;

@@ -187,8 +187,11 @@ async fn how_it_ended(launcher: &Packets, said: &str) -> String {
     if last.is_empty() { how } else { format!("{how}; it said: {}", last.into_iter().rev().collect::<Vec<_>>().join("\n")) }
 }
 
+/// What is there now: the launcher still holds the other end, so it never ends by itself.
 fn read_complaints(stderr: ChildStderr) -> String {
     let mut bytes = Vec::new();
-    let _ = stderr.take(MOST_COMPLAINTS).read_to_end(&mut bytes);
+    if rustix::io::ioctl_fionbio(&stderr, true).is_ok() {
+        let _ = stderr.take(MOST_COMPLAINTS).read_to_end(&mut bytes);
+    }
     String::from_utf8_lossy(&bytes).into_owned()
 }

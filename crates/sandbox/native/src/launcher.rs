@@ -11,7 +11,8 @@ use crate::sys::{
 };
 use crate::text::Text;
 use crate::users::{Mapping, map_users};
-use crate::{mounts, privileges};
+use crate::mounts::{self, Trees};
+use crate::privileges;
 use core::ffi::{CStr, c_char};
 
 /// The descriptors that the host leaves open for the launcher.
@@ -180,18 +181,23 @@ fn user_namespace(users: Mapping, groups: Mapping) -> sys::Result<Fd> {
 }
 
 fn start_zygote(launch: &Launch, items: Items<'_>) -> Result<Pid, Failure> {
+    let has_view = launch.walls & walls::NAMESPACES != 0 && launch.walls & walls::FILES != 0;
+    let trees = if has_view { Some(Trees::collect(items)?) } else { None };
     let (near, far) = packet_pair().at(Stage::Fork)?;
     // SAFETY: the child stays native until it executes Python.
     match unsafe { clone_process(zygote_namespaces(launch.walls)) }.at(Stage::Namespaces)? {
         Forked::Child => {
             close(near);
-            let failure = become_zygote(launch, items, far);
+            let failure = become_zygote(launch, items, trees.as_ref(), far);
             let message = Message { kind: from_launcher::FAILED, a: failure.stage as u64, b: failure.errno.0 as u64, c: 0 };
             let _ = send(far, &message.to_bytes(), &[]);
             sys::exit(70)
         }
         Forked::Parent(pid) => {
             close(far);
+            if let Some(trees) = &trees {
+                trees.close();
+            }
             if launch.walls & walls::NAMESPACES != 0 {
                 let map = if launch.first_id == 0 {
                     Mapping { inside: 0, outside: 0, count: 1 }
@@ -228,14 +234,14 @@ fn zygote_namespaces(walls: u64) -> usize {
 }
 
 /// Returns only when something failed.
-fn become_zygote(launch: &Launch, items: Items<'_>, go: Fd) -> Failure {
-    match prepare_zygote(launch, items, go) {
+fn become_zygote(launch: &Launch, items: Items<'_>, trees: Option<&Trees>, go: Fd) -> Failure {
+    match prepare_zygote(launch, items, trees, go) {
         Ok(()) => Failure { stage: Stage::Execute, errno: execute_python(items) },
         Err(failure) => failure,
     }
 }
 
-fn prepare_zygote(launch: &Launch, items: Items<'_>, go: Fd) -> Result<(), Failure> {
+fn prepare_zygote(launch: &Launch, items: Items<'_>, trees: Option<&Trees>, go: Fd) -> Result<(), Failure> {
     let mut byte = [0];
     receive(go, &mut byte).at(Stage::Users)?;
     sys::new_session();
@@ -243,8 +249,8 @@ fn prepare_zygote(launch: &Launch, items: Items<'_>, go: Fd) -> Result<(), Failu
         sys::set_group(0).at(Stage::Identity)?;
         sys::set_user(0).at(Stage::Identity)?;
         mounts::make_private().at(Stage::Namespaces)?;
-        if launch.walls & walls::FILES != 0 {
-            mounts::enter_view(launch, items)?;
+        if let Some(trees) = trees {
+            mounts::enter_view(launch, items, trees)?;
         }
     } else if launch.first_id != 0 && launch.walls & walls::PRIVILEGES != 0 {
         // No namespace to give each session an id of its own: they share one, but it is not root's.

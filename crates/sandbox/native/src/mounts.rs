@@ -3,7 +3,7 @@
 use crate::config::{Item, Items, Launch};
 use crate::message::{At, Failure, Stage};
 use crate::sys::{
-    self, AT_FDCWD, Errno, Result, attach_mount, chdir, close, mkdir, mount, mount_attributes, mount_flags, open, open_flags,
+    self, Errno, Fd, Result, attach_mount, chdir, close, mkdir, mount, mount_attributes, mount_flags, open, open_flags,
     pivot_root, set_mount_attributes, symlink, unmount, write_all,
 };
 use crate::text::Text;
@@ -17,23 +17,61 @@ pub fn make_private() -> Result<()> {
     mount(c"none", c"/", c"", mount_flags::REC | mount_flags::PRIVATE, c"")
 }
 
+/// Detached copies of everything that shall be shown, in the order of the items, and of `/proc` at the end.
+pub struct Trees {
+    mounts: [Fd; MOST_TREES],
+    count: usize,
+}
+
+const MOST_TREES: usize = 64;
+
+impl Trees {
+    /// Made by the launcher: it may read directories that the zygote's own user may not, such as root's home.
+    pub fn collect(items: Items<'_>) -> core::result::Result<Trees, Failure> {
+        let mut trees = Trees { mounts: [-1; MOST_TREES], count: 0 };
+        for (tag, host, _) in items {
+            let attributes = match tag {
+                tag if tag == Item::Show as u8 => mount_attributes::RDONLY | mount_attributes::NODEV,
+                tag if tag == Item::Device as u8 => 0,
+                _ => continue,
+            };
+            trees.add(host, attributes | mount_attributes::NOSUID).at(Stage::Show)?;
+        }
+        trees.add(c"/proc", mount_attributes::NOSUID).at(Stage::Proc)?;
+        Ok(trees)
+    }
+
+    fn add(&mut self, host: &CStr, attributes: u64) -> Result<()> {
+        let slot = self.mounts.get_mut(self.count).ok_or(Errno::OVERFLOW)?;
+        *slot = sys::clone_tree(host)?;
+        self.count += 1;
+        set_mount_attributes(*slot, c"", attributes, None)
+    }
+
+    /// Lets go of them, in the process that only collected them.
+    pub fn close(&self) {
+        self.mounts[..self.count].iter().copied().for_each(close);
+    }
+}
+
 /// Replaces the root directory by an empty one that holds only what `items` list, read-only.
-///
-/// The new root is mounted over `/tmp` and pivoted into at once, so that directories below the host's `/tmp` can still be
-/// shown: after the pivot they are at `/.host/tmp`.
-pub fn enter_view(launch: &Launch, items: Items<'_>) -> core::result::Result<(), Failure> {
+pub fn enter_view(launch: &Launch, items: Items<'_>, trees: &Trees) -> core::result::Result<(), Failure> {
     let own = mount_flags::NOSUID | mount_flags::NODEV;
     mount(c"cellblock", c"/tmp", c"tmpfs", own, c"mode=0755,size=4m").at(Stage::Root)?;
     mkdir(c"/tmp/.host", 0o700).at(Stage::Root)?;
     pivot_root(c"/tmp", c"/tmp/.host").at(Stage::Pivot)?;
     chdir(c"/").at(Stage::Pivot)?;
+    unmount(c"/.host", mount_flags::DETACH).at(Stage::Pivot)?;
+    let _ = sys::rmdir(c"/.host");
     // Before anything is shown: some of it may lie below.
     mount_temporary(launch.temporary_bytes).at(Stage::Temporary)?;
 
+    let mut mounts = trees.mounts.iter().copied();
     for (tag, first, second) in items {
         let outcome = match tag {
-            tag if tag == Item::Show as u8 => show(first, second, mount_attributes::RDONLY | mount_attributes::NODEV),
-            tag if tag == Item::Device as u8 => show(first, second, 0),
+            tag if tag == Item::Show as u8 || tag == Item::Device as u8 => {
+                mounts.next().ok_or(Errno::PROTO).and_then(|tree| show(tree, second))
+            }
             tag if tag == Item::Link as u8 => make_parents(second).and_then(|()| symlink(first, second)),
             tag if tag == Item::Directory as u8 => make_parents(second).and_then(|()| mkdir(second, 0o755)),
             tag if tag == Item::File as u8 => make_file(second, first.to_bytes()),
@@ -41,12 +79,8 @@ pub fn enter_view(launch: &Launch, items: Items<'_>) -> core::result::Result<(),
         };
         outcome.at(Stage::Show)?;
     }
-
     // The launcher's /proc: a session may only mount its own where one is visible already.
-    mkdir(c"/proc", 0o555).at(Stage::Proc)?;
-    mount(c"/.host/proc", c"/proc", c"", mount_flags::BIND | mount_flags::REC, c"").at(Stage::Proc)?;
-
-    unmount(c"/.host", mount_flags::DETACH).at(Stage::Pivot)?;
+    mounts.next().ok_or(Errno::PROTO).and_then(|tree| show(tree, c"/proc")).at(Stage::Proc)?;
     set_root_read_only().at(Stage::Root)
 }
 
@@ -99,23 +133,18 @@ fn set_root_read_only() -> Result<()> {
     mount(c"none", c"/", c"", flags, c"")
 }
 
-/// Shows `source` of the host at `target`, a directory or a file as the source is.
-fn show(source: &CStr, target: &CStr, attributes: u64) -> Result<()> {
-    let host = Text::<LONGEST_PATH>::new(format_args!("/.host{}", printable(source)?))?;
+/// Attaches a tree at `target`, a directory or a file as the tree is.
+fn show(tree: Fd, target: &CStr) -> Result<()> {
     make_parents(target)?;
-    let directory = open(host.as_c_str(), open_flags::PATH | open_flags::DIRECTORY, 0);
-    match directory {
-        Ok(fd) => {
-            close(fd);
-            // Below something that is shown already the directory may exist and be read-only: then it must be there.
-            if mkdir(target, 0o755).is_err() {
-                close(open(target, open_flags::PATH | open_flags::DIRECTORY, 0)?);
-            }
+    if sys::is_directory(tree)? {
+        // Below something that is shown already it may be read-only, and there.
+        if mkdir(target, 0o755).is_err() {
+            close(open(target, open_flags::PATH | open_flags::DIRECTORY, 0)?);
         }
-        Err(_) => make_file(target, b"")?,
+    } else {
+        make_file(target, b"")?;
     }
-    mount(host.as_c_str(), target, c"", mount_flags::BIND | mount_flags::REC, c"")?;
-    set_mount_attributes(AT_FDCWD, target, attributes | mount_attributes::NOSUID, None)
+    attach_mount(tree, target)
 }
 
 /// Makes the directories above `path`.
@@ -144,8 +173,4 @@ fn make_file(path: &CStr, text: &[u8]) -> Result<()> {
     let outcome = write_all(fd, text);
     close(fd);
     outcome
-}
-
-fn printable(path: &CStr) -> Result<&str> {
-    path.to_str().map_err(|_| Errno::INVAL)
 }

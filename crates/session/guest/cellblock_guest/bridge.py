@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from keyword import iskeyword
 
+from . import BUILTINS, signatures, wire
 from . import BUILTINS as __builtins__
-from . import signatures, wire
-from .channel import FrameTooLarge, Mailbox
+from .channel import Mailbox
+from .wire import FrameTooLarge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Bridge:
         vars(self.tools).update(functions)
         self._offered = functions
         for name, function in functions.items():
-            if name not in __builtins__ and name not in ("tools", "ToolError", "display"):
+            if name not in BUILTINS and name not in ("tools", "ToolError", "display"):
                 self._scope[name] = function
 
     def _function(self, name: str, specification: dict[str, Any]) -> Callable[..., Any]:
@@ -115,12 +116,17 @@ class Bridge:
             function.__qualname__ = name if function is call else f"{name}.aio"
             function.__module__ = "tools"
             function.__doc__ = signatures.documentation(specification.get("description") or "", parameters)
-            function.__signature__ = signatures.signature(parameters)  # type: ignore[attr-defined]
-        call.aio = aio  # type: ignore[attr-defined]
+            vars(function)["__signature__"] = signatures.signature(parameters)
+        vars(call)["aio"] = aio
         return call
 
     def _request(
-        self, tool: str, name: str, parameters: list[signatures.Parameter], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        tool: str,
+        name: str,
+        parameters: list[signatures.Parameter],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Frame:
         """Missing and ill-typed arguments are the host's to refuse: it has the schema."""
         if len(args) > len(parameters):
@@ -189,15 +195,13 @@ class _FutureMailbox(Mailbox):
         self._loop = loop
         self.future = loop.create_future()
 
-    def put(self, frame: Frame) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self._resolve, frame)
-        except RuntimeError:  # the loop was closed meanwhile
-            pass
-
     def ring(self) -> None:
-        pass  # the loop watches the socket itself
+        if self.frames:  # else the channel needs a reader; the loop watches the socket itself
+            try:
+                self._loop.call_soon_threadsafe(self._resolve)
+            except RuntimeError:  # the loop was closed meanwhile
+                pass
 
-    def _resolve(self, frame: Frame) -> None:
+    def _resolve(self) -> None:
         if not self.future.done():
-            self.future.set_result(frame)
+            self.future.set_result(self.frames[0])

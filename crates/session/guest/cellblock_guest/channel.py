@@ -1,7 +1,8 @@
 """The socket to the host: framing, sending from any thread, and handing each frame that comes to whoever waits for it.
 
 `kept.extend(map(read, (fd,), (size,)))` stands where one would write `data = read(fd, size)`: it is one step of the
-interpreter, so a signal handler that raises cannot come between the call and the keeping of its result.
+interpreter, so a signal handler that raises cannot come between the call and the keeping of its result. For the same reason
+frames are put and taken by assignment and `del`, not by `append` and `pop`.
 """
 
 from __future__ import annotations
@@ -19,17 +20,12 @@ if TYPE_CHECKING:
     from .wire import Frame
 
 LOST = 70  # the exit status of a head whose channel is gone
-MAX_FRAME = 32 << 20  # what the host accepts from us
 _CHUNK = 65536
 _ANSWERS = ("tool_result", "input")
 
 
-class FrameTooLarge(ValueError):
-    """A frame that the host would refuse. Nothing was sent."""
-
-
 class Mailbox:
-    """A waiting thread's frames. Its bell rings when one has come, and when the channel needs a new reader."""
+    """A waiting thread's frames, the newest first. Its bell rings when one has come, and when the channel needs a reader."""
 
     __slots__ = ("_bell", "frames")
 
@@ -37,10 +33,6 @@ class Mailbox:
         self.frames: list[Frame] = []
         self._bell = allocate_lock()
         self._bell.acquire()
-
-    def put(self, frame: Frame) -> None:
-        self.frames.append(frame)
-        self.ring()
 
     def ring(self) -> None:
         try:
@@ -67,28 +59,25 @@ class Channel:
         self._calls = 0
 
     def send(self, frame: Frame) -> None:
-        """Send one frame, whole. What a signal handler raises meanwhile is raised once the frame is out."""
-        rest: bytes | memoryview = encode(frame)
-        if len(rest) > MAX_FRAME:
-            raise FrameTooLarge(f"{len(rest)} bytes are more than the host takes at once ({MAX_FRAME})")
-        begun = False
+        """Send one frame. What a signal handler raises meanwhile is raised once the frame is out."""
+        self.transmit(encode(frame), [])
+
+    def transmit(self, data: bytes, sent: list[int]) -> None:
+        """Send a frame's bytes, all of them or none. `sent` gets the count of each write, so that a caller who is interrupted
+        by a signal handler can tell how far it came, and call again."""
         interruption: BaseException | None = None
         with self._sending:
             if not self.owned:
                 raise RuntimeError("only the session's own process can talk to the host, and this one was forked from it")
-            while rest:
-                sent: list[int] = []
+            while sum(sent) < len(data):
                 try:
-                    sent.extend(map(write, (self.fd,), (rest,)))
+                    sent.extend(map(write, (self.fd,), (memoryview(data)[sum(sent) :],)))
                 except BaseException as error:
                     if _is_loss(error):
                         _lose()
-                    if not sent and not begun:
+                    if not sent:
                         raise
                     interruption = error
-                if sent:
-                    begun = True
-                    rest = memoryview(rest)[sent[0] :]
         if interruption is not None:
             raise interruption
 
@@ -123,6 +112,7 @@ class Channel:
 
         if self._reading.acquire(False):
             try:
+                self._deliver()
                 if select([self.fd], [], [], 0)[0]:  # another thread may have been faster
                     self._receive()
             finally:
@@ -153,15 +143,20 @@ class Channel:
             held: list[bool] = []
             try:
                 held.extend(map(self._reading.acquire, (False,)))
-                while held[0] and not mailbox.frames:
-                    self._receive()
+                if held[0]:
+                    if self._buffer:
+                        self._deliver()
+                    while not mailbox.frames:
+                        self._receive()
             finally:
                 if held and held[0]:
                     self._reading.release()
                     self._call_a_reader()
             if not held[0]:
                 mailbox.listen()
-        return mailbox.frames.pop(0)
+        frame = mailbox.frames[-1]
+        del mailbox.frames[-1]
+        return frame
 
     def _call_a_reader(self) -> None:
         if self._waiting:
@@ -172,7 +167,6 @@ class Channel:
     def _receive(self) -> None:
         """Read once, then deliver every frame that is whole."""
         chunks: list[bytes] = []
-        buffer = self._buffer
         try:
             chunks.extend(map(read, (self.fd,), (_CHUNK,)))
         except BaseException as error:
@@ -181,27 +175,27 @@ class Channel:
             raise
         finally:
             if chunks:
-                buffer += chunks[0]
+                self._buffer += chunks[0]
         if not chunks[0]:
             _lose()
+        self._deliver()
+
+    def _deliver(self) -> None:
+        """Put every whole frame of the buffer where it is waited for."""
+        buffer = self._buffer
         while len(buffer) >= 4:
             end = 4 + int.from_bytes(buffer[:4], "little")
             if len(buffer) < end:
-                break
-            body = buffer[4:end]
-            del buffer[:end]
-            self._deliver(body)
-
-    def _deliver(self, body: bytearray) -> None:
-        try:
-            frame = decode(body)
-        except (ValueError, StopIteration):
-            _lose()
-        mailbox: Mailbox | None = self._requests
-        if frame.get("op") in _ANSWERS:
-            mailbox = self._waiting.get(frame.get("call", ""))
-        if mailbox is not None:  # else the call was given up
-            mailbox.put(frame)
+                return
+            try:
+                frame = decode(buffer[4:end])
+            except (ValueError, StopIteration):
+                _lose()
+            mailbox = self._requests
+            if frame.get("op") in _ANSWERS:
+                mailbox = self._waiting.get(frame.get("call", "")) or Mailbox()  # or nobody's: the call was given up
+            mailbox.frames[:0], buffer[:end] = (frame,), b""
+            mailbox.ring()
 
 
 def _is_loss(error: BaseException) -> bool:

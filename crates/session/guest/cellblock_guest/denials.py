@@ -98,10 +98,10 @@ def _installs(command: Any) -> bool:
     return False
 
 
-def _disguise(function: Any, original: Any) -> Any:
+def _disguise(function: Callable[..., Any], original: Any) -> Callable[..., Any]:
     for name in ("__name__", "__qualname__", "__doc__", "__module__"):
         value = getattr(original, name, None)
         if isinstance(value, str):
             setattr(function, name, value)
-    function.__wrapped__ = original
+    vars(function)["__wrapped__"] = original
     return function

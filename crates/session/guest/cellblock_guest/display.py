@@ -20,9 +20,9 @@ class Display:
         plotting.connect(self.show)
 
     def begin_cell(self, limit: int | None) -> None:
-        self.budget = values.Budget(values.CELL_LIMIT if limit is None else limit)
+        self.budget = values.Budget(values.BUNDLE_LIMIT if limit is None else limit)
 
-    def show(self, mime: dict[str, str]) -> None:
+    def show(self, mime: dict[str, Any]) -> None:
         self._emit({"t": "display", "mime": self.budget.admit(mime)})
 
     def function(self) -> Callable[..., None]:
@@ -43,6 +43,8 @@ class Display:
 
     def value(self, value: Any) -> dict[str, Any]:
         """The value of a cell. A figure is shown as the value, and not once more as an open figure."""
+        if type(value) in values.PLAIN_KINDS:
+            return values.result(value, self.budget)
         if values.shows_itself(value):
             try:
                 value._ipython_display_()

@@ -6,8 +6,8 @@ message of ten megabytes, a chain of exceptions without end), and the module may
 
 from __future__ import annotations
 
+from . import BUILTINS, hints, reprs
 from . import BUILTINS as __builtins__
-from . import hints, reprs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,10 @@ def describe(error: BaseException, sources: Sources, workspace: str) -> dict[str
         "traceback": reporter.traceback(error),
         "frames": reporter.frames(error),
     }
-    hint = hints.hint(error, workspace)
+    try:
+        hint = hints.hint(error, workspace)
+    except Exception:  # a library that it wanted cannot be imported any more
+        hint = None
     if hint:
         description["hint"] = hint
     return description
@@ -74,9 +77,7 @@ class _Reporter:
         frames = [self._frame(frame, line) for frame, line in found]
         if isinstance(error, SyntaxError) and not frames and error.filename and error.lineno:
             source = self._syntax_source(error).strip()
-            frames.append(
-                {"file": error.filename, "line": error.lineno, "function": "<module>", "source": source, "locals": {}}
-            )
+            frames.append({"file": error.filename, "line": error.lineno, "function": "<module>", "source": source, "locals": {}})
         return frames
 
     def _chain(self, error: BaseException) -> list[str]:
@@ -114,7 +115,8 @@ class _Reporter:
         text = ([_GROUP_HEADER] if lines else []) + ["  | " + line for line in [*lines, *final]]
         for index, member in enumerate(members[:_GROUP]):
             text.append(f"  {'+-' if index == 0 else '  '}+---------------- {index + 1} ----------------")
-            text += [("    " if line[:4] == "  + " else "    | ") + line for line in self._chain(member)]
+            margin = "  " if _is_group(member) else "    | "  # a group brings its own box
+            text += [margin + line for line in self._chain(member)]
         if len(members) > _GROUP:
             text.append(f"    | … and {len(members) - _GROUP} more exceptions")
         text.append("    +------------------------------------")
@@ -164,7 +166,8 @@ class _Reporter:
     def _frame(self, frame: FrameType, line: int) -> dict[str, Any]:
         code = frame.f_code
         source = _line(self._sources.line(code.co_filename, line))
-        wanted = _words(source) if code.co_name == "<module>" else None
+        # Of the variables of a session only those that the line names.
+        wanted = _words(source) & set(code.co_names) if code.co_name == "<module>" else None
         return {
             "file": code.co_filename,
             "line": line,
@@ -214,7 +217,7 @@ _GROUP_HEADER = "  + Exception Group Traceback (most recent call last):"
 
 
 def _is_group(error: BaseException) -> bool:
-    group = __builtins__.get("BaseExceptionGroup")  # since 3.11
+    group = BUILTINS.get("BaseExceptionGroup")  # since 3.11
     return group is not None and isinstance(error, group)
 
 

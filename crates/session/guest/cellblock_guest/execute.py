@@ -166,5 +166,7 @@ def _can_touch_names(code: CodeType) -> bool:
     """False for `1 + 1` and its like: such a cell cannot have changed a variable."""
     if code.co_names:
         return True
-    kind = type(code)
-    return any([type(constant) is kind for constant in code.co_consts])
+    for constant in code.co_consts:
+        if type(constant) is type(code):
+            return True
+    return False

@@ -47,7 +47,9 @@ def fingerprint(value: Any, depth: int = 2) -> Any:
 
 def _sequence(value: Any, depth: int) -> Any:
     size = len(value)
-    items = value if size <= 2 * _ENDS else (*value[:_ENDS], *value[-_ENDS:])
+    items = value[:] if size <= 2 * _ENDS else value[:_ENDS] + value[-_ENDS:]
+    if _ATOMS.issuperset(map(type, items)):  # numbers: the usual case, at the speed of C
+        return size, items
     return size, [fingerprint(item, depth) for item in items]
 
 

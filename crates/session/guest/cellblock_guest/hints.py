@@ -51,7 +51,9 @@ def hint(error: BaseException, workspace: str) -> str | None:
 
 def _of(error: BaseException, workspace: str) -> str | None:
     if isinstance(error, MemoryError):
-        return "the session's memory limit was reached: work on smaller parts, delete what is no longer needed, or raise the limit."
+        return (
+            "the session's memory limit was reached: work on smaller parts, delete what is no longer needed, or raise the limit."
+        )
     if isinstance(error, ModuleNotFoundError):
         package = (error.name or "").partition(".")[0]
         return f"the package {package!r} is not part of this session. {_INSTALL}" if package else None
@@ -72,7 +74,9 @@ def _of_os_error(error: OSError, workspace: str) -> str | None:
     if number in (ENOSPC, EDQUOT, EFBIG):
         return "the session's disk limit was reached: delete files, write less, or raise the limit."
     if number in (EMFILE, ENFILE):
-        return f"the session's limit of open files ({_limit('RLIMIT_NOFILE')}) was reached: close files, best with `with open(...)`."
+        return (
+            f"the session's limit of open files ({_limit('RLIMIT_NOFILE')}) was reached: close files, best with `with open(...)`."
+        )
     if number == EAGAIN and path is None and "temporarily unavailable" in str(error) and _while_forking(error):
         return _processes()
     if path is not None and path[:1] == "/":
@@ -86,7 +90,7 @@ def _of_path(number: int | None, path: str, workspace: str) -> str | None:
     if _is_under(path, (workspace, "/tmp")):
         return None
     if number in (EACCES, EROFS, EPERM):
-        return f"only {workspace} and /tmp are writable in this session, and {path} is outside; use a path relative to the workspace."
+        return f"only {workspace} and /tmp are writable in this session; {path} is outside. Use a path relative to the workspace."
     if number == ENOENT and not _is_under(path, _SYSTEM):
         return f"files of the host are not visible in this session; put the file into the workspace, which is {workspace}."
     return None

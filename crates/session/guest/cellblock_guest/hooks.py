@@ -21,7 +21,7 @@ def after_import(name: str, action: Callable[[], None]) -> None:
         return
     _after[name] = action
     if _Finder not in sys.meta_path:
-        sys.meta_path.insert(0, _Finder)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _Finder)
 
 
 class _Finder:

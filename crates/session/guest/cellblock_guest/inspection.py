@@ -27,14 +27,13 @@ def look(namespace: dict[str, Any], name: str) -> dict[str, Any]:
     return {"type": reprs.type_name(type(value)), "doc": _documentation(value), **result}
 
 
-def _documentation(value: Any) -> str | None:
+def _documentation(value: Any) -> str:
     """The docstring of a function, class or module, or of the class of an object that is of no builtin type."""
     import inspect
 
     if type(value).__module__ == "builtins" and not callable(value) and not inspect.ismodule(value):
-        return None
+        return ""
     try:
-        text = inspect.getdoc(value)
+        return reprs.cut(inspect.getdoc(value) or "", _DOC)
     except Exception:
-        return None
-    return None if text is None else reprs.cut(text, _DOC)
+        return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from _signal import SIGINT, getsignal, signal
+from _signal import SIGINT, getsignal, signal  # type: ignore[import-not-found]
 
 from . import BUILTINS as __builtins__
 

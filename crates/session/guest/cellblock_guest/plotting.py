@@ -32,10 +32,10 @@ _CJK_FONTS = (
     "AR PL UMing CN",
 )
 
-_show: Callable[[dict[str, str]], None] | None = None
+_show: Callable[[dict[str, Any]], None] | None = None
 
 
-def connect(show: Callable[[dict[str, str]], None]) -> None:
+def connect(show: Callable[[dict[str, Any]], None]) -> None:
     """Where bundles of shown figures go in this session."""
     global _show
     _show = show

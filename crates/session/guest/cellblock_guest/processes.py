@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import os
-from _signal import SIGKILL
+from _signal import SIGKILL  # type: ignore[import-not-found]
 
 from . import BUILTINS as __builtins__
+from . import native
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-native: Any
-try:
-    from . import native  # type: ignore[no-redef]
-except ImportError:  # without the native library, as in tests of this package alone
-    native = None
+_kill = os.kill
 
 
 def side_fork() -> int:
     """Like `os.fork`, but the new process is no child of ours: `os.wait()` never sees it, and no SIGCHLD comes."""
-    pid: int = native.side_fork() if native is not None else os.fork()
-    return pid
+    return native.side_fork() if _has_native() else os.fork()
 
 
-def end(pid: int) -> None:
-    """Kill a process made by `side_fork`, if it still lives."""
+def kill(pid: int) -> None:
+    """End a process made by `side_fork` that is known to be running."""
     try:
-        if native is not None:
-            native.kill(pid)
-        else:
-            os.kill(pid, SIGKILL)
-            os.waitpid(pid, 0)
+        _kill(pid, SIGKILL)
     except OSError:
         pass
+
+
+def finish(pid: int) -> None:
+    """Nothing is left of the process after this, also where it had to be a child of ours."""
+    if not _has_native():
+        try:
+            os.waitpid(pid, 0)
+        except OSError:
+            pass
+
+
+def _has_native() -> bool:
+    # Without the library, as where this package is run alone, a plain fork has to do.
+    return native._library is not None

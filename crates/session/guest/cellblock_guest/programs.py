@@ -1,8 +1,8 @@
 """From a cell's source to a code object: the value of the last expression, `await` at the top, and lines meant for IPython."""
 
 from __future__ import annotations
-
 import __future__
+
 from _ast import Assign, Expr, Name, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST, Store
 
 from . import BUILTINS as __builtins__
@@ -37,21 +37,26 @@ class Compiler:
             code = self._compile(meant, filename)
         except (ValueError, UnicodeError) as error:  # null bytes before 3.12, lone surrogates
             raise SyntaxError(f"the source cannot be read: {error}", (filename, 1, 1, None)) from None
+        except MemoryError:  # what the parser says when its stack is full
+            raise SyntaxError("the source is nested too deeply, or too large", (filename, 1, 1, None)) from None
         self._flags |= code.co_flags & _FUTURE
         return code
 
     def _compile(self, source: str, filename: str) -> CodeType:
-        if "\n" not in source and "\\" not in source:
+        if "\n" not in source and "=" not in source and "\\" not in source:  # an expression, in half of the time
             try:
-                return compile(source, filename, "eval", self._flags, True)
+                return self._code(source, filename, "eval")
             except SyntaxError:
                 pass  # a statement, or wrong
         if len(source) > _LARGE:
-            return compile(_with_value_of_last_line(source), filename, "exec", self._flags, True)
+            return self._code(_with_value_of_last_line(source), filename, "exec")
         tree: Any = compile(source, filename, "exec", self._flags | PyCF_ONLY_AST, True)
         if tree.body and type(tree.body[-1]) is Expr:
             tree.body[-1] = _assignment(tree.body[-1])
-        code: CodeType = compile(tree, filename, "exec", self._flags, True)
+        return self._code(tree, filename, "exec")
+
+    def _code(self, source: Any, filename: str, mode: str) -> CodeType:
+        code: CodeType = compile(source, filename, mode, self._flags, True)
         return code
 
 
@@ -110,15 +115,16 @@ def _without_matplotlib_magic(line: str) -> str:
 
 def _explain_command(line: str, error: SyntaxError) -> None:
     command = line.lstrip("!%").strip()
+    message = f"{line.split()[0]!r} is a command of IPython; this is plain Python"
     if is_install(command.split()):
-        error.msg = "packages cannot be installed from a cell; ask for them with install_packages"
+        message = "packages cannot be installed from a cell; ask for them with install_packages"
     elif line.startswith("!"):
-        error.msg = (
+        message = (
             "shell commands do not start with '!' here, this is plain Python; use "
             f"subprocess.run({command!r}, shell=True, capture_output=True, text=True)"
         )
-    else:
-        error.msg = f"{line.split()[0]!r} is a command of IPython; this is plain Python"
+    error.msg = message
+    error.args = (message, *error.args[1:])
 
 
 def is_install(words: list[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from . import BUILTINS
 from . import BUILTINS as __builtins__
 
 TYPE_CHECKING = False
@@ -34,7 +35,7 @@ class Prompts:
 
     def function(self) -> Callable[..., str]:
         """The `input` that cells call."""
-        original = __builtins__["input"]
+        original = BUILTINS["input"]
 
         def input(prompt: Any = "", /) -> str:
             if self.streams is not None and sys.stdin is not self.streams.stdin:

@@ -43,6 +43,8 @@ _TRUSTED_PACKAGES = frozenset(module for module, _ in _TRUSTED)
 
 def full(value: Any, limit: int = FULL_LIMIT) -> str:
     """`repr(value)`, at most `limit` characters of it. An exception in it becomes text; an interrupt does not."""
+    if type(value) is str and len(value) < 1000:
+        return repr(value)
     return _Walk(limit, _user_repr).text(value)
 
 
@@ -150,6 +152,7 @@ class _Walk:
         return self._leaf(value, max(self._left, 0))
 
 
+_arguments = BaseException.__dict__["args"].__get__
 _CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
@@ -173,11 +176,13 @@ def _brief(error: BaseException) -> str:
 
 def _named(value: Any, limit: int) -> str:
     kind = type(value)
-    if kind is range or kind is slice or value is Ellipsis or kind is bytearray and len(value) < 200:
+    if kind is range or kind is slice or value is Ellipsis or (kind is bytearray and len(value) < 200):
         return repr(value)
     if package_of(kind) in _TRUSTED_PACKAGES and any(kind is kind_of(module, name) for module, name in _TRUSTED):
         return shorten(repr(value), max(limit, 1))
     if kind is type:
         return f"<class {type_name(value)}>"
+    if issubclass(kind, BaseException):
+        arguments = safe(_arguments(value), limit)
+        return type_name(kind) + (f"({arguments[1:-2]})" if arguments.endswith(",)") else arguments)
     return f"<{type_name(kind)}>"
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from keyword import iskeyword
 
+from . import BUILTINS
 from . import BUILTINS as __builtins__
 
 TYPE_CHECKING = False
@@ -105,7 +106,7 @@ def _annotation(schema: dict[str, Any]) -> Any:
     items = schema.get("items")
     if kind == "array" and isinstance(items, dict):
         item = _annotation(items)
-        return list if item is ... or item is None else list[item]
+        return list if item is ... or item is None else BUILTINS["list"][item]
     return _TYPES[kind]
 
 

@@ -41,7 +41,8 @@ class Streams:
 
     def begin_cell(self) -> None:
         self._order.patient = True
-        self._mend()
+        if not self._are_in_place():
+            self._mend()
 
     def flush(self) -> None:
         """Pass on what our own streams hold. Runs no user code."""
@@ -60,6 +61,14 @@ class Streams:
                 except Exception:
                     pass
         self.flush()
+
+    def _are_in_place(self) -> bool:
+        try:
+            if sys.stdout is self.stdout and sys.stderr is self.stderr and sys.stdin is self.stdin:
+                return not (self.stdout.closed or self.stderr.closed or self.stdin.closed)
+        except (AttributeError, ValueError):  # deleted, or detached
+            pass
+        return False
 
     def _mend(self) -> None:
         """Replace streams that were closed or broken, so that no cell's output is lost without a word."""

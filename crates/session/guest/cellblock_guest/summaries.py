@@ -33,8 +33,8 @@ def describe(name: str, value: Any) -> dict[str, str]:
     return {"name": name, "type": reprs.type_name(type(value)), "summary": summarize(value)}
 
 
-def size_in_bytes(value: Any) -> int | None:
-    """Roughly how much memory a value holds itself; what it refers to is not counted, except the data of tables and arrays."""
+def size_in_bytes(value: Any) -> int:
+    """Roughly the memory of a value itself, with the data of tables and arrays; 0 if only its own code could tell."""
     kind = type(value)
     try:
         if is_exactly(kind, "numpy", "ndarray"):
@@ -45,11 +45,11 @@ def size_in_bytes(value: Any) -> int | None:
             return int(value.memory_usage(deep=False))
         if is_exactly(kind, "polars", "DataFrame"):
             return int(value.estimated_size())
-        if kind.__sizeof__ is object.__sizeof__ or kind.__module__ == "builtins":
+        if getattr(kind, "__sizeof__", None) is object.__sizeof__ or kind.__module__ == "builtins":
             return sys.getsizeof(value)
     except Exception:
         pass
-    return None
+    return 0
 
 
 def instance_attributes(value: Any) -> dict[str, Any] | None:

@@ -18,18 +18,18 @@ _CELL_LIMIT = 1000
 _EXACT = 2**53  # beyond it, readers of JSON that know only floats would round
 
 
-def bundle(value: Any) -> dict[str, str] | None:
+def bundle(value: Any) -> dict[str, Any] | None:
     """The rich forms of a table; None if the value is none, or the library does not behave as expected."""
     try:
         if is_a(value, "pandas", "DataFrame"):
-            return {"text/html": _pandas_html(value), MIME: wire.dumps(_pandas(value))}
+            return {"text/html": _pandas_html(value), MIME: _pandas(value)}
         if is_a(value, "pandas", "Series"):
             frame = value.to_frame() if value.name is not None else value.to_frame("")
-            return {"text/html": _pandas_html(frame), MIME: wire.dumps(_pandas(frame))}
+            return {"text/html": _pandas_html(frame), MIME: _pandas(frame)}
         if is_a(value, "polars", "DataFrame"):
-            return {"text/html": value._repr_html_(), MIME: wire.dumps(_polars(value))}
+            return {"text/html": value._repr_html_(), MIME: _polars(value)}
         if is_a(value, "polars", "Series"):
-            return {"text/html": value._repr_html_(), MIME: wire.dumps(_polars(value.to_frame()))}
+            return {"text/html": value._repr_html_(), MIME: _polars(value.to_frame())}
     except Exception:
         pass
     return None

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
-    Mime: TypeAlias = dict[str, str]
+    Mime: TypeAlias = dict[str, Any]  # text, base64 for binary types, the structure itself for JSON types
 
 BUNDLE_LIMIT = 16 << 20
 CELL_LIMIT = 24 << 20
@@ -27,29 +27,31 @@ _METHODS = (
     ("_repr_javascript_", "application/javascript"),
     ("_repr_pdf_", "application/pdf"),
 )
-_PLAIN_KINDS = frozenset((int, float, bool, str, bytes, complex, list, tuple, dict, set, frozenset, range, type, type(None)))
+# Kinds that have no other form than their repr.
+PLAIN_KINDS = frozenset((int, float, bool, str, bytes, complex, list, tuple, dict, set, frozenset, range, type, type(None)))
 
 
 class Budget:
     """How many bytes of bundles one cell may still send. What is over it is replaced by a note."""
 
-    def __init__(self, limit: int = CELL_LIMIT) -> None:
-        self._left = limit
+    def __init__(self, bundle_limit: int = BUNDLE_LIMIT) -> None:
+        self._bundle_limit = min(bundle_limit, BUNDLE_LIMIT)
+        self._left = CELL_LIMIT
 
     def admit(self, mime: Mime) -> Mime:
-        limit = min(BUNDLE_LIMIT, self._left)
-        size = sum([len(data) for data in mime.values()])
-        if size > limit:
-            mime = _smaller(mime, limit)
-            size = sum([len(data) for data in mime.values()])
-        self._left -= size
+        limit = min(self._bundle_limit, self._left)
+        sizes = {kind: _size(data) for kind, data in mime.items()}
+        if sum(sizes.values()) > limit:
+            mime = _smaller(mime, sizes, limit)
+            sizes = {kind: _size(data) for kind, data in mime.items()}
+        self._left -= sum(sizes.values())
         return mime
 
 
 def result(value: Any, budget: Budget) -> dict[str, Any]:
     """The `value` of a cell."""
     text = reprs.full(value)
-    if type(value) in _PLAIN_KINDS:
+    if type(value) in PLAIN_KINDS:
         return {"repr": text, "mime": {"text/plain": text}}
     return {"repr": text, "mime": budget.admit(bundle(value, text))}
 
@@ -59,7 +61,7 @@ def bundle(value: Any, text: str | None = None) -> Mime:
     if is_a(value, "matplotlib.figure", "Figure"):
         return plotting.bundle(value)
     mime: Mime = {"text/plain": reprs.full(value) if text is None else text}
-    if type(value) in _PLAIN_KINDS or isinstance(value, type):
+    if type(value) in PLAIN_KINDS or isinstance(value, type):
         return mime
     table = tables.bundle(value)
     if table is not None:
@@ -73,7 +75,7 @@ def bundle(value: Any, text: str | None = None) -> Mime:
 def shows_itself(value: Any) -> bool:
     """Whether an object only knows how to display itself: then it is asked to, and nothing else is shown."""
     kind = type(value)
-    return _has(kind, "_ipython_display_") and not any([_has(kind, name) for name in ("_repr_mimebundle_", "_repr_html_")])
+    return _has(kind, "_ipython_display_") and not any(_has(kind, name) for name in ("_repr_mimebundle_", "_repr_html_"))
 
 
 def _offered(value: Any) -> Mime:
@@ -85,17 +87,17 @@ def _offered(value: Any) -> Mime:
             offered = offered[0]
         if isinstance(offered, dict):
             for name, data in offered.items():
-                text = _as_text(data)
-                if type(name) is str and text is not None:
-                    mime[name] = text
+                content = _content(data)
+                if type(name) is str and content is not None:
+                    mime[name] = content
     for method, name in _METHODS:
         if name not in mime and _has(kind, method):
             data = _attempt(value, method)
             if isinstance(data, tuple) and data:  # (data, metadata)
                 data = data[0]
-            text = _as_text(data)
-            if text is not None:
-                mime[name] = text
+            content = _content(data)
+            if content is not None:
+                mime[name] = content
     return mime
 
 
@@ -111,28 +113,31 @@ def _attempt(value: Any, method: str) -> Any:
         return None
 
 
-def _as_text(data: Any) -> str | None:
-    if data is None:
-        return None
+def _content(data: Any) -> Any:
     if isinstance(data, str):
         return str(data)
     if isinstance(data, (bytes, bytearray, memoryview)):
         return wire.as_base64(data)
     try:
-        return wire.dumps(wire.plain(data))
+        return wire.plain(data)
     except Exception:
         return None
 
 
-def _smaller(mime: Mime, limit: int) -> Mime:
+def _size(data: Any) -> int:
+    return len(data) if isinstance(data, str) else len(wire.dumps(data))
+
+
+def _smaller(mime: Mime, sizes: dict[str, int], limit: int) -> Mime:
     """The forms that fit, smallest first, and in the text what was left out."""
     kept: Mime = {}
     notes: list[str] = []
     room = limit - 1000
-    for kind in sorted(mime, key=lambda kind: len(mime[kind])):
-        if len(mime[kind]) <= room:
+    for kind in sorted(mime, key=lambda kind: sizes[kind]):
+        if sizes[kind] <= room:
             kept[kind] = mime[kind]
-            room -= len(mime[kind])
+            room -= sizes[kind]
         else:
-            notes.append(f"[{kind} of {len(mime[kind]) / (1 << 20):.1f} MiB left out: over the limit for displays]")
-    return {**kept, "text/plain": "\n".join([*([kept["text/plain"]] if "text/plain" in kept else []), *notes])}
+            notes.append(f"[{kind} of {sizes[kind] / (1 << 20):.1f} MiB left out: over the limit for displays]")
+    text = [kept["text/plain"]] if "text/plain" in kept else []
+    return {**kept, "text/plain": "\n".join([*text, *notes])}

@@ -7,7 +7,6 @@ from _weakref import ref
 from . import BUILTINS as __builtins__
 from .fingerprints import fingerprint
 from .libraries import kind_of
-from .reprs import type_name
 from .summaries import describe, size_in_bytes
 
 TYPE_CHECKING = False
@@ -22,7 +21,6 @@ MAX_LISTED = 1000
 _ATOMS = frozenset((int, float, bool, complex, str, bytes, type(None)))
 _SMALL = 4096
 _MISSING = object()
-_UNREADABLE = object()
 
 
 class Variables:
@@ -66,25 +64,31 @@ class Variables:
                 continue
             if type(name) is not str or name[:1] == "_":
                 continue
-            new = _remember(value)
             if old is _MISSING:
                 added.append((name, value))
             else:
                 known += 1
-                if _is_same(old, new, value):
+                if _is_unchanged(old, value):
                     continue
                 changed.append((name, value))
-            seen[name] = new
+            seen[name] = _remember(value)
         removed: list[tuple[str, Any]] = []
         if known + len(added) != len(seen):
             removed = [(name, seen.pop(name)) for name in list(seen) if name not in self._namespace]
         if not (added or changed or removed):
             return nothing()
         return {
-            "added": _listed([describe(name, value) for name, value in added[:MAX_LISTED]], len(added)),
-            "changed": _listed([describe(name, value) for name, value in changed[:MAX_LISTED]], len(changed)),
+            "added": _listed([self._describe(name, value) for name, value in added[:MAX_LISTED]], len(added)),
+            "changed": _listed([self._describe(name, value) for name, value in changed[:MAX_LISTED]], len(changed)),
             "removed": _listed([_gone(name, old) for name, old in removed[:MAX_LISTED]], len(removed)),
         }
+
+    def _describe(self, name: str, value: Any) -> dict[str, str]:
+        description = describe(name, value)
+        trace = self._seen[name]
+        if type(trace) is _Trace:
+            trace.description = description
+        return description
 
 
 def nothing() -> Changes:
@@ -98,44 +102,49 @@ def _remember(value: Any) -> Any:
         if kind is int:
             if value.bit_length() < 8 * _SMALL:
                 return value
-        elif kind is not str and kind is not bytes or len(value) < _SMALL:
+        elif kind not in (str, bytes) or len(value) < _SMALL:
             return value
     return _Trace(value, kind)
 
 
-def _is_same(old: Any, new: Any, value: Any) -> bool:
-    if type(new) is _Trace:
-        return type(old) is _Trace and old.is_of(value) and old.content == new.content
-    return type(old) is type(new) and bool(old == new)
+def _is_unchanged(old: Any, value: Any) -> bool:
+    if type(old) is _Trace:
+        return old.id == id(value) and (old.ref is None or old.ref() is value) and old.content == _content(value)
+    # A small constant is held by us, so nothing else can have its address; an equal one is as good.
+    return type(old) is type(value) and bool(old == value)
+
+
+def _content(value: Any) -> Any:
+    try:
+        return fingerprint(value)
+    except Exception:  # a library that does not behave as its known version does
+        return None
 
 
 class _Trace:
     """Which object it was, and what could be seen of its content."""
 
-    __slots__ = ("content", "id", "ref", "type")
+    __slots__ = ("content", "description", "id", "ref")
 
     def __init__(self, value: Any, kind: type) -> None:
         self.id = id(value)
-        self.type = type_name(kind)
+        self.description: dict[str, str] | None = None
         self.ref: Any = None
         # An address is used again once an object is gone; a weak reference tells. Not for numpy arrays: one that is
         # referred to refuses to be resized. Their content tells.
         if kind.__weakrefoffset__ and kind is not kind_of("numpy", "ndarray"):
             self.ref = ref(value)
-        try:
-            self.content = fingerprint(value)
-        except Exception:
-            self.content = _UNREADABLE
-
-    def is_of(self, value: Any) -> bool:
-        return self.id == id(value) and (self.ref is None or self.ref() is value)
+        self.content = _content(value)
 
 
 def _gone(name: str, old: Any) -> dict[str, Any]:
-    return {"name": name, "type": old.type if type(old) is _Trace else type_name(type(old)), "summary": ""}
+    """A variable that is no more, as it was when it last changed."""
+    if type(old) is _Trace:
+        return old.description or {"name": name, "type": "", "summary": ""}
+    return describe(name, old)
 
 
 def _listed(entries: list[dict[str, Any]], total: int) -> list[dict[str, Any]]:
     if total > len(entries):
-        entries.append({"name": "…", "type": "", "summary": f"and {total - len(entries)} more", "bytes": None})
+        entries.append({"name": "…", "type": "", "summary": f"and {total - len(entries)} more", "bytes": 0})
     return entries

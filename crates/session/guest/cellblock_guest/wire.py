@@ -6,9 +6,8 @@ The C scanner and encoder are used directly: importing `json` costs milliseconds
 from __future__ import annotations
 
 from _collections_abc import Mapping
-from binascii import a2b_base64, b2a_base64
-
 from _json import encode_basestring, make_encoder, make_scanner
+from binascii import a2b_base64, b2a_base64
 
 from . import BUILTINS as __builtins__
 
@@ -18,16 +17,28 @@ if TYPE_CHECKING:
 
     Frame: TypeAlias = dict[str, Any]
 
-# The host's parser refuses what is nested deeper than 128.
+# What the host refuses: frames of more bytes or of more values, and values nested deeper than 128.
+MAX_BYTES = 32 << 20
+MAX_VALUES = 200_000
 MAX_DEPTH = 100
 # Whole numbers beyond 64 bits would become floats on the other side.
 _MIN_INT, _MAX_INT = -(2**63), 2**64 - 1
 
 
+class FrameTooLarge(ValueError):
+    """A frame that the host would refuse."""
+
+
 def encode(frame: Mapping[str, Any]) -> bytes:
     """A frame's bytes, with its length in front."""
     body = dumps(frame).encode()
-    return len(body).to_bytes(4, "little") + body
+    size = len(body)
+    if size > MAX_VALUES:
+        if size > MAX_BYTES:
+            raise FrameTooLarge(f"{size} bytes are more than can be sent at once ({MAX_BYTES})")
+        if _count(frame) > MAX_VALUES:
+            raise FrameTooLarge(f"more than {MAX_VALUES} values cannot be sent at once")
+    return size.to_bytes(4, "little") + body
 
 
 def decode(body: bytes | bytearray) -> Frame:
@@ -107,7 +118,15 @@ def _refuse(value: Any) -> Any:
 
 
 _scan = make_scanner(_Plain())  # type: ignore[arg-type]  # only these attributes are read
-_encode = make_encoder(None, _refuse, encode_basestring, None, ":", ",", False, False, False)  # type: ignore[arg-type]
+_encode = make_encoder(None, _refuse, encode_basestring, None, ":", ",", False, False, False)
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, dict):
+        return 1 + sum([_count(item) for item in value.values()])
+    if isinstance(value, (list, tuple)):
+        return 1 + sum([_count(item) for item in value])
+    return 1
 
 
 def _finite(value: Any) -> Any:

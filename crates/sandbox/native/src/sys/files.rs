@@ -172,6 +172,23 @@ pub fn mkdir(path: &CStr, mode: usize) -> Result<()> {
     }
 }
 
+/// `rmdir`
+pub fn rmdir(path: &CStr) -> Result<()> {
+    // SAFETY: the path is a C string.
+    unsafe { syscall(nr::RMDIR, [path.as_ptr() as usize]) }.map(drop)
+}
+
+/// Whether a descriptor is a directory's.
+pub fn is_directory(fd: Fd) -> Result<bool> {
+    const KIND: u32 = 0o170_000;
+    const DIRECTORY: u32 = 0o040_000;
+    // `struct stat` is 144 bytes on x86-64; the mode is the low half of its fourth word.
+    let mut words = [0u64; 18];
+    // SAFETY: the structure lives through the call.
+    unsafe { syscall(nr::NEWFSTATAT, [fd as usize, c"".as_ptr() as usize, words.as_mut_ptr() as usize, AT_EMPTY_PATH]) }?;
+    Ok(words[3] as u32 & KIND == DIRECTORY)
+}
+
 /// `symlink`
 pub fn symlink(target: &CStr, path: &CStr) -> Result<()> {
     // SAFETY: both paths are C strings.

@@ -117,6 +117,7 @@ pub const READLINK: usize = 89;
 pub const REBOOT: usize = 169;
 pub const RECVMSG: usize = 47;
 pub const REQUEST_KEY: usize = 249;
+pub const RMDIR: usize = 84;
 pub const RSEQ: usize = 334;
 pub const RT_SIGACTION: usize = 13;
 pub const RT_SIGPROCMASK: usize = 14;

@@ -1,0 +1,24 @@
+//! From the command line to a command, and from its outcome to an exit status.
+
+use crate::args::{Cli, Command};
+use crate::terminal::Console;
+use crate::{commands, failure};
+use clap::Parser as _;
+use std::process::ExitCode;
+
+/// Runs the command that was asked for.
+pub(crate) fn main() -> ExitCode {
+    // On a wrong command line clap says so and ends with 2; for `--help` and `--version` with 0.
+    let Cli { color, command } = Cli::parse();
+    let console = Console::new(color);
+    let outcome = match command {
+        Command::Exec(args) => commands::exec::run(args, &console),
+        Command::Repl(args) => commands::repl::run(args, console.clone()),
+        Command::Pipe(args) => commands::pipe::run(args, &console),
+        Command::Doctor(args) => commands::doctor::run(&args, &console),
+        Command::Demo(args) => commands::demo::run(args, console.clone()),
+        Command::Setup(args) => commands::setup::run(&args, &console),
+        Command::Completions(args) => commands::completions::run(&args, &console),
+    };
+    outcome.unwrap_or_else(|error| failure::report(&error, &console))
+}

@@ -1,0 +1,59 @@
+//! The command line.
+
+mod session;
+
+use crate::commands::completions::CompletionsArgs;
+use crate::commands::demo::DemoArgs;
+use crate::commands::doctor::DoctorArgs;
+use crate::commands::exec::ExecArgs;
+use crate::commands::pipe::PipeArgs;
+use crate::commands::repl::ReplArgs;
+use crate::commands::setup::SetupArgs;
+use crate::terminal::ColorWish;
+use clap::{Parser, Subcommand};
+
+pub(crate) use session::{PythonArgs, SETUP_HINT, SessionArgs};
+
+/// Sealed, stateful, real Python sessions for language models
+#[derive(Debug, Parser)]
+#[command(name = "cellblock", version, max_term_width = 100, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    /// When to use colours
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "WHEN",
+        hide_possible_values = true,
+        help = "Colours: auto, always or never"
+    )]
+    pub(crate) color: ColorWish,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run one snippet and end with its outcome
+    Exec(ExecArgs),
+    /// Work in a session at the terminal
+    Repl(ReplArgs),
+    /// Hold sessions for a program: JSON lines on standard input and output
+    Pipe(PipeArgs),
+    /// Say what this machine can enforce, and what is missing
+    Doctor(DoctorArgs),
+    /// Take a short tour on real cells
+    Demo(DemoArgs),
+    /// Make the default environment: numpy, pandas, matplotlib and more
+    Setup(SetupArgs),
+    /// Print the completions for a shell
+    Completions(CompletionsArgs),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cellblock demo                     a tour
+  cellblock exec -c 'print(2**100)'  one snippet
+  cellblock repl                     a session of your own
+  cellblock help exec                all about a command";

@@ -1,0 +1,10 @@
+//! The commands, one module each.
+
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod doctor;
+pub(crate) mod exec;
+mod live;
+pub(crate) mod pipe;
+pub(crate) mod repl;
+pub(crate) mod setup;

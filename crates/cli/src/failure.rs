@@ -1,0 +1,101 @@
+//! Errors as a person reads them, and the exit status of each.
+
+use crate::terminal::{Console, Style};
+use anyhow::Error;
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+/// The command line, or what it names, cannot be used.
+pub(crate) const USAGE: u8 = 2;
+/// What was asked for could not be started.
+pub(crate) const COULD_NOT_START: u8 = 3;
+/// Whoever read our output has gone: what a shell reports for a program that SIGPIPE ended.
+pub(crate) const NO_READER: u8 = 128 + 13;
+
+/// Something wrong with what the user gave us, with what to do about it.
+#[derive(Debug)]
+pub(crate) struct Usage {
+    message: String,
+    hint: Option<String>,
+}
+
+impl Usage {
+    /// An error that needs no hint.
+    pub(crate) fn new(message: impl Into<String>) -> Error {
+        Error::new(Usage {
+            message: message.into(),
+            hint: None,
+        })
+    }
+
+    /// An error with a hint.
+    pub(crate) fn hinted(message: impl Into<String>, hint: impl Into<String>) -> Error {
+        Error::new(Usage {
+            message: message.into(),
+            hint: Some(hint.into()),
+        })
+    }
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Prints an error with its chain and a hint, and returns the status to end with.
+pub(crate) fn report(error: &Error, console: &Console) -> ExitCode {
+    if is_lost_reader(error) {
+        return ExitCode::from(NO_READER);
+    }
+    console.error(&error.to_string());
+    let mut said = error.to_string();
+    for cause in error.chain().skip(1) {
+        let text = cause.to_string();
+        // Many of our messages end with their cause already.
+        if !said.contains(&text) {
+            console.note(&console.on_err(Style::Error, "cause:"), &text);
+            said.push_str(&text);
+        }
+    }
+    if let Some(hint) = hint(error) {
+        console.hint(&hint);
+    }
+    ExitCode::from(status(error))
+}
+
+/// What to do about an error, where that is known.
+pub(crate) fn hint(error: &Error) -> Option<String> {
+    if let Some(usage) = error.downcast_ref::<Usage>() {
+        return usage.hint.clone();
+    }
+    if let Some(error) = error.downcast_ref::<cellblock::env::Error>() {
+        return error.hint();
+    }
+    let error = error.downcast_ref::<cellblock::Error>()?;
+    error.hint().or_else(|| match error.code() {
+        "isolation" => Some(
+            "`cellblock doctor` says what this machine can enforce and how to get more".to_owned(),
+        ),
+        _ => None,
+    })
+}
+
+fn status(error: &Error) -> u8 {
+    let is_usage = error.is::<Usage>()
+        || error.is::<cellblock::Invalid>()
+        || error
+            .downcast_ref::<cellblock::Error>()
+            .is_some_and(|error| error.code() == "invalid");
+    if is_usage { USAGE } else { COULD_NOT_START }
+}
+
+fn is_lost_reader(error: &Error) -> bool {
+    let is_broken_pipe = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+    error
+        .downcast_ref::<io::Error>()
+        .is_some_and(is_broken_pipe)
+}

@@ -1,0 +1,14 @@
+//! As much of Python's syntax as a prompt needs: colours, and whether an input is finished.
+//!
+//! A hand-written scanner of a few hundred lines: a real parser would reject exactly the half-typed code that this is for, and
+//! a highlighting library costs more to build than the rest of the command line.
+
+mod blocks;
+mod shape;
+mod tokens;
+mod words;
+
+pub(crate) use blocks::Blocks;
+pub(crate) use shape::{indent_after, is_complete};
+pub(crate) use tokens::{TokenKind, scan};
+pub(crate) use words::{BUILTINS, KEYWORDS};

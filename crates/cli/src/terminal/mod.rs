@@ -1,0 +1,15 @@
+//! What a person sees.
+
+mod color;
+mod console;
+mod highlight;
+mod progress;
+mod quantity;
+mod shown;
+
+pub(crate) use color::{ColorWish, Style};
+pub(crate) use console::Console;
+pub(crate) use highlight::highlight;
+pub(crate) use progress::EnvironmentBar;
+pub(crate) use quantity::{milliseconds, plural, size};
+pub(crate) use shown::{Shown, ending, error_text, file_lines};
