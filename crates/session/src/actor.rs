@@ -205,8 +205,11 @@ impl Actor {
         }
     }
 
+    /// Tells init that the host is done, and waits until it has gone with everything in it.
     async fn end_processes(&mut self) {
-        let _ = self.end_head().await;
+        self.init.close();
+        let gone = async { while self.init.receive().await.is_ok() {} };
+        let _ = timeout(SWEEP_LIMIT, gone).await;
     }
 
     async fn refuse_stray(&mut self, frame: FromHead) {
@@ -236,7 +239,7 @@ impl Ending {
             Ending::Interrupt => "a cell was interrupted and did not stop".to_owned(),
             Ending::Limit(_) => "a cell went over a limit".to_owned(),
             Ending::Forged(_) => "a cell wrote to our channel".to_owned(),
-            Ending::Stuck | Ending::Itself => died_idle(exit),
+            Ending::Itself => died_idle(exit),
         }
     }
 }

@@ -23,6 +23,11 @@ impl Packets {
         self.socket.async_io(Interest::WRITABLE, |socket| send_packet(socket, bytes, descriptors)).await
     }
 
+    /// Says that nothing more will be sent: the other side sees the end.
+    pub(crate) fn close(&self) {
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
+    }
+
     /// The next packet; the end of the other side is an error.
     pub(crate) async fn receive(&self) -> io::Result<Packet> {
         let packet = self.socket.async_io(Interest::READABLE, |socket| receive_packet(socket, self.most)).await?;

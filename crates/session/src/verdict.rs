@@ -17,8 +17,6 @@ pub(crate) enum Ending {
     Limit(LimitHit),
     /// It sent something that no honest guest sends.
     Forged(String),
-    /// It did not answer.
-    Stuck,
 }
 
 /// A limit that a cell ran into.
@@ -60,7 +58,6 @@ impl Verdict {
             Ending::Interrupt => (Status::Interrupted, None),
             Ending::Limit(hit) => (Status::Crashed, Some(hit.explain())),
             Ending::Forged(what) => (Status::Crashed, Some(plain("ProtocolError", &format!("the session's process sent something that makes no sense ({what}); it was ended")))),
-            Ending::Stuck => (Status::Crashed, Some(plain("Stuck", "the session's process did not answer and was ended"))),
             Ending::Itself => (Status::Crashed, None),
         };
         Verdict { status, exit_code, signal, error }

@@ -56,7 +56,7 @@ pub(crate) fn ending(result: &CellResult, limit: Duration) -> Option<String> {
         Status::Crashed => Some(match (cause, result.signal, result.exit_code) {
             (Some(error), ..) => error.value.clone(),
             (None, Some(signal), _) => {
-                let name = signal_name(signal).map_or_else(|| signal.to_string(), str::to_owned);
+                let name = signal_name(signal);
                 format!("Python crashed: it was ended by {name}")
             }
             (None, None, Some(code)) => format!("Python ended itself with exit code {code}"),

@@ -27,6 +27,7 @@ _LOCAL = 100
 
 _CAUSE = "\nThe above exception was the direct cause of the following exception:\n"
 _CONTEXT = "\nDuring handling of the above exception, another exception occurred:\n"
+_OURS = __file__.rpartition("/")[0] + "/"
 _Function = type(reprs.safe)
 _Module = type(hints)
 
@@ -161,7 +162,7 @@ class _Reporter:
     def _is_users(self, filename: str) -> bool:
         if filename.startswith("<cell "):
             return True
-        return filename.startswith(self._workspace) and "/site-packages/" not in filename
+        return filename.startswith(self._workspace) and "/site-packages/" not in filename and not filename.startswith(_OURS)
 
     def _frame(self, frame: FrameType, line: int) -> dict[str, Any]:
         code = frame.f_code
