@@ -34,8 +34,10 @@ pub(crate) enum Stream {
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
-    /// The last lines of both streams, for an error message.
+    /// The last lines of both streams, for an error message. Between the two the order is not certain.
     pub(crate) tail: Vec<String>,
+    /// The last lines of stderr alone.
+    pub(crate) stderr: Vec<String>,
 }
 
 /// A program that did not.
@@ -72,6 +74,7 @@ pub(crate) fn run(
     drop(sender);
 
     let mut tail = Tail::default();
+    let mut stderr = Tail::default();
     let mut ended_at: Option<Instant> = None;
     let mut streams_open = true;
     loop {
@@ -86,7 +89,10 @@ pub(crate) fn run(
         match lines.recv_timeout(BEAT) {
             Ok((stream, text)) => {
                 line(stream, &text);
-                tail.push(text);
+                if stream == Stream::Stderr {
+                    stderr.push(&text);
+                }
+                tail.push(&text);
             }
             Err(RecvTimeoutError::Timeout) => {}
             // A program that ends closes its streams a moment before.
@@ -101,6 +107,7 @@ pub(crate) fn run(
             return Ok(Ended {
                 status,
                 tail: tail.lines.into(),
+                stderr: stderr.lines.into(),
             });
         }
     }
@@ -206,8 +213,8 @@ struct Tail {
 }
 
 impl Tail {
-    fn push(&mut self, line: String) {
-        let line = clean(&line);
+    fn push(&mut self, line: &str) {
+        let line = clean(line);
         if line.is_empty() {
             return;
         }

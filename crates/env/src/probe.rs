@@ -65,12 +65,12 @@ fn start(path: &Path, variables: &Variables, patience: Duration) -> Result<Inter
     };
     if !ended.status.success() {
         // Python 2 has no -I, and cannot be asked further.
-        if ended.tail.iter().any(|line| line == "Unknown option: -I") {
+        if ended.stderr.iter().any(|line| line == "Unknown option: -I") {
             return Err(Reason::PythonTwo);
         }
         return Err(Reason::DidNotStart {
             status: child::describe(ended.status),
-            last_line: telling_line(&ended.tail),
+            last_line: telling_line(&ended.stderr).or_else(|| telling_line(&ended.tail)),
         });
     }
     judge(&answer)

@@ -24,6 +24,7 @@ fn tiny() -> (Scratch, Requirements) {
         "tiny",
         &[
             ("tiny/__init__.py", "def main(): print('tiny was here')"),
+            ("tiny/unused.py", "def never(): pass"),
             ("tiny/tests/__init__.py", "raise SystemExit('never')"),
             ("tiny/template.py", "this is {no} Python"),
         ],
@@ -69,12 +70,17 @@ fn pip_makes_an_environment_that_is_complete_compiled_and_in_place() {
     assert_eq!(lines.next().map(Path::new), Some(tiny.as_path()));
     assert!(Path::new(lines.next().unwrap()).exists(), "no byte code");
     assert!(!site.join("tiny/tests/__pycache__").exists());
-    let named = "import tiny; print(tiny.main.__code__.co_filename)";
-    assert_eq!(
-        Path::new(&output(&made.python, &["-I", "-c", named])),
-        tiny,
-        "byte code names the file as it is called now"
+    // Read without `import`, which would put the names right: byte code of what nobody imported is there, and
+    // names its file as it is called now.
+    let unused = "import importlib.util, marshal, sys
+cached = importlib.util.cache_from_source(sys.argv[1])
+print(marshal.loads(open(cached, 'rb').read()[16:]).co_filename)";
+    let unused_file = site.join("tiny/unused.py");
+    let named = output(
+        &made.python,
+        &["-I", "-c", unused, unused_file.to_str().unwrap()],
     );
+    assert_eq!(Path::new(&named), unused_file);
     assert_eq!(
         output(&made.prefix.join("bin/tiny"), &[]),
         "tiny was here",

@@ -26,10 +26,10 @@ impl Birth {
         self
     }
 
-    /// Memory in bytes, and whether a cgroup holds that limit.
-    pub fn memory(mut self, bytes: u64, in_cgroup: bool) -> Birth {
+    /// Memory of one process, and what the watchdog allows all together; 0 where a cgroup holds the limit.
+    pub fn memory(mut self, bytes: u64, watched: u64) -> Birth {
         self.spawn.memory = bytes;
-        self.spawn.memory_in_cgroup = in_cgroup.into();
+        self.spawn.watched_memory = watched;
         self
     }
 

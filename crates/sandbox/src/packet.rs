@@ -48,6 +48,14 @@ pub fn send_packet(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_
     Ok(())
 }
 
+/// Reads from a stream socket, with the last descriptor that came along.
+pub fn receive_bytes(socket: impl AsFd, buffer: &mut [u8]) -> std::io::Result<(usize, Option<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    Ok((received.bytes, descriptors_of(&mut control).pop()))
+}
+
 /// Receives one message of at most `most` bytes. `WouldBlock` when there is none yet.
 pub fn receive_packet(socket: impl AsFd, most: usize) -> std::io::Result<Packet> {
     let mut bytes = vec![0; most];
@@ -55,13 +63,17 @@ pub fn receive_packet(socket: impl AsFd, most: usize) -> std::io::Result<Packet>
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let received = recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
     bytes.truncate(received.bytes);
-    let descriptors = control
+    let descriptors = descriptors_of(&mut control);
+    Ok(Packet { bytes, descriptors })
+}
+
+fn descriptors_of(control: &mut RecvAncillaryBuffer<'_>) -> Vec<OwnedFd> {
+    control
         .drain()
         .filter_map(|message| match message {
             RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
             _ => None,
         })
         .flatten()
-        .collect();
-    Ok(Packet { bytes, descriptors })
+        .collect()
 }

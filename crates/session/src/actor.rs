@@ -2,6 +2,7 @@
 
 use crate::cell_run::CellRun;
 use crate::channel::Channel;
+use crate::checkpoints::Checkpoints;
 use crate::outputs::Outputs;
 use crate::packets::Packets;
 use crate::pipes::Pipes;
@@ -11,7 +12,7 @@ use crate::workspace::Tracker;
 use crate::zygote::Zygote;
 use crate::Error;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
-use cellblock_protocol::{Cell, CellResult, Event, SessionOptions, Stream};
+use cellblock_protocol::{Cell, CellResult, CheckpointEntry, CheckpointState, Event, SessionOptions, Stream, Undone};
 use cellblock_sandbox::{Cgroup, Exit, FromInit, ToInit};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub(crate) enum Command {
     Answer(ToHead),
     Interrupt,
     ReadOutput { cell: u64, stream: Stream, offset: u64, length: u64, reply: oneshot::Sender<Result<String, Error>> },
+    Undo { count: usize, reply: oneshot::Sender<Result<Undone, Error>> },
+    Checkpoints { reply: oneshot::Sender<(CheckpointState, Vec<CheckpointEntry>)> },
     Close { reply: oneshot::Sender<()> },
 }
 
@@ -51,6 +54,10 @@ pub(crate) struct Actor {
     pub(crate) directory: PathBuf,
     pub(crate) cells: u64,
     pub(crate) questions: u64,
+    /// What there is to go back to.
+    pub(crate) checkpoints: Checkpoints,
+    /// The head's end, when init told it while something else was waited for.
+    pub(crate) ended: Option<Exit>,
     /// Keeps the launcher alive as long as a session of it lives.
     pub(crate) _zygote: Arc<Zygote>,
 }
@@ -78,8 +85,16 @@ impl Actor {
 
     async fn serve_until_over(&mut self) -> String {
         let mut idle_since = Instant::now();
+        self.checkpoints.plan();
         loop {
             let expiry = idle_since + self.options.limits.idle;
+            let due = self.checkpoints.due();
+            if let Some(exit) = self.ended.take() {
+                if let Fate::Over(reason) = self.survive(died_idle(exit)).await {
+                    return reason;
+                }
+                continue;
+            }
             tokio::select! {
                 biased;
                 command = self.commands.recv() => {
@@ -91,7 +106,8 @@ impl Actor {
                 }
                 message = self.init.receive() => {
                     match message.map(|packet| FromInit::from_bytes(&packet.bytes)) {
-                        Ok(Ok(FromInit::Ended { exit, .. })) => return died_idle(exit),
+                        Ok(Ok(FromInit::Ended { exit, .. })) => self.ended = Some(exit),
+                        Ok(Ok(FromInit::Lost { pid })) => self.checkpoints.lose(pid),
                         Ok(Ok(_)) => {}
                         _ => return "its init process died".to_owned(),
                     }
@@ -99,10 +115,10 @@ impl Actor {
                 frame = self.channel.receive() => match frame {
                     // A thread that outlived its cell.
                     Ok(frame) => self.refuse_stray(frame).await,
-                    Err(_) => {
-                        let exit = self.end_head().await;
-                        return exit.map_or("its init process died".to_owned(), died_idle);
-                    }
+                    Err(_) => match self.end_head().await {
+                        Some(exit) => self.ended = Some(exit),
+                        None => return "its init process died".to_owned(),
+                    },
                 },
                 read = self.pipes.read() => {
                     if let Ok((_, bytes)) = read {
@@ -110,6 +126,7 @@ impl Actor {
                         let _ = self.shared.logs.send(Event::Log { text });
                     }
                 }
+                () = sleep_until(due.unwrap_or(expiry)), if due.is_some() => self.arm().await,
                 () = sleep_until(expiry) => {
                     return format!("it was idle for {} s", self.options.limits.idle.as_secs());
                 }
@@ -121,6 +138,7 @@ impl Actor {
         match command {
             Command::Run { cell, events, reply } => {
                 self.cells += 1;
+                self.arm_before_cell().await;
                 let (result, fate) = self.run(cell, self.cells, events).await;
                 let _ = reply.send(Ok(result));
                 fate
@@ -132,6 +150,20 @@ impl Actor {
             }
             Command::ReadOutput { cell, stream, offset, length, reply } => {
                 let _ = reply.send(self.outputs.read(cell, stream, offset, length));
+                Fate::Lives
+            }
+            Command::Undo { count, reply } => {
+                let outcome = self.undo(count).await;
+                let fate = match &outcome {
+                    Err(Error::Ended { reason, .. }) => Fate::Over(reason.clone()),
+                    _ => Fate::Lives,
+                };
+                let _ = reply.send(outcome);
+                fate
+            }
+            Command::Checkpoints { reply } => {
+                self.arm().await;
+                let _ = reply.send((self.checkpoints.state(), self.checkpoints.entries()));
                 Fate::Lives
             }
             Command::Close { reply } => {
@@ -149,7 +181,18 @@ impl Actor {
     pub(crate) async fn run(&mut self, cell: Cell, number: u64, events: Option<mpsc::Sender<Event>>) -> (CellResult, Fate) {
         let mut run = CellRun::new(self, cell, number, events);
         let finish = run.drive(self).await;
-        run.conclude(self, finish)
+        run.conclude(self, finish).await
+    }
+
+    /// The head is gone: wakes a standby, or says why the session is over.
+    pub(crate) async fn survive(&mut self, reason: String) -> Fate {
+        match self.recover().await {
+            Some(checkpoint) => {
+                let _ = self.shared.logs.send(Event::Restored { checkpoint });
+                Fate::Lives
+            }
+            None => Fate::Over(reason),
+        }
     }
 
     /// Asks the head something that is not a cell.
@@ -159,18 +202,22 @@ impl Actor {
         match timeout(limit, self.exchange(operation(question), question)).await {
             Ok(Ok(reply)) => (Ok(reply), Fate::Lives),
             Ok(Err(_)) | Err(_) => {
-                let exit = self.end_head().await;
-                let reason = match exit {
+                let reason = match self.end_head().await {
                     Some(exit) => died_idle(exit),
                     None => "its init process died".to_owned(),
                 };
-                let error = Error::Ended { session: self.shared.id.clone(), reason: reason.clone() };
-                (Err(error), Fate::Over(reason))
+                let fate = self.survive(reason.clone()).await;
+                let session = self.shared.id.clone();
+                let error = match fate {
+                    Fate::Lives => Error::Refused(format!("the session could not answer and went back to its last checkpoint: {reason}")),
+                    Fate::Over(_) => Error::Ended { session, reason },
+                };
+                (Err(error), fate)
             }
         }
     }
 
-    async fn exchange(&mut self, operation: ToHead, question: u64) -> std::io::Result<Reply> {
+    pub(crate) async fn exchange(&mut self, operation: ToHead, question: u64) -> std::io::Result<Reply> {
         self.channel.send(&operation).await?;
         loop {
             tokio::select! {
@@ -191,6 +238,9 @@ impl Actor {
 
     /// Ends the head with all it started, and returns how it ended; `None` when init is gone too.
     pub(crate) async fn end_head(&mut self) -> Option<Exit> {
+        if let Some(exit) = self.ended.take() {
+            return Some(exit);
+        }
         self.init.send(&ToInit::Sweep.to_bytes(), &[]).await.ok()?;
         timeout(SWEEP_LIMIT, self.wait_for_exit()).await.ok()?
     }
@@ -199,8 +249,10 @@ impl Actor {
     pub(crate) async fn wait_for_exit(&mut self) -> Option<Exit> {
         loop {
             let packet = self.init.receive().await.ok()?;
-            if let Ok(FromInit::Ended { exit, .. }) = FromInit::from_bytes(&packet.bytes) {
-                return Some(exit);
+            match FromInit::from_bytes(&packet.bytes) {
+                Ok(FromInit::Ended { exit, .. }) => return Some(exit),
+                Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
+                _ => {}
             }
         }
     }

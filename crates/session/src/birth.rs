@@ -2,6 +2,7 @@
 
 use crate::actor::{Actor, Command, Fate};
 use crate::channel::Channel;
+use crate::checkpoints::Checkpoints;
 use crate::outputs::Outputs;
 use crate::packets::Packets;
 use crate::pipes::Pipes;
@@ -64,6 +65,8 @@ impl Inner {
             cells: 0,
             questions: 0,
             _zygote: zygote,
+            checkpoints: Checkpoints::default(),
+            ended: None,
             options,
         };
         prepare(&mut actor, imports).await?;
@@ -75,12 +78,12 @@ impl Inner {
         let limits = &options.limits;
         let walled = |wall| !self.isolation.without.contains(&wall);
         let user = self.next_user();
+        // Standbys are copies: what they hold beyond the head has a budget of its own.
+        let together = limits.memory.saturating_add(limits.checkpoint_budget());
         let cgroup = match &self.cgroups {
             Some(cgroups) if self.rung != Rung::None && walled(Wall::Memory) => {
-                // Standbys are copies: what they hold beyond the head has a budget of its own.
-                let memory = limits.memory.saturating_add(limits.checkpoint_budget());
                 let most = if walled(Wall::ProcessCount) { limits.processes + OWN_PROCESSES + limits.checkpoints } else { 1 << 20 };
-                Some(cgroups.create(&unique(id, user), memory, most)?)
+                Some(cgroups.create(&unique(id, user), together, most)?)
             }
             _ => None,
         };
@@ -88,7 +91,7 @@ impl Inner {
         let home = if has_view { PathBuf::from("/workspace") } else { workspace.path().to_owned() };
         let mut birth = Birth::new(self.walls, &home)?
             .user(user)
-            .memory(limits.memory, cgroup.is_some())
+            .memory(limits.memory, if cgroup.is_some() { 0 } else { together })
             .counts(limits.processes + OWN_PROCESSES + limits.checkpoints, limits.open_files)
             .disk(limits.disk, limits.disk.min(limits.memory / 2));
         if has_view {

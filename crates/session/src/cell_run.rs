@@ -6,7 +6,7 @@ use crate::verdict::{Ending, LimitHit, Verdict};
 use crate::Error;
 use cellblock_protocol::guest::{Done, FromHead, ToHead};
 use cellblock_protocol::{
-    Backend, Cell, CellResult, CheckpointState, Event, MimeBundle, State, StateOutcome, Stream, ToolCall, ToolOutcome, Usage,
+    Backend, Cell, CellResult, CheckpointState, Event, MimeBundle, State, StateOutcome, Status, Stream, ToolCall, ToolOutcome, Usage, VariableChanges,
 };
 use cellblock_sandbox::{Exit, FromInit, ToInit};
 use std::collections::HashMap;
@@ -39,6 +39,8 @@ pub(crate) struct CellRun {
     waiting: HashMap<String, (Option<usize>, Instant)>,
     interrupted: bool,
     memory_kills: u64,
+    /// The safety net that the cell started with.
+    net: CheckpointState,
 }
 
 /// How the driving of a cell ended.
@@ -91,6 +93,7 @@ impl CellRun {
             calls: Vec::new(),
             waiting: HashMap::new(),
             interrupted: false,
+            net: actor.checkpoints.state(),
         }
     }
 
@@ -119,6 +122,7 @@ impl CellRun {
                         Ok(Ok(FromInit::Ended { exit, out_of_memory })) => {
                             return Finish::Ended(exit, self.why_it_died(actor, exit, out_of_memory));
                         }
+                        Ok(Ok(FromInit::Lost { pid })) => actor.checkpoints.lose(pid),
                         Ok(Ok(_)) => {}
                         _ => return Finish::Lost,
                     }
@@ -171,21 +175,21 @@ impl CellRun {
     }
 
     /// The result, and what becomes of the session.
-    pub(crate) fn conclude(mut self, actor: &mut Actor, finish: Finish) -> (CellResult, Fate) {
+    pub(crate) async fn conclude(mut self, actor: &mut Actor, finish: Finish) -> (CellResult, Fate) {
         self.drain(actor);
         for call in self.waiting.drain().filter_map(|(_, (index, since))| Some((index?, since))) {
             let (index, since) = call;
             self.calls[index].ms = since.elapsed().as_secs_f64() * 1e3;
         }
-        let (verdict, done, fate) = match finish {
-            Finish::Done(done) => (Verdict::of_done(&done, self.interrupted), *done, Fate::Lives),
-            Finish::Ended(exit, ending) => (Verdict::of_exit(exit, &ending), Done::default(), Fate::Over(ending.reason(exit))),
-            Finish::Lost => (Verdict::of_exit(Exit::Signal(9), &Ending::Itself), Done::default(), Fate::Over("its init process died".to_owned())),
+        let (verdict, done, death) = match finish {
+            Finish::Done(done) => (Verdict::of_done(&done, self.interrupted), *done, None),
+            Finish::Ended(exit, ending) => (Verdict::of_exit(exit, &ending), Done::default(), Some(ending.reason(exit))),
+            Finish::Lost => {
+                let verdict = Verdict::of_exit(Exit::Signal(9), &Ending::Itself);
+                (verdict, Done::default(), Some("its init process died".to_owned()))
+            }
         };
-        let outcome = match fate {
-            Fate::Lives => StateOutcome::Kept,
-            Fate::Over(_) => StateOutcome::Ended,
-        };
+        let (outcome, fate) = self.settle(actor, verdict.status, done.pure, death).await;
         let (stdout, stderr, output, truncated) = self.capture.texts();
         let (stdout_bytes, stderr_bytes) = self.capture.totals();
         let result = CellResult {
@@ -201,9 +205,9 @@ impl CellRun {
             value: done.value,
             displays: self.displays,
             error: verdict.error,
-            variables: done.variables,
+            variables: if outcome == StateOutcome::Kept { done.variables } else { VariableChanges::default() },
             files: actor.tracker.changes(),
-            state: State { outcome, checkpoint: CheckpointState::unavailable("this version takes no checkpoints") },
+            state: State { outcome, checkpoint: self.net },
             usage: Usage {
                 wall_ms: self.started.elapsed().as_secs_f64() * 1e3,
                 cpu_ms: done.cpu_ms,
@@ -220,6 +224,26 @@ impl CellRun {
         (result, fate)
     }
 
+    /// What becomes of the state: kept, or as before the cell, or gone with the session.
+    async fn settle(&self, actor: &mut Actor, status: Status, pure: bool, death: Option<String>) -> (StateOutcome, Fate) {
+        let atomic = self.cell.atomic.unwrap_or(actor.options.atomic);
+        let reason = match death {
+            Some(reason) => reason,
+            None if status != Status::Success && atomic && actor.checkpoints.is_armed() => {
+                actor.end_head().await;
+                "an atomic cell failed".to_owned()
+            }
+            None => {
+                actor.checkpoints.keep(self.number, pure);
+                return (StateOutcome::Kept, Fate::Lives);
+            }
+        };
+        match actor.survive(reason).await {
+            Fate::Lives => (StateOutcome::Restored, Fate::Lives),
+            over => (StateOutcome::Ended, over),
+        }
+    }
+
     /// What a handle asks while the cell runs.
     fn obey(&mut self, actor: &Actor, command: Option<Command>) -> Obeyed {
         let busy = || Error::Busy { session: actor.shared.id.clone() };
@@ -230,6 +254,10 @@ impl CellRun {
             Some(Command::Ask { reply, .. }) => drop(reply.send(Err(busy()))),
             Some(Command::ReadOutput { cell, stream, offset, length, reply }) => {
                 drop(reply.send(actor.outputs.read(cell, stream, offset, length)));
+            }
+            Some(Command::Undo { reply, .. }) => drop(reply.send(Err(busy()))),
+            Some(Command::Checkpoints { reply }) => {
+                drop(reply.send((actor.checkpoints.state(), actor.checkpoints.entries())));
             }
             Some(Command::Close { reply }) => {
                 drop(reply);

@@ -2,7 +2,7 @@
 
 use cellblock_protocol::codec::{FrameDecoder, MAX_FRAME_FROM_HEAD};
 use cellblock_protocol::guest::{FromHead, ToHead};
-use cellblock_sandbox::readiness;
+use cellblock_sandbox::{readiness, receive_bytes};
 use std::io;
 use std::os::fd::OwnedFd;
 use tokio::io::Interest;
@@ -14,12 +14,13 @@ pub(crate) struct Channel {
     socket: AsyncFd<OwnedFd>,
     decoder: FrameDecoder,
     buffer: Box<[u8]>,
+    enclosed: Option<OwnedFd>,
 }
 
 impl Channel {
     pub(crate) fn new(socket: OwnedFd) -> io::Result<Channel> {
         let buffer = vec![0; 64 << 10].into_boxed_slice();
-        Ok(Channel { socket: readiness(socket)?, decoder: FrameDecoder::new(MAX_FRAME_FROM_HEAD), buffer })
+        Ok(Channel { socket: readiness(socket)?, decoder: FrameDecoder::new(MAX_FRAME_FROM_HEAD), buffer, enclosed: None })
     }
 
     /// Sends one frame. The head may be stuck and not read: the caller bounds the time.
@@ -44,11 +45,21 @@ impl Channel {
                 return FromHead::parse(&frame).map_err(io::Error::other);
             }
             let buffer = &mut self.buffer;
-            let read = self.socket.async_io(Interest::READABLE, |socket| Ok(rustix::io::read(socket, &mut **buffer)?)).await?;
+            let (read, descriptor) = self
+                .socket
+                .async_io(Interest::READABLE, |socket| receive_bytes(socket, buffer))
+                .await?;
             if read == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
+            // Only the last one is kept: a head may send thousands.
+            self.enclosed = descriptor.or(self.enclosed.take());
             self.decoder.feed(&self.buffer[..read]);
         }
+    }
+
+    /// The descriptor that came with a frame.
+    pub(crate) fn take_enclosed(&mut self) -> Option<OwnedFd> {
+        self.enclosed.take()
     }
 }

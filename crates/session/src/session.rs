@@ -6,7 +6,7 @@ use crate::workspace::Workspace;
 use crate::{Error, Running};
 use cellblock_protocol::guest::{Reply, ToHead};
 use cellblock_protocol::{
-    Cell, CellResult, Computed, Event, FileEntry, Inspection, Rung, Seed, Stream, ToolSpec, Variable, validate_seed,
+    Cell, CellResult, CheckpointEntry, CheckpointState, Computed, Event, Undone, FileEntry, Inspection, Rung, Seed, Stream, ToolSpec, Variable, validate_seed,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -116,6 +116,20 @@ impl Session {
     pub async fn set_tools(&self, tools: Vec<ToolSpec>) -> Result<(), Error> {
         tools.iter().try_for_each(ToolSpec::validate)?;
         self.ask(ANSWER_LIMIT, |seq| ToHead::Tools { seq, tools }, Reply::done).await
+    }
+
+    /// Takes back the last `count` cells that were kept: variables and files are as before them.
+    pub async fn undo(&self, count: usize) -> Result<Undone, Error> {
+        let (reply, outcome) = oneshot::channel();
+        self.tell(Command::Undo { count, reply });
+        outcome.await.unwrap_or_else(|_| Err(self.ended()))
+    }
+
+    /// What can be gone back to, newest first, and whether the next cell has a safety net.
+    pub async fn checkpoints(&self) -> Result<(CheckpointState, Vec<CheckpointEntry>), Error> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(Command::Checkpoints { reply });
+        answer.await.map_err(|_| self.ended())
     }
 
     /// Answers a tool call that came as [`Event::ToolCall`].

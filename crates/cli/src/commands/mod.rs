@@ -5,6 +5,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod exec;
 mod live;
+mod making;
 mod outcome;
 pub(crate) mod pipe;
 pub(crate) mod repl;

@@ -58,6 +58,9 @@ pub struct Done {
     /// What it did to the variables.
     #[serde(default)]
     pub variables: VariableChanges,
+    /// It cannot have changed anything, so a checkpoint from before it is as good as one from after.
+    #[serde(default)]
+    pub pure: bool,
     /// Milliseconds of CPU.
     #[serde(default)]
     pub cpu_ms: f64,

@@ -65,6 +65,18 @@ impl Reply {
         }
     }
 
+    /// For `arm`: the process that stands by, or why none can.
+    pub fn armed(mut self) -> Result<Result<u32, String>, HeadError> {
+        self.refused()?;
+        match self.fields.remove("unavailable") {
+            Some(Value::String(mut reason)) => {
+                bounds::cut(&mut reason, bounds::SHORT);
+                Ok(Err(reason))
+            }
+            _ => typed(self.fields.remove("pid").ok_or_else(|| missing("pid"))?).map(Ok),
+        }
+    }
+
     fn refused(&mut self) -> Result<(), HeadError> {
         match self.fields.remove("error") {
             None | Some(Value::Null) => Ok(()),

@@ -49,6 +49,8 @@ pub enum ToHead {
     Tools { seq: u64, tools: Vec<ToolSpec> },
     /// Forget all variables.
     Reset { seq: u64 },
+    /// Make a standby. The answer says which process it is, and the other end of its channel comes along.
+    Arm { seq: u64 },
     /// Answer a tool call: `{"result": …}` or `{"error": …}`.
     ToolResult {
         call: String,

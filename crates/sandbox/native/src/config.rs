@@ -92,8 +92,8 @@ record! {
         file_bytes,
         /// Most bytes in the temporary directories.
         temporary_bytes,
-        /// 1 when a cgroup holds the memory limit and no watchdog is needed.
-        memory_in_cgroup,
+        /// What the watchdog allows all processes of the session together; 0 where a cgroup holds the limit.
+        watched_memory,
     }
 }
 

@@ -184,7 +184,7 @@ unsafe fn build(
             for fd in 0..3 {
                 close(fd);
             }
-            let memory = if has(request, walls::MEMORY) && request.memory_in_cgroup == 0 { request.memory } else { 0 };
+            let memory = if has(request, walls::MEMORY) { request.watched_memory } else { 0 };
             init::run(Init { control: descriptors.control, listener, proc_directory, head: Some(head), reach, memory })
         }
     }

@@ -8,8 +8,9 @@ use crate::sys::{self, nr, signals, syscall, write_file};
 pub fn stand_by() {
     // Of its own group and session, so that a signal to the head's group does not reach it.
     sys::new_session();
-    privileges::set_dumpable(false);
+    // Before it is hidden from itself.
     let _ = write_file(c"/proc/self/oom_score_adj", b"0");
+    privileges::set_dumpable(false);
     let before = sys::set_signal_mask(u64::MAX);
     wait_for_init();
     sys::set_signal_mask(before);

@@ -138,7 +138,9 @@ class Bridge:
             if key in arguments:
                 raise TypeError(f"{name}() got multiple values for argument {key!r}")
             arguments[key] = value
-        arguments = {key: wire.plain(value, f"{name}({key}=…)") for key, value in arguments.items() if value is not ...}
+        arguments = {
+            key: wire.plain(value, f"{name}({key}=…)") for key, value in arguments.items() if value is not signatures.NOT_GIVEN
+        }
         self._streams.flush()
         return {"t": "tool_call", "name": tool, "arguments": arguments}
 

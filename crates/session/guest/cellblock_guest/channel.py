@@ -7,7 +7,7 @@ frames are put and taken by assignment and `del`, not by `append` and `pop`.
 
 from __future__ import annotations
 
-from _thread import allocate_lock
+from _thread import RLock, allocate_lock
 from os import _exit, close, read, write
 
 from . import BUILTINS as __builtins__
@@ -52,7 +52,8 @@ class Channel:
         self.fd = fd
         self.owned = True
         self._buffer = bytearray()
-        self._sending = allocate_lock()
+        self._sending = RLock()  # a signal handler may print or call a tool while its thread is sending
+        self._midway = False
         self._reading = allocate_lock()
         self._requests = Mailbox()
         self._waiting: dict[str, Mailbox] = {}
@@ -62,6 +63,18 @@ class Channel:
         """Send one frame. What a signal handler raises meanwhile is raised once the frame is out."""
         self.transmit(encode(frame), [])
 
+    def enclose(self, data: bytes, descriptor: int) -> None:
+        """Send a short frame with a descriptor, which is closed here."""
+        from _socket import SCM_RIGHTS, SOL_SOCKET, socket  # type: ignore[import-not-found]
+
+        handle = socket(fileno=self.fd)
+        try:
+            with self._sending:
+                handle.sendmsg([data], [(SOL_SOCKET, SCM_RIGHTS, descriptor.to_bytes(4, "little"))])
+        finally:
+            handle.detach()
+            close(descriptor)
+
     def transmit(self, data: bytes, sent: list[int]) -> None:
         """Send a frame's bytes, all of them or none. `sent` gets the count of each write, so that a caller who is interrupted
         by a signal handler can tell how far it came, and call again."""
@@ -69,6 +82,8 @@ class Channel:
         with self._sending:
             if not self.owned:
                 raise RuntimeError("only the session's own process can talk to the host, and this one was forked from it")
+            if self._midway and not sent:  # a signal handler, which interrupted this very thread in the middle of a frame
+                raise RuntimeError("the host cannot be called from here")
             while sum(sent) < len(data):
                 try:
                     sent.extend(map(write, (self.fd,), (memoryview(data)[sum(sent) :],)))
@@ -78,6 +93,7 @@ class Channel:
                     if not sent:
                         raise
                     interruption = error
+                self._midway = sum(sent) < len(data)
         if interruption is not None:
             raise interruption
 
@@ -123,7 +139,8 @@ class Channel:
         self.fd = fd
         self.owned = True
         self._buffer.clear()
-        self._sending = allocate_lock()
+        self._sending = RLock()
+        self._midway = False
         self._reading = allocate_lock()
         self._requests = Mailbox()
         self._waiting.clear()
@@ -132,7 +149,7 @@ class Channel:
         """Let go of the socket: in every other process that was forked from the head."""
         if self.owned:
             self.owned = False
-            self._sending = allocate_lock()  # another thread of the parent may have held it
+            self._sending = RLock()  # another thread of the parent may have held it
             try:
                 close(self.fd)
             except OSError:

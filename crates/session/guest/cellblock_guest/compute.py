@@ -197,9 +197,10 @@ def _message(error: BaseException) -> str:
 
 def _syntax_message(error: SyntaxError, source: str) -> str:
     """The message with line and column, the line itself, and a caret under the place."""
-    line, column = error.lineno or 1, max(error.offset or 1, 1)
     lines = source.split("\n")
+    line = error.lineno or 1
     text = lines[line - 1] if line <= len(lines) else ""
+    column = error.offset or len(text) + 1  # 0 means: after the end
     if len(text) > 200:
         return f"{error.msg} (line {line}, column {column})"
     return f"{error.msg} (line {line}, column {column})\n    {text}\n    {' ' * (column - 1)}^"

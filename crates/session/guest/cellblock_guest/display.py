@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from . import BUILTINS as __builtins__
-from . import plotting, values
+from . import hooks, plotting, values
+from .libraries import modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ class Display:
     def __init__(self, emit: Callable[[dict[str, Any]], None]) -> None:
         self._emit = emit
         self.budget = values.Budget()
+        self.function = self._function()
         plotting.connect(self.show)
+        hooks.after_import("IPython.core.display_functions", self._replace_ipython)
 
     def begin_cell(self, limit: int | None) -> None:
         self.budget = values.Budget(values.BUNDLE_LIMIT if limit is None else limit)
@@ -25,7 +28,7 @@ class Display:
     def show(self, mime: dict[str, Any]) -> None:
         self._emit({"t": "display", "mime": self.budget.admit(mime)})
 
-    def function(self) -> Callable[..., None]:
+    def _function(self) -> Callable[..., None]:
         """The `display` that cells call."""
 
         def display(*objects: Any, **_options: Any) -> None:
@@ -54,6 +57,12 @@ class Display:
         if "image/png" in result["mime"] and plotting.has_open_figures():
             plotting.close(value)
         return result
+
+    def _replace_ipython(self) -> None:
+        """`from IPython.display import display` gives ours: theirs, without a notebook around it, only prints."""
+        for name in ("IPython.core.display_functions", "IPython.display"):
+            if name in modules:
+                vars(modules[name])["display"] = self.function
 
     def end_cell(self) -> None:
         if plotting.has_open_figures():

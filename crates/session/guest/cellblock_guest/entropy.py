@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def refresh() -> None:
     """Seed the global generators anew from the system, where their libraries are loaded."""
-    for name in ("random", "numpy.random"):
+    for name in ("random", "numpy.random", "torch"):
         library: Any = modules.get(name)
         if library is not None:
             library.seed()

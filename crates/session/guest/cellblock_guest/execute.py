@@ -40,6 +40,7 @@ class Interpreter:
         self._compiler = Compiler()
         self._sources = Sources()
         self._interrupts = Interrupts()
+        self._loaded = dict(modules)
         self._trace: Any = None
         self._profile: Any = None
         self.forked = False  # set in a process that user code forked from this one
@@ -77,6 +78,8 @@ class Interpreter:
             self._leave(None)
         if touched:
             done["variables"] = self.variables.changes()
+        elif done["ok"]:
+            done["pure"] = True
         self._streams.flush()
         done["cpu_ms"] = round((process_time() - started) * 1000, 3)
         done["peak_bytes"] = getrusage(RUSAGE_SELF).ru_maxrss * 1024
@@ -108,6 +111,8 @@ class Interpreter:
             namespace.update(__name__="__main__", __doc__=None, __package__=None, __loader__=None, __spec__=None)
         # Not left to `eval`: it would put our own copy of the builtins there.
         namespace["__builtins__"] = builtins
+        if "sys" not in modules:  # `sys.modules.clear()`: without this no import works again
+            modules.update(self._loaded)
         modules["__main__"] = self._module
 
     def _evaluate(self, code: CodeType) -> Any:

@@ -77,18 +77,17 @@ class Refused(Exception):
 
 def prepare(source: str) -> None:
     """Import what the expression may need, in the session, so that it is there for the next one too."""
-    import ast
-
-    for name in (*MODULES, "_strptime") if "strptime" in source else MODULES:
-        if name in source or name == "_strptime":
+    for name in ("ast", "pickle", *MODULES):
+        if name in source or name in ("ast", "pickle"):
             __import__(name)
-    assert ast
 
 
 def compile_expression(source: str) -> tuple[CodeType, set[str]]:
     """The code of an expression and the names it asks for. Raises `SyntaxError` or `Refused`; nothing has been run then."""
     import ast
 
+    if not source:
+        raise Refused("SyntaxError", f"there is no expression; {ONE_EXPRESSION}")
     try:
         tree = ast.parse(source, "<compute>", "eval")
     except SyntaxError as error:
@@ -96,6 +95,8 @@ def compile_expression(source: str) -> tuple[CodeType, set[str]]:
         if statement is not None:
             raise _refusal_of(statement) from None
         raise error
+    except MemoryError:  # what the parser says when its stack is full
+        raise Refused("SyntaxError", "the expression is nested too deeply") from None
     names: set[str] = set()
     for node in ast.walk(tree):
         _check(node)
@@ -107,9 +108,10 @@ def compile_expression(source: str) -> tuple[CodeType, set[str]]:
 
 def scope(names: set[str], namespace: dict[str, Any], extra: dict[str, Callable[[], Any]]) -> dict[str, Any]:
     """Values for the names of an expression: the session's variables first, as in a cell, then what compute itself offers."""
-    found: dict[str, Any] = {"__builtins__": {}, _GUARD: _guarded}
+    # The library itself imports on demand, from C (`strftime`); an expression cannot name `__import__`.
+    found: dict[str, Any] = {"__builtins__": {"__import__": __import__}, _GUARD: _guarded}
     kind = type(sys)
-    for name in names:
+    for name in names - {"_"}:
         if name in namespace and type(namespace[name]) is not kind:
             found[name] = namespace[name]
         elif name in extra:
@@ -183,7 +185,7 @@ def _check(node: ast.AST) -> None:
 def _check_name(name: str) -> None:
     if name == "__import__":
         raise Refused("ImportError", NO_IMPORTS)
-    if name.startswith("_"):
+    if name.startswith("_") and name != "_":  # `for _ in range(3)` is harmless
         raise Refused("NameError", f"names that begin with an underscore are not available in compute: {name!r}")
 
 
@@ -229,7 +231,9 @@ def _check_template(template: str) -> None:
             _check_template(specification)
 
 
-def _type(value: Any, /) -> type:
+def _type(value: Any, *more: Any) -> type:
+    if more:
+        raise TypeError("type() takes one argument in compute")
     if isinstance(value, type):
         raise TypeError("type() of a class is not available in compute")
     return type(value)

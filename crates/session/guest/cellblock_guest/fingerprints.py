@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 _ENDS = 4  # elements looked at on each end of a container
 _WHOLE = 16_384  # arrays of at most this many bytes are looked at as a whole
 _SPREAD = 64  # elements looked at in larger arrays
-_BLOCKS = 8
+_BLOCKS = 12
 _ATOMS = frozenset((int, float, bool, complex, type(None)))
-_OPAQUE = frozenset((type, type(instance_attributes), type(modules["sys"])))  # classes, functions, modules
 
 
 def fingerprint(value: Any, depth: int = 2) -> Any:
@@ -38,7 +37,7 @@ def fingerprint(value: Any, depth: int = 2) -> Any:
         look = _library_look(kind)
     if look is not None and depth:
         return look(value, depth - 1)
-    if depth and kind not in _OPAQUE:
+    if depth:
         attributes = instance_attributes(value)
         if attributes:
             return id(value), _dict(attributes, depth - 1)
@@ -72,7 +71,7 @@ def _bytearray(value: bytearray, depth: int) -> Any:
 def _array(value: Any, depth: int) -> Any:
     shape = value.shape
     if value.dtype.hasobject:
-        return shape, id(value)
+        return shape, _elements(value.flat, value.size)
     if value.nbytes <= _WHOLE:
         return shape, str(value.dtype), hash(value.tobytes())
     return shape, str(value.dtype), hash(value.flat[:: value.size // _SPREAD].tobytes())
@@ -82,11 +81,26 @@ def _table(value: Any, depth: int) -> Any:
     """A pandas object by its blocks, which are replaced or written into when it changes."""
     manager = value._mgr
     blocks = manager.blocks
-    array = kind_of("numpy", "ndarray")
-    parts = [
-        (id(block), _array(block.values, 0) if type(block.values) is array else id(block.values)) for block in blocks[:_BLOCKS]
-    ]
+    parts = [(id(block), _block(block.values)) for block in blocks[:_BLOCKS]]
     return value.shape, len(blocks), [id(axis) for axis in manager.axes], parts
+
+
+def _block(values: Any) -> Any:
+    array = kind_of("numpy", "ndarray")
+    if type(values) is array:
+        return _array(values, 0)
+    # One of pandas' own arrays: around one or two of numpy, or around one of Arrow, which is replaced when it changes.
+    parts = [getattr(values, name, None) for name in ("_ndarray", "_data", "_mask")]
+    return id(getattr(values, "_pa_array", None)), [_array(part, 0) for part in parts if type(part) is array]
+
+
+def _elements(values: Any, size: int) -> list[Any]:
+    step = max(1, size // (2 * _ENDS))
+    return [fingerprint(values[index], 0) for index in range(0, size, step)[: 2 * _ENDS]]
+
+
+def _identity(value: Any, depth: int) -> Any:
+    return id(value)
 
 
 def _shape(value: Any, depth: int) -> Any:
@@ -104,6 +118,9 @@ _LOOKS: dict[type, Callable[[Any, int], Any]] = {
     set: _set,
     frozenset: _set,
     bytearray: _bytearray,
+    type: _identity,
+    type(fingerprint): _identity,
+    type(modules["sys"]): _identity,
 }
 _LIBRARY_LOOKS: tuple[tuple[str, str, Callable[[Any, int], Any]], ...] = (
     ("numpy", "ndarray", _array),

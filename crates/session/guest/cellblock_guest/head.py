@@ -7,7 +7,7 @@ import os
 import sys
 
 from . import BUILTINS as __builtins__
-from . import denials, errors, hooks, inspection, plotting, seeds
+from . import checkpoints, denials, errors, hooks, inspection, plotting, seeds, surroundings
 from .bridge import Bridge
 from .channel import LOST, Channel
 from .compute import Compute
@@ -50,14 +50,14 @@ class Head:
         self._reply: bytes | None = None
         self._sent: list[int] = []
         self._begun = False
-        vars(builtins).update(display=self._display.function(), input=prompts.function())
+        vars(builtins).update(display=self._display.function, input=prompts.function())
+        surroundings.arrange()
         hooks.after_import("matplotlib.pyplot", plotting.configure)
         denials.install()
         os.register_at_fork(after_in_child=self._become_fork)
 
     def serve(self) -> NoReturn:
-        version = "{}.{}.{}".format(*sys.version_info[:3])
-        self.channel.send({"t": "ready", "python": version, "pid": os.getpid()})
+        self._greet()
         while True:
             # A signal handler that a cell left behind may raise anywhere in here. The attributes say where to go on.
             try:
@@ -66,10 +66,18 @@ class Head:
             except BaseException:
                 pass
 
+    def _greet(self) -> None:
+        version = "{}.{}.{}".format(*sys.version_info[:3])
+        self.channel.send({"t": "ready", "python": version, "pid": os.getpid()})
+
     def _step(self) -> None:
         if self._request is None:
             self._begun = False
             self._request = self.channel.next_request()
+        if self._request["op"] == "arm":
+            request, self._request = self._request, None
+            self._arm(request)
+            return
         if self._reply is None:
             self._reply = (
                 _sorry(self._request, "interrupted by a signal handler") if self._begun else self._perform(self._request)
@@ -91,6 +99,26 @@ class Head:
             if self._interpreter.forked:
                 _exit(LOST)
             return _sorry(request, _reason(error))
+
+    def _arm(self, request: Frame) -> None:
+        """Make a standby. In it, this returns when it is woken: it is the head then."""
+        answer: Frame = {"t": "answer", "seq": request.get("seq")}
+        try:
+            self._streams.flush()
+            reason = checkpoints.obstacle()
+            if reason is not None:
+                self.channel.send({**answer, "unavailable": reason})
+                return
+            pid, far = checkpoints.make()
+        except checkpoints.Woken as woken:
+            self.resume(woken.descriptor)
+            self._greet()
+            return
+        except Exception as error:
+            self.channel.send({**answer, "unavailable": f"the process could not be copied: {error}"})
+            return
+        self.channel.enclose(encode({**answer, "pid": pid}), far)
+        self.rehearse()
 
     def resume(self, channel_fd: int) -> None:
         """Become the head in a fork of one: from here on this process serves `channel_fd`."""

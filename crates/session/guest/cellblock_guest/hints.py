@@ -56,6 +56,8 @@ def _of(error: BaseException, workspace: str) -> str | None:
         )
     if isinstance(error, ModuleNotFoundError):
         package = (error.name or "").partition(".")[0]
+        if package == "IPython":
+            return "IPython is not part of this session; display(...) is there without an import."
         return f"the package {package!r} is not part of this session. {_INSTALL}" if package else None
     if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
         return _processes()

@@ -30,4 +30,6 @@ def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
                 _loop.run_until_complete(task)
             except BaseException:
                 pass
+        elif not task.cancelled():
+            task.exception()  # else asyncio complains that no one looked at it
         raise

@@ -29,12 +29,16 @@ class Compiler:
     def compile(self, source: str, filename: str) -> CodeType:
         """Raises `SyntaxError`, or what the parser ran out of; nothing has been run then."""
         try:
-            code = self._compile(source, filename)
+            try:
+                code = self._compile(source, filename)
+            except SyntaxError as error:
+                meant = _as_python(source, error)
+                if meant is None:
+                    raise
+                code = self._compile(meant, filename)
         except SyntaxError as error:
-            meant = _as_python(source, error)
-            if meant is None:
-                raise
-            code = self._compile(meant, filename)
+            error.__context__ = None  # the first attempt is not worth telling
+            raise
         except (ValueError, UnicodeError) as error:  # null bytes before 3.12, lone surrogates
             raise SyntaxError(f"the source cannot be read: {error}", (filename, 1, 1, None)) from None
         except MemoryError:  # what the parser says when its stack is full
@@ -49,11 +53,24 @@ class Compiler:
             except SyntaxError:
                 pass  # a statement, or wrong
         if len(source) > _LARGE:
-            return self._code(_with_value_of_last_line(source), filename, "exec")
+            return self._compile_large(source, filename)
         tree: Any = compile(source, filename, "exec", self._flags | PyCF_ONLY_AST, True)
         if tree.body and type(tree.body[-1]) is Expr:
             tree.body[-1] = _assignment(tree.body[-1])
         return self._code(tree, filename, "exec")
+
+    def _compile_large(self, source: str, filename: str) -> CodeType:
+        """Without a tree: the value is assigned in the text, if the last line is an expression by itself."""
+        text = source.rstrip()
+        start = text.rfind("\n") + 1
+        above, last = text[:start], text[start:]
+        if not above.endswith("\\\n"):
+            try:
+                self._code(last, filename, "eval")
+                return self._code(f"{above}{VALUE} = ({last}\n)", filename, "exec")
+            except SyntaxError:
+                pass  # no expression, or the end of one that began above
+        return self._code(source, filename, "exec")
 
     def _code(self, source: Any, filename: str, mode: str) -> CodeType:
         code: CodeType = compile(source, filename, mode, self._flags, True)
@@ -68,19 +85,6 @@ def _assignment(expression: Any) -> Assign:
         "end_col_offset": expression.end_col_offset,
     }
     return Assign(targets=[Name(id=VALUE, ctx=Store(), **place)], value=expression.value, **place)
-
-
-def _with_value_of_last_line(source: str) -> str:
-    """Assign the last line's value in the text itself, if that line is an expression of its own and what is above is whole."""
-    source = source.rstrip()
-    start = source.rfind("\n") + 1
-    above, last = source[:start], source[start:]
-    try:
-        compile(last, "", "eval", PyCF_ALLOW_TOP_LEVEL_AWAIT, True)
-        compile(above, "", "exec", PyCF_ALLOW_TOP_LEVEL_AWAIT, True)
-    except (SyntaxError, ValueError):
-        return source
-    return f"{above}{VALUE} = ({last}\n)"
 
 
 def _as_python(source: str, error: SyntaxError) -> str | None:

@@ -25,8 +25,18 @@ _TYPES: dict[str, Any] = {
 _PURPOSE = "tool_call_purpose"
 
 
+class _NotGiven:
+    """The default of an optional argument for which the schema names none. Such an argument is not sent."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+NOT_GIVEN = _NotGiven()
+
+
 class Parameter:
-    """One argument of a tool. `...` stands for "not given"; it is what optional arguments without a default show."""
+    """One argument of a tool."""
 
     __slots__ = ("annotation", "default", "description", "name", "python_name", "required")
 
@@ -34,7 +44,7 @@ class Parameter:
         self.name = name
         self.python_name = name + "_" if iskeyword(name) else name
         self.required = required
-        self.default = schema.get("default", ...)
+        self.default = schema.get("default", NOT_GIVEN)
         self.annotation = _annotation(schema)
         self.description = _description(schema)
 

@@ -14,6 +14,7 @@ from os import sched_yield, write
 from time import monotonic, sleep
 
 from . import BUILTINS as __builtins__
+from . import cstdio
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class Streams:
     """The session's three streams, as user code finds them in `sys`."""
 
     def __init__(self, ask: Callable[[str], str]) -> None:
+        cstdio.pass_on_lines()
         self._order = _Order()
         self._ask = ask
         self.stdout = self._output(1, "<stdout>")
@@ -60,6 +62,7 @@ class Streams:
                     stream.flush()
                 except Exception:
                     pass
+        cstdio.flush()
         self.flush()
 
     def _are_in_place(self) -> bool:

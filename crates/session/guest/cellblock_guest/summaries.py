@@ -89,8 +89,12 @@ def _attributes(value: Any) -> str:
     attributes = instance_attributes(value)
     if not attributes:
         return ""
-    public = [(name, item) for name, item in islice(list(attributes.items()), 12) if type(name) is str and name[:1] != "_"]
-    return ", ".join([f"{name}={reprs.safe(item, 30)}" for name, item in public[:6]])
+    shown = [
+        f"{name}={reprs.safe(item, 30)}"
+        for name, item in islice(list(attributes.items()), 20)
+        if type(name) is str and name[:1] != "_" and item is not None and type(item) not in (_Function, _Module)
+    ]
+    return ", ".join(shown[:6])
 
 
 def _signature(function: Any) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 BUNDLE_LIMIT = 16 << 20
 CELL_LIMIT = 24 << 20
+_MAX_VALUES = 50_000
 
 # The forms that IPython knows, best first.
 _METHODS = (
@@ -125,7 +126,10 @@ def _content(data: Any) -> Any:
 
 
 def _size(data: Any) -> int:
-    return len(data) if isinstance(data, str) else len(wire.dumps(data))
+    if isinstance(data, str):
+        return len(data)
+    # A structure of very many small values counts as too large: the host would refuse the frame.
+    return len(wire.dumps(data)) if wire.count(data) < _MAX_VALUES else BUNDLE_LIMIT + 1
 
 
 def _smaller(mime: Mime, sizes: dict[str, int], limit: int) -> Mime:

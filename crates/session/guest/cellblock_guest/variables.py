@@ -132,7 +132,8 @@ class _Trace:
         self.ref: Any = None
         # An address is used again once an object is gone; a weak reference tells. Not for numpy arrays: one that is
         # referred to refuses to be resized. Their content tells.
-        if kind.__weakrefoffset__ and kind is not kind_of("numpy", "ndarray"):
+        array = kind_of("numpy", "ndarray")
+        if kind.__weakrefoffset__ and not (array is not None and issubclass(kind, array)):
             self.ref = ref(value)
         self.content = _content(value)
 

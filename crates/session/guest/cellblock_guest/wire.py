@@ -36,7 +36,7 @@ def encode(frame: Mapping[str, Any]) -> bytes:
     if size > MAX_VALUES:
         if size > MAX_BYTES:
             raise FrameTooLarge(f"{size} bytes are more than can be sent at once ({MAX_BYTES})")
-        if _count(frame) > MAX_VALUES:
+        if count(frame) > MAX_VALUES:
             raise FrameTooLarge(f"more than {MAX_VALUES} values cannot be sent at once")
     return size.to_bytes(4, "little") + body
 
@@ -121,11 +121,12 @@ _scan = make_scanner(_Plain())  # type: ignore[arg-type]  # only these attribute
 _encode = make_encoder(None, _refuse, encode_basestring, None, ":", ",", False, False, False)
 
 
-def _count(value: Any) -> int:
+def count(value: Any) -> int:
+    """How many values a structure has in all."""
     if isinstance(value, dict):
-        return 1 + sum([_count(item) for item in value.values()])
+        return 1 + sum([count(item) for item in value.values()])
     if isinstance(value, (list, tuple)):
-        return 1 + sum([_count(item) for item in value])
+        return 1 + sum([count(item) for item in value])
     return 1
 
 

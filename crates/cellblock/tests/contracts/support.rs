@@ -1,0 +1,210 @@
+//! Sessions for tests: one async runtime, one host and one zygote for all of them.
+
+use cellblock::env::{Cancel, Search, default_environment};
+use cellblock::{
+    Cell, CellResult, CheckpointState, Error, Event, Host, Preload, PythonChoice, Running, Session,
+    SessionBuilder, State, StateOutcome, Status, ToolSpec,
+};
+use serde_json::{Value, json};
+use std::future::Future;
+use std::ops::Deref;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Runtime};
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().unwrap()
+});
+
+static STANDARD_LIBRARY: LazyLock<Host> = LazyLock::new(|| {
+    let host = Host::builder().python(PythonChoice::StandardLibrary);
+    host.preload(Preload::None).build().unwrap()
+});
+
+static PACKAGES: LazyLock<Host> = LazyLock::new(|| {
+    let interpreter = Search::from_process().unwrap().find().unwrap();
+    let environment = default_environment(&interpreter, &Cancel::new(), &mut |_| {}).unwrap();
+    let host = Host::builder().environment(environment);
+    host.preload(Preload::Full).build().unwrap()
+});
+
+/// Waits for anything that is asynchronous.
+pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
+    RUNTIME.block_on(future)
+}
+
+/// A session of the standard library with the defaults.
+pub(crate) fn session() -> Python {
+    open(builder())
+}
+
+/// The same, to be made otherwise.
+pub(crate) fn builder() -> SessionBuilder {
+    Session::builder().host(&STANDARD_LIBRARY)
+}
+
+/// Like [`builder`], with numpy, pandas, matplotlib and the others. The first run makes the default environment.
+pub(crate) fn packages() -> SessionBuilder {
+    Session::builder().host(&PACKAGES)
+}
+
+pub(crate) fn open(builder: SessionBuilder) -> Python {
+    Python(wait(builder.start()).unwrap())
+}
+
+/// Why a session cannot be.
+pub(crate) fn refusal(builder: SessionBuilder) -> Error {
+    wait(builder.start()).unwrap_err()
+}
+
+/// A session whose cells are run one by one and cannot go wrong but in their result.
+pub(crate) struct Python(pub(crate) Session);
+
+impl Python {
+    pub(crate) fn run(&self, cell: impl Into<Cell>) -> CellResult {
+        wait(self.0.run(cell)).unwrap()
+    }
+
+    /// Runs a cell that must succeed.
+    pub(crate) fn good(&self, code: &str) -> CellResult {
+        let result = self.run(code);
+        assert_eq!(result.status, Status::Success, "{code}\n{:?}", result.error);
+        result
+    }
+
+    /// The repr of a cell's last expression.
+    pub(crate) fn value(&self, code: &str) -> String {
+        self.good(code).value.unwrap().repr
+    }
+
+    /// What a cell prints.
+    pub(crate) fn stdout(&self, code: &str) -> String {
+        self.good(code).stdout
+    }
+
+    /// The exception that a cell fails with, as `repr` writes it.
+    pub(crate) fn exception(&self, code: &str) -> String {
+        let result = self.run(code);
+        assert_eq!(result.status, Status::Failure, "{result:?}");
+        result.error.unwrap().repr
+    }
+
+    pub(crate) fn start(&self, cell: impl Into<Cell>) -> Live {
+        Live(self.0.start(cell).unwrap())
+    }
+
+    pub(crate) fn offer(&self, tools: impl IntoIterator<Item = ToolSpec>) {
+        wait(self.0.set_tools(tools.into_iter().collect())).unwrap();
+    }
+}
+
+impl Deref for Python {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.0
+    }
+}
+
+/// A cell that runs.
+pub(crate) struct Live(pub(crate) Running);
+
+impl Live {
+    /// The next event; a cell that says nothing for a minute is a failed test, not a stuck one.
+    pub(crate) fn next(&mut self) -> Option<Event> {
+        let next = wait(async { tokio::time::timeout(MINUTE, self.0.next()).await });
+        next.expect("no event came")
+    }
+
+    /// Waits for this text on standard output.
+    pub(crate) fn until(&mut self, text: &str) {
+        let mut seen = String::new();
+        while !seen.contains(text) {
+            match self.next() {
+                Some(Event::Stdout { text }) => seen.push_str(&text),
+                other => panic!("{other:?} came before {text:?}"),
+            }
+        }
+    }
+
+    /// All events that are left.
+    pub(crate) fn rest(&mut self) -> Vec<Event> {
+        std::iter::from_fn(|| self.next()).collect()
+    }
+
+    /// The result; tool calls and questions on the way are answered with `answer`.
+    pub(crate) fn answering(
+        &mut self,
+        answer: impl Fn(&str, &Value) -> Result<Value, String>,
+    ) -> CellResult {
+        loop {
+            match self.next() {
+                Some(Event::ToolCall {
+                    call,
+                    name,
+                    arguments,
+                }) => {
+                    self.0
+                        .tool_result(&call, answer(&name, &Value::Object(arguments)));
+                }
+                Some(Event::Result { result }) => return *result,
+                Some(_) => {}
+                None => panic!("the events ended without a result"),
+            }
+        }
+    }
+
+    pub(crate) fn result(self) -> CellResult {
+        let result = wait(async { tokio::time::timeout(MINUTE, self.0.result()).await });
+        result.expect("the cell did not end").unwrap()
+    }
+}
+
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+
+/// A tool that takes texts.
+pub(crate) fn tool(name: &str, description: &str, parameters: &[&str]) -> ToolSpec {
+    let properties: serde_json::Map<String, Value> = parameters
+        .iter()
+        .map(|name| ((*name).to_owned(), json!({"type": "string"})))
+        .collect();
+    let schema = json!({"type": "object", "properties": properties, "required": parameters});
+    ToolSpec {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        parameters: schema.as_object().cloned().unwrap(),
+    }
+}
+
+/// The result with the state that a session is in which survives everything.
+pub(crate) fn put_back(mut result: CellResult) -> CellResult {
+    result.state = State {
+        outcome: StateOutcome::Restored,
+        checkpoint: CheckpointState::armed(),
+    };
+    result
+}
+
+/// How many processes of this machine have `mark` in their command line. No wall hides them from the host.
+pub(crate) fn processes_with(mark: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let command_lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    command_lines
+        .filter(|line| String::from_utf8_lossy(line).contains(mark))
+        .count()
+}
+
+/// Waits until something is so that is bound to become so.
+pub(crate) fn eventually(what: &str, so: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !so() {
+        assert!(begin.elapsed() < MINUTE, "not within a minute: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+pub(crate) fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata("/proc/self").unwrap().uid() == 0
+}

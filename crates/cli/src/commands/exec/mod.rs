@@ -1,0 +1,233 @@
+//! `cellblock exec`: one snippet, and an exit status that tells its outcome.
+
+mod source;
+
+use crate::args::{PythonArgs, SETUP_HINT, SessionArgs};
+use crate::commands::live::{Answer, Asker, Followed, Follower, SecondInterrupt, Show, Signals, Stopped};
+use crate::commands::outcome::{print_files, print_outcome};
+use crate::failure;
+use crate::terminal::{Console, Style, milliseconds, size};
+use cellblock::{Cell, CellResult, ForModel, Locale, Preload, Session, Status};
+use clap::Args;
+use source::Source;
+use std::io::{self, BufRead as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ExecArgs {
+    /// The snippet
+    #[arg(short, long, value_name = "CODE", conflicts_with = "file")]
+    code: Option<String>,
+    /// A file with the snippet, or - for standard input
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Print the whole result as one JSON object, and nothing else
+    #[arg(long, conflicts_with = "for_model")]
+    json: bool,
+    /// Print the text that a model would read, and nothing else
+    #[arg(long)]
+    for_model: bool,
+    /// The language of --for-model: en or zh
+    #[arg(long, value_name = "LANGUAGE", default_value = "en", requires = "for_model")]
+    locale: Locale,
+    /// Tell of files and of what it cost, also when standard error is no terminal
+    #[arg(short, long)]
+    verbose: bool,
+    #[command(flatten)]
+    session: SessionArgs,
+    #[command(flatten)]
+    python: PythonArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cellblock exec -c 'print(\"hello\"); 6 * 7'
+  cellblock exec script.py --workspace data --timeout 5min
+  echo 'sum(range(10))' | cellblock exec
+  cellblock exec -c 'df.describe()' --import pd --var 'n=3' --json
+
+Exit status:
+  0 success, 1 failure (an exception, also sys.exit), 124 time-out, 130 interrupted,
+  128+n ended by signal n, the code itself for os._exit(code) (1 for 0),
+  2 wrong usage, 3 could not start";
+
+/// Runs the snippet.
+pub(crate) fn run(args: ExecArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    let source = Source::read(args.code.as_deref(), args.file.as_deref())?;
+    // One thread is enough, and the quickest to start.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let outcome = runtime.block_on(execute(&args, source, console));
+    // A thread may still wait for a line on standard input.
+    runtime.shutdown_background();
+    outcome.map(ExitCode::from)
+}
+
+async fn execute(args: &ExecArgs, source: Source, console: &Console) -> anyhow::Result<u8> {
+    let options = args.session.options()?;
+    let limit = options.limits.wall;
+    let mut signals = Signals::new()?;
+    let host = args.python.host(Preload::None)?;
+    let session = match signals.or(host.open(options)).await {
+        Ok(session) => Session::from(session?),
+        Err(stopped) => return stopped_status(stopped),
+    };
+    let follower = Follower {
+        console,
+        show: if args.json || args.for_model { Show::Nothing } else { Show::Live },
+        asker: asker(source.leaves_stdin),
+        second_interrupt: SecondInterrupt::Ends,
+    };
+    let followed = match follower.run(&session, Cell::new(source.code.clone()), &mut signals).await {
+        Ok(followed) => followed,
+        Err(stopped) => return stopped_status(stopped),
+    };
+    // Told before the session is closed: nobody should wait for our cleaning up.
+    let told = args.tell(&followed, &source.code, limit, &session, console);
+    if lacks_a_module(&followed.result) && args.python.lacks_packages(&host) {
+        console.hint(SETUP_HINT);
+    }
+    session.close().await;
+    told?;
+    Ok(status(&followed.result))
+}
+
+impl ExecArgs {
+    fn tell(
+        &self,
+        followed: &Followed,
+        code: &str,
+        limit: Duration,
+        session: &Session,
+        console: &Console,
+    ) -> anyhow::Result<()> {
+        let result = &followed.result;
+        if self.json {
+            console.print_line(&serde_json::to_string(result)?)?;
+            return Ok(());
+        }
+        if self.for_model {
+            let time_limit = Some(limit.as_secs_f64());
+            let options = ForModel { locale: self.locale, time_limit, ..ForModel::default() };
+            console.print_guest(&format!("{}\n", result.for_model(code, &options)))?;
+            return Ok(());
+        }
+        print_outcome(followed, limit, console)?;
+        if self.verbose || console.err_is_terminal() {
+            print_files(followed, session.workspace(), console);
+        }
+        if self.verbose {
+            let usage = &result.usage;
+            let line = format!(
+                "{} in {} ({} of CPU), {} of memory, isolation {}",
+                result.status,
+                milliseconds(usage.wall_ms),
+                milliseconds(usage.cpu_ms),
+                size(usage.peak_bytes),
+                result.isolation
+            );
+            console.say(&console.on_err(Style::Dim, &line));
+        }
+        Ok(())
+    }
+}
+
+/// W7 of the contracts.
+fn status(result: &CellResult) -> u8 {
+    match (result.status, result.signal, result.exit_code) {
+        (Status::Success, ..) => 0,
+        (Status::Failure, ..) => 1,
+        (Status::Timeout, ..) => 124,
+        (Status::Interrupted, ..) => 130,
+        (Status::Crashed, Some(signal), _) => 128 + signal as u8,
+        (Status::Crashed, None, Some(0) | None) => 1,
+        // As the kernel does it: the low eight bits.
+        (Status::Crashed, None, Some(code)) => code as u8,
+    }
+}
+
+fn stopped_status(stopped: Stopped) -> anyhow::Result<u8> {
+    match stopped {
+        Stopped::Signal(signal) => Ok(128 + signal as u8),
+        Stopped::NoReader => Ok(failure::NO_READER),
+        Stopped::Error(error) => Err(error.into()),
+        Stopped::Ended(message) => Err(anyhow::Error::msg(message)),
+    }
+}
+
+/// Questions are answered from standard input, unless that was the code.
+fn asker(stdin_is_free: bool) -> Asker {
+    Arc::new(move |prompt| {
+        if !stdin_is_free {
+            let reason = "standard input held the code; give the code with -c or as a file, then input() reads standard input";
+            return Answer::Nothing(reason.to_owned());
+        }
+        // No newline: the answer stands behind the question.
+        eprint!("{prompt}");
+        let mut line = String::new();
+        match io::stdin().lock().read_line(&mut line) {
+            Ok(0) => Answer::Nothing("standard input has ended".to_owned()),
+            Ok(_) => Answer::Text(line.trim_end_matches(['\r', '\n']).to_owned()),
+            Err(error) => Answer::Nothing(format!("standard input cannot be read: {error}")),
+        }
+    })
+}
+
+fn lacks_a_module(result: &CellResult) -> bool {
+    let is_import_error = |name: &str| matches!(name, "ImportError" | "ModuleNotFoundError");
+    result.error.as_ref().is_some_and(|error| is_import_error(&error.type_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cellblock::{Backend, CheckpointState, State, StateOutcome, Strategy, Usage};
+
+    fn ended(status: Status, exit_code: Option<i32>, signal: Option<i32>) -> CellResult {
+        CellResult {
+            session: "default".to_owned(),
+            cell: 1,
+            status,
+            exit_code,
+            signal,
+            stdout: String::new(),
+            stderr: String::new(),
+            output: String::new(),
+            truncated: None,
+            value: None,
+            displays: Vec::new(),
+            error: None,
+            variables: Default::default(),
+            files: Default::default(),
+            state: State {
+                outcome: StateOutcome::Kept,
+                checkpoint: CheckpointState::armed(),
+            },
+            usage: Usage::default(),
+            tool_calls: Vec::new(),
+            strategy: Strategy::Process,
+            backend: Backend::Local,
+            isolation: "full".to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_exit_status_tells_the_outcome() {
+        let cases = [
+            (ended(Status::Success, None, None), 0),
+            (ended(Status::Failure, None, None), 1),
+            (ended(Status::Timeout, None, Some(9)), 124),
+            (ended(Status::Interrupted, None, None), 130),
+            (ended(Status::Crashed, None, Some(11)), 139),
+            (ended(Status::Crashed, Some(7), None), 7),
+            (ended(Status::Crashed, Some(139), None), 139),
+            (ended(Status::Crashed, Some(0), None), 1),
+        ];
+        for (result, code) in cases {
+            assert_eq!(status(&result), code, "{result:?}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What must be known about a session at once, while its own task is busy with a cell.
+
+use cellblock::Session;
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// The front desk of one session.
+#[derive(Debug, Default)]
+pub(crate) struct Desk {
+    /// The session, while one is open.
+    pub(crate) session: Option<Session>,
+    /// Runs that wait for their turn.
+    pub(crate) runs_waiting: usize,
+    is_running: bool,
+    /// An interrupt came for a cell that has not begun.
+    interrupts_next: bool,
+    /// The calls of the running cell that wait for an answer.
+    calls: HashMap<String, CallKind>,
+}
+
+/// What a call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallKind {
+    /// `tool_result`
+    Tool,
+    /// `input`
+    Input,
+}
+
+/// An answer to a call.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum CallAnswer {
+    /// `tool_result`
+    Tool(Result<Value, String>),
+    /// `input`
+    Input(Result<String, String>),
+}
+
+impl Desk {
+    /// A cell begins.
+    pub(crate) fn begin(&mut self) {
+        self.is_running = true;
+        self.runs_waiting = self.runs_waiting.saturating_sub(1);
+        if std::mem::take(&mut self.interrupts_next) {
+            self.interrupt();
+        }
+    }
+
+    /// The cell is over, and with it its calls.
+    pub(crate) fn end(&mut self) {
+        self.is_running = false;
+        self.calls.clear();
+    }
+
+    /// Ends the cell that runs; when none does, the one that is about to. With neither, nothing happens.
+    pub(crate) fn interrupt(&mut self) {
+        match &self.session {
+            Some(session) if self.is_running => session.interrupt(),
+            _ => self.interrupts_next = self.runs_waiting > 0,
+        }
+    }
+
+    /// The code waits for an answer.
+    pub(crate) fn wait_for(&mut self, call: &str, kind: CallKind) {
+        self.calls.insert(call.to_owned(), kind);
+    }
+
+    /// Whether the code waits for an answer, so that nothing else can be done in the session before it comes.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    /// Hands an answer on; `Err` says why it answers nothing.
+    pub(crate) fn answer(&mut self, call: &str, answer: CallAnswer) -> Result<(), String> {
+        let kind = match answer {
+            CallAnswer::Tool(_) => CallKind::Tool,
+            CallAnswer::Input(_) => CallKind::Input,
+        };
+        match self.calls.get(call) {
+            None => return Err(format!("no call `{call}` waits for an answer")),
+            Some(waiting) if *waiting != kind => {
+                return Err(format!("the call `{call}` waits for {}", waiting.operation()));
+            }
+            Some(_) => {}
+        }
+        self.calls.remove(call);
+        if let Some(session) = &self.session {
+            match answer {
+                CallAnswer::Tool(outcome) => session.tool_result(call, outcome),
+                CallAnswer::Input(outcome) => session.input(call, outcome),
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses every call that waits.
+    pub(crate) fn refuse_calls(&mut self, reason: &str) {
+        for (call, kind) in std::mem::take(&mut self.calls) {
+            if let Some(session) = &self.session {
+                kind.refuse(session, &call, reason);
+            }
+        }
+    }
+}
+
+impl CallKind {
+    /// Answers a call with an error.
+    pub(crate) fn refuse(self, session: &Session, call: &str, reason: &str) {
+        match self {
+            CallKind::Tool => session.tool_result(call, Err(reason.to_owned())),
+            CallKind::Input => session.input(call, Err(reason.to_owned())),
+        }
+    }
+
+    fn operation(self) -> &'static str {
+        match self {
+            CallKind::Tool => "`tool_result`",
+            CallKind::Input => "`input`",
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! `cellblock pipe`: sessions for a program in any language, as JSON lines on standard input and output.
+//!
+//! One task reads and decides what is to be done at once (answers, interrupts); each session has a task that does the rest in
+//! order; one thread writes. W1 to W6 of the contracts are the law here.
+
+mod desk;
+mod lines;
+mod named;
+mod operations;
+mod switchboard;
+mod writer;
+
+use crate::args::{PythonArgs, SETUP_HINT};
+use crate::commands::live::Signals;
+use crate::terminal::Console;
+use cellblock::Preload;
+use clap::Args;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use switchboard::Switchboard;
+use tokio::time::timeout;
+
+/// How long sessions and the last lines may take when we are told to end.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct PipeArgs {
+    #[command(flatten)]
+    python: PythonArgs,
+}
+
+const EXAMPLES: &str = r#"Each line is a request; its answer, and what happens on the way, carry its id:
+  > {"id":1,"op":"run","code":"x = 2\nprint(x)\nx","timeout":5}
+  < {"id":1,"session":"default","event":"stdout","text":"2\n"}
+  < {"id":1,"session":"default","event":"result","result":{"status":"success", ...}}
+
+Requests of one session are done in order, sessions run side by side. `interrupt`, `tool_result` and `input` are heard
+at once. A session that ended (a crash, a time-out) answers with the error `ended` until it is opened or closed.
+At the end of input what was asked is finished, then every session is closed; on SIGTERM they are closed at once.
+
+Examples:
+  echo '{"id":1,"op":"run","code":"6*7"}' | cellblock pipe
+  cellblock pipe --stdlib"#;
+
+/// Serves until the input ends, a signal comes or nobody reads any more.
+pub(crate) fn run(args: PipeArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let outcome = runtime.block_on(serve(&args, console));
+    // A thread may still wait for a line, or for somebody to read one.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn serve(args: &PipeArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::new()?;
+    let host = args.python.host(Preload::Full)?;
+    if args.python.lacks_packages(&host) {
+        console.hint(SETUP_HINT);
+    }
+    let (writer, written) = writer::start();
+    let switchboard = Arc::new(Switchboard::new(host, writer.clone()));
+    let mut lines = lines::start();
+
+    tokio::pin!(written);
+    let end = tokio::select! {
+        () = switchboard.serve(&mut lines) => End::Input,
+        signal = signals.next() => End::Signal(signal),
+        () = &mut written => End::Reader,
+    };
+    let status = match end {
+        End::Input => {
+            tokio::select! {
+                () = switchboard.finish() => {}
+                () = &mut written => return Ok(ExitCode::SUCCESS),
+                signal = signals.next() => return Ok(stop(&switchboard, signal).await),
+            }
+            ExitCode::SUCCESS
+        }
+        End::Signal(signal) => stop(&switchboard, signal).await,
+        End::Reader => {
+            let _ = timeout(FAREWELL, switchboard.stop()).await;
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
+    writer.finish().await;
+    match end {
+        // Whoever is slow to read still gets everything.
+        End::Input => written.await,
+        _ => drop(timeout(FAREWELL, written).await),
+    }
+    Ok(status)
+}
+
+/// Why we end.
+enum End {
+    /// There are no more requests.
+    Input,
+    /// We were told to.
+    Signal(i32),
+    /// Nobody reads what we write.
+    Reader,
+}
+
+async fn stop(switchboard: &Arc<Switchboard>, signal: i32) -> ExitCode {
+    let _ = timeout(FAREWELL, switchboard.stop()).await;
+    ExitCode::from(128 + signal as u8)
+}

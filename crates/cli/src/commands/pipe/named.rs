@@ -1,0 +1,201 @@
+//! One session of the pipe: a task that does what is asked of it, in order.
+
+use super::desk::{CallKind, Desk};
+use super::operations::{Fault, ask};
+use super::switchboard::{NOBODY_ANSWERS, Share, Switchboard, lock};
+use cellblock::pipe::{Operation, RequestId, Response};
+use cellblock::{Cell, Event, Opened, Session, SessionOptions, Stream};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// A request that waits for its turn.
+#[derive(Debug)]
+pub(crate) struct Queued {
+    pub(crate) id: Option<RequestId>,
+    pub(crate) operation: Operation,
+    pub(crate) _share: Share,
+}
+
+/// Starts the task. It ends when its queue does, or when its session is closed.
+pub(crate) fn start(
+    switchboard: Arc<Switchboard>,
+    name: String,
+    desk: Arc<Mutex<Desk>>,
+    queue: mpsc::UnboundedReceiver<Queued>,
+) -> JoinHandle<()> {
+    tokio::spawn(Named { switchboard, name, desk, slot: Slot::Empty }.serve(queue))
+}
+
+struct Named {
+    switchboard: Arc<Switchboard>,
+    name: String,
+    desk: Arc<Mutex<Desk>>,
+    slot: Slot,
+}
+
+/// What stands behind the name.
+enum Slot {
+    /// Nothing yet: whatever is asked first opens a session with the defaults.
+    Empty,
+    /// A session. It may have ended by itself; then it says so to everything.
+    Open(Session),
+    /// The session that was asked for could not be opened. A default one in its place would have other walls and files.
+    Failed(Fault),
+}
+
+/// Whether the name is still in use.
+enum Next {
+    Stay,
+    Closed,
+}
+
+impl Named {
+    async fn serve(mut self, mut queue: mpsc::UnboundedReceiver<Queued>) {
+        while let Some(Queued { id, operation, .. }) = queue.recv().await {
+            if self.switchboard.is_stopping() {
+                break;
+            }
+            let next = self.attend(id, operation).await;
+            if matches!(next, Next::Closed) && self.switchboard.forget(&self.name, &queue) {
+                return;
+            }
+        }
+        self.close().await;
+    }
+
+    async fn attend(&mut self, id: Option<RequestId>, operation: Operation) -> Next {
+        let (outcome, next) = match operation {
+            Operation::Close => {
+                self.close().await;
+                (Ok(json!({})), Next::Closed)
+            }
+            Operation::Open(options) => (self.open_anew(*options).await, Next::Stay),
+            Operation::Run(cell) => match self.run(&id, cell).await {
+                Ok(()) => return Next::Stay,
+                Err(fault) => (Err(fault), Next::Stay),
+            },
+            operation => (self.ask(operation).await, Next::Stay),
+        };
+        let response = match outcome {
+            Ok(answer) => Response::answer(id, self.name.clone(), answer),
+            Err(fault) => fault.response(id, self.name.clone()),
+        };
+        self.switchboard.writer.send(response).await;
+        next
+    }
+
+    async fn ask(&mut self, operation: Operation) -> Result<Value, Fault> {
+        ask(&self.session().await?, operation).await
+    }
+
+    /// Runs a cell; its events and its result go out as they come.
+    async fn run(&mut self, id: &Option<RequestId>, cell: Cell) -> Result<(), Fault> {
+        let session = match self.session().await {
+            Ok(session) => session,
+            Err(fault) => {
+                lock(&self.desk).begin();
+                lock(&self.desk).end();
+                return Err(fault);
+            }
+        };
+        let mut running = {
+            // Under the lock, so that an interrupt finds the cell either waiting or running.
+            let mut desk = lock(&self.desk);
+            let running = session.start(cell);
+            desk.begin();
+            running.map_err(cellblock::Error::from)?
+        };
+        while let Some(event) = running.next().await {
+            let call = match &event {
+                Event::ToolCall { call, .. } => Some((call.clone(), CallKind::Tool)),
+                Event::InputRequest { call, .. } => Some((call.clone(), CallKind::Input)),
+                _ => None,
+            };
+            if matches!(event, Event::Result { .. } | Event::Error { .. }) {
+                // Before it is told: whoever reads the result may ask again at once.
+                lock(&self.desk).end();
+            }
+            if let Some((call, kind)) = call {
+                lock(&self.desk).wait_for(&call, kind);
+            }
+            self.switchboard.writer.send(Response::event(id.clone(), self.name.clone(), event)).await;
+            if self.switchboard.input_has_ended() {
+                lock(&self.desk).refuse_calls(NOBODY_ANSWERS);
+            }
+        }
+        lock(&self.desk).end();
+        Ok(())
+    }
+
+    /// The session, opened with the defaults if there is none.
+    async fn session(&mut self) -> Result<Session, Fault> {
+        match &self.slot {
+            Slot::Open(session) => Ok(session.clone()),
+            Slot::Failed(fault) => Err(fault.clone()),
+            // A failure is not kept: the next request tries again, with the same defaults.
+            Slot::Empty => self.open(SessionOptions::default()).await,
+        }
+    }
+
+    async fn open_anew(&mut self, options: SessionOptions) -> Result<Value, Fault> {
+        if let Slot::Open(session) = &self.slot {
+            if is_alive(session).await {
+                let message = format!("session `{}` is open already; close it first, or choose another name", self.name);
+                return Err(Fault::new("exists", message));
+            }
+            self.close().await;
+        }
+        match self.open(options).await {
+            Ok(_) => Ok(json!(Opened { session: self.name.clone() })),
+            Err(fault) => {
+                let later = format!("session `{}` could not be opened: {}", self.name, fault.message);
+                self.slot = Slot::Failed(Fault::new(fault.code, later));
+                Err(fault)
+            }
+        }
+    }
+
+    async fn open(&mut self, mut options: SessionOptions) -> Result<Session, Fault> {
+        if let Some(env) = options.env.as_deref().filter(|env| *env != "default") {
+            let message = format!("there is no environment `{env}`; there is only `default`");
+            return Err(Fault::new("unsupported", message));
+        }
+        options.session = Some(self.name.clone());
+        let session = Session::from(self.switchboard.host.open(options).await?);
+        self.forward_logs(&session);
+        lock(&self.desk).session = Some(session.clone());
+        self.slot = Slot::Open(session.clone());
+        Ok(session)
+    }
+
+    async fn close(&mut self) {
+        lock(&self.desk).session = None;
+        if let Slot::Open(session) = std::mem::replace(&mut self.slot, Slot::Empty) {
+            session.close().await;
+        }
+    }
+
+    /// What threads write after their cell belongs to no request.
+    fn forward_logs(&self, session: &Session) {
+        let (writer, name, mut logs) = (self.switchboard.writer.clone(), self.name.clone(), session.logs());
+        tokio::spawn(async move {
+            loop {
+                match logs.recv().await {
+                    Ok(event) => writer.send(Response::event(None, name.clone(), event)).await,
+                    // Whoever reads so slowly has lost lines in the middle.
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return,
+                }
+            }
+        });
+    }
+}
+
+/// Whether a session still answers. Reading the output of no cell costs nothing and changes nothing.
+async fn is_alive(session: &Session) -> bool {
+    let probe = session.read_output(0, Stream::Output, 0, 0).await;
+    !probe.is_err_and(|error| error.code() == "ended")
+}

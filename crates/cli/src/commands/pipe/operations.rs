@@ -1,0 +1,113 @@
+//! The operations that ask something of a session and get one answer.
+
+use super::switchboard::Switchboard;
+use cellblock::pipe::{Operation, RequestId, Response};
+use cellblock::{FileContents, Session};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Why something could not be done: what the `error` event says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+}
+
+impl Fault {
+    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Fault {
+        Fault { code, message: message.into() }
+    }
+}
+
+impl From<cellblock::Error> for Fault {
+    fn from(error: cellblock::Error) -> Fault {
+        let message = match error.hint() {
+            Some(hint) => format!("{error}; {hint}"),
+            None => error.to_string(),
+        };
+        Fault::new(error.code(), message)
+    }
+}
+
+/// Does what an operation asks of a session that is open. `run`, `open` and `close` are not for here: they are more than a question.
+pub(crate) async fn ask(session: &Session, operation: Operation) -> Result<Value, Fault> {
+    let failed = |error| Fault::from(cellblock::Error::Session(error));
+    match operation {
+        Operation::Compute { code, description } => {
+            session.compute(&code, &description).await.map_err(failed).and_then(value)
+        }
+        Operation::Seed { variables } => session.seed(variables).await.map_err(failed).map(nothing),
+        Operation::Vars => session.vars().await.map_err(failed).and_then(value),
+        Operation::Inspect { name } => session.inspect(&name).await.map_err(failed).and_then(value),
+        Operation::Reset => session.reset().await.map_err(failed).map(nothing),
+        Operation::Tools { tools } => session.set_tools(tools).await.map_err(failed).map(nothing),
+        Operation::PutFile { path, contents } => {
+            session.put_file(&path, contents).await.map_err(failed).map(nothing)
+        }
+        Operation::GetFile { path } => {
+            let contents = session.get_file(&path).await.map_err(failed)?;
+            value(FileContents::from(&contents[..]))
+        }
+        Operation::ListFiles => session.list_files().await.map_err(failed).and_then(value),
+        Operation::ReadOutput { cell, stream, offset, length } => {
+            let length = length.unwrap_or(u64::MAX);
+            let text = session.read_output(cell, stream, offset, length).await.map_err(failed)?;
+            Ok(json!({ "text": text }))
+        }
+        Operation::Undo { .. } | Operation::Fork | Operation::Checkpoints => {
+            Err(Fault::new("unsupported", "this version takes no checkpoints, so there is nothing to undo, fork or list"))
+        }
+        _ => Err(Fault::new("unsupported", "this operation cannot be done here")),
+    }
+}
+
+/// Serves a session whose code waits for an answer. What needs the interpreter is refused, for it would wait for the one who
+/// asks; files can be worked with, for the tool that is called may well want to leave one.
+pub(crate) fn serve_beside(
+    switchboard: &Arc<Switchboard>,
+    session: Option<Session>,
+    id: Option<RequestId>,
+    name: String,
+    operation: Operation,
+) -> Option<Response> {
+    let is_free = matches!(
+        operation,
+        Operation::PutFile { .. }
+            | Operation::GetFile { .. }
+            | Operation::ListFiles
+            | Operation::ReadOutput { .. }
+            | Operation::Close
+    );
+    let (Some(session), true) = (session, is_free) else {
+        let message = format!(
+            "session `{name}` is busy: its cell waits for the answer to a call; answer it first, or interrupt the cell"
+        );
+        return Some(Fault::new("busy", message).response(id, name));
+    };
+    let writer = switchboard.writer.clone();
+    tokio::spawn(async move {
+        let outcome = match operation {
+            // The session's task sees the end of its cell, and of its session.
+            Operation::Close => {
+                session.close().await;
+                Ok(json!({}))
+            }
+            operation => ask(&session, operation).await,
+        };
+        let response = match outcome {
+            Ok(answer) => Response::answer(id, name, answer),
+            Err(fault) => fault.response(id, name),
+        };
+        writer.send(response).await;
+    });
+    None
+}
+
+fn value(answer: impl Serialize) -> Result<Value, Fault> {
+    serde_json::to_value(answer).map_err(|error| Fault::new("system", error.to_string()))
+}
+
+fn nothing((): ()) -> Value {
+    json!({})
+}

@@ -1,0 +1,226 @@
+//! From lines to sessions.
+
+use super::desk::{CallAnswer, Desk};
+use super::lines::Line;
+use super::named::{self, Queued};
+use super::operations::{Fault, serve_beside};
+use super::writer::Writer;
+use cellblock::pipe::{MAX_LINE_BYTES, Operation, PipeError, Request, RequestId, Response, parse_line};
+use cellblock::{Event, Host};
+use serde_json::json;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// What requests may hold in memory while they wait for their turn.
+const MOST_WAITING_BYTES: usize = 256 << 20;
+/// What a request holds besides its text.
+const REQUEST_BYTES: usize = 512;
+
+/// All sessions of the pipe.
+#[derive(Debug)]
+pub(crate) struct Switchboard {
+    pub(crate) host: Host,
+    pub(crate) writer: Writer,
+    sessions: Mutex<HashMap<String, Entry>>,
+    waiting_bytes: Arc<AtomicUsize>,
+    input_has_ended: AtomicBool,
+    is_stopping: AtomicBool,
+}
+
+/// A session, and the way to it. When the queue is dropped the task finishes what is in it and ends.
+#[derive(Debug)]
+struct Entry {
+    desk: Arc<Mutex<Desk>>,
+    queue: mpsc::UnboundedSender<Queued>,
+    task: JoinHandle<()>,
+}
+
+impl Switchboard {
+    pub(crate) fn new(host: Host, writer: Writer) -> Switchboard {
+        Switchboard {
+            host,
+            writer,
+            sessions: Mutex::default(),
+            waiting_bytes: Arc::default(),
+            input_has_ended: AtomicBool::new(false),
+            is_stopping: AtomicBool::new(false),
+        }
+    }
+
+    /// Attends to every line until there are no more.
+    pub(crate) async fn serve(self: &Arc<Self>, lines: &mut mpsc::Receiver<Line>) {
+        while let Some(line) = lines.recv().await {
+            if line.text.trim_ascii().is_empty() {
+                continue;
+            }
+            let answer = match read_request(&line) {
+                Ok(request) => self.attend(request, line.text.len()),
+                Err(error) => Some(error.into()),
+            };
+            if let Some(answer) = answer {
+                self.writer.send(answer).await;
+            }
+        }
+    }
+
+    /// Finishes what was asked, then closes every session.
+    pub(crate) async fn finish(&self) {
+        self.input_has_ended.store(true, Ordering::SeqCst);
+        let entries = self.take_entries();
+        for entry in &entries {
+            lock(&entry.desk).refuse_calls(NOBODY_ANSWERS);
+        }
+        wait_for(entries).await;
+    }
+
+    /// Closes every session now: what runs is interrupted, what waits is dropped.
+    pub(crate) async fn stop(&self) {
+        self.is_stopping.store(true, Ordering::SeqCst);
+        let entries = self.take_entries();
+        for entry in &entries {
+            let session = lock(&entry.desk).session.clone();
+            if let Some(session) = session {
+                session.close().await;
+            }
+        }
+        wait_for(entries).await;
+    }
+
+    /// Whether nobody can answer a call any more.
+    pub(crate) fn input_has_ended(&self) -> bool {
+        self.input_has_ended.load(Ordering::SeqCst)
+    }
+
+    /// Whether no more requests shall be begun.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::SeqCst)
+    }
+
+    /// Forgets a session that was closed, unless something was asked of it in the meantime. A new one of that name may then come.
+    pub(crate) fn forget(&self, name: &str, queue: &mpsc::UnboundedReceiver<Queued>) -> bool {
+        let mut sessions = lock(&self.sessions);
+        let is_unused = queue.is_empty();
+        if is_unused {
+            sessions.remove(name);
+        }
+        is_unused
+    }
+
+    /// Does at once what cannot wait, and hands the rest to the session. The answer, where there is one already.
+    fn attend(self: &Arc<Self>, request: Request, bytes: usize) -> Option<Response> {
+        let name = request.session().to_owned();
+        let Request { id, operation, .. } = request;
+        let operation = match operation {
+            Operation::ToolResult { call, outcome } => {
+                return self.answer(&name, id, &call, CallAnswer::Tool(outcome));
+            }
+            Operation::Input { call, outcome } => {
+                return self.answer(&name, id, &call, CallAnswer::Input(outcome));
+            }
+            Operation::Interrupt => {
+                if let Some(entry) = lock(&self.sessions).get(&name) {
+                    lock(&entry.desk).interrupt();
+                }
+                return Some(Response::answer(id, name, json!({})));
+            }
+            operation => operation,
+        };
+        let Some(share) = Share::take(&self.waiting_bytes, bytes + REQUEST_BYTES) else {
+            let fault = Fault::new("busy", format!("{MOST_WAITING_BYTES} bytes of requests wait already; read some answers first"));
+            return Some(fault.response(id, name));
+        };
+        let mut sessions = lock(&self.sessions);
+        let entry = sessions.entry(name.clone()).or_insert_with(|| self.enlist(&name));
+        let mut desk = lock(&entry.desk);
+        if desk.is_waiting() {
+            let session = desk.session.clone();
+            drop(desk);
+            return serve_beside(self, session, id, name, operation);
+        }
+        desk.runs_waiting += usize::from(matches!(operation, Operation::Run(_)));
+        drop(desk);
+        // The task is there as long as its entry is.
+        let _ = entry.queue.send(Queued { id, operation, _share: share });
+        None
+    }
+
+    fn answer(&self, name: &str, id: Option<RequestId>, call: &str, answer: CallAnswer) -> Option<Response> {
+        let sessions = lock(&self.sessions);
+        let outcome = match sessions.get(name) {
+            Some(entry) => lock(&entry.desk).answer(call, answer),
+            None => Err(format!("no session `{name}` is open")),
+        };
+        let message = outcome.err()?;
+        Some(Fault::new("not_found", message).response(id, name.to_owned()))
+    }
+
+    fn enlist(self: &Arc<Self>, name: &str) -> Entry {
+        let (queue, requests) = mpsc::unbounded_channel();
+        let desk = Arc::new(Mutex::new(Desk::default()));
+        let task = named::start(Arc::clone(self), name.to_owned(), Arc::clone(&desk), requests);
+        Entry { desk, queue, task }
+    }
+
+    fn take_entries(&self) -> Vec<Entry> {
+        lock(&self.sessions).drain().map(|(_, entry)| entry).collect()
+    }
+}
+
+/// Lets each task come to the end of its queue.
+async fn wait_for(entries: Vec<Entry>) {
+    // All queues are closed before the first task is waited for.
+    let tasks: Vec<JoinHandle<()>> = entries.into_iter().map(|entry| entry.task).collect();
+    for task in tasks {
+        let _ = task.await;
+    }
+}
+
+/// What the code is told that waits for an answer when there is no more input.
+pub(crate) const NOBODY_ANSWERS: &str = "nobody can answer: the input of the pipe has ended";
+
+fn read_request(line: &Line) -> Result<Request, PipeError> {
+    parse_line(&line.text).map_err(|mut error| {
+        if line.bytes > MAX_LINE_BYTES as u64 {
+            // Only its beginning was kept.
+            error.message = format!("the line has {} bytes; at most {MAX_LINE_BYTES} are allowed", line.bytes);
+        }
+        error
+    })
+}
+
+/// A part of the memory for waiting requests; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    of: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Share {
+    fn take(of: &Arc<AtomicUsize>, bytes: usize) -> Option<Share> {
+        let share = Share { of: Arc::clone(of), bytes };
+        let before = of.fetch_add(bytes, Ordering::SeqCst);
+        (before + bytes <= MOST_WAITING_BYTES).then_some(share)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.of.fetch_sub(self.bytes, Ordering::SeqCst);
+    }
+}
+
+/// What is behind the lock is whole even after a panic: each change is one step.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Fault {
+    /// The `error` event that says it.
+    pub(crate) fn response(self, id: Option<RequestId>, session: String) -> Response {
+        let event = Event::Error { code: self.code.to_owned(), message: self.message };
+        Response::event(id, session, event)
+    }
+}

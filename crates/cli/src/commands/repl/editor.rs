@@ -1,0 +1,213 @@
+//! The line editor: colours, completion, blocks, history.
+
+use super::magics::MAGICS;
+use super::prompt::{FIRST, MORE, with_marks, without_marks};
+use super::shell::Names;
+use crate::python::{BUILTINS, KEYWORDS, indent_after, is_complete};
+use crate::terminal::{Console, Style, highlight};
+use cellblock::env::Dirs;
+use cellblock::{Event, strip_terminal_escapes};
+use rustyline::completion::Completer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::{CmdKind, Highlighter};
+use rustyline::hint::Hinter;
+use rustyline::history::FileHistory;
+use rustyline::validate::Validator;
+use rustyline::{
+    Cmd, CompletionType, ConditionalEventHandler, Config, Context, EventContext, EventHandler, ExternalPrinter as _,
+    Helper, KeyCode, KeyEvent, Modifiers, Movement, RepeatCount,
+};
+use std::borrow::Cow;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::PoisonError;
+use tokio::runtime::Runtime;
+use tokio::sync::broadcast;
+
+/// How many inputs are remembered.
+const MOST_REMEMBERED: usize = 10_000;
+
+/// The prompt.
+pub(crate) struct Editor {
+    editor: rustyline::Editor<Assistant, FileHistory>,
+    history: Option<PathBuf>,
+    prompt: (String, String),
+}
+
+/// What came of asking for input.
+pub(crate) enum Typed {
+    /// A cell or a magic.
+    Input(String),
+    /// Nothing, or Ctrl-C.
+    Nothing,
+    /// Ctrl-D.
+    End,
+}
+
+impl Editor {
+    /// An editor that completes these names.
+    pub(crate) fn new(names: Names, console: &Console) -> anyhow::Result<Editor> {
+        let config = Config::builder()
+            .max_history_size(MOST_REMEMBERED)?
+            .history_ignore_dups(true)?
+            .completion_type(CompletionType::List)
+            .tab_stop(4)
+            .indent_size(4)
+            .build();
+        let mut editor = rustyline::Editor::with_config(config)?;
+        let is_coloured = console.out_is_coloured();
+        editor.set_helper(Some(Assistant { names, is_coloured }));
+        let keys: [(KeyCode, Box<dyn ConditionalEventHandler>); 3] =
+            [(KeyCode::Enter, Box::new(Enter)), (KeyCode::Backspace, Box::new(Backspace)), (KeyCode::Tab, Box::new(Tab))];
+        for (key, handler) in keys {
+            editor.bind_sequence(KeyEvent(key, Modifiers::NONE), EventHandler::Conditional(handler));
+        }
+        let history = history_file();
+        if let Some(path) = &history {
+            // The first time there is none.
+            let _ = editor.load_history(path);
+        }
+        Ok(Editor { editor, history, prompt: (FIRST.to_owned(), console.on_out(Style::Prompt, FIRST)) })
+    }
+
+    /// Waits for an input.
+    pub(crate) fn read(&mut self) -> anyhow::Result<Typed> {
+        let text = match self.editor.readline(&self.prompt) {
+            Ok(text) => without_marks(&text),
+            Err(ReadlineError::Interrupted) => return Ok(Typed::Nothing),
+            Err(ReadlineError::Eof) => return Ok(Typed::End),
+            Err(error) => return Err(error.into()),
+        };
+        let text = text.trim_end();
+        if text.trim().is_empty() {
+            return Ok(Typed::Nothing);
+        }
+        // A history that cannot be written is not worth a word.
+        let _ = self.editor.add_history_entry(with_marks(text));
+        if let Some(path) = &self.history {
+            let _ = self.editor.append_history(path);
+        }
+        Ok(Typed::Input(text.to_owned()))
+    }
+
+    /// Shows what threads write after their cell, above the prompt.
+    pub(crate) fn show_logs_of(&mut self, runtime: &Runtime, mut logs: broadcast::Receiver<Event>) {
+        let Ok(mut printer) = self.editor.create_external_printer() else { return };
+        runtime.spawn(async move {
+            loop {
+                match logs.recv().await {
+                    Ok(Event::Log { text }) => drop(printer.print(strip_terminal_escapes(&text).into_owned())),
+                    Err(broadcast::error::RecvError::Closed) => return,
+                    _ => {}
+                }
+            }
+        });
+    }
+}
+
+fn history_file() -> Option<PathBuf> {
+    let state = Dirs::from_process().ok()?.state;
+    fs::create_dir_all(&state).ok()?;
+    Some(state.join("repl_history"))
+}
+
+/// What the line editor asks while one types.
+struct Assistant {
+    names: Names,
+    is_coloured: bool,
+}
+
+impl Helper for Assistant {}
+
+impl Validator for Assistant {}
+
+impl Hinter for Assistant {
+    type Hint = String;
+}
+
+impl Highlighter for Assistant {
+    fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
+        if !self.is_coloured || line.starts_with('%') {
+            return Cow::Borrowed(line);
+        }
+        let painted = highlight(&without_marks(line));
+        let lines = line.split('\n').zip(painted.split('\n')).enumerate().map(|(at, (raw, painted))| {
+            if at > 0 && raw.starts_with(MORE) {
+                format!("{}{painted}", Style::Dim.paint(MORE))
+            } else {
+                painted.to_owned()
+            }
+        });
+        Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
+    }
+
+    fn highlight_char(&self, _: &str, _: usize, kind: CmdKind) -> bool {
+        self.is_coloured && kind != CmdKind::MoveCursor
+    }
+}
+
+impl Completer for Assistant {
+    type Candidate = String;
+
+    fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
+        let before = &line[..at];
+        let start = before.rfind(|c: char| !(c == '_' || c.is_alphanumeric())).map_or(0, |last| {
+            last + before[last..].chars().next().map_or(0, char::len_utf8)
+        });
+        let word = &before[start..];
+        if before.starts_with('%') && start == 1 {
+            let magics = MAGICS.iter().map(|magic| magic.name).filter(|name| name.starts_with(word));
+            return Ok((start, magics.map(str::to_owned).collect()));
+        }
+        if word.is_empty() || before[..start].ends_with('.') {
+            return Ok((start, Vec::new()));
+        }
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = KEYWORDS.iter().chain(BUILTINS).map(|name| (*name).to_owned());
+        let mut found: Vec<String> = names.iter().cloned().chain(known).filter(|name| name.starts_with(word)).collect();
+        found.sort();
+        found.dedup();
+        Ok((start, found))
+    }
+}
+
+/// Enter runs what is complete, else it begins a line with the indentation that belongs there.
+struct Enter;
+
+impl ConditionalEventHandler for Enter {
+    fn handle(&self, _: &rustyline::Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
+        let code = without_marks(context.line());
+        if code.starts_with('%') || is_complete(&code) {
+            return Some(Cmd::AcceptLine);
+        }
+        let indent = indent_after(&without_marks(&context.line()[..context.pos()]));
+        Some(Cmd::Insert(1, format!("\n{MORE}{}", " ".repeat(indent))))
+    }
+}
+
+/// Backspace takes a whole step of indentation, or a whole line break with its mark.
+struct Backspace;
+
+impl ConditionalEventHandler for Backspace {
+    fn handle(&self, _: &rustyline::Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
+        let (before, line) = context.line()[..context.pos()].rsplit_once('\n')?;
+        let blanks = line.strip_prefix(MORE)?;
+        let _ = before;
+        match blanks.len() {
+            0 => Some(Cmd::Kill(Movement::BackwardChar(1 + MORE.len()))),
+            length if length % 4 == 0 && blanks.trim().is_empty() => Some(Cmd::Kill(Movement::BackwardChar(4))),
+            _ => None,
+        }
+    }
+}
+
+/// Tab completes a word, and indents where there is none.
+struct Tab;
+
+impl ConditionalEventHandler for Tab {
+    fn handle(&self, _: &rustyline::Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
+        let before = without_marks(&context.line()[..context.pos()]);
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        line.trim().is_empty().then(|| Cmd::Insert(1, " ".repeat(4)))
+    }
+}

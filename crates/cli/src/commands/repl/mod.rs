@@ -1,0 +1,124 @@
+//! `cellblock repl`: a session at the terminal.
+
+mod editor;
+mod magics;
+mod plots;
+mod prompt;
+mod shell;
+
+use crate::args::{PythonArgs, SETUP_HINT, SessionArgs};
+use crate::commands::live::Signals;
+use crate::python::Blocks;
+use crate::terminal::{Console, Style, plural};
+use cellblock::{Preload, SessionOptions};
+use clap::Args;
+use editor::{Editor, Typed};
+use shell::{Next, Shell};
+use std::io::{self, BufRead as _, IsTerminal as _};
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+/// A person may go to lunch: only a week of silence ends the session.
+const IDLE: Duration = Duration::from_secs(7 * 24 * 3600);
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ReplArgs {
+    #[command(flatten)]
+    session: SessionArgs,
+    #[command(flatten)]
+    python: PythonArgs,
+}
+
+const EXAMPLES: &str = "\
+At the prompt: Tab completes, a blank line ends a block, Ctrl-C stops a cell or clears the line, Ctrl-D ends.
+%help lists the commands that begin with %. When standard input is no terminal, each statement in it is a cell.
+
+Examples:
+  cellblock repl
+  cellblock repl --workspace . --import np --timeout 10min
+  cellblock repl < script.py";
+
+/// Runs until the person has had enough.
+pub(crate) fn run(args: ReplArgs, console: Console) -> anyhow::Result<ExitCode> {
+    let is_interactive = io::stdin().is_terminal();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let options = SessionOptions { ..args.session.options()? };
+    let mut options = options;
+    options.limits.idle = IDLE;
+    let mut shell = runtime.block_on(async {
+        // Someone who types has not waited for imports; they would be felt at the start.
+        let host = args.python.host(Preload::Standard)?;
+        Shell::open(host, options, console.clone(), Signals::new()?).await
+    })?;
+    if is_interactive {
+        greet(&args.python, &shell, &console);
+    } else if args.python.lacks_packages(shell.host()) {
+        console.hint(SETUP_HINT);
+    }
+    let outcome = if is_interactive { converse(&runtime, &mut shell) } else { read_through(&runtime, &mut shell) };
+    runtime.block_on(shell.close());
+    runtime.shutdown_background();
+    outcome
+}
+
+/// A person types.
+fn converse(runtime: &Runtime, shell: &mut Shell) -> anyhow::Result<ExitCode> {
+    let mut editor = Editor::new(shell.names(), shell.console())?;
+    editor.show_logs_of(runtime, shell.logs());
+    loop {
+        match editor.read()? {
+            Typed::Nothing => {}
+            Typed::End => return Ok(ExitCode::SUCCESS),
+            Typed::Input(text) => match runtime.block_on(shell.obey(&text))? {
+                Next::Go => {}
+                Next::Revived => editor.show_logs_of(runtime, shell.logs()),
+                Next::Quit(status) => return Ok(status),
+            },
+        }
+    }
+}
+
+/// A file or a program speaks.
+fn read_through(runtime: &Runtime, shell: &mut Shell) -> anyhow::Result<ExitCode> {
+    let mut blocks = Blocks::default();
+    let mut lines = io::stdin().lock().lines();
+    loop {
+        let line = lines.next().transpose()?;
+        let cells = match &line {
+            Some(line) if blocks.is_empty() && line.starts_with('%') => vec![line.clone()],
+            Some(line) => blocks.push(line),
+            None => blocks.finish().into_iter().collect(),
+        };
+        for cell in cells {
+            if let Next::Quit(status) = runtime.block_on(shell.obey(&cell))? {
+                return Ok(status);
+            }
+        }
+        if line.is_none() {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+}
+
+fn greet(python: &PythonArgs, shell: &Shell, console: &Console) {
+    let host = shell.host();
+    let environment = host.environment();
+    let packages = match environment.packages.len() {
+        0 => "the standard library".to_owned(),
+        count => plural(count as u64, "package"),
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    let title = console.on_err(Style::Heading, &format!("Cellblock {version}"));
+    console.say(&format!(
+        "{title} · Python {} with {packages} · isolation {}",
+        environment.interpreter.version,
+        shell.rung()
+    ));
+    console.say(&format!("workspace {}", shell.workspace().display()));
+    if python.lacks_packages(host) {
+        console.hint(SETUP_HINT);
+    }
+    console.say(&console.on_err(Style::Dim, "%help for help, Ctrl-D to end"));
+}

@@ -1,0 +1,221 @@
+//! The session behind the prompt. When it dies, another takes its place.
+
+use super::{magics, plots};
+use crate::commands::live::{Answer, Asker, Followed, Follower, SecondInterrupt, Show, Signals, Stopped};
+use crate::commands::outcome::{print_files, print_outcome};
+use crate::failure;
+use crate::terminal::{Console, Style, milliseconds, size};
+use cellblock::{Cell, CellResult, Event, Host, Rung, Session, SessionOptions, StateOutcome};
+use rustyline::error::ReadlineError;
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::broadcast;
+
+/// The names of the session's variables, for completion.
+pub(crate) type Names = Arc<Mutex<BTreeSet<String>>>;
+
+/// A session, and all that is needed to open it again.
+pub(crate) struct Shell {
+    host: Host,
+    options: SessionOptions,
+    console: Console,
+    signals: Signals,
+    /// `None` only while another one is being opened.
+    session: Session,
+    workspace: PathBuf,
+    names: Names,
+}
+
+/// What comes after an input.
+pub(crate) enum Next {
+    /// The next one.
+    Go,
+    /// The next one, in a new session.
+    Revived,
+    /// Nothing more.
+    Quit(ExitCode),
+}
+
+/// Whether a cell's cost is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timing {
+    Untold,
+    Told,
+}
+
+impl Shell {
+    pub(crate) async fn open(host: Host, options: SessionOptions, console: Console, signals: Signals) -> anyhow::Result<Shell> {
+        let session = Session::from(host.open(options.clone()).await?);
+        let workspace = session.workspace().to_owned();
+        let shell = Shell { host, options, console, signals, session, workspace, names: Names::default() };
+        shell.learn_names().await;
+        Ok(shell)
+    }
+
+    pub(crate) async fn close(self) {
+        self.session.close().await;
+        drop(self.session);
+        if self.options.workspace.as_ref() != Some(&self.workspace) {
+            // A fresh workspace that stayed empty; a session that was opened again in it took it for ours.
+            let _ = std::fs::remove_dir(&self.workspace);
+        }
+    }
+
+    /// Runs a cell, or does what a magic says.
+    pub(crate) async fn obey(&mut self, input: &str) -> anyhow::Result<Next> {
+        if let Some(line) = input.strip_prefix('%') {
+            return magics::obey(self, line).await;
+        }
+        if matches!(input.trim(), "exit" | "exit()" | "quit" | "quit()") {
+            return Ok(Next::Quit(ExitCode::SUCCESS));
+        }
+        self.run_cell(input, Timing::Untold).await
+    }
+
+    pub(crate) async fn run_cell(&mut self, code: &str, timing: Timing) -> anyhow::Result<Next> {
+        let follower = Follower {
+            console: &self.console,
+            show: Show::Live,
+            asker: asker(),
+            second_interrupt: SecondInterrupt::Repeats,
+        };
+        let followed = match follower.run(&self.session, Cell::new(code), &mut self.signals).await {
+            Ok(followed) => followed,
+            Err(Stopped::Signal(signal)) => return Ok(Next::Quit(ExitCode::from(128 + signal as u8))),
+            Err(Stopped::NoReader) => return Ok(Next::Quit(ExitCode::from(failure::NO_READER))),
+            Err(Stopped::Ended(message)) => return self.revive(&message).await,
+            Err(Stopped::Error(error)) => {
+                self.console.error(&error.to_string());
+                return Ok(Next::Go);
+            }
+        };
+        self.tell(&followed, timing).await?;
+        self.note_names(&followed.result);
+        match followed.result.state.outcome {
+            StateOutcome::Ended => self.revive("the session ended with it").await,
+            StateOutcome::Restored => {
+                let note = "the variables are as they were before the cell";
+                self.console.say(&self.console.on_err(Style::Dim, note));
+                Ok(Next::Go)
+            }
+            StateOutcome::Kept => Ok(Next::Go),
+        }
+    }
+
+    pub(crate) async fn reset(&mut self) -> anyhow::Result<Next> {
+        match self.session.reset().await {
+            Ok(()) => {
+                self.learn_names().await;
+                self.console.say(&self.console.on_err(Style::Dim, "all variables are forgotten"));
+                Ok(Next::Go)
+            }
+            Err(error) => self.recover(error.into()).await,
+        }
+    }
+
+    /// Tells of an error; when it means that the session is over, opens another.
+    pub(crate) async fn recover(&mut self, error: cellblock::Error) -> anyhow::Result<Next> {
+        if error.code() == "ended" {
+            return self.revive(&error.to_string()).await;
+        }
+        self.console.error(&error.to_string());
+        Ok(Next::Go)
+    }
+
+    /// Opens another session in the same workspace.
+    async fn revive(&mut self, reason: &str) -> anyhow::Result<Next> {
+        let old = self.session.clone();
+        old.close().await;
+        // The directory goes with the last handle when it is empty; the new session wants it.
+        std::fs::create_dir_all(&self.workspace)?;
+        let options = SessionOptions { workspace: Some(self.workspace.clone()), ..self.options.clone() };
+        self.session = Session::from(self.host.open(options).await?);
+        drop(old);
+        std::fs::create_dir_all(&self.workspace)?;
+        self.learn_names().await;
+        let label = self.console.on_err(Style::Warning, "note:");
+        self.console.note(&label, &format!("{reason}; a new one was started, its variables are gone, files are still there"));
+        Ok(Next::Revived)
+    }
+
+    async fn tell(&self, followed: &Followed, timing: Timing) -> io::Result<()> {
+        print_outcome(followed, self.options.limits.wall, &self.console)?;
+        print_files(followed, &self.workspace, &self.console);
+        for path in plots::save(&self.session, &followed.result).await {
+            let path = self.workspace.join(path);
+            self.console.say(&self.console.on_err(Style::Dim, &format!("plot saved as {}", path.display())));
+        }
+        if timing == Timing::Told {
+            let usage = &followed.result.usage;
+            self.console.say(&format!(
+                "{} on the clock, {} of CPU, {} of memory",
+                milliseconds(usage.wall_ms),
+                milliseconds(usage.cpu_ms),
+                size(usage.peak_bytes)
+            ));
+        }
+        Ok(())
+    }
+
+    fn note_names(&self, result: &CellResult) {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.extend(result.variables.added.iter().map(|one| one.name.clone()));
+        for one in &result.variables.removed {
+            names.remove(&one.name);
+        }
+    }
+
+    async fn learn_names(&self) {
+        let variables = self.session.vars().await.unwrap_or_default();
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        *names = variables.into_iter().map(|one| one.name).collect();
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    pub(crate) fn host(&self) -> &Host {
+        &self.host
+    }
+
+    pub(crate) fn console(&self) -> &Console {
+        &self.console
+    }
+
+    pub(crate) fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    pub(crate) fn rung(&self) -> Rung {
+        self.session.rung()
+    }
+
+    pub(crate) fn names(&self) -> Names {
+        Arc::clone(&self.names)
+    }
+
+    pub(crate) fn logs(&self) -> broadcast::Receiver<Event> {
+        self.session.logs()
+    }
+}
+
+/// Questions are asked at the terminal, with line editing. Where there is none, the lines are the code.
+fn asker() -> Asker {
+    use std::io::IsTerminal as _;
+    Arc::new(|prompt| {
+        if !io::stdin().is_terminal() {
+            return Answer::Nothing("nobody is there to type: standard input holds the code".to_owned());
+        }
+        let answer = rustyline::DefaultEditor::new().and_then(|mut editor| editor.readline(prompt));
+        match answer {
+            Ok(text) => Answer::Text(text),
+            Err(ReadlineError::Interrupted) => Answer::Interrupt,
+            Err(ReadlineError::Eof) => Answer::Nothing("Ctrl-D was pressed".to_owned()),
+            Err(error) => Answer::Nothing(error.to_string()),
+        }
+    })
+}

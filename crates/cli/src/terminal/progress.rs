@@ -1,0 +1,76 @@
+//! How the making of the environment is shown.
+
+use super::Console;
+use cellblock::env::{Progress, Step};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// The parts of the bar's whole.
+const WHOLE: u64 = 1000;
+
+/// A bar on a terminal; elsewhere one line per step.
+#[derive(Debug)]
+pub(crate) struct EnvironmentBar {
+    console: Console,
+    bar: Option<ProgressBar>,
+    step: Mutex<Option<Step>>,
+}
+
+impl EnvironmentBar {
+    /// A bar that stands at the beginning.
+    pub(crate) fn new(console: &Console) -> EnvironmentBar {
+        let bar = console.err_is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(Some(WHOLE), ProgressDrawTarget::stderr());
+            let template = "  {spinner} [{bar:30}] {percent:>3}%  {wide_msg}";
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                bar.set_style(style.progress_chars("=> "));
+            }
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        });
+        EnvironmentBar {
+            console: console.clone(),
+            bar,
+            step: Mutex::new(None),
+        }
+    }
+
+    /// One that is never seen.
+    pub(crate) fn silent(console: &Console) -> EnvironmentBar {
+        EnvironmentBar {
+            console: console.clone(),
+            bar: Some(ProgressBar::hidden()),
+            step: Mutex::new(None),
+        }
+    }
+
+    /// Moves it.
+    pub(crate) fn report(&self, progress: &Progress) {
+        if let Some(bar) = &self.bar {
+            let position = (progress.fraction() * WHOLE as f64) as u64;
+            bar.set_position(position.max(bar.position()));
+            bar.set_message(progress.message.clone());
+            return;
+        }
+        let mut step = self.step.lock().unwrap_or_else(PoisonError::into_inner);
+        if step.replace(progress.step) != Some(progress.step) {
+            self.console.say(&format!("  {}", progress.message));
+        }
+    }
+
+    /// Prints something while the bar stands below it.
+    pub(crate) fn above<T>(&self, print: impl FnOnce() -> T) -> T {
+        match &self.bar {
+            Some(bar) => bar.suspend(print),
+            None => print(),
+        }
+    }
+
+    /// Takes it away.
+    pub(crate) fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,114 @@
+"""A frozen copy of the head, made between two cells, that goes on when the head dies.
+
+The copy is a fork, so nearly everything is in it: objects, functions, open files, generators, trained models. What a fork
+does not carry is either put right here (file offsets, the state of `random`, OpenMP's threads) or makes the checkpoint
+unavailable, with a reason that a person can read.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from _socket import AF_UNIX, SO_ACCEPTCONN, SOCK_STREAM, SOL_SOCKET, socket  # type: ignore[import-not-found]
+
+from . import BUILTINS as __builtins__
+from . import native, quiet
+from .libraries import modules
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_REGULAR = 0o100000
+_SOCKET = 0o140000
+_KIND = 0o170000
+
+
+class Woken(BaseException):
+    """Raised in a copy that was woken: it is the head now, and serves the channel `descriptor`."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+
+def obstacle() -> str | None:
+    """Why a fork could not carry the state as it is, or None."""
+    threads = len(sys._current_frames()) - 1
+    if threads > 0:
+        return f"{threads} thread{'s' if threads > 1 else ''} of the code's own still run{'' if threads > 1 else 's'}"
+    torch: Any = modules.get("torch")
+    if torch is not None and getattr(getattr(torch, "cuda", None), "is_initialized", bool)():
+        return "CUDA is in use, and a graphics card's memory cannot be copied"
+    if quiet.pause_openmp() and (name := quiet.foreign_thread()):
+        return f"a native thread of a library runs ({name})"
+    for descriptor, kind in _descriptors():
+        if kind == _SOCKET and descriptor > 3 and _listens(descriptor):
+            return "a socket is listening"
+    return None
+
+
+def make() -> tuple[int, int]:
+    """Copy this process. Returns the copy's id and the host's end of its channel; in the copy, when it is woken, raises `Woken`."""
+    near, far = os_socketpair()
+    keepsake = _Keepsake()
+    try:
+        pid = native.side_fork()
+    except OSError:
+        os.close(near)
+        os.close(far)
+        raise
+    if pid:
+        os.close(near)
+        return pid, far
+    os.close(far)
+    native.stand_by()
+    keepsake.put_back()
+    raise Woken(near)
+
+
+def os_socketpair() -> tuple[int, int]:
+    """Two connected descriptors."""
+    from _socket import socketpair  # type: ignore[import-not-found]
+
+    near, far = socketpair(AF_UNIX, SOCK_STREAM)
+    return near.detach(), far.detach()
+
+
+class _Keepsake:
+    """What a fork shares or loses, as it was at the checkpoint."""
+
+    def __init__(self) -> None:
+        self._offsets = [(fd, os.lseek(fd, 0, os.SEEK_CUR)) for fd, kind in _descriptors() if kind == _REGULAR]
+        random: Any = modules.get("random")
+        self._random = random.getstate() if random is not None else None
+
+    def put_back(self) -> None:
+        # The descriptions of open files are shared with the head that died, and it may have read on.
+        for descriptor, offset in self._offsets:
+            try:
+                os.lseek(descriptor, offset, os.SEEK_SET)
+            except OSError:
+                pass
+        # CPython seeds `random` anew in every fork.
+        if self._random is not None:
+            modules["random"].setstate(self._random)  # type: ignore[attr-defined]
+
+
+def _descriptors() -> list[tuple[int, int]]:
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found.append((int(name), os.fstat(int(name)).st_mode & _KIND))
+        except OSError:  # the one that listed the directory
+            pass
+    return found
+
+
+def _listens(descriptor: int) -> bool:
+    handle = socket(fileno=os.dup(descriptor))
+    try:
+        return bool(handle.getsockopt(SOL_SOCKET, SO_ACCEPTCONN))
+    except OSError:
+        return False
+    finally:
+        handle.close()

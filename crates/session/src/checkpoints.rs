@@ -1,0 +1,267 @@
+//! The standbys of a session: frozen copies of its head, from the oldest that `undo` can reach to the newest.
+
+use crate::actor::Actor;
+use crate::channel::Channel;
+use crate::Error;
+use cellblock_protocol::guest::{FromHead, ToHead};
+use cellblock_protocol::{Arming, CheckpointEntry, CheckpointState, Strategy};
+use cellblock_sandbox::{FromInit, ToInit};
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::time::{Instant, timeout};
+
+/// A new request wins over arming: it starts after this much quiet.
+pub(crate) const QUIET: Duration = Duration::from_millis(2);
+/// Copying the page tables of gigabytes takes tens of milliseconds.
+const ARM_LIMIT: Duration = Duration::from_secs(10);
+/// A standby only has to return from one system call.
+const WAKE_LIMIT: Duration = Duration::from_secs(5);
+
+/// One standby.
+#[derive(Debug)]
+struct Standby {
+    pid: u32,
+    /// The host's end of the channel that it will speak on.
+    channel: OwnedFd,
+    /// The last cell whose effects it has; 0 for none.
+    cell: u64,
+    at: SystemTime,
+}
+
+/// What there is to go back to.
+#[derive(Debug, Default)]
+pub(crate) struct Checkpoints {
+    standbys: VecDeque<Standby>,
+    /// The cells whose effects the head has, oldest first.
+    kept: Vec<u64>,
+    /// Why the newest state has no standby, where one was tried.
+    obstacle: Option<String>,
+    /// When to make one, if nothing comes in between.
+    due: Option<Instant>,
+}
+
+impl Checkpoints {
+    /// A cell's effects stay.
+    pub(crate) fn keep(&mut self, cell: u64, pure: bool) {
+        // A copy from before a cell that changed nothing is as good as one from after.
+        if pure && self.is_armed() && let Some(newest) = self.standbys.back_mut() {
+            newest.cell = cell;
+        }
+        self.kept.push(cell);
+        self.plan();
+    }
+
+    /// The head's state is that of the newest standby.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.standbys.back().is_some_and(|standby| standby.cell == self.current())
+    }
+
+    /// When the next standby is to be made.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Makes a standby soon, if the newest state has none.
+    pub(crate) fn plan(&mut self) {
+        self.obstacle = None;
+        self.due = if self.is_armed() { None } else { Some(Instant::now() + QUIET) };
+    }
+
+    /// A standby died by itself.
+    pub(crate) fn lose(&mut self, pid: u32) {
+        self.standbys.retain(|standby| standby.pid != pid);
+        self.plan();
+    }
+
+    /// The safety net that a cell would have now.
+    pub(crate) fn state(&self) -> CheckpointState {
+        if self.is_armed() {
+            return CheckpointState::armed();
+        }
+        let reason = self.obstacle.clone();
+        match self.standbys.back() {
+            Some(newest) => {
+                let behind = self.kept.iter().filter(|cell| **cell > newest.cell).count() as u64;
+                CheckpointState::behind(behind, reason.unwrap_or_else(|| "the newest checkpoint is not made yet".to_owned()))
+            }
+            None => CheckpointState::unavailable(reason.unwrap_or_else(|| "no checkpoint is made yet".to_owned())),
+        }
+    }
+
+    /// What can be gone back to, newest first.
+    pub(crate) fn entries(&self) -> Vec<CheckpointEntry> {
+        let seconds = |at: SystemTime| at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        self.standbys.iter().rev().map(|standby| CheckpointEntry { cell: standby.cell, at: seconds(standby.at), bytes: 0 }).collect()
+    }
+
+    fn current(&self) -> u64 {
+        self.kept.last().copied().unwrap_or(0)
+    }
+
+    /// The cell after which the state is once `count` kept cells are taken back.
+    fn before(&self, count: usize) -> Option<u64> {
+        match self.kept.len().checked_sub(count)? {
+            0 => Some(0),
+            left => self.kept.get(left - 1).copied(),
+        }
+    }
+}
+
+impl Actor {
+    /// Makes sure that the newest state has a standby, or a reason why not.
+    pub(crate) async fn arm(&mut self) {
+        self.checkpoints.due = None;
+        if self.checkpoints.is_armed() || self.checkpoints.obstacle.is_some() {
+            return;
+        }
+        if self.options.strategy == Strategy::Direct {
+            self.checkpoints.obstacle = Some("the strategy `direct` makes none".to_owned());
+            return;
+        }
+        if let Err(reason) = self.make_standby().await {
+            self.checkpoints.obstacle = Some(reason);
+        }
+    }
+
+    /// What must be there before a cell may start.
+    pub(crate) async fn arm_before_cell(&mut self) {
+        if self.options.arming == Arming::Strict {
+            self.arm().await;
+        }
+    }
+
+    async fn make_standby(&mut self) -> Result<(), String> {
+        self.channel.take_enclosed();
+        self.questions += 1;
+        let question = self.questions;
+        let exchange = timeout(ARM_LIMIT, self.exchange(ToHead::Arm { seq: question }, question)).await;
+        let reply = match exchange {
+            Ok(Ok(reply)) => reply,
+            Ok(Err(_)) => return Err("the head is gone".to_owned()),
+            Err(_) => return Err("the head did not make a copy of itself in time".to_owned()),
+        };
+        let pid = reply.armed().map_err(|error| error.to_string())??;
+        let channel = self.channel.take_enclosed().ok_or("the head sent no channel for its copy")?;
+        rustix::io::ioctl_fionbio(&channel, true).map_err(|error| error.to_string())?;
+        self.protect(pid).await?;
+        let standby = Standby { pid, channel, cell: self.checkpoints.current(), at: SystemTime::now() };
+        self.checkpoints.standbys.push_back(standby);
+        self.trim().await;
+        Ok(())
+    }
+
+    async fn protect(&mut self, pid: u32) -> Result<(), String> {
+        let lost = "init is gone";
+        self.init.send(&ToInit::Protect(pid).to_bytes(), &[]).await.map_err(|_| lost)?;
+        loop {
+            let packet = self.init.receive().await.map_err(|_| lost)?;
+            match FromInit::from_bytes(&packet.bytes) {
+                Ok(FromInit::Protected { pid: which, done }) if which == pid => {
+                    return if done { Ok(()) } else { Err("the copy is not init's child".to_owned()) };
+                }
+                Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
+                Ok(FromInit::Ended { exit, .. }) => {
+                    self.ended = Some(exit);
+                    return Err("the head is gone".to_owned());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The newest, and as many older ones as the limits allow.
+    async fn trim(&mut self) {
+        let most = usize::try_from(self.options.limits.checkpoints).unwrap_or(usize::MAX).saturating_add(1);
+        while self.checkpoints.standbys.len() > most {
+            self.drop_oldest().await;
+        }
+        while self.checkpoints.standbys.len() > 1 && self.memory_is_short() {
+            self.drop_oldest().await;
+        }
+    }
+
+    fn memory_is_short(&self) -> bool {
+        let limits = &self.options.limits;
+        let limit = limits.memory.saturating_add(limits.checkpoint_budget());
+        let used = self.cgroup.as_ref().and_then(|cgroup| cgroup.memory_used());
+        used.is_some_and(|used| used > limit / 10 * 9)
+    }
+
+    async fn drop_oldest(&mut self) {
+        if let Some(standby) = self.checkpoints.standbys.pop_front() {
+            let _ = self.init.send(&ToInit::Drop(standby.pid).to_bytes(), &[]).await;
+        }
+    }
+
+    /// Wakes the newest standby that answers. The head must be gone. Returns the cell after which the state is.
+    pub(crate) async fn recover(&mut self) -> Option<u64> {
+        while let Some(standby) = self.checkpoints.standbys.pop_back() {
+            let cell = standby.cell;
+            if let Some(channel) = self.wake(standby).await {
+                self.channel = channel;
+                self.checkpoints.kept.retain(|kept| *kept <= cell);
+                self.checkpoints.plan();
+                return Some(cell);
+            }
+        }
+        None
+    }
+
+    /// Goes back `count` kept cells.
+    pub(crate) async fn go_back(&mut self, count: usize) -> Result<u64, Error> {
+        self.arm().await;
+        let reachable = || self.checkpoints.standbys.front().map(|standby| standby.cell);
+        let target = self.checkpoints.before(count);
+        let there = target.is_some_and(|target| self.checkpoints.standbys.iter().any(|standby| standby.cell == target));
+        let Some(target) = target.filter(|_| there) else {
+            let message = match (target, reachable()) {
+                (None, _) => format!("there are only {} cells to take back", self.checkpoints.kept.len()),
+                (_, Some(oldest)) => format!("the history does not reach that far: the oldest checkpoint is the one after cell {oldest}"),
+                (_, None) => {
+                    let why = self.checkpoints.obstacle.clone().unwrap_or_default();
+                    format!("there is no checkpoint to go back to: {why}")
+                }
+            };
+            return Err(Error::NotFound(message));
+        };
+        self.end_head().await;
+        while let Some(newest) = self.checkpoints.standbys.back().filter(|standby| standby.cell != target) {
+            let _ = self.init.send(&ToInit::Drop(newest.pid).to_bytes(), &[]).await;
+            self.checkpoints.standbys.pop_back();
+        }
+        self.recover().await.ok_or_else(|| Error::Ended { session: self.shared.id.clone(), reason: "no checkpoint could be woken".to_owned() })
+    }
+
+    async fn wake(&mut self, standby: Standby) -> Option<Channel> {
+        let Standby { pid, channel, .. } = standby;
+        let mut channel = Channel::new(channel).ok()?;
+        self.init.send(&ToInit::Wake(pid).to_bytes(), &[]).await.ok()?;
+        let woken = async {
+            loop {
+                let packet = self.init.receive().await.ok()?;
+                match FromInit::from_bytes(&packet.bytes) {
+                    Ok(FromInit::Woken { pid: which, done }) if which == pid => return done.then_some(()),
+                    Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
+                    _ => {}
+                }
+            }
+        };
+        timeout(WAKE_LIMIT, woken).await.ok()??;
+        let up = async {
+            loop {
+                if let FromHead::Ready { .. } = channel.receive().await.ok()? {
+                    return Some(());
+                }
+            }
+        };
+        match timeout(WAKE_LIMIT, up).await {
+            Ok(Some(())) => Some(channel),
+            _ => {
+                // Alive but silent, or dead again: either way it is no head.
+                self.end_head().await;
+                None
+            }
+        }
+    }
+}
