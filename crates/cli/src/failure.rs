@@ -22,7 +22,7 @@ pub(crate) struct Usage {
 
 impl Usage {
     /// An error that needs no hint.
-    pub(crate) fn new(message: impl Into<String>) -> Error {
+    pub(crate) fn plain(message: impl Into<String>) -> Error {
         Error::new(Usage {
             message: message.into(),
             hint: None,

@@ -16,7 +16,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Signal,
-    terminate: Signal,
+    terminate: Option<Signal>,
 }
 
 impl Signals {
@@ -24,15 +24,29 @@ impl Signals {
     pub(crate) fn new() -> io::Result<Signals> {
         Ok(Signals {
             interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
+            terminate: Some(signal(SignalKind::terminate())?),
+        })
+    }
+
+    /// Only Ctrl-C: nobody waits for other signals while a person types.
+    pub(crate) fn only_interrupts() -> io::Result<Signals> {
+        Ok(Signals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: None,
         })
     }
 
     /// The number of the next signal.
     pub(crate) async fn next(&mut self) -> i32 {
+        let terminate = async {
+            match &mut self.terminate {
+                Some(signal) => signal.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = self.interrupt.recv() => SignalKind::interrupt().as_raw_value(),
-            _ = self.terminate.recv() => SignalKind::terminate().as_raw_value(),
+            _ = terminate => SignalKind::terminate().as_raw_value(),
         }
     }
 
@@ -120,7 +134,9 @@ impl Follower<'_> {
         cell: Cell,
         signals: &mut Signals,
     ) -> Result<Followed, Stopped> {
-        let mut running = session.start(cell).map_err(|error| Stopped::Error(error.into()))?;
+        let mut running = session
+            .start(cell)
+            .map_err(|error| Stopped::Error(error.into()))?;
         let outcome = self.attend(session, &mut running, signals).await;
         if matches!(outcome, Err(Stopped::Signal(_) | Stopped::NoReader)) {
             // What is left of the cell goes now, and with it everything that it started.
@@ -146,7 +162,9 @@ impl Follower<'_> {
         let terminate = SignalKind::terminate().as_raw_value();
         loop {
             if question.is_none() {
-                question = waiting.pop_front().map(|(call, prompt)| self.ask(call, prompt));
+                question = waiting
+                    .pop_front()
+                    .map(|(call, prompt)| self.ask(call, prompt));
             }
             tokio::select! {
                 event = running.next() => match event {
@@ -198,7 +216,11 @@ impl Follower<'_> {
             }
             Event::Display { mime } => match Shown::of(mime) {
                 Shown::Text(text) => {
-                    let before = if std::mem::take(is_mid_line) { "\n" } else { "" };
+                    let before = if std::mem::take(is_mid_line) {
+                        "\n"
+                    } else {
+                        ""
+                    };
                     self.console.print_guest(&format!("{before}{text}\n"))
                 }
                 // Pictures are told of when the cell is over.

@@ -21,7 +21,10 @@ impl Making {
         let task = tokio::task::spawn_blocking(move || {
             env::default_environment(&interpreter, &cancel, &mut |progress| bar.report(&progress))
         });
-        Making { task, cancel: guard }
+        Making {
+            task,
+            cancel: guard,
+        }
     }
 
     /// Waits for it.
@@ -46,7 +49,9 @@ pub(crate) fn find_interpreter(wanted: Option<&Path>) -> Result<Interpreter, env
 }
 
 /// The default environment, when it is ready.
-pub(crate) fn ready_environment(interpreter: &Interpreter) -> Result<Option<Environment>, env::Error> {
+pub(crate) fn ready_environment(
+    interpreter: &Interpreter,
+) -> Result<Option<Environment>, env::Error> {
     Ok(match env::default_environment_status(interpreter)? {
         Status::Ready(environment) => Some(*environment),
         Status::Missing | Status::Building => None,

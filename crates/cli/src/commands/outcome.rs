@@ -6,20 +6,19 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// Prints what a person wants to know after the output: the value on standard output, as Python's own prompt does, then
-/// pictures and what went wrong on standard error.
-pub(crate) fn print_outcome(followed: &Followed, limit: Duration, console: &Console) -> io::Result<()> {
+/// Prints what a person wants to know after the output: the value on standard output, as Python's own prompt does, then what
+/// went wrong on standard error.
+pub(crate) fn print_outcome(
+    followed: &Followed,
+    limit: Duration,
+    console: &Console,
+) -> io::Result<()> {
     let result = &followed.result;
     if followed.is_mid_line && (result.value.is_some() || console.out_is_terminal()) {
         console.print("\n")?;
     }
     if let Some(value) = &result.value {
         console.print_guest(&format!("{}\n", value.repr))?;
-    }
-    for bundle in &result.displays {
-        if let Shown::Thing(text) = Shown::of(bundle) {
-            console.say(&console.on_err(Style::Dim, &console.safe_on_err(&text)));
-        }
     }
     if let Some(ending) = ending(result, limit) {
         console.error(&ending);
@@ -29,6 +28,15 @@ pub(crate) fn print_outcome(followed: &Followed, limit: Duration, console: &Cons
         console.say(&error);
     }
     Ok(())
+}
+
+/// Names the pictures that a cell showed: a terminal cannot.
+pub(crate) fn print_pictures(followed: &Followed, console: &Console) {
+    for bundle in &followed.result.displays {
+        if let Shown::Thing(text) = Shown::of(bundle) {
+            console.say(&console.on_err(Style::Dim, &console.safe_on_err(&text)));
+        }
+    }
 }
 
 /// Tells of the files that a cell touched, with their paths on the host.

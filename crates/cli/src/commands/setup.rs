@@ -32,7 +32,9 @@ Examples:
 
 /// Makes the environment, or finds that it is there.
 pub(crate) fn run(args: &SetupArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(set_up(args, console))
 }
 
@@ -41,7 +43,11 @@ async fn set_up(args: &SetupArgs, console: &Console) -> anyhow::Result<ExitCode>
     let mut signals = Signals::new()?;
     let interpreter = find_interpreter(args.python.as_deref())?;
     if !args.quiet {
-        let line = format!("Python {} at {}", interpreter.version, interpreter.executable.display());
+        let line = format!(
+            "Python {} at {}",
+            interpreter.version,
+            interpreter.executable.display()
+        );
         console.say(&line);
     }
     let bar = Arc::new(if args.quiet {

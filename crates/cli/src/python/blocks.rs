@@ -78,7 +78,11 @@ mod tests {
     #[test]
     fn a_decorator_stays_with_its_function() {
         let text = "@cache\ndef f():\n    return 1\n@cache\ndef g(): return 2\nf()";
-        let expected = ["@cache\ndef f():\n    return 1", "@cache\ndef g(): return 2", "f()"];
+        let expected = [
+            "@cache\ndef f():\n    return 1",
+            "@cache\ndef g(): return 2",
+            "f()",
+        ];
         assert_eq!(cut(text), expected);
     }
 }

@@ -23,7 +23,11 @@ pub(crate) fn indent_after(code: &str) -> usize {
         return indent + if opens { STEP } else { 0 };
     }
     if scanned.is_open {
-        return if scanned.tokens.last().is_some_and(is_text) { 0 } else { indent };
+        return if scanned.tokens.last().is_some_and(is_text) {
+            0
+        } else {
+            indent
+        };
     }
     let lines = logical_lines(&scanned);
     let Some(line) = lines.last() else { return 0 };
@@ -57,12 +61,13 @@ impl Shape {
     pub(super) fn of(code: &str) -> Shape {
         let scanned = scan(code);
         let lines = logical_lines(&scanned);
-        let wants_body = |line: &&[&Token]| {
-            ends_with_colon(code, line) || line[0].kind == TokenKind::Decorator
-        };
+        let wants_body =
+            |line: &&[&Token]| ends_with_colon(code, line) || line[0].kind == TokenKind::Decorator;
         Shape {
             is_open: scanned.is_open || scanned.depth > 0,
-            has_block: lines.iter().any(|line| wants_body(&&line[..]) || indent_of(code, line) > 0),
+            has_block: lines
+                .iter()
+                .any(|line| wants_body(&&line[..]) || indent_of(code, line) > 0),
             wants_body: lines.last().is_some_and(|line| wants_body(&&line[..])),
         }
     }

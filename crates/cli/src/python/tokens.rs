@@ -39,7 +39,11 @@ pub(crate) struct Scan {
 
 /// Cuts code into tokens.
 pub(crate) fn scan(code: &str) -> Scan {
-    let mut scanner = Scanner { code, at: 0, scan: Scan::default() };
+    let mut scanner = Scanner {
+        code,
+        at: 0,
+        scan: Scan::default(),
+    };
     while let Some(next) = scanner.peek() {
         scanner.step(next);
     }
@@ -79,13 +83,18 @@ impl<'a> Scanner<'a> {
     }
 
     fn word(&mut self) {
-        let length = self.rest().find(|c: char| !is_word(c)).unwrap_or(self.rest().len());
+        let length = self
+            .rest()
+            .find(|c: char| !is_word(c))
+            .unwrap_or(self.rest().len());
         let word = &self.rest()[..length];
         if is_text_prefix(word) && self.rest()[length..].starts_with(['"', '\'']) {
             return self.text(length);
         }
         let previous = self.scan.tokens.last();
-        let after = |names: [&str; 2]| previous.is_some_and(|token| names.contains(&&self.code[token.range.clone()]));
+        let after = |names: [&str; 2]| {
+            previous.is_some_and(|token| names.contains(&&self.code[token.range.clone()]))
+        };
         let kind = if after(["def", "class"]) {
             TokenKind::Definition
         } else if after([".", "."]) {
@@ -145,7 +154,10 @@ impl<'a> Scanner<'a> {
     fn backslash(&mut self) {
         let rest = &self.rest()[1..];
         self.at += 1;
-        if let Some(next) = rest.strip_prefix("\r\n").or_else(|| rest.strip_prefix('\n')) {
+        if let Some(next) = rest
+            .strip_prefix("\r\n")
+            .or_else(|| rest.strip_prefix('\n'))
+        {
             self.at += rest.len() - next.len();
             self.scan.is_open = next.trim().is_empty() && !next.contains('\n');
         } else if rest.is_empty() {
@@ -155,17 +167,29 @@ impl<'a> Scanner<'a> {
 
     fn decorator(&mut self) {
         let name = self.rest()[1..].find(|c: char| !is_word(c) && c != '.');
-        self.take(TokenKind::Decorator, name.map_or(self.rest().len(), |length| 1 + length));
+        self.take(
+            TokenKind::Decorator,
+            name.map_or(self.rest().len(), |length| 1 + length),
+        );
     }
 
     fn take(&mut self, kind: TokenKind, length: usize) {
         let range = self.at..self.at + length;
         self.at = range.end;
-        self.scan.tokens.push(Token { kind, range, depth: self.scan.depth });
+        self.scan.tokens.push(Token {
+            kind,
+            range,
+            depth: self.scan.depth,
+        });
     }
 
     fn begins_line(&self) -> bool {
-        self.scan.depth == 0 && self.scan.tokens.last().is_none_or(|token| token.kind == TokenKind::Newline)
+        self.scan.depth == 0
+            && self
+                .scan
+                .tokens
+                .last()
+                .is_none_or(|token| token.kind == TokenKind::Newline)
     }
 
     fn peek(&self) -> Option<char> {
@@ -183,7 +207,10 @@ fn is_word(c: char) -> bool {
 
 /// `r`, `b`, `f`, `u`, `t` and their pairs, in any case.
 fn is_text_prefix(word: &str) -> bool {
-    word.len() <= 2 && word.chars().all(|c| matches!(c.to_ascii_lowercase(), 'r' | 'b' | 'f' | 'u' | 't'))
+    word.len() <= 2
+        && word
+            .chars()
+            .all(|c| matches!(c.to_ascii_lowercase(), 'r' | 'b' | 'f' | 'u' | 't'))
 }
 
 fn is_soft(word: &str) -> bool {
@@ -196,7 +223,11 @@ mod tests {
     use TokenKind::*;
 
     fn kinds(code: &str) -> Vec<(TokenKind, &str)> {
-        scan(code).tokens.into_iter().map(|token| (token.kind, &code[token.range])).collect()
+        scan(code)
+            .tokens
+            .into_iter()
+            .map(|token| (token.kind, &code[token.range]))
+            .collect()
     }
 
     #[test]
@@ -219,7 +250,10 @@ mod tests {
 
     #[test]
     fn an_attribute_is_no_builtin_and_a_name_is_no_text() {
-        assert_eq!(kinds("a.list"), [(Name, "a"), (Symbol, "."), (Name, "list")]);
+        assert_eq!(
+            kinds("a.list"),
+            [(Name, "a"), (Symbol, "."), (Name, "list")]
+        );
         assert_eq!(kinds("fr = 1")[0], (Name, "fr"));
     }
 

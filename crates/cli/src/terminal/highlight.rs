@@ -52,7 +52,8 @@ mod tests {
 
     #[test]
     fn colours_change_nothing_but_the_colour() {
-        let code = "@cache\ndef f(x: int) -> str:  # why\n    return f'''a\nb {x}''' + \"é\" * 0x1f\n";
+        let code =
+            "@cache\ndef f(x: int) -> str:  # why\n    return f'''a\nb {x}''' + \"é\" * 0x1f\n";
         assert_eq!(strip_terminal_escapes(&highlight(code)), code);
     }
 

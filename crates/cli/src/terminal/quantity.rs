@@ -35,7 +35,14 @@ mod tests {
     fn a_size_has_the_unit_that_makes_it_short() {
         let sizes = [0, 1, 999, 1_000, 9_949, 12_345, 1_440_000, 2_000_000_000].map(size);
         let expected = [
-            "0 bytes", "1 byte", "999 bytes", "1.0 kB", "9.9 kB", "12 kB", "1.4 MB", "2.0 GB",
+            "0 bytes",
+            "1 byte",
+            "999 bytes",
+            "1.0 kB",
+            "9.9 kB",
+            "12 kB",
+            "1.4 MB",
+            "2.0 GB",
         ];
         assert_eq!(sizes, expected);
     }

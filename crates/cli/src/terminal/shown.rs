@@ -23,7 +23,11 @@ impl Shown {
             (Some((mime, content)), _) => {
                 let length = content.as_str().map_or(0, str::len) as u64;
                 // Base64 is four characters for three bytes; an SVG is text as it stands.
-                let bytes = if mime.ends_with("+xml") { length } else { length / 4 * 3 };
+                let bytes = if mime.ends_with("+xml") {
+                    length
+                } else {
+                    length / 4 * 3
+                };
                 let about = plain.map(|text| format!(" {text}")).unwrap_or_default();
                 Shown::Thing(format!("[{mime} {}]{about}", size(bytes)))
             }
@@ -67,7 +71,11 @@ pub(crate) fn ending(result: &CellResult, limit: Duration) -> Option<String> {
 
 /// The traceback with its last line marked, and the hint below; empty for a result without an error.
 pub(crate) fn error_text(result: &CellResult, console: &Console) -> String {
-    let Some(error) = result.error.as_ref().filter(|_| result.status != Status::Crashed) else {
+    let Some(error) = result
+        .error
+        .as_ref()
+        .filter(|_| result.status != Status::Crashed)
+    else {
         return String::new();
     };
     let traceback = console.safe_on_err(error.traceback.trim_end()).into_owned();

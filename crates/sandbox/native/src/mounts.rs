@@ -84,24 +84,34 @@ pub fn enter_view(launch: &Launch, items: Items<'_>, trees: &Trees) -> core::res
     set_root_read_only().at(Stage::Root)
 }
 
-/// The mounts of one session, inside the view: its own `/proc`, its own temporary directories, its workspace.
+/// A `/proc` of the session's own processes. Returns a directory in which init sees all of them.
+pub fn enter_proc() -> core::result::Result<Fd, Failure> {
+    let flags = mount_flags::NOSUID | mount_flags::NODEV | mount_flags::NOEXEC;
+    mount(c"proc", c"/proc", c"proc", flags, c"").at(Stage::Proc)?;
+    let every_process = open_proc().at(Stage::Proc)?;
+    // It covers the first, to which no path leads back. 4: processes that may not be traced are not even listed, so that a
+    // standby cannot be found; not even by init, whose capabilities end at this session's user namespace.
+    mount(c"proc", c"/proc", c"proc", flags, c"hidepid=4").at(Stage::Proc)?;
+    Ok(every_process)
+}
+
+/// The `/proc` that is there.
+pub fn open_proc() -> Result<Fd> {
+    open(c"/proc", open_flags::RDONLY | open_flags::DIRECTORY, 0)
+}
+
+/// The mounts of one session, inside the view: its own temporary directories and its workspace.
 ///
 /// What `items` list lies below a temporary directory; it is carried over into the new one.
 pub fn enter_session(
     temporary_bytes: u64,
     items: Items<'_>,
-    own_proc: bool,
     workspace: Option<sys::Fd>,
 ) -> core::result::Result<(), Failure> {
     const MOST_CARRIED: usize = 8;
     let mut carried = [-1; MOST_CARRIED];
     for (slot, (path, _)) in carried.iter_mut().zip(items.of(Item::Show)) {
         *slot = sys::clone_tree(path).at(Stage::Show)?;
-    }
-    if own_proc {
-        // 4: processes that may not be traced are not even listed, so a standby cannot be found.
-        let flags = mount_flags::NOSUID | mount_flags::NODEV | mount_flags::NOEXEC;
-        mount(c"proc", c"/proc", c"proc", flags, c"hidepid=4").at(Stage::Proc)?;
     }
     mount_temporary(temporary_bytes).at(Stage::Temporary)?;
     for (tree, (path, _)) in carried.into_iter().zip(items.of(Item::Show)) {

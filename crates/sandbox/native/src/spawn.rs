@@ -157,13 +157,16 @@ unsafe fn build(
         mounts::make_private().at(Stage::Namespaces)?;
         let workspace = (descriptors.workspace >= 0 && has(request, walls::FILES)).then_some(descriptors.workspace);
         if has(request, walls::FILES) {
-            mounts::enter_session(request.temporary_bytes, items, reach == Reach::Namespace, workspace)?;
+            mounts::enter_session(request.temporary_bytes, items, workspace)?;
         }
         if has(request, walls::HOSTNAME) {
             sys::set_host_name(b"cellblock").at(Stage::HostName)?;
         }
     }
-    let proc_directory = open(c"/proc", open_flags::RDONLY | open_flags::DIRECTORY, 0).at(Stage::Proc)?;
+    let proc_directory = match reach {
+        Reach::Namespace => mounts::enter_proc()?,
+        Reach::Descendants => mounts::open_proc().at(Stage::Proc)?,
+    };
     let (near, far) = packet_pair().at(Stage::Fork)?;
     // SAFETY: single-threaded; the handlers of libc run around it.
     match unsafe { fork() } {

@@ -53,7 +53,7 @@ pub fn each_process(reach: Reach, proc_directory: Fd, mut visit: impl FnMut(Pid)
                 visit(pid);
             }
         }),
-        Reach::Descendants => each_descendant(sys::own_pid(), 0, &mut visit),
+        Reach::Descendants => each_descendant(proc_directory, sys::own_pid(), 0, &mut visit),
     }
 }
 
@@ -75,16 +75,16 @@ fn each_entry(proc_directory: Fd, mut visit: impl FnMut(Pid)) {
     }
 }
 
-fn each_descendant(pid: Pid, depth: usize, visit: &mut impl FnMut(Pid)) {
+fn each_descendant(proc_directory: Fd, pid: Pid, depth: usize, visit: &mut impl FnMut(Pid)) {
     // A chain deeper than this is cut from below: its end is adopted once its parents are dead.
     if depth > 16 {
         return;
     }
-    let Ok(path) = Text::<64>::new(format_args!("/proc/{pid}/task/{pid}/children")) else { return };
+    let Ok(path) = Text::<64>::new(format_args!("{pid}/task/{pid}/children")) else { return };
     let mut buffer = [0u8; 2048];
-    let Ok(children) = sys::read_file(path.as_c_str(), &mut buffer) else { return };
+    let Ok(children) = sys::read_file_at(proc_directory, path.as_c_str(), &mut buffer) else { return };
     for child in children.split(|byte| *byte == b' ').filter_map(leading_number) {
-        each_descendant(child as Pid, depth + 1, visit);
+        each_descendant(proc_directory, child as Pid, depth + 1, visit);
         visit(child as Pid);
     }
 }

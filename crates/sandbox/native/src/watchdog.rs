@@ -1,7 +1,7 @@
 //! The memory limit where there is no cgroup: `RLIMIT_DATA` bounds one process, this bounds all of them together.
 
 use crate::sweep::{Reach, each_process};
-use crate::sys::{Fd, read_file, used_on};
+use crate::sys::{Fd, read_file_at, used_on};
 use crate::text::{Text, leading_number};
 
 /// How often it looks, in milliseconds.
@@ -17,12 +17,16 @@ pub fn is_over(limit: u64, reach: Reach, proc_directory: Fd) -> bool {
         Reach::Descendants => 0,
     };
     let mut resident = temporary;
-    each_process(reach, proc_directory, |pid| resident += resident_bytes(pid).unwrap_or(0));
+    each_process(reach, proc_directory, |pid| resident += resident_bytes(proc_directory, pid).unwrap_or(0));
     if resident <= limit {
         return false;
     }
     let mut exact = temporary;
-    each_process(reach, proc_directory, |pid| exact += proportional_bytes(pid).unwrap_or(0));
+    each_process(reach, proc_directory, |pid| {
+        // A process that made itself unreadable counts in full.
+        let share = proportional_bytes(proc_directory, pid).or_else(|| resident_bytes(proc_directory, pid));
+        exact += share.unwrap_or(0);
+    });
     exact > limit
 }
 
@@ -30,18 +34,18 @@ fn temporary_files() -> u64 {
     [c"/tmp", c"/dev/shm"].into_iter().filter_map(|path| used_on(path).ok()).map(|(bytes, _)| bytes).sum()
 }
 
-fn resident_bytes(pid: i32) -> Option<u64> {
-    let path = Text::<32>::new(format_args!("/proc/{pid}/statm")).ok()?;
+fn resident_bytes(proc_directory: Fd, pid: i32) -> Option<u64> {
+    let path = Text::<32>::new(format_args!("{pid}/statm")).ok()?;
     let mut buffer = [0u8; 128];
-    let text = read_file(path.as_c_str(), &mut buffer).ok()?;
+    let text = read_file_at(proc_directory, path.as_c_str(), &mut buffer).ok()?;
     let pages = leading_number(text.splitn(3, |byte| *byte == b' ').nth(1)?)?;
     Some(pages * 4096)
 }
 
-fn proportional_bytes(pid: i32) -> Option<u64> {
-    let path = Text::<48>::new(format_args!("/proc/{pid}/smaps_rollup")).ok()?;
+fn proportional_bytes(proc_directory: Fd, pid: i32) -> Option<u64> {
+    let path = Text::<48>::new(format_args!("{pid}/smaps_rollup")).ok()?;
     let mut buffer = [0u8; 2048];
-    let text = read_file(path.as_c_str(), &mut buffer).ok()?;
+    let text = read_file_at(proc_directory, path.as_c_str(), &mut buffer).ok()?;
     let share = |name: &[u8]| {
         let line = text.split(|byte| *byte == b'\n').find(|line| line.starts_with(name))?;
         leading_number(line[name.len()..].trim_ascii_start()).map(|kilobytes| kilobytes * 1024)

@@ -142,6 +142,6 @@ def _smaller(mime: Mime, sizes: dict[str, int], limit: int) -> Mime:
             kept[kind] = mime[kind]
             room -= sizes[kind]
         else:
-            notes.append(f"[{kind} of {sizes[kind] / (1 << 20):.1f} MiB left out: over the limit for displays]")
+            notes.append(f"[{kind} left out: too large for a display, the limit is {limit} bytes]")
     text = [kept["text/plain"]] if "text/plain" in kept else []
     return {**kept, "text/plain": "\n".join([*text, *notes])}

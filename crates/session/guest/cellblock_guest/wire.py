@@ -74,7 +74,7 @@ def plain(value: Any, what: str = "value", depth: int = 0) -> Any:
     if kind is float:
         return value if is_finite(value) else None
     if depth > MAX_DEPTH:
-        raise TypeError(f"{what}: nested deeper than {MAX_DEPTH} levels, or contains itself")
+        raise TypeError(f"{what[:40]}…: nested deeper than {MAX_DEPTH} levels, or contains itself")
     if isinstance(value, Mapping):
         return {_key(key, what): plain(item, f"{what}[{key!r}]", depth + 1) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):

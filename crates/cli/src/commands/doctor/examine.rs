@@ -3,7 +3,9 @@
 use super::walls::{reached, stands};
 use crate::args::PythonArgs;
 use crate::commands::making::find_interpreter;
-use cellblock::env::{self, Dirs, Environment, Font, Interpreter, Rejected, Status, Variables, cjk_font};
+use cellblock::env::{
+    self, Dirs, Environment, Font, Interpreter, Rejected, Status, Variables, cjk_font,
+};
 use cellblock::{Cgroups, Mechanism, Preload, Probe, Rung, Session, SessionOptions, Verdict, Wall};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -48,7 +50,10 @@ impl Report {
         Report {
             rung: probe.as_ref().map_or(Rung::None, reached),
             cgroups: Cgroups::detect().map(|cgroups| cgroups.describe()),
-            environment: python.as_ref().ok().and_then(|python| env::default_environment_status(python).ok()),
+            environment: python
+                .as_ref()
+                .ok()
+                .and_then(|python| env::default_environment_status(python).ok()),
             uv: find_uv(dirs.as_ref().ok()),
             font: cjk_font(&Variables::from_process()),
             session: match &python {
@@ -96,9 +101,13 @@ impl Report {
     }
 
     fn mechanisms(&self) -> Value {
-        let Ok(probe) = &self.probe else { return Value::Null };
+        let Ok(probe) = &self.probe else {
+            return Value::Null;
+        };
         let entry = |(mechanism, verdict): (Mechanism, &Verdict)| match verdict {
-            Verdict::Works { version } => json!({ "name": mechanism.name(), "works": true, "version": version }),
+            Verdict::Works { version } => {
+                json!({ "name": mechanism.name(), "works": true, "version": version })
+            }
             Verdict::Fails(error) => json!({
                 "name": mechanism.name(), "works": false, "error": error, "remedy": mechanism.remedy(),
             }),
@@ -108,9 +117,14 @@ impl Report {
 
     fn python_json(&self) -> Value {
         match &self.python {
-            Ok(python) => json!({ "path": python.executable, "version": python.version.to_string() }),
+            Ok(python) => {
+                json!({ "path": python.executable, "version": python.version.to_string() })
+            }
             Err(none) => {
-                let tried = none.tried.iter().map(|one| json!({ "path": one.path, "reason": one.reason.to_string() }));
+                let tried = none
+                    .tried
+                    .iter()
+                    .map(|one| json!({ "path": one.path, "reason": one.reason.to_string() }));
                 json!({ "error": none.message, "tried": tried.collect::<Vec<_>>(), "hint": none.hint })
             }
         }
@@ -141,16 +155,28 @@ impl From<env::Error> for NoPython {
             env::Error::BadInterpreter(rejected) => vec![rejected],
             _ => Vec::new(),
         };
-        NoPython { message, tried, hint }
+        NoPython {
+            message,
+            tried,
+            hint,
+        }
     }
 }
 
 async fn try_session(args: &PythonArgs) -> Result<f64, String> {
     let begun = Instant::now();
-    let host = args.host(Preload::None).map_err(|error| error.to_string())?;
-    let session = host.open(SessionOptions::default()).await.map_err(|error| error.to_string())?;
+    let host = args
+        .host(Preload::None)
+        .map_err(|error| error.to_string())?;
+    let session = host
+        .open(SessionOptions::default())
+        .await
+        .map_err(|error| error.to_string())?;
     let session = Session::from(session);
-    let result = session.run("1+1").await.map_err(|error| error.to_string())?;
+    let result = session
+        .run("1+1")
+        .await
+        .map_err(|error| error.to_string())?;
     let ms = begun.elapsed().as_secs_f64() * 1e3;
     session.close().await;
     match result.value {
@@ -169,7 +195,12 @@ fn find_uv(dirs: Option<&Dirs>) -> Option<Uv> {
 
 fn version_of(uv: &Path) -> Option<Uv> {
     let answer = Command::new(uv).arg("--version").output().ok()?;
-    let text = String::from_utf8(answer.stdout).ok().filter(|_| answer.status.success())?;
+    let text = String::from_utf8(answer.stdout)
+        .ok()
+        .filter(|_| answer.status.success())?;
     let version = text.split_whitespace().nth(1)?.to_owned();
-    Some(Uv { path: uv.to_owned(), version })
+    Some(Uv {
+        path: uv.to_owned(),
+        version,
+    })
 }

@@ -29,12 +29,18 @@ Examples:
 
 /// Examines the machine and tells.
 pub(crate) fn run(args: &DoctorArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let report = runtime.block_on(Report::make(&args.python));
     if args.json {
         console.print_line(&serde_json::to_string(&report.to_json())?)?;
     } else {
         print::print(&report, console)?;
     }
-    Ok(if report.is_well() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if report.is_well() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }

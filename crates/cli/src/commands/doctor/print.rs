@@ -13,7 +13,11 @@ pub(crate) fn print(report: &Report, console: &Console) -> io::Result<()> {
     page.rung(report)?;
     page.heading("Walls")?;
     for wall in Wall::ALL {
-        page.line(stands(wall, report.rung).into(), wall.name(), &format!("stops {}", wall.stops()))?;
+        page.line(
+            stands(wall, report.rung).into(),
+            wall.name(),
+            &format!("stops {}", wall.stops()),
+        )?;
     }
     page.heading("Mechanisms")?;
     page.mechanisms(report)?;
@@ -29,7 +33,11 @@ pub(crate) fn print(report: &Report, console: &Console) -> io::Result<()> {
     }
     page.heading("A session")?;
     match &report.session {
-        Ok(ms) => page.line(Mark::Good, "works", &format!("1+1 was answered after {}", milliseconds(*ms))),
+        Ok(ms) => page.line(
+            Mark::Good,
+            "works",
+            &format!("1+1 was answered after {}", milliseconds(*ms)),
+        ),
         Err(error) => page.line(Mark::Bad, "fails", error),
     }
 }
@@ -56,11 +64,18 @@ impl Page<'_> {
     fn rung(&self, report: &Report) -> io::Result<()> {
         let (style, text) = match report.rung {
             Rung::Full => (Style::Good, "full: every wall stands"),
-            Rung::Landlock => (Style::Warning, "landlock: no namespaces, but Landlock, seccomp and limits"),
-            Rung::None => (Style::Error, "none: sessions are refused, unless --isolation none asks for it"),
+            Rung::Landlock => (
+                Style::Warning,
+                "landlock: no namespaces, but Landlock, seccomp and limits",
+            ),
+            Rung::None => (
+                Style::Error,
+                "none: sessions are refused, unless --isolation none asks for it",
+            ),
         };
         let rung = self.console.on_out(Style::Heading, "Isolation");
-        self.console.print_line(&format!("{rung}  {}", self.console.on_out(style, text)))
+        self.console
+            .print_line(&format!("{rung}  {}", self.console.on_out(style, text)))
     }
 
     fn mechanisms(&self, report: &Report) -> io::Result<()> {
@@ -80,15 +95,22 @@ impl Page<'_> {
                 }
             }
         }
-        let missing = Mechanism::ALL.into_iter().filter(|mechanism| probe.verdicts().all(|(one, _)| one != *mechanism));
+        let missing = Mechanism::ALL
+            .into_iter()
+            .filter(|mechanism| probe.verdicts().all(|(one, _)| one != *mechanism));
         for mechanism in missing {
             self.line(Mark::Bad, mechanism.name(), "was not reached by the probe")?;
             self.hint(mechanism.remedy())?;
         }
         match report.cgroups {
-            Some(version) => self.line(Mark::Good, "cgroups", &format!("{version} holds memory and processes")),
+            Some(version) => self.line(
+                Mark::Good,
+                "cgroups",
+                &format!("{version} holds memory and processes"),
+            ),
             None => {
-                let what = "not writable by this user; rlimits and a watchdog hold memory and processes";
+                let what =
+                    "not writable by this user; rlimits and a watchdog hold memory and processes";
                 self.line(Mark::Fair, "cgroups", what)?;
                 self.hint("run as root, or let systemd delegate a cgroup: `systemd-run --user --scope -p Delegate=yes cellblock …`")
             }
@@ -99,23 +121,43 @@ impl Page<'_> {
         match &report.python {
             Ok(python) => {
                 let path = python.executable.display();
-                self.line(Mark::Good, "interpreter", &format!("{} at {path}", python.version))?;
+                self.line(
+                    Mark::Good,
+                    "interpreter",
+                    &format!("{} at {path}", python.version),
+                )?;
             }
             Err(none) => self.no_python(none)?,
         }
         match report.ready_environment() {
             Some(environment) => self.environment(environment)?,
             None if matches!(report.environment, Some(Status::Building)) => {
-                self.line(Mark::Fair, "environment", "is being made by another process")?;
+                self.line(
+                    Mark::Fair,
+                    "environment",
+                    "is being made by another process",
+                )?;
             }
             None => {
-                self.line(Mark::Fair, "environment", "not there: sessions have the standard library alone")?;
+                self.line(
+                    Mark::Fair,
+                    "environment",
+                    "not there: sessions have the standard library alone",
+                )?;
                 self.hint("`cellblock setup` makes it")?;
             }
         }
         match &report.uv {
-            Some(uv) => self.line(Mark::Good, "uv", &format!("{} at {}", uv.version, uv.path.display()))?,
-            None => self.line(Mark::Fair, "uv", "not there; it is fetched when it is needed, else pip does the work")?,
+            Some(uv) => self.line(
+                Mark::Good,
+                "uv",
+                &format!("{} at {}", uv.version, uv.path.display()),
+            )?,
+            None => self.line(
+                Mark::Fair,
+                "uv",
+                "not there; it is fetched when it is needed, else pip does the work",
+            )?,
         }
         match &report.font {
             Some(font) => {
@@ -123,7 +165,11 @@ impl Page<'_> {
                 self.line(Mark::Good, "CJK font", &what)
             }
             None => {
-                self.line(Mark::Fair, "CJK font", "none: plots show boxes for Chinese, Japanese and Korean text")?;
+                self.line(
+                    Mark::Fair,
+                    "CJK font",
+                    "none: plots show boxes for Chinese, Japanese and Korean text",
+                )?;
                 self.hint(CJK_FONT_HINT)
             }
         }
@@ -147,8 +193,11 @@ impl Page<'_> {
             environment.installer
         );
         self.line(Mark::Good, "environment", &what)?;
-        let packages: Vec<String> =
-            environment.packages.iter().map(|package| format!("{} {}", package.name, package.version)).collect();
+        let packages: Vec<String> = environment
+            .packages
+            .iter()
+            .map(|package| format!("{} {}", package.name, package.version))
+            .collect();
         for row in packages.chunks(5) {
             let row = self.console.on_out(Style::Dim, &row.join(", "));
             self.console.print_line(&format!("      {row}"))?;
@@ -157,7 +206,8 @@ impl Page<'_> {
     }
 
     fn heading(&self, text: &str) -> io::Result<()> {
-        self.console.print_line(&format!("\n{}", self.console.on_out(Style::Heading, text)))
+        self.console
+            .print_line(&format!("\n{}", self.console.on_out(Style::Heading, text)))
     }
 
     fn line(&self, mark: Mark, name: &str, what: &str) -> io::Result<()> {

@@ -4,7 +4,8 @@ use cellblock::{Mechanism, Probe, Rung, Wall};
 
 /// The rung that this machine reaches.
 pub(crate) fn reached(probe: &Probe) -> Rung {
-    let has_all = |mechanisms: &[Mechanism]| mechanisms.iter().all(|mechanism| probe.has(*mechanism));
+    let has_all =
+        |mechanisms: &[Mechanism]| mechanisms.iter().all(|mechanism| probe.has(*mechanism));
     if has_all(&Mechanism::FULL) {
         Rung::Full
     } else if has_all(&Mechanism::LANDLOCK) {
@@ -19,7 +20,10 @@ pub(crate) fn reached(probe: &Probe) -> Rung {
 pub(crate) fn stands(wall: Wall, rung: Rung) -> bool {
     match rung {
         Rung::Full => true,
-        Rung::Landlock => !matches!(wall, Wall::Files | Wall::Processes | Wall::Ipc | Wall::Hostname),
+        Rung::Landlock => !matches!(
+            wall,
+            Wall::Files | Wall::Processes | Wall::Ipc | Wall::Hostname
+        ),
         Rung::None => wall == Wall::Output,
     }
 }

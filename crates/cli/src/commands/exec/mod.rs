@@ -3,8 +3,10 @@
 mod source;
 
 use crate::args::{PythonArgs, SETUP_HINT, SessionArgs};
-use crate::commands::live::{Answer, Asker, Followed, Follower, SecondInterrupt, Show, Signals, Stopped};
-use crate::commands::outcome::{print_files, print_outcome};
+use crate::commands::live::{
+    Answer, Asker, Followed, Follower, SecondInterrupt, Show, Signals, Stopped,
+};
+use crate::commands::outcome::{print_files, print_outcome, print_pictures};
 use crate::failure;
 use crate::terminal::{Console, Style, milliseconds, size};
 use cellblock::{Cell, CellResult, ForModel, Locale, Preload, Session, Status};
@@ -32,7 +34,12 @@ pub(crate) struct ExecArgs {
     #[arg(long)]
     for_model: bool,
     /// The language of --for-model: en or zh
-    #[arg(long, value_name = "LANGUAGE", default_value = "en", requires = "for_model")]
+    #[arg(
+        long,
+        value_name = "LANGUAGE",
+        default_value = "en",
+        requires = "for_model"
+    )]
     locale: Locale,
     /// Tell of files and of what it cost, also when standard error is no terminal
     #[arg(short, long)]
@@ -59,7 +66,9 @@ Exit status:
 pub(crate) fn run(args: ExecArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let source = Source::read(args.code.as_deref(), args.file.as_deref())?;
     // One thread is enough, and the quickest to start.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let outcome = runtime.block_on(execute(&args, source, console));
     // A thread may still wait for a line on standard input.
     runtime.shutdown_background();
@@ -77,11 +86,18 @@ async fn execute(args: &ExecArgs, source: Source, console: &Console) -> anyhow::
     };
     let follower = Follower {
         console,
-        show: if args.json || args.for_model { Show::Nothing } else { Show::Live },
+        show: if args.json || args.for_model {
+            Show::Nothing
+        } else {
+            Show::Live
+        },
         asker: asker(source.leaves_stdin),
         second_interrupt: SecondInterrupt::Ends,
     };
-    let followed = match follower.run(&session, Cell::new(source.code.clone()), &mut signals).await {
+    let followed = match follower
+        .run(&session, Cell::new(source.code.clone()), &mut signals)
+        .await
+    {
         Ok(followed) => followed,
         Err(stopped) => return stopped_status(stopped),
     };
@@ -111,11 +127,16 @@ impl ExecArgs {
         }
         if self.for_model {
             let time_limit = Some(limit.as_secs_f64());
-            let options = ForModel { locale: self.locale, time_limit, ..ForModel::default() };
+            let options = ForModel {
+                locale: self.locale,
+                time_limit,
+                ..ForModel::default()
+            };
             console.print_guest(&format!("{}\n", result.for_model(code, &options)))?;
             return Ok(());
         }
         print_outcome(followed, limit, console)?;
+        print_pictures(followed, console);
         if self.verbose || console.err_is_terminal() {
             print_files(followed, session.workspace(), console);
         }
@@ -178,7 +199,10 @@ fn asker(stdin_is_free: bool) -> Asker {
 
 fn lacks_a_module(result: &CellResult) -> bool {
     let is_import_error = |name: &str| matches!(name, "ImportError" | "ModuleNotFoundError");
-    result.error.as_ref().is_some_and(|error| is_import_error(&error.type_))
+    result
+        .error
+        .as_ref()
+        .is_some_and(|error| is_import_error(&error.type_))
 }
 
 #[cfg(test)]

@@ -51,19 +51,22 @@ fn read_code(from: impl Read, name: &str) -> anyhow::Result<String> {
         .map_err(|error| unreadable(name, &error))?;
     if bytes.len() > MAX_CODE_BYTES {
         let message = format!("{name} is too long: a cell has at most {MAX_CODE_BYTES} bytes");
-        return Err(Usage::new(message));
+        return Err(Usage::plain(message));
     }
     // Python, too, passes over a byte order mark.
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
     match std::str::from_utf8(text) {
         Ok(text) => Ok(text.to_owned()),
         Err(error) => Err(Usage::hinted(
-            format!("{name} is not UTF-8: byte {} cannot be read", error.valid_up_to() + 1),
+            format!(
+                "{name} is not UTF-8: byte {} cannot be read",
+                error.valid_up_to() + 1
+            ),
             "save it as UTF-8",
         )),
     }
 }
 
 fn unreadable(name: &str, error: &io::Error) -> anyhow::Error {
-    Usage::new(format!("{name} cannot be read: {error}"))
+    Usage::plain(format!("{name} cannot be read: {error}"))
 }

@@ -79,7 +79,10 @@ impl Desk {
         match self.calls.get(call) {
             None => return Err(format!("no call `{call}` waits for an answer")),
             Some(waiting) if *waiting != kind => {
-                return Err(format!("the call `{call}` waits for {}", waiting.operation()));
+                return Err(format!(
+                    "the call `{call}` waits for {}",
+                    waiting.operation()
+                ));
             }
             Some(_) => {}
         }

@@ -34,7 +34,10 @@ pub(crate) fn start() -> mpsc::Receiver<Line> {
 
 /// The next line, or `None` at the end. Of a line that has more than `most` bytes, one byte more than that is kept.
 fn read_line(input: &mut impl BufRead, most: usize) -> io::Result<Option<Line>> {
-    let mut line = Line { text: Vec::new(), bytes: 0 };
+    let mut line = Line {
+        text: Vec::new(),
+        bytes: 0,
+    };
     loop {
         let buffer = match input.fill_buf() {
             Ok(buffer) => buffer,
@@ -73,7 +76,8 @@ mod tests {
     #[test]
     fn lines_are_whole_whatever_the_buffer() {
         for capacity in 1..8 {
-            let expected = [("ab", 2), ("", 0), ("cde", 3)].map(|(text, bytes)| (text.to_owned(), bytes));
+            let expected =
+                [("ab", 2), ("", 0), ("cde", 3)].map(|(text, bytes)| (text.to_owned(), bytes));
             assert_eq!(lines("ab\n\ncde", capacity, 10), expected);
         }
     }

@@ -46,7 +46,10 @@ Examples:
 
 /// Serves until the input ends, a signal comes or nobody reads any more.
 pub(crate) fn run(args: PipeArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
     let outcome = runtime.block_on(serve(&args, console));
     // A thread may still wait for a line, or for somebody to read one.
     runtime.shutdown_background();

@@ -26,7 +26,15 @@ pub(crate) fn start(
     desk: Arc<Mutex<Desk>>,
     queue: mpsc::UnboundedReceiver<Queued>,
 ) -> JoinHandle<()> {
-    tokio::spawn(Named { switchboard, name, desk, slot: Slot::Empty }.serve(queue))
+    tokio::spawn(
+        Named {
+            switchboard,
+            name,
+            desk,
+            slot: Slot::Empty,
+        }
+        .serve(queue),
+    )
 }
 
 struct Named {
@@ -121,7 +129,10 @@ impl Named {
             if let Some((call, kind)) = call {
                 lock(&self.desk).wait_for(&call, kind);
             }
-            self.switchboard.writer.send(Response::event(id.clone(), self.name.clone(), event)).await;
+            self.switchboard
+                .writer
+                .send(Response::event(id.clone(), self.name.clone(), event))
+                .await;
             if self.switchboard.input_has_ended() {
                 lock(&self.desk).refuse_calls(NOBODY_ANSWERS);
             }
@@ -143,15 +154,23 @@ impl Named {
     async fn open_anew(&mut self, options: SessionOptions) -> Result<Value, Fault> {
         if let Slot::Open(session) = &self.slot {
             if is_alive(session).await {
-                let message = format!("session `{}` is open already; close it first, or choose another name", self.name);
+                let message = format!(
+                    "session `{}` is open already; close it first, or choose another name",
+                    self.name
+                );
                 return Err(Fault::new("exists", message));
             }
             self.close().await;
         }
         match self.open(options).await {
-            Ok(_) => Ok(json!(Opened { session: self.name.clone() })),
+            Ok(_) => Ok(json!(Opened {
+                session: self.name.clone()
+            })),
             Err(fault) => {
-                let later = format!("session `{}` could not be opened: {}", self.name, fault.message);
+                let later = format!(
+                    "session `{}` could not be opened: {}",
+                    self.name, fault.message
+                );
                 self.slot = Slot::Failed(Fault::new(fault.code, later));
                 Err(fault)
             }
@@ -180,11 +199,19 @@ impl Named {
 
     /// What threads write after their cell belongs to no request.
     fn forward_logs(&self, session: &Session) {
-        let (writer, name, mut logs) = (self.switchboard.writer.clone(), self.name.clone(), session.logs());
+        let (writer, name, mut logs) = (
+            self.switchboard.writer.clone(),
+            self.name.clone(),
+            session.logs(),
+        );
         tokio::spawn(async move {
             loop {
                 match logs.recv().await {
-                    Ok(event) => writer.send(Response::event(None, name.clone(), event)).await,
+                    Ok(event) => {
+                        writer
+                            .send(Response::event(None, name.clone(), event))
+                            .await
+                    }
                     // Whoever reads so slowly has lost lines in the middle.
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return,

@@ -16,7 +16,10 @@ pub(crate) struct Fault {
 
 impl Fault {
     pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Fault {
-        Fault { code, message: message.into() }
+        Fault {
+            code,
+            message: message.into(),
+        }
     }
 }
 
@@ -34,31 +37,47 @@ impl From<cellblock::Error> for Fault {
 pub(crate) async fn ask(session: &Session, operation: Operation) -> Result<Value, Fault> {
     let failed = |error| Fault::from(cellblock::Error::Session(error));
     match operation {
-        Operation::Compute { code, description } => {
-            session.compute(&code, &description).await.map_err(failed).and_then(value)
-        }
+        Operation::Compute { code, description } => session
+            .compute(&code, &description)
+            .await
+            .map_err(failed)
+            .and_then(value),
         Operation::Seed { variables } => session.seed(variables).await.map_err(failed).map(nothing),
         Operation::Vars => session.vars().await.map_err(failed).and_then(value),
         Operation::Inspect { name } => session.inspect(&name).await.map_err(failed).and_then(value),
         Operation::Reset => session.reset().await.map_err(failed).map(nothing),
         Operation::Tools { tools } => session.set_tools(tools).await.map_err(failed).map(nothing),
-        Operation::PutFile { path, contents } => {
-            session.put_file(&path, contents).await.map_err(failed).map(nothing)
-        }
+        Operation::PutFile { path, contents } => session
+            .put_file(&path, contents)
+            .await
+            .map_err(failed)
+            .map(nothing),
         Operation::GetFile { path } => {
             let contents = session.get_file(&path).await.map_err(failed)?;
             value(FileContents::from(&contents[..]))
         }
         Operation::ListFiles => session.list_files().await.map_err(failed).and_then(value),
-        Operation::ReadOutput { cell, stream, offset, length } => {
+        Operation::ReadOutput {
+            cell,
+            stream,
+            offset,
+            length,
+        } => {
             let length = length.unwrap_or(u64::MAX);
-            let text = session.read_output(cell, stream, offset, length).await.map_err(failed)?;
+            let text = session
+                .read_output(cell, stream, offset, length)
+                .await
+                .map_err(failed)?;
             Ok(json!({ "text": text }))
         }
-        Operation::Undo { .. } | Operation::Fork | Operation::Checkpoints => {
-            Err(Fault::new("unsupported", "this version takes no checkpoints, so there is nothing to undo, fork or list"))
-        }
-        _ => Err(Fault::new("unsupported", "this operation cannot be done here")),
+        Operation::Undo { .. } | Operation::Fork | Operation::Checkpoints => Err(Fault::new(
+            "unsupported",
+            "this version takes no checkpoints, so there is nothing to undo, fork or list",
+        )),
+        _ => Err(Fault::new(
+            "unsupported",
+            "this operation cannot be done here",
+        )),
     }
 }
 

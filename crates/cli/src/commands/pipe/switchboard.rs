@@ -5,7 +5,9 @@ use super::lines::Line;
 use super::named::{self, Queued};
 use super::operations::{Fault, serve_beside};
 use super::writer::Writer;
-use cellblock::pipe::{MAX_LINE_BYTES, Operation, PipeError, Request, RequestId, Response, parse_line};
+use cellblock::pipe::{
+    MAX_LINE_BYTES, Operation, PipeError, Request, RequestId, Response, parse_line,
+};
 use cellblock::{Event, Host};
 use serde_json::json;
 use std::collections::HashMap;
@@ -129,11 +131,18 @@ impl Switchboard {
             operation => operation,
         };
         let Some(share) = Share::take(&self.waiting_bytes, bytes + REQUEST_BYTES) else {
-            let fault = Fault::new("busy", format!("{MOST_WAITING_BYTES} bytes of requests wait already; read some answers first"));
+            let fault = Fault::new(
+                "busy",
+                format!(
+                    "{MOST_WAITING_BYTES} bytes of requests wait already; read some answers first"
+                ),
+            );
             return Some(fault.response(id, name));
         };
         let mut sessions = lock(&self.sessions);
-        let entry = sessions.entry(name.clone()).or_insert_with(|| self.enlist(&name));
+        let entry = sessions
+            .entry(name.clone())
+            .or_insert_with(|| self.enlist(&name));
         let mut desk = lock(&entry.desk);
         if desk.is_waiting() {
             let session = desk.session.clone();
@@ -143,11 +152,21 @@ impl Switchboard {
         desk.runs_waiting += usize::from(matches!(operation, Operation::Run(_)));
         drop(desk);
         // The task is there as long as its entry is.
-        let _ = entry.queue.send(Queued { id, operation, _share: share });
+        let _ = entry.queue.send(Queued {
+            id,
+            operation,
+            _share: share,
+        });
         None
     }
 
-    fn answer(&self, name: &str, id: Option<RequestId>, call: &str, answer: CallAnswer) -> Option<Response> {
+    fn answer(
+        &self,
+        name: &str,
+        id: Option<RequestId>,
+        call: &str,
+        answer: CallAnswer,
+    ) -> Option<Response> {
         let sessions = lock(&self.sessions);
         let outcome = match sessions.get(name) {
             Some(entry) => lock(&entry.desk).answer(call, answer),
@@ -160,12 +179,20 @@ impl Switchboard {
     fn enlist(self: &Arc<Self>, name: &str) -> Entry {
         let (queue, requests) = mpsc::unbounded_channel();
         let desk = Arc::new(Mutex::new(Desk::default()));
-        let task = named::start(Arc::clone(self), name.to_owned(), Arc::clone(&desk), requests);
+        let task = named::start(
+            Arc::clone(self),
+            name.to_owned(),
+            Arc::clone(&desk),
+            requests,
+        );
         Entry { desk, queue, task }
     }
 
     fn take_entries(&self) -> Vec<Entry> {
-        lock(&self.sessions).drain().map(|(_, entry)| entry).collect()
+        lock(&self.sessions)
+            .drain()
+            .map(|(_, entry)| entry)
+            .collect()
     }
 }
 
@@ -185,7 +212,10 @@ fn read_request(line: &Line) -> Result<Request, PipeError> {
     parse_line(&line.text).map_err(|mut error| {
         if line.bytes > MAX_LINE_BYTES as u64 {
             // Only its beginning was kept.
-            error.message = format!("the line has {} bytes; at most {MAX_LINE_BYTES} are allowed", line.bytes);
+            error.message = format!(
+                "the line has {} bytes; at most {MAX_LINE_BYTES} are allowed",
+                line.bytes
+            );
         }
         error
     })
@@ -200,7 +230,10 @@ pub(crate) struct Share {
 
 impl Share {
     fn take(of: &Arc<AtomicUsize>, bytes: usize) -> Option<Share> {
-        let share = Share { of: Arc::clone(of), bytes };
+        let share = Share {
+            of: Arc::clone(of),
+            bytes,
+        };
         let before = of.fetch_add(bytes, Ordering::SeqCst);
         (before + bytes <= MOST_WAITING_BYTES).then_some(share)
     }
@@ -220,7 +253,10 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Fault {
     /// The `error` event that says it.
     pub(crate) fn response(self, id: Option<RequestId>, session: String) -> Response {
-        let event = Event::Error { code: self.code.to_owned(), message: self.message };
+        let event = Event::Error {
+            code: self.code.to_owned(),
+            message: self.message,
+        };
         Response::event(id, session, event)
     }
 }

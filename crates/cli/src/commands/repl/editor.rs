@@ -14,8 +14,8 @@ use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
 use rustyline::validate::Validator;
 use rustyline::{
-    Cmd, CompletionType, ConditionalEventHandler, Config, Context, EventContext, EventHandler, ExternalPrinter as _,
-    Helper, KeyCode, KeyEvent, Modifiers, Movement, RepeatCount,
+    Cmd, CompletionType, ConditionalEventHandler, Config, Context, EventContext, EventHandler,
+    ExternalPrinter as _, Helper, KeyCode, KeyEvent, Modifiers, Movement, RepeatCount,
 };
 use std::borrow::Cow;
 use std::fs;
@@ -57,17 +57,27 @@ impl Editor {
         let mut editor = rustyline::Editor::with_config(config)?;
         let is_coloured = console.out_is_coloured();
         editor.set_helper(Some(Assistant { names, is_coloured }));
-        let keys: [(KeyCode, Box<dyn ConditionalEventHandler>); 3] =
-            [(KeyCode::Enter, Box::new(Enter)), (KeyCode::Backspace, Box::new(Backspace)), (KeyCode::Tab, Box::new(Tab))];
+        let keys: [(KeyCode, Box<dyn ConditionalEventHandler>); 3] = [
+            (KeyCode::Enter, Box::new(Enter)),
+            (KeyCode::Backspace, Box::new(Backspace)),
+            (KeyCode::Tab, Box::new(Tab)),
+        ];
         for (key, handler) in keys {
-            editor.bind_sequence(KeyEvent(key, Modifiers::NONE), EventHandler::Conditional(handler));
+            editor.bind_sequence(
+                KeyEvent(key, Modifiers::NONE),
+                EventHandler::Conditional(handler),
+            );
         }
         let history = history_file();
         if let Some(path) = &history {
             // The first time there is none.
             let _ = editor.load_history(path);
         }
-        Ok(Editor { editor, history, prompt: (FIRST.to_owned(), console.on_out(Style::Prompt, FIRST)) })
+        Ok(Editor {
+            editor,
+            history,
+            prompt: (FIRST.to_owned(), console.on_out(Style::Prompt, FIRST)),
+        })
     }
 
     /// Waits for an input.
@@ -92,11 +102,15 @@ impl Editor {
 
     /// Shows what threads write after their cell, above the prompt.
     pub(crate) fn show_logs_of(&mut self, runtime: &Runtime, mut logs: broadcast::Receiver<Event>) {
-        let Ok(mut printer) = self.editor.create_external_printer() else { return };
+        let Ok(mut printer) = self.editor.create_external_printer() else {
+            return;
+        };
         runtime.spawn(async move {
             loop {
                 match logs.recv().await {
-                    Ok(Event::Log { text }) => drop(printer.print(strip_terminal_escapes(&text).into_owned())),
+                    Ok(Event::Log { text }) => {
+                        drop(printer.print(strip_terminal_escapes(&text).into_owned()))
+                    }
                     Err(broadcast::error::RecvError::Closed) => return,
                     _ => {}
                 }
@@ -131,13 +145,17 @@ impl Highlighter for Assistant {
             return Cow::Borrowed(line);
         }
         let painted = highlight(&without_marks(line));
-        let lines = line.split('\n').zip(painted.split('\n')).enumerate().map(|(at, (raw, painted))| {
-            if at > 0 && raw.starts_with(MORE) {
-                format!("{}{painted}", Style::Dim.paint(MORE))
-            } else {
-                painted.to_owned()
-            }
-        });
+        let lines =
+            line.split('\n')
+                .zip(painted.split('\n'))
+                .enumerate()
+                .map(|(at, (raw, painted))| {
+                    if at > 0 && raw.starts_with(MORE) {
+                        format!("{}{painted}", Style::Dim.paint(MORE))
+                    } else {
+                        painted.to_owned()
+                    }
+                });
         Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
     }
 
@@ -149,22 +167,40 @@ impl Highlighter for Assistant {
 impl Completer for Assistant {
     type Candidate = String;
 
-    fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
         let before = &line[..at];
-        let start = before.rfind(|c: char| !(c == '_' || c.is_alphanumeric())).map_or(0, |last| {
-            last + before[last..].chars().next().map_or(0, char::len_utf8)
-        });
+        let start = before
+            .rfind(|c: char| !(c == '_' || c.is_alphanumeric()))
+            .map_or(0, |last| {
+                last + before[last..].chars().next().map_or(0, char::len_utf8)
+            });
         let word = &before[start..];
         if before.starts_with('%') && start == 1 {
-            let magics = MAGICS.iter().map(|magic| magic.name).filter(|name| name.starts_with(word));
+            let magics = MAGICS
+                .iter()
+                .map(|magic| magic.name)
+                .filter(|name| name.starts_with(word));
             return Ok((start, magics.map(str::to_owned).collect()));
         }
         if word.is_empty() || before[..start].ends_with('.') {
             return Ok((start, Vec::new()));
         }
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = KEYWORDS.iter().chain(BUILTINS).map(|name| (*name).to_owned());
-        let mut found: Vec<String> = names.iter().cloned().chain(known).filter(|name| name.starts_with(word)).collect();
+        let known = KEYWORDS
+            .iter()
+            .chain(BUILTINS)
+            .map(|name| (*name).to_owned());
+        let mut found: Vec<String> = names
+            .iter()
+            .cloned()
+            .chain(known)
+            .filter(|name| name.starts_with(word))
+            .collect();
         found.sort();
         found.dedup();
         Ok((start, found))
@@ -175,7 +211,13 @@ impl Completer for Assistant {
 struct Enter;
 
 impl ConditionalEventHandler for Enter {
-    fn handle(&self, _: &rustyline::Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
+    fn handle(
+        &self,
+        _: &rustyline::Event,
+        _: RepeatCount,
+        _: bool,
+        context: &EventContext<'_>,
+    ) -> Option<Cmd> {
         let code = without_marks(context.line());
         if code.starts_with('%') || is_complete(&code) {
             return Some(Cmd::AcceptLine);
@@ -185,17 +227,24 @@ impl ConditionalEventHandler for Enter {
     }
 }
 
-/// Backspace takes a whole step of indentation, or a whole line break with its mark.
+/// Backspace takes a whole step of indentation, or a whole line break with its mark (five characters).
 struct Backspace;
 
 impl ConditionalEventHandler for Backspace {
-    fn handle(&self, _: &rustyline::Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
-        let (before, line) = context.line()[..context.pos()].rsplit_once('\n')?;
+    fn handle(
+        &self,
+        _: &rustyline::Event,
+        _: RepeatCount,
+        _: bool,
+        context: &EventContext<'_>,
+    ) -> Option<Cmd> {
+        let (_, line) = context.line()[..context.pos()].rsplit_once('\n')?;
         let blanks = line.strip_prefix(MORE)?;
-        let _ = before;
         match blanks.len() {
-            0 => Some(Cmd::Kill(Movement::BackwardChar(1 + MORE.len()))),
-            length if length % 4 == 0 && blanks.trim().is_empty() => Some(Cmd::Kill(Movement::BackwardChar(4))),
+            0 => Some(Cmd::Kill(Movement::BackwardChar(5))),
+            length if length % 4 == 0 && blanks.trim().is_empty() => {
+                Some(Cmd::Kill(Movement::BackwardChar(4)))
+            }
             _ => None,
         }
     }
@@ -205,9 +254,17 @@ impl ConditionalEventHandler for Backspace {
 struct Tab;
 
 impl ConditionalEventHandler for Tab {
-    fn handle(&self, _: &rustyline::Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
+    fn handle(
+        &self,
+        _: &rustyline::Event,
+        _: RepeatCount,
+        _: bool,
+        context: &EventContext<'_>,
+    ) -> Option<Cmd> {
         let before = without_marks(&context.line()[..context.pos()]);
         let line = before.rsplit('\n').next().unwrap_or_default();
-        line.trim().is_empty().then(|| Cmd::Insert(1, " ".repeat(4)))
+        line.trim()
+            .is_empty()
+            .then(|| Cmd::Insert(1, " ".repeat(4)))
     }
 }

@@ -23,26 +23,60 @@ enum Act {
 
 /// All of them, in the order of `%help`.
 pub(crate) const MAGICS: &[Magic] = &[
-    Magic { name: "vars", usage: "%vars", does: "list the variables", act: Act::Vars },
-    Magic { name: "files", usage: "%files", does: "list the files of the workspace", act: Act::Files },
-    Magic { name: "time", usage: "%time CODE", does: "run code and say what it cost", act: Act::Time },
-    Magic { name: "reset", usage: "%reset", does: "forget all variables; files stay", act: Act::Reset },
-    Magic { name: "help", usage: "%help", does: "list these commands", act: Act::Help },
-    Magic { name: "quit", usage: "%quit", does: "end the session (also Ctrl-D)", act: Act::Quit },
+    Magic {
+        name: "vars",
+        usage: "%vars",
+        does: "list the variables",
+        act: Act::Vars,
+    },
+    Magic {
+        name: "files",
+        usage: "%files",
+        does: "list the files of the workspace",
+        act: Act::Files,
+    },
+    Magic {
+        name: "time",
+        usage: "%time CODE",
+        does: "run code and say what it cost",
+        act: Act::Time,
+    },
+    Magic {
+        name: "reset",
+        usage: "%reset",
+        does: "forget all variables; files stay",
+        act: Act::Reset,
+    },
+    Magic {
+        name: "help",
+        usage: "%help",
+        does: "list these commands",
+        act: Act::Help,
+    },
+    Magic {
+        name: "quit",
+        usage: "%quit",
+        does: "end the session (also Ctrl-D)",
+        act: Act::Quit,
+    },
 ];
 
 /// Does what a line that begins with `%` says.
 pub(crate) async fn obey(shell: &mut Shell, line: &str) -> anyhow::Result<Next> {
     let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let Some(magic) = MAGICS.iter().find(|magic| magic.name == name) else {
-        shell.console().error(&format!("there is no %{name}; %help lists what there is"));
+        shell
+            .console()
+            .error(&format!("there is no %{name}; %help lists what there is"));
         return Ok(Next::Go);
     };
     match magic.act {
         Act::Vars => variables(shell).await,
         Act::Files => files(shell).await,
         Act::Time if rest.trim().is_empty() => {
-            shell.console().error("%time needs code: %time sum(range(10**6))");
+            shell
+                .console()
+                .error("%time needs code: %time sum(range(10**6))");
             Ok(Next::Go)
         }
         Act::Time => shell.run_cell(rest.trim(), Timing::Told).await,
@@ -57,12 +91,17 @@ async fn variables(shell: &mut Shell) -> anyhow::Result<Next> {
         Ok(variables) => variables,
         Err(error) => return shell.recover(error.into()).await,
     };
-    let widest = |of: fn(&cellblock::Variable) -> &str| variables.iter().map(|one| of(one).chars().count()).max();
+    let widest = |of: fn(&cellblock::Variable) -> &str| {
+        variables.iter().map(|one| of(one).chars().count()).max()
+    };
     let name_width = widest(|one| &one.name).unwrap_or(0).min(30);
     let type_width = widest(|one| &one.type_).unwrap_or(0).min(30);
     let console = shell.console();
     for one in &variables {
-        let line = format!("{:<name_width$}  {:<type_width$}  {}", one.name, one.type_, one.summary);
+        let line = format!(
+            "{:<name_width$}  {:<type_width$}  {}",
+            one.name, one.type_, one.summary
+        );
         console.print_guest(&format!("{}\n", line.trim_end()))?;
     }
     if variables.is_empty() {
@@ -89,8 +128,12 @@ async fn files(shell: &mut Shell) -> anyhow::Result<Next> {
 
 fn help(shell: &Shell) -> anyhow::Result<Next> {
     for magic in MAGICS {
-        shell.console().print_line(&format!("{:<12} {}", magic.usage, magic.does))?;
+        shell
+            .console()
+            .print_line(&format!("{:<12} {}", magic.usage, magic.does))?;
     }
-    shell.console().print_line("Anything else is Python. Plots are saved in the workspace, below plots/.")?;
+    shell
+        .console()
+        .print_line("Anything else is Python. Plots are saved in the workspace, below plots/.")?;
     Ok(Next::Go)
 }

@@ -10,7 +10,7 @@ use crate::args::{PythonArgs, SETUP_HINT, SessionArgs};
 use crate::commands::live::Signals;
 use crate::python::Blocks;
 use crate::terminal::{Console, Style, plural};
-use cellblock::{Preload, SessionOptions};
+use cellblock::Preload;
 use clap::Args;
 use editor::{Editor, Typed};
 use shell::{Next, Shell};
@@ -43,21 +43,27 @@ Examples:
 /// Runs until the person has had enough.
 pub(crate) fn run(args: ReplArgs, console: Console) -> anyhow::Result<ExitCode> {
     let is_interactive = io::stdin().is_terminal();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let options = SessionOptions { ..args.session.options()? };
-    let mut options = options;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    let mut options = args.session.options()?;
     options.limits.idle = IDLE;
     let mut shell = runtime.block_on(async {
         // Someone who types has not waited for imports; they would be felt at the start.
         let host = args.python.host(Preload::Standard)?;
-        Shell::open(host, options, console.clone(), Signals::new()?).await
+        Shell::open(host, options, console.clone(), Signals::only_interrupts()?).await
     })?;
     if is_interactive {
         greet(&args.python, &shell, &console);
     } else if args.python.lacks_packages(shell.host()) {
         console.hint(SETUP_HINT);
     }
-    let outcome = if is_interactive { converse(&runtime, &mut shell) } else { read_through(&runtime, &mut shell) };
+    let outcome = if is_interactive {
+        converse(&runtime, &mut shell)
+    } else {
+        read_through(&runtime, &mut shell)
+    };
     runtime.block_on(shell.close());
     runtime.shutdown_background();
     outcome

@@ -4,14 +4,20 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cellblock::{CellResult, MimeBundle, Session};
 
-const KINDS: [(&str, &str); 4] =
-    [("image/png", "png"), ("image/svg+xml", "svg"), ("image/jpeg", "jpg"), ("application/pdf", "pdf")];
+const KINDS: [(&str, &str); 4] = [
+    ("image/png", "png"),
+    ("image/svg+xml", "svg"),
+    ("image/jpeg", "jpg"),
+    ("application/pdf", "pdf"),
+];
 
 /// Saves each picture in the workspace as `plots/cell-3.png`, and returns the paths.
 pub(crate) async fn save(session: &Session, result: &CellResult) -> Vec<String> {
     let mut saved = Vec::new();
     for bundle in &result.displays {
-        let Some((extension, contents)) = picture(bundle) else { continue };
+        let Some((extension, contents)) = picture(bundle) else {
+            continue;
+        };
         let number = match saved.len() {
             0 => String::new(),
             before => format!("-{}", before + 1),

@@ -13,7 +13,13 @@ pub(crate) fn without_marks(text: &str) -> String {
     let lines: Vec<&str> = text
         .split('\n')
         .enumerate()
-        .map(|(at, line)| if at == 0 { line } else { line.strip_prefix(MORE).unwrap_or(line) })
+        .map(|(at, line)| {
+            if at == 0 {
+                line
+            } else {
+                line.strip_prefix(MORE).unwrap_or(line)
+            }
+        })
         .collect();
     lines.join("\n")
 }

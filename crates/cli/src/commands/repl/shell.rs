@@ -1,17 +1,23 @@
 //! The session behind the prompt. When it dies, another takes its place.
 
 use super::{magics, plots};
-use crate::commands::live::{Answer, Asker, Followed, Follower, SecondInterrupt, Show, Signals, Stopped};
+use crate::commands::live::{
+    Answer, Asker, Followed, Follower, SecondInterrupt, Show, Signals, Stopped,
+};
 use crate::commands::outcome::{print_files, print_outcome};
 use crate::failure;
 use crate::terminal::{Console, Style, milliseconds, size};
+use anyhow::Context as _;
+use cellblock::env::Dirs;
 use cellblock::{Cell, CellResult, Event, Host, Rung, Session, SessionOptions, StateOutcome};
 use rustyline::error::ReadlineError;
 use std::collections::BTreeSet;
-use std::io;
+use std::fs;
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::broadcast;
 
 /// The names of the session's variables, for completion.
@@ -23,9 +29,9 @@ pub(crate) struct Shell {
     options: SessionOptions,
     console: Console,
     signals: Signals,
-    /// `None` only while another one is being opened.
     session: Session,
-    workspace: PathBuf,
+    /// The workspace, when it is not one of the user's.
+    fresh: Option<PathBuf>,
     names: Names,
 }
 
@@ -47,20 +53,38 @@ pub(crate) enum Timing {
 }
 
 impl Shell {
-    pub(crate) async fn open(host: Host, options: SessionOptions, console: Console, signals: Signals) -> anyhow::Result<Shell> {
+    /// Opens the session in the workspace that the options name, else in a fresh one, which lasts as long as the shell: a session
+    /// that takes the place of a dead one finds its files there.
+    pub(crate) async fn open(
+        host: Host,
+        mut options: SessionOptions,
+        console: Console,
+        signals: Signals,
+    ) -> anyhow::Result<Shell> {
+        let fresh = match &options.workspace {
+            Some(_) => None,
+            None => Some(fresh_workspace()?),
+        };
+        options.workspace = options.workspace.or_else(|| fresh.clone());
         let session = Session::from(host.open(options.clone()).await?);
-        let workspace = session.workspace().to_owned();
-        let shell = Shell { host, options, console, signals, session, workspace, names: Names::default() };
+        let shell = Shell {
+            host,
+            options,
+            console,
+            signals,
+            session,
+            fresh,
+            names: Names::default(),
+        };
         shell.learn_names().await;
         Ok(shell)
     }
 
     pub(crate) async fn close(self) {
         self.session.close().await;
-        drop(self.session);
-        if self.options.workspace.as_ref() != Some(&self.workspace) {
-            // A fresh workspace that stayed empty; a session that was opened again in it took it for ours.
-            let _ = std::fs::remove_dir(&self.workspace);
+        if let Some(path) = &self.fresh {
+            // Only while it is empty.
+            let _ = fs::remove_dir(path);
         }
     }
 
@@ -82,9 +106,14 @@ impl Shell {
             asker: asker(),
             second_interrupt: SecondInterrupt::Repeats,
         };
-        let followed = match follower.run(&self.session, Cell::new(code), &mut self.signals).await {
+        let followed = match follower
+            .run(&self.session, Cell::new(code), &mut self.signals)
+            .await
+        {
             Ok(followed) => followed,
-            Err(Stopped::Signal(signal)) => return Ok(Next::Quit(ExitCode::from(128 + signal as u8))),
+            Err(Stopped::Signal(signal)) => {
+                return Ok(Next::Quit(ExitCode::from(128 + signal as u8)));
+            }
             Err(Stopped::NoReader) => return Ok(Next::Quit(ExitCode::from(failure::NO_READER))),
             Err(Stopped::Ended(message)) => return self.revive(&message).await,
             Err(Stopped::Error(error)) => {
@@ -109,7 +138,11 @@ impl Shell {
         match self.session.reset().await {
             Ok(()) => {
                 self.learn_names().await;
-                self.console.say(&self.console.on_err(Style::Dim, "all variables are forgotten"));
+                self.console.say(
+                    &self
+                        .console
+                        .on_err(Style::Dim, "all variables are forgotten"),
+                );
                 Ok(Next::Go)
             }
             Err(error) => self.recover(error.into()).await,
@@ -127,26 +160,26 @@ impl Shell {
 
     /// Opens another session in the same workspace.
     async fn revive(&mut self, reason: &str) -> anyhow::Result<Next> {
-        let old = self.session.clone();
-        old.close().await;
-        // The directory goes with the last handle when it is empty; the new session wants it.
-        std::fs::create_dir_all(&self.workspace)?;
-        let options = SessionOptions { workspace: Some(self.workspace.clone()), ..self.options.clone() };
-        self.session = Session::from(self.host.open(options).await?);
-        drop(old);
-        std::fs::create_dir_all(&self.workspace)?;
+        self.session.close().await;
+        self.session = Session::from(self.host.open(self.options.clone()).await?);
         self.learn_names().await;
         let label = self.console.on_err(Style::Warning, "note:");
-        self.console.note(&label, &format!("{reason}; a new one was started, its variables are gone, files are still there"));
+        let note =
+            format!("{reason}; a new one was started: its variables are gone, its files are there");
+        self.console.note(&label, &note);
         Ok(Next::Revived)
     }
 
     async fn tell(&self, followed: &Followed, timing: Timing) -> io::Result<()> {
         print_outcome(followed, self.options.limits.wall, &self.console)?;
-        print_files(followed, &self.workspace, &self.console);
+        print_files(followed, self.workspace(), &self.console);
         for path in plots::save(&self.session, &followed.result).await {
-            let path = self.workspace.join(path);
-            self.console.say(&self.console.on_err(Style::Dim, &format!("plot saved as {}", path.display())));
+            let path = self.workspace().join(path);
+            self.console.say(
+                &self
+                    .console
+                    .on_err(Style::Dim, &format!("plot saved as {}", path.display())),
+            );
         }
         if timing == Timing::Told {
             let usage = &followed.result.usage;
@@ -187,7 +220,7 @@ impl Shell {
     }
 
     pub(crate) fn workspace(&self) -> &Path {
-        &self.workspace
+        self.session.workspace()
     }
 
     pub(crate) fn rung(&self) -> Rung {
@@ -203,12 +236,24 @@ impl Shell {
     }
 }
 
+fn fresh_workspace() -> anyhow::Result<PathBuf> {
+    let since_1970 = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let name = format!("repl-{}-{}", since_1970.as_secs(), std::process::id());
+    let path = Dirs::from_process()?.state.join("workspaces").join(name);
+    fs::create_dir_all(&path)
+        .with_context(|| format!("cannot make the workspace {}", path.display()))?;
+    Ok(path)
+}
+
 /// Questions are asked at the terminal, with line editing. Where there is none, the lines are the code.
 fn asker() -> Asker {
-    use std::io::IsTerminal as _;
     Arc::new(|prompt| {
         if !io::stdin().is_terminal() {
-            return Answer::Nothing("nobody is there to type: standard input holds the code".to_owned());
+            return Answer::Nothing(
+                "nobody is there to type: standard input holds the code".to_owned(),
+            );
         }
         let answer = rustyline::DefaultEditor::new().and_then(|mut editor| editor.readline(prompt));
         match answer {

@@ -143,9 +143,10 @@ pub fn write_file(path: &CStr, bytes: &[u8]) -> Result<()> {
     outcome
 }
 
-/// Reads the start of a small file.
-pub fn read_file<'a>(path: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8]> {
-    let fd = open(path, open_flags::RDONLY, 0)?;
+/// Reads the start of a small file below a directory.
+pub fn read_file_at<'a>(directory: Fd, path: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8]> {
+    // SAFETY: the path is a C string.
+    let fd = unsafe { syscall(nr::OPENAT, [directory as usize, path.as_ptr() as usize, open_flags::CLOEXEC]) }? as Fd;
     let outcome = read(fd, buffer);
     close(fd);
     Ok(&buffer[..outcome?])

@@ -1,0 +1,198 @@
+//! The steps of the tour: code, and what must come of it.
+
+use cellblock::{CellResult, Status};
+
+/// One step.
+pub(crate) struct Step {
+    pub(crate) title: &'static str,
+    pub(crate) cells: &'static [DemoCell],
+}
+
+/// One cell of a step.
+pub(crate) struct DemoCell {
+    pub(crate) code: &'static str,
+    pub(crate) timeout: Option<f64>,
+    /// Says what is wrong when the cell did not do what the step claims.
+    pub(crate) check: fn(&CellResult) -> Result<(), String>,
+}
+
+/// What needs nothing but Python.
+pub(crate) const FIRST: &[Step] = &[
+    Step {
+        title: "A session remembers",
+        cells: &[
+            DemoCell {
+                code: "readings = [12, 19, 23, 31, 8, 27]",
+                timeout: None,
+                check: |result| status(result, Status::Success),
+            },
+            DemoCell {
+                code: "\
+from statistics import mean, pstdev
+middle, spread = mean(readings), pstdev(readings)
+sum(abs(r - middle) > spread for r in readings)",
+                timeout: None,
+                check: |result| value(result, "2"),
+            },
+        ],
+    },
+    Step {
+        title: "An exception is explained, with the values at hand",
+        cells: &[DemoCell {
+            code: "\
+def share(total, people):
+    return total / people
+
+share(100, people=0)",
+            timeout: None,
+            check: |result| {
+                status(result, Status::Failure)?;
+                let frames = result
+                    .error
+                    .as_ref()
+                    .map(|error| &error.frames[..])
+                    .unwrap_or_default();
+                let told = frames.iter().any(|frame| {
+                    frame
+                        .locals
+                        .0
+                        .contains(&("people".to_owned(), "0".to_owned()))
+                });
+                claim(told, "the value of `people` is not told")
+            },
+        }],
+    },
+    Step {
+        title: "The network is refused, and the refusal says why",
+        cells: &[DemoCell {
+            code: "\
+import urllib.request
+urllib.request.urlopen(\"http://example.com\", timeout=5)",
+            timeout: None,
+            check: |result| {
+                status(result, Status::Failure)?;
+                let hint = result
+                    .error
+                    .as_ref()
+                    .and_then(|error| error.hint.as_deref())
+                    .unwrap_or_default();
+                claim(
+                    hint.contains("no network"),
+                    "the error does not speak of the network",
+                )
+            },
+        }],
+    },
+    Step {
+        title: "A cell that never ends is ended",
+        cells: &[DemoCell {
+            code: "\
+while True:
+    pass",
+            timeout: Some(1.0),
+            check: |result| {
+                status(result, Status::Timeout)?;
+                claim(
+                    result.usage.wall_ms < 2000.0,
+                    "it took far longer than its time",
+                )
+            },
+        }],
+    },
+];
+
+/// What shows the packages.
+pub(crate) const WITH_PACKAGES: &[Step] = &[
+    Step {
+        title: "Real packages: a table in pandas",
+        cells: &[DemoCell {
+            code: "\
+import pandas as pd
+table = pd.DataFrame({\"city\": [\"Oslo\", \"Rome\", \"Lima\"], \"degrees\": [4, 15, 19]})
+table.sort_values(\"degrees\", ascending=False)",
+            timeout: None,
+            check: |result| {
+                status(result, Status::Success)?;
+                let html = result
+                    .value
+                    .as_ref()
+                    .and_then(|value| value.mime.text("text/html"));
+                claim(html.is_some(), "the table has no HTML form")
+            },
+        }],
+    },
+    Step {
+        title: "A plot is saved and listed",
+        cells: &[DemoCell {
+            code: "\
+import matplotlib.pyplot as plt
+plt.bar(table[\"city\"], table[\"degrees\"])
+plt.title(\"Degrees\")
+plt.savefig(\"degrees.png\")
+plt.show()",
+            timeout: None,
+            check: |result| {
+                status(result, Status::Success)?;
+                created(result, "degrees.png")?;
+                let shown = result
+                    .displays
+                    .iter()
+                    .any(|bundle| bundle.text("image/png").is_some());
+                claim(shown, "the plot is not among the displays")
+            },
+        }],
+    },
+];
+
+/// The plot without packages.
+pub(crate) const WITHOUT_PACKAGES: &[Step] = &[Step {
+    title: "A plot is saved and listed",
+    cells: &[DemoCell {
+        code: "\
+degrees = {\"Oslo\": 4, \"Rome\": 15, \"Lima\": 19}
+bars = \"\".join(
+    f'<rect x=\"{40 * i}\" y=\"{100 - 5 * d}\" width=\"30\" height=\"{5 * d}\"><title>{city}</title></rect>'
+    for i, (city, d) in enumerate(degrees.items())
+)
+with open(\"degrees.svg\", \"w\") as file:
+    file.write(f'<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 120 100\">{bars}</svg>')",
+        timeout: None,
+        check: |result| {
+            status(result, Status::Success)?;
+            created(result, "degrees.svg")
+        },
+    }],
+}];
+
+fn status(result: &CellResult, wanted: Status) -> Result<(), String> {
+    claim(
+        result.status == wanted,
+        &format!("it ended with {} and not with {wanted}", result.status),
+    )
+}
+
+fn value(result: &CellResult, wanted: &str) -> Result<(), String> {
+    status(result, Status::Success)?;
+    let repr = result.value.as_ref().map(|value| value.repr.as_str());
+    claim(
+        repr == Some(wanted),
+        &format!("its value is {repr:?} and not {wanted}"),
+    )
+}
+
+fn created(result: &CellResult, path: &str) -> Result<(), String> {
+    let found = result
+        .files
+        .created
+        .iter()
+        .any(|file| file.path == path && file.bytes > 0);
+    claim(found, &format!("{path} is not listed as created"))
+}
+
+fn claim(holds: bool, otherwise: &str) -> Result<(), String> {
+    if holds {
+        Ok(())
+    } else {
+        Err(otherwise.to_owned())
+    }
+}

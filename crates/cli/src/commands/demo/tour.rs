@@ -1,0 +1,196 @@
+//! The tour itself: the standard library first, the packages when they are there.
+
+use super::stage::Stage;
+use super::steps::{FIRST, Step, WITH_PACKAGES, WITHOUT_PACKAGES};
+use crate::args::PythonArgs;
+use crate::commands::making::{Making, find_interpreter, ready_environment};
+use crate::failure;
+use crate::terminal::{Console, EnvironmentBar, plural};
+use cellblock::env::{Environment, Interpreter};
+use cellblock::{Cell, Host, Preload, Session, SessionOptions, StateOutcome};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// A tour that is being given.
+pub(crate) struct Tour {
+    stage: Stage,
+    bar: Arc<EnvironmentBar>,
+    args: PythonArgs,
+    interpreter: Interpreter,
+    /// The environment that is being made meanwhile.
+    making: Option<Making>,
+    steps_done: usize,
+    failures: Vec<String>,
+}
+
+/// Where the tour stands.
+struct Place {
+    host: Host,
+    session: Session,
+}
+
+impl Tour {
+    pub(crate) fn new(
+        args: PythonArgs,
+        console: Console,
+        bar: Arc<EnvironmentBar>,
+    ) -> anyhow::Result<Tour> {
+        let interpreter = find_interpreter(args.python.as_deref())?;
+        let stage = Stage::new(console, Arc::clone(&bar));
+        Ok(Tour {
+            stage,
+            bar,
+            args,
+            interpreter,
+            making: None,
+            steps_done: 0,
+            failures: Vec::new(),
+        })
+    }
+
+    /// Gives it.
+    pub(crate) async fn give(&mut self) -> anyhow::Result<ExitCode> {
+        self.stage.line(&format!(
+            "Cellblock {}: a tour on real cells",
+            env!("CARGO_PKG_VERSION")
+        ))?;
+        let ready = if self.args.stdlib {
+            None
+        } else {
+            ready_environment(&self.interpreter)?
+        };
+        let environment = ready.unwrap_or_else(|| Environment::standard_library(&self.interpreter));
+        if environment.packages.is_empty() && !self.args.stdlib {
+            self.making = Some(Making::start(
+                self.interpreter.clone(),
+                Arc::clone(&self.bar),
+            ));
+            self.stage.line("The default environment is being made; the tour begins on the standard library meanwhile.")?;
+        }
+        let mut place = self.enter(environment).await?;
+        for step in FIRST {
+            self.take(step, &mut place).await?;
+        }
+        if let Some(made) = self.wait_for_packages().await? {
+            place.session.close().await;
+            place = self.enter(made).await?;
+        }
+        let last = if place.host.has_packages() {
+            WITH_PACKAGES
+        } else {
+            WITHOUT_PACKAGES
+        };
+        for step in last {
+            self.take(step, &mut place).await?;
+        }
+        place.session.close().await;
+        self.conclude()
+    }
+
+    /// Ends what may still be running.
+    pub(crate) async fn end(&mut self) {
+        if let Some(making) = self.making.take() {
+            making.stop().await;
+        }
+    }
+
+    /// Opens a session on an environment, and says which it is.
+    async fn enter(&self, environment: Environment) -> anyhow::Result<Place> {
+        let (with, preload) = match environment.packages.len() {
+            0 => ("the standard library alone".to_owned(), Preload::Standard),
+            count => (
+                format!(
+                    "the default environment ({})",
+                    plural(count as u64, "package")
+                ),
+                Preload::Full,
+            ),
+        };
+        let version = environment.interpreter.version;
+        self.stage
+            .aside(&format!("\nPython {version} with {with}"))?;
+        let host = Host::builder()
+            .environment(environment)
+            .preload(preload)
+            .build()?;
+        let session = open(&host).await?;
+        Ok(Place { host, session })
+    }
+
+    /// Runs the cells of a step.
+    async fn take(&mut self, step: &Step, place: &mut Place) -> anyhow::Result<()> {
+        self.steps_done += 1;
+        self.stage.heading(self.steps_done, step.title)?;
+        for demo in step.cells {
+            self.stage.code(demo.code)?;
+            let cell = Cell {
+                timeout: demo.timeout,
+                ..Cell::new(demo.code)
+            };
+            let limit = cell.wall(SessionOptions::default().limits.wall);
+            let result = place
+                .session
+                .run(cell)
+                .await
+                .map_err(cellblock::Error::from)?;
+            self.stage
+                .result(&result, limit, place.session.workspace())?;
+            let check = (demo.check)(&result);
+            self.stage.verdict(&check)?;
+            if let Err(problem) = check {
+                self.failures.push(format!("{}: {problem}", step.title));
+            }
+            if result.state.outcome == StateOutcome::Ended {
+                self.stage
+                    .aside("   the session ended with it; the next step has a new one")?;
+                place.session = open(&place.host).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The environment that was being made, when that worked.
+    async fn wait_for_packages(&mut self) -> anyhow::Result<Option<Environment>> {
+        let Some(making) = &mut self.making else {
+            return Ok(None);
+        };
+        let made = making.finish().await;
+        self.making = None;
+        self.bar.clear();
+        match made {
+            Ok(environment) => Ok(Some(environment)),
+            Err(error) => {
+                self.stage.line(&format!(
+                    "\nThe default environment could not be made: {error:#}"
+                ))?;
+                if let Some(hint) = failure::hint(&error) {
+                    self.stage.line(&format!("hint: {hint}"))?;
+                }
+                self.stage
+                    .line("The tour goes on with the standard library.")?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn conclude(&self) -> anyhow::Result<ExitCode> {
+        if self.failures.is_empty() {
+            self.stage.line(&format!(
+                "\nAll {} steps did what they claim.",
+                self.steps_done
+            ))?;
+            self.stage.line("Next: `cellblock repl` for a session of your own, `cellblock doctor` for the walls of this machine.")?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        self.stage.line("\nNot everything went as claimed:")?;
+        for failure in &self.failures {
+            self.stage.line(&format!("  {failure}"))?;
+        }
+        self.stage.line("`cellblock doctor` may tell why.")?;
+        Ok(ExitCode::FAILURE)
+    }
+}
+
+async fn open(host: &Host) -> anyhow::Result<Session> {
+    Ok(Session::from(host.open(SessionOptions::default()).await?))
+}
