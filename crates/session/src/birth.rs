@@ -40,6 +40,7 @@ impl Inner {
         });
         let zygote = self.zygote().await?;
         let directory = self.session_directory(&id)?;
+        let environment = self.environment(&directory);
         let born = self.bear(&zygote, &id, &options, &workspace, &directory).await?;
         let Born { channel, init, pipes, cgroup } = born;
 
@@ -69,7 +70,7 @@ impl Inner {
             ended: None,
             options,
         };
-        prepare(&mut actor, imports).await?;
+        prepare(&mut actor, imports, environment).await?;
         tokio::spawn(actor.serve());
         Ok(Session { shared, commands })
     }
@@ -87,7 +88,7 @@ impl Inner {
             }
             _ => None,
         };
-        let has_view = self.rung == Rung::Full && walled(Wall::Files);
+        let has_view = self.has_view();
         let home = if has_view { PathBuf::from("/workspace") } else { workspace.path().to_owned() };
         let mut birth = Birth::new(self.walls, &home)?
             .user(user)
@@ -102,6 +103,8 @@ impl Inner {
         } else {
             let private = directory.join("tmp");
             std::fs::create_dir_all(&private).map_err(|source| Error::Storage { what: "making a temporary directory", path: private.clone(), source })?;
+            self.give_to_session(&private)?;
+            self.give_to_session(workspace.path())?;
             for path in self.readable_paths() {
                 birth = birth.readable(&path)?;
             }
@@ -144,6 +147,15 @@ impl Inner {
         Ok(Born { channel, init, pipes, cgroup })
     }
 
+    /// Without a view, `/tmp` is everybody's, so the session has a directory of its own.
+    fn environment(&self, directory: &Path) -> Vec<(String, String)> {
+        if self.has_view() {
+            return Vec::new();
+        }
+        let private = directory.join("tmp").display().to_string();
+        ["TMPDIR", "HOME", "MPLCONFIGDIR"].map(|name| (name.to_owned(), private.clone())).to_vec()
+    }
+
     async fn mount(&self, zygote: &Zygote, workspace: &Workspace, user: u32) -> Result<OwnedFd, Error> {
         use std::os::unix::fs::MetadataExt as _;
         let path = workspace.path();
@@ -161,11 +173,11 @@ struct Born {
 }
 
 /// Seeds, imports and setup code: before the first cell.
-async fn prepare(actor: &mut Actor, imports: Vec<String>) -> Result<(), Error> {
+async fn prepare(actor: &mut Actor, imports: Vec<String>, environment: Vec<(String, String)>) -> Result<(), Error> {
     const LIMIT: Duration = Duration::from_secs(60);
     let variables = std::mem::take(&mut actor.options.seed);
-    if !variables.is_empty() || !imports.is_empty() {
-        let (reply, _) = actor.ask(Box::new(|seq| ToHead::Seed { seq, variables, imports }), LIMIT).await;
+    if !variables.is_empty() || !imports.is_empty() || !environment.is_empty() {
+        let (reply, _) = actor.ask(Box::new(|seq| ToHead::Seed { seq, variables, imports, environment }), LIMIT).await;
         Reply::done(reply?).map_err(|error| Error::Refused(error.to_string()))?;
     }
     let Some(setup) = actor.options.setup.clone() else { return Ok(()) };

@@ -143,7 +143,7 @@ impl CellRun {
                     self.drain(actor);
                     match frame {
                         Ok(FromHead::Done(done)) if done.cell == self.number => return Finish::Done(done),
-                        Ok(frame) => outgoing.extend(self.attend(frame)),
+                        Ok(frame) => outgoing.extend(self.attend(actor, frame)),
                         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof || error.raw_os_error().is_some() => {
                             // The process died, and init will say how; or the code closed our channel, and init ends it.
                             return self.end(actor, Ending::Itself).await;
@@ -287,7 +287,7 @@ impl CellRun {
     }
 
     /// What the head says while the cell runs; an answer, when the host has one at once.
-    fn attend(&mut self, frame: FromHead) -> Option<ToHead> {
+    fn attend(&mut self, actor: &Actor, frame: FromHead) -> Option<ToHead> {
         match frame {
             FromHead::Display { mime } => {
                 let size: usize = mime.iter().map(|(_, value)| value.as_str().map_or(1024, str::len)).sum();
@@ -319,6 +319,11 @@ impl CellRun {
                 self.clock.stop();
                 self.emit(Event::InputRequest { call, prompt });
                 None
+            }
+            FromHead::OutputRequest { call, cell, stream, offset, length } => {
+                let page = actor.outputs.read(cell, stream, offset, length);
+                let outcome = page.map(serde_json::Value::String).map_err(|error| error.to_string());
+                Some(ToHead::ToolResult { call, outcome })
             }
             // Left over from earlier, or a lie: a wrong cell number, an answer to no question.
             FromHead::Ready { .. } | FromHead::Reply(_) | FromHead::Done(_) => None,

@@ -4,7 +4,7 @@ use crate::guest;
 use crate::watch::Watcher;
 use crate::zygote::{Zygote, ZygotePlan};
 use crate::{Error, Preload, Python, Session};
-use cellblock_protocol::{Isolation, Rung, SessionOptions};
+use cellblock_protocol::{Isolation, Rung, SessionOptions, Wall};
 use cellblock_sandbox::{Cgroups, Probe, View, native_walls, reachable_rung};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -97,6 +97,13 @@ impl RuntimeBuilder {
             _ => reachable_rung(&isolation, &Probe::run()?)?,
         };
         let walls = native_walls(rung, &isolation);
+        // Sessions of root's run as another user, who cannot enter root's home; with a view, mounts lead there.
+        let (state, cache) = if rung == Rung::Landlock && cellblock_sandbox::first_id() != 0 {
+            let open = std::env::temp_dir().join("cellblock-of-root");
+            (open.join("state"), open.join("cache"))
+        } else {
+            (state, cache)
+        };
         let guest = guest::lay_out(&cache, &python)?;
         let view = View::new(&python.prefixes, &guest);
         let plan = ZygotePlan { python, walls, view: view.clone(), guest, preload };
@@ -145,6 +152,20 @@ impl Inner {
         let path = self.state.join("sessions").join(format!("{id}-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&path).map_err(|source| Error::Storage { what: "making a directory for the session", path: path.clone(), source })?;
         Ok(path)
+    }
+
+    /// Whether sessions see a root directory of their own.
+    pub(crate) fn has_view(&self) -> bool {
+        self.rung == Rung::Full && !self.isolation.without.contains(&Wall::Files)
+    }
+
+    /// Without a view there is no mapping of owners: what a session of root's shall write must be its user's.
+    pub(crate) fn give_to_session(&self, path: &Path) -> Result<(), Error> {
+        if self.rung != Rung::Landlock || cellblock_sandbox::first_id() == 0 {
+            return Ok(());
+        }
+        let id = Some(cellblock_sandbox::first_id());
+        std::os::unix::fs::chown(path, id, id).map_err(|source| Error::Storage { what: "giving to the session", path: path.to_owned(), source })
     }
 
     /// What Landlock lets a session read where there is no view.

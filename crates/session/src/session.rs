@@ -93,7 +93,7 @@ impl Session {
     /// Binds variables.
     pub async fn seed(&self, variables: Seed) -> Result<(), Error> {
         validate_seed(&variables)?;
-        self.ask(ANSWER_LIMIT, |seq| ToHead::Seed { seq, variables, imports: Vec::new() }, Reply::done).await
+        self.ask(ANSWER_LIMIT, |seq| ToHead::Seed { seq, variables, imports: Vec::new(), environment: Vec::new() }, Reply::done).await
     }
 
     /// Lists the variables.

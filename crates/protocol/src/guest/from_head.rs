@@ -3,7 +3,7 @@ use serde_json::{Map, Value};
 
 use super::bounds::{self, Bound as _};
 use super::reply::Reply;
-use crate::{CellError, CellValue, MimeBundle, VariableChanges};
+use crate::{CellError, CellValue, MimeBundle, Stream, VariableChanges};
 
 /// What the head tells the host. A claim, not evidence: how a cell ended is the host's own to find out.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +35,19 @@ pub enum FromHead {
         call: String,
         /// What to ask.
         prompt: String,
+    },
+    /// The code wants to read what an earlier cell wrote; answered like a tool call.
+    OutputRequest {
+        /// The id of the request.
+        call: String,
+        /// Which cell.
+        cell: u64,
+        /// Which of its texts.
+        stream: Stream,
+        /// From which byte on.
+        offset: u64,
+        /// How many bytes at most.
+        length: u64,
     },
     /// The answer to an operation.
     Reply(Reply),
@@ -126,6 +139,13 @@ enum Raw {
         #[serde(default)]
         prompt: String,
     },
+    OutputRequest {
+        call: String,
+        cell: u64,
+        stream: Stream,
+        offset: u64,
+        length: u64,
+    },
     Answer {
         seq: u64,
         #[serde(flatten)]
@@ -153,6 +173,19 @@ impl Raw {
                 call: bounds::id("call", call)?,
                 name: bounds::id("name", name)?,
                 arguments,
+            },
+            Self::OutputRequest {
+                call,
+                cell,
+                stream,
+                offset,
+                length,
+            } => FromHead::OutputRequest {
+                call: bounds::id("call", call)?,
+                cell,
+                stream,
+                offset,
+                length,
             },
             Self::InputRequest { call, mut prompt } => {
                 bounds::cut(&mut prompt, bounds::TEXT);

@@ -30,6 +30,9 @@ pub enum ToHead {
         variables: Seed,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         imports: Vec<String>,
+        /// Variables of the environment, where this session's differ from the zygote's.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        environment: Vec<(String, String)>,
     },
     /// List the variables.
     Vars { seq: u64 },

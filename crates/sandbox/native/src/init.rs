@@ -39,6 +39,21 @@ impl Protected for Standbys {
     }
 }
 
+/// Whom a session's code may not signal: init, the standbys, and without a process namespace everyone who is not of the
+/// session. Landlock would refuse these too, but only from version 6 on.
+struct OutOfBounds<'a> {
+    standbys: &'a Standbys,
+    reach: Reach,
+    proc_directory: Fd,
+}
+
+impl Protected for OutOfBounds<'_> {
+    fn is_protected(&self, pid: Pid) -> bool {
+        let foreign = || self.reach == Reach::Descendants && !sweep::is_descendant(self.proc_directory, pid);
+        self.standbys.is_protected(pid) || pid != 0 && foreign()
+    }
+}
+
 impl Standbys {
     fn none() -> Standbys {
         Standbys { pids: [0; MOST_STANDBYS], init: sys::own_pid() }
@@ -68,13 +83,15 @@ pub fn run(init: Init) -> ! {
     sys::set_signal_mask(u64::MAX);
     let Ok(children) = signal_descriptor(1 << (signals::CHLD - 1)) else { sys::exit(70) };
     session.tell(from_init::BORN, session.init.head.unwrap_or(0) as u64, 0, 0);
+    let mut looked = sys::monotonic_milliseconds();
     loop {
-        let period = if session.init.memory > 0 && session.init.head.is_some() { watchdog::PERIOD } else { -1 };
+        let watching = session.init.memory > 0 && session.init.head.is_some();
+        let period = if watching { watchdog::PERIOD } else { -1 };
         let mut wanted = [Poll::readable(session.init.control), Poll::readable(children), Poll::readable(session.init.listener)];
-        let seen = poll(&mut wanted, period);
+        poll(&mut wanted, period);
         let [control, child, question] = wanted;
         if question.seen & 1 != 0 {
-            let _ = notify::answer(session.init.listener, &session.standbys);
+            let _ = notify::answer(session.init.listener, &session.out_of_bounds());
         } else if question.seen != 0 {
             // Nobody is left under the filter. A closed listener would keep the loop spinning.
             session.init.listener = -1;
@@ -86,8 +103,10 @@ pub fn run(init: Init) -> ! {
         if control.seen != 0 {
             session.obey();
         }
-        if seen == 0 && session.init.memory > 0 && session.init.head.is_some() {
+        // By the clock: a process that keeps us busy with questions must not keep us from looking.
+        if watching && sys::monotonic_milliseconds().saturating_sub(looked) >= watchdog::PERIOD as u64 {
             session.watch_memory();
+            looked = sys::monotonic_milliseconds();
         }
     }
 }
@@ -98,6 +117,10 @@ struct Session {
 }
 
 impl Session {
+    fn out_of_bounds(&self) -> OutOfBounds<'_> {
+        OutOfBounds { standbys: &self.standbys, reach: self.init.reach, proc_directory: self.init.proc_directory }
+    }
+
     fn tell(&self, kind: u64, a: u64, b: u64, c: u64) {
         let _ = send(self.init.control, &Message { kind, a, b, c }.to_bytes(), &[]);
     }

@@ -13,7 +13,9 @@ const MESSAGE_QUEUES: usize = 12;
 
 /// Applies the limits of a session to the calling process and so to all that it starts.
 pub fn apply(spawn: &Spawn) -> Result<()> {
-    set(CORE, 0)?;
+    // 1, not 0: a core dump that goes to a program of the host's, as on most distributions, ignores a limit of 0. That
+    // program would run as root on memory of the session's making, and take its time over every crash.
+    set(CORE, 1)?;
     set(MESSAGE_QUEUES, 0)?;
     set(OPEN_FILES, spawn.open_files)?;
     // Threads take their stack size from this limit, and stacks count against DATA: eight megabytes each would make a
@@ -32,15 +34,22 @@ pub fn apply(spawn: &Spawn) -> Result<()> {
     Ok(())
 }
 
+/// Both limits. Where the host's own is lower, that one stays: nobody but root may raise it.
 fn set(resource: usize, value: u64) -> Result<()> {
+    let value = value.min(hard(resource)?);
     prlimit(resource, [value, value])
 }
 
 fn set_soft(resource: usize, value: u64) -> Result<()> {
+    let hard = hard(resource)?;
+    prlimit(resource, [value.min(hard), hard])
+}
+
+fn hard(resource: usize) -> Result<u64> {
     let mut pair = [0u64; 2];
     // SAFETY: `struct rlimit64` is two words; process 0 is the caller.
     unsafe { syscall(nr::PRLIMIT64, [0, resource, 0, pair.as_mut_ptr() as usize]) }?;
-    prlimit(resource, [value.min(pair[1]), pair[1]])
+    Ok(pair[1])
 }
 
 fn prlimit(resource: usize, pair: [u64; 2]) -> Result<()> {

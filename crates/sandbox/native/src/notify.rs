@@ -59,6 +59,8 @@ fn is_allowed(number: usize, arguments: &[u64; 6], protected: &impl Protected) -
             0 => true,
             pid => !protected.is_protected(pid.wrapping_abs()),
         },
+        // Only `F_SETOWN` is asked about: who gets the signal that a descriptor raises.
+        nr::FCNTL => !protected.is_protected((arguments[2] as Pid).wrapping_abs()),
         nr::TGKILL | nr::RT_TGSIGQUEUEINFO => !protected.is_protected(first) && !protected.is_protected(second),
         // "which" and "who": a process or a group by number; all of a user would be everyone.
         nr::SETPRIORITY | nr::IOPRIO_SET => first != 2 && !(number == nr::IOPRIO_SET && first == 3) && !protected.is_protected(second),
@@ -87,5 +89,11 @@ mod tests {
     #[test]
     fn a_thread_of_a_standby_cannot_be_signalled_through_another_group() {
         assert!(!is_allowed(nr::TGKILL, &[3, 7, 9, 0, 0, 0], &Standby(7)));
+    }
+
+    #[test]
+    fn a_descriptor_cannot_be_tied_to_a_standby() {
+        let own = |pid: Pid| is_allowed(nr::FCNTL, &[3, 8, pid as u64, 0, 0, 0], &Standby(7));
+        assert_eq!([own(7), own(-7), own(1), own(8), own(0)], [false, false, false, true, true]);
     }
 }

@@ -1,7 +1,7 @@
 //! What this machine can enforce, found out by trying each mechanism in a child of its own.
 
 use crate::message::Message;
-use crate::seccomp::{Signals, Sockets};
+use crate::seccomp::{NamelessFiles, Rules, Signals, Sockets};
 use crate::sys::{self, Errno, Forked, Pid, clone_flags, clone_process, exit, mount_flags, reap, send};
 use crate::users::{Mapping, map_users};
 use crate::{landlock, launcher, mounts, privileges, seccomp};
@@ -97,5 +97,6 @@ fn own_proc() -> sys::Result<()> {
 
 fn filter(signals: Signals) -> sys::Result<()> {
     privileges::no_new_privileges()?;
-    seccomp::install(Sockets::InEmptyNamespace, signals).map(drop)
+    let rules = Rules { sockets: Sockets::InEmptyNamespace, signals, nameless: NamelessFiles::Forbidden };
+    seccomp::install(rules).map(drop)
 }

@@ -80,8 +80,18 @@ const NETLINK: u32 = 16;
 pub enum Sockets {
     /// Internet sockets too: a network namespace around them leads nowhere.
     InEmptyNamespace,
-    /// Only Unix sockets: there is no namespace that would stop the others.
-    UnixOnly,
+    /// Only pairs of Unix sockets: without namespaces a socket of the host's is one `connect` away, and Landlock does not
+    /// look at sockets in the file system.
+    PairsOnly,
+}
+
+/// Who counts the memory of files that live in memory and have no name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum NamelessFiles {
+    /// A cgroup, which sees everything.
+    Counted,
+    /// Nobody: the watchdog sees processes and file systems only. So there are none.
+    Forbidden,
 }
 
 /// Who is asked about signals.
@@ -93,6 +103,17 @@ pub enum Signals {
     Free,
 }
 
+/// What a session is allowed beyond the common list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// Which sockets.
+    pub sockets: Sockets,
+    /// Who decides about signals.
+    pub signals: Signals,
+    /// Whether files without a name.
+    pub nameless: NamelessFiles,
+}
+
 const MOST: usize = 320;
 
 struct Program {
@@ -101,11 +122,11 @@ struct Program {
 }
 
 /// Installs the filter for this process and all it starts. The listener, if asked for, belongs into init's hands.
-pub fn install(sockets: Sockets, signals: Signals) -> Result<Option<Fd>> {
+pub fn install(rules: Rules) -> Result<Option<Fd>> {
     const SET_MODE_FILTER: usize = 1;
     const NEW_LISTENER: usize = 8;
     let mut program = Program::new();
-    program.build(sockets, signals);
+    program.build(rules);
     if program.length > MOST {
         return Err(Errno::OVERFLOW);
     }
@@ -115,10 +136,11 @@ pub fn install(sockets: Sockets, signals: Signals) -> Result<Option<Fd>> {
         instructions: *const Instruction,
     }
     let filter = Filter { length: program.length as u16, instructions: program.instructions.as_ptr() };
-    let flags = if signals == Signals::AskInit { NEW_LISTENER } else { 0 };
+    let asks = rules.signals == Signals::AskInit;
+    let flags = if asks { NEW_LISTENER } else { 0 };
     // SAFETY: the program lives through the call and its length is told.
     let outcome = unsafe { syscall(nr::SECCOMP, [SET_MODE_FILTER, flags, &raw const filter as usize]) }?;
-    Ok((signals == Signals::AskInit).then_some(outcome as Fd))
+    Ok(asks.then_some(outcome as Fd))
 }
 
 impl Program {
@@ -126,7 +148,7 @@ impl Program {
         Program { instructions: [Instruction { code: 0, if_true: 0, if_false: 0, value: 0 }; MOST], length: 0 }
     }
 
-    fn build(&mut self, sockets: Sockets, signals: Signals) {
+    fn build(&mut self, rules: Rules) {
         self.add(LOAD, OFFSET_ARCHITECTURE, 0, 0);
         self.add(JUMP_EQUAL, X86_64, 1, 0);
         self.answer(KILL);
@@ -134,6 +156,8 @@ impl Program {
         self.add(JUMP_GREATER_EQUAL, X32, 0, 1);
         self.answer(NOSYS);
 
+        // First what is called most: the kernel remembers the answers that depend on the number alone, but not these.
+        self.privileged_files();
         for &number in DENIED {
             self.when(number, PERM);
         }
@@ -141,9 +165,13 @@ impl Program {
         self.when(nr::CLONE3, NOSYS);
         self.when(nr::OPENAT2, NOSYS);
         self.when_argument(nr::CLONE, 0, JUMP_ANY_BIT, clone_flags::ALL_NAMESPACES as u32 & !0x80, PERM);
-        self.terminal_input();
-        self.sockets(sockets);
-        if signals == Signals::AskInit {
+        self.controls();
+        self.sockets(rules.sockets);
+        if rules.nameless == NamelessFiles::Forbidden {
+            self.when(nr::MEMFD_CREATE, NOSYS);
+        }
+        if rules.signals == Signals::AskInit {
+            self.signals_by_descriptor();
             for &number in ASKED {
                 self.when(number, ASK_INIT);
             }
@@ -154,14 +182,60 @@ impl Program {
         self.answer(ALLOW);
     }
 
-    /// Typing into a terminal that is shared with a person.
-    fn terminal_input(&mut self) {
+    /// Files with the set-user-id or set-group-id bit. What a session writes to its workspace belongs to the owner of that
+    /// directory, who may be root; outside, anyone could run such a file as him.
+    fn privileged_files(&mut self) {
+        const SET_ID: u32 = 0o6000;
+        const CREATE_OR_TEMPORARY: u32 = 0o20_000_100;
+        for (number, flags, mode) in [(nr::OPENAT, 2, 3), (nr::OPEN, 1, 2)] {
+            // The mode counts only when the call makes a file; otherwise the register may hold anything.
+            self.add(JUMP_EQUAL, number as u32, 0, 6);
+            self.add(LOAD, argument(mode), 0, 0);
+            self.add(JUMP_ANY_BIT, SET_ID, 0, 3);
+            self.add(LOAD, argument(flags), 0, 0);
+            self.add(JUMP_ANY_BIT, CREATE_OR_TEMPORARY, 0, 1);
+            self.answer(PERM);
+            self.answer(ALLOW);
+        }
+        for (number, mode) in [
+            (nr::CHMOD, 1),
+            (nr::FCHMOD, 1),
+            (nr::FCHMODAT, 2),
+            (nr::FCHMODAT2, 2),
+            (nr::CREAT, 1),
+            (nr::MKNOD, 1),
+            (nr::MKNODAT, 2),
+        ] {
+            self.when_argument(number, mode, JUMP_ANY_BIT, SET_ID, PERM);
+        }
+    }
+
+    /// Typing into a terminal that is shared with a person; and signals to a process that a descriptor is tied to, which the
+    /// kernel sends by itself: the process stands in memory, where nobody can judge it.
+    fn controls(&mut self) {
         const TIOCSTI: u32 = 0x5412;
         const TIOCLINUX: u32 = 0x541C;
-        self.add(JUMP_EQUAL, nr::IOCTL as u32, 0, 5);
+        const FIOSETOWN: u32 = 0x8901;
+        const SIOCSPGRP: u32 = 0x8902;
+        self.add(JUMP_EQUAL, nr::IOCTL as u32, 0, 7);
         self.add(LOAD, argument(1), 0, 0);
-        self.add(JUMP_EQUAL, TIOCSTI, 1, 0);
+        self.add(JUMP_EQUAL, TIOCSTI, 3, 0);
+        self.add(JUMP_EQUAL, FIOSETOWN, 2, 0);
+        self.add(JUMP_EQUAL, SIOCSPGRP, 1, 0);
         self.add(JUMP_EQUAL, TIOCLINUX, 0, 1);
+        self.answer(PERM);
+        self.answer(ALLOW);
+    }
+
+    /// The same by `fcntl`: in a register init can judge it, in memory nobody can.
+    fn signals_by_descriptor(&mut self) {
+        const F_SETOWN: u32 = 8;
+        const F_SETOWN_EX: u32 = 15;
+        self.add(JUMP_EQUAL, nr::FCNTL as u32, 0, 6);
+        self.add(LOAD, argument(1), 0, 0);
+        self.add(JUMP_EQUAL, F_SETOWN, 0, 1);
+        self.answer(ASK_INIT);
+        self.add(JUMP_EQUAL, F_SETOWN_EX, 0, 1);
         self.answer(PERM);
         self.answer(ALLOW);
     }
@@ -169,12 +243,15 @@ impl Program {
     /// An allow list of families: the others (`AF_VSOCK` to the machine's owner, `AF_ALG`, raw packets, …) are not namespaced
     /// or not needed.
     fn sockets(&mut self, sockets: Sockets) {
-        let internet = if sockets == Sockets::InEmptyNamespace { ALLOW } else { ACCES };
-        for number in [nr::SOCKET, nr::SOCKETPAIR] {
+        let (unix, internet) = match sockets {
+            Sockets::InEmptyNamespace => (ALLOW, ALLOW),
+            Sockets::PairsOnly => (ACCES, ACCES),
+        };
+        for (number, unix) in [(nr::SOCKET, unix), (nr::SOCKETPAIR, ALLOW)] {
             self.add(JUMP_EQUAL, number as u32, 0, 8);
             self.add(LOAD, argument(0), 0, 0);
             self.add(JUMP_EQUAL, UNIX, 0, 1);
-            self.answer(ALLOW);
+            self.answer(unix);
             self.add(JUMP_EQUAL, INET, 2, 0);
             self.add(JUMP_EQUAL, INET6, 1, 0);
             self.add(JUMP_EQUAL, NETLINK, 0, 1);

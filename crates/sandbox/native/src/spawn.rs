@@ -3,7 +3,7 @@
 use crate::config::{Item, Items, Spawn, walls};
 use crate::init::{self, Init};
 use crate::message::{At, Failure, Message, Stage, from_init};
-use crate::seccomp::{Signals, Sockets};
+use crate::seccomp::{NamelessFiles, Rules, Signals, Sockets};
 use crate::sweep::Reach;
 use crate::sys::{
     self, Errno, Fd, Forked, MOST_DESCRIPTORS, Pid, clone_flags, clone_process, close, close_all_but, move_to, open, open_flags,
@@ -172,6 +172,8 @@ unsafe fn build(
     match unsafe { fork() } {
         -1 => Err(Failure { stage: Stage::Fork, errno: Errno::AGAIN }),
         0 => {
+            // Out of the way of the numbers that the head's own descriptors will have.
+            let far = sys::duplicate_above(far, 100).at(Stage::Fork)?;
             let outcome = harden(request, items, descriptors, far);
             report(far, outcome);
             close(far);
@@ -206,7 +208,8 @@ fn harden(request: &Spawn, items: Items<'_>, descriptors: &Descriptors, report: 
     limits::apply(request).at(Stage::Limits)?;
     if has(request, walls::PRIVILEGES) {
         privileges::drop_all().at(Stage::Privileges)?;
-    } else if has(request, walls::LANDLOCK) {
+    } else if !has(request, walls::NAMESPACES) && (has(request, walls::LANDLOCK) || has(request, walls::SECCOMP)) {
+        // The kernel wants this promise before it takes rules from someone who is not root.
         privileges::no_new_privileges().at(Stage::Privileges)?;
     }
     // After a change of ids the kernel hides a process from itself; the head may see its own /proc entries.
@@ -215,18 +218,24 @@ fn harden(request: &Spawn, items: Items<'_>, descriptors: &Descriptors, report: 
         landlock::confine(items, !has(request, walls::NETWORK)).at(Stage::Landlock)?;
     }
     let listener = if has(request, walls::SECCOMP) {
-        let sockets = if has(request, walls::NAMESPACES) || !has(request, walls::NETWORK) {
-            Sockets::InEmptyNamespace
-        } else {
-            Sockets::UnixOnly
-        };
-        let signals = if has(request, walls::SIGNALS) { Signals::AskInit } else { Signals::Free };
-        seccomp::install(sockets, signals).at(Stage::Seccomp)?
+        seccomp::install(rules(request)).at(Stage::Seccomp)?
     } else {
         None
     };
     sys::set_signal_mask(0);
     Ok(listener)
+}
+
+fn rules(request: &Spawn) -> Rules {
+    let sockets = if has(request, walls::NAMESPACES) || !has(request, walls::NETWORK) {
+        Sockets::InEmptyNamespace
+    } else {
+        Sockets::PairsOnly
+    };
+    let signals = if has(request, walls::SIGNALS) { Signals::AskInit } else { Signals::Free };
+    let watched = has(request, walls::MEMORY) && request.watched_memory > 0;
+    let nameless = if watched { NamelessFiles::Forbidden } else { NamelessFiles::Counted };
+    Rules { sockets, signals, nameless }
 }
 
 /// Leaves 0, 1, 2, the channel and the socket for the report.
@@ -239,14 +248,9 @@ fn arrange_descriptors(descriptors: &Descriptors, report: Fd, close_others: bool
     move_to(input, 0)?;
     move_to(output, 1)?;
     move_to(error, 2)?;
-    // The report may be sitting on the channel's number.
-    let parked = sys::duplicate_above(report, 100)?;
     move_to(channel, CHANNEL)?;
-    move_to(parked, if report == CHANNEL { CHANNEL + 1 } else { report })?;
     if close_others {
-        let mut kept = [CHANNEL, report];
-        kept.sort_unstable();
-        close_all_but(&kept);
+        close_all_but(&[CHANNEL, report]);
     }
     Ok(())
 }

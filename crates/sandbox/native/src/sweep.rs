@@ -83,13 +83,66 @@ fn each_descendant(proc_directory: Fd, pid: Pid, depth: usize, visit: &mut impl 
     let Ok(path) = Text::<64>::new(format_args!("{pid}/task/{pid}/children")) else { return };
     let mut buffer = [0u8; 2048];
     let Ok(children) = sys::read_file_at(proc_directory, path.as_c_str(), &mut buffer) else { return };
-    for child in children.split(|byte| *byte == b' ').filter_map(leading_number) {
+    for child in whole_numbers(children) {
         each_descendant(proc_directory, child as Pid, depth + 1, visit);
         visit(child as Pid);
     }
 }
 
+/// The numbers of a list in which each is followed by a space. One that was cut off at the end would be someone else's.
+fn whole_numbers(list: &[u8]) -> impl Iterator<Item = u64> {
+    let end = list.iter().rposition(|byte| *byte == b' ').unwrap_or(0);
+    list[..end].split(|byte| *byte == b' ').filter_map(leading_number)
+}
+
+/// Whether a process or thread is init's child, or a child of one.
+pub fn is_descendant(proc_directory: Fd, pid: Pid) -> bool {
+    const DEEPEST: usize = 4096;
+    let own = sys::own_pid();
+    let mut at = pid;
+    for _ in 0..DEEPEST {
+        match parent_of(proc_directory, at) {
+            Some(parent) if parent == own => return true,
+            Some(parent) if parent > 1 => at = parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
+fn parent_of(proc_directory: Fd, pid: Pid) -> Option<Pid> {
+    let path = Text::<32>::new(format_args!("{pid}/stat")).ok()?;
+    let mut buffer = [0u8; 512];
+    let text = sys::read_file_at(proc_directory, path.as_c_str(), &mut buffer).ok()?;
+    parent_in(text)
+}
+
+/// The fourth field. The second is the name in brackets, which may hold anything; the last bracket ends it.
+fn parent_in(stat: &[u8]) -> Option<Pid> {
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    let parent = stat[end + 1..].split(|byte| *byte == b' ').filter(|field| !field.is_empty()).nth(1)?;
+    leading_number(parent).map(|parent| parent as Pid)
+}
+
 /// Waits until `fd` is readable or the time is over.
 pub fn wait_readable(fd: Fd, milliseconds: i32) -> bool {
     poll(&mut [Poll::readable(fd)], milliseconds) > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_id_that_was_cut_off_is_nobody_s() {
+        assert!(whole_numbers(b"12 345 67").eq([12, 345]));
+        assert!(whole_numbers(b"12 345 ").eq([12, 345]));
+        assert!(whole_numbers(b"").eq([]));
+    }
+
+    #[test]
+    fn a_process_cannot_choose_its_parent_by_its_name() {
+        assert_eq!(parent_in(b"77 (a) S 1 1 (b) R 42 7 7 0"), Some(42));
+        assert_eq!(parent_in(b"77 (a"), None);
+    }
 }

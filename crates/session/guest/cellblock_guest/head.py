@@ -7,7 +7,7 @@ import os
 import sys
 
 from . import BUILTINS as __builtins__
-from . import checkpoints, denials, errors, hooks, inspection, plotting, seeds, surroundings
+from . import checkpoints, denials, errors, hooks, inspection, outputs, plotting, seeds, surroundings
 from .bridge import Bridge
 from .channel import LOST, Channel
 from .compute import Compute
@@ -50,7 +50,9 @@ class Head:
         self._reply: bytes | None = None
         self._sent: list[int] = []
         self._begun = False
-        vars(builtins).update(display=self._display.function, input=prompts.function())
+        vars(builtins).update(
+            display=self._display.function, input=prompts.function(), read_output=outputs.reader(self.channel)
+        )
         surroundings.arrange()
         hooks.after_import("matplotlib.pyplot", plotting.configure)
         denials.install()
@@ -140,6 +142,7 @@ class Head:
 
     def _seed(self, request: Frame) -> Frame:
         seeds.plant(self._interpreter.namespace, request.get("variables") or {})
+        os.environ.update(request.get("environment") or {})
         imports = request.get("imports") or []
         seeds.bind_imports(self._interpreter.namespace, imports)
         self._imports += imports

@@ -5,26 +5,29 @@ the answer is the id of the new session's init as text, or a negative error numb
 are ready.
 """
 
-import _socket
-import array
-import gc
-import json
-import os
-import signal
-import sys
-from importlib import import_module, util
-from typing import NoReturn
+from __future__ import annotations
 
-from . import entropy, head, native
+import _socket
+import gc
+import os
+import sys
+from _signal import SIGINT, default_int_handler, signal  # type: ignore[import-not-found]
+
+from . import entropy, head, native, wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 _MOST_BYTES = 65536
 _MOST_DESCRIPTORS = 16
+_SIZE = 4  # of a descriptor in a message
 
 # Names that snippets use all the time. Imported once here, they are free in every session.
 _STANDARD = (
-    "array ast asyncio base64 bisect calendar collections collections.abc contextlib copy csv dataclasses datetime decimal "
+    "_strptime array ast asyncio base64 bisect calendar collections collections.abc contextlib copy csv dataclasses datetime decimal difflib "
     "enum fractions functools glob hashlib heapq html inspect io itertools json locale logging math numbers operator os "
-    "pathlib pickle platform pprint queue random re shutil signal socket sqlite3 ssl statistics string struct subprocess "
+    "pathlib pickle platform pprint queue random re select shutil signal socket sqlite3 ssl statistics string struct subprocess "
     "tempfile textwrap threading time traceback types typing unicodedata urllib.parse uuid warnings weakref zipfile zlib zoneinfo"
 ).split()
 _FULL = ["numpy", "pandas", "matplotlib.pyplot"]
@@ -39,7 +42,9 @@ def main(control: int, library: int, preload: str) -> NoReturn:
     # What is alive now stays alive: the collector need not touch it, so sessions keep sharing its pages.
     gc.collect()
     gc.freeze()
-    socket.send(json.dumps({"python": ".".join(map(str, sys.version_info[:3])), "preloaded": loaded}).encode())
+    version = "{}.{}.{}".format(*sys.version_info[:3])
+    # Without the length that a frame begins with: a packet has its own.
+    socket.send(wire.encode({"python": version, "preloaded": loaded})[4:])
     while True:
         request, descriptors = _receive(socket)
         if not request:
@@ -51,20 +56,21 @@ def main(control: int, library: int, preload: str) -> NoReturn:
 
 
 def _become_head() -> NoReturn:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal(SIGINT, default_int_handler)
     entropy.refresh()
     head.main(3)
 
 
 def _import_all(preload: str) -> list[str]:
     wanted = {"none": [], "standard": _STANDARD, "full": _STANDARD + _FULL}[preload]
+    if preload == "full":
+        _bring_fonts()
     loaded = []
     for name in wanted:
-        # A library that is there but broken is the business of the cell that imports it.
+        # A library that is not there, or broken, is the business of the cell that imports it.
         try:
-            if util.find_spec(name.partition(".")[0]) is not None:
-                import_module(name)
-                loaded.append(name)
+            __import__(name)
+            loaded.append(name)
         except Exception:
             continue
     if "matplotlib.pyplot" in loaded:
@@ -74,11 +80,25 @@ def _import_all(preload: str) -> list[str]:
     return loaded
 
 
+def _bring_fonts() -> None:
+    """matplotlib's list of fonts takes seconds to make, and it wants the directory of the list to be writable."""
+    source, target = os.environ.pop("CELLBLOCK_FONT_CACHE", ""), os.environ.get("MPLCONFIGDIR", "")
+    if not source or not target:
+        return
+    from shutil import copytree
+
+    try:
+        copytree(source, target, dirs_exist_ok=True)
+    except OSError:
+        pass
+
+
 def _receive(socket: _socket.socket) -> tuple[bytes, list[int]]:
-    room = _socket.CMSG_LEN(_MOST_DESCRIPTORS * array.array("i").itemsize)
+    room = _socket.CMSG_LEN(_MOST_DESCRIPTORS * _SIZE)
     request, messages, _, _ = socket.recvmsg(_MOST_BYTES, room, _socket.MSG_CMSG_CLOEXEC)
-    descriptors = array.array("i")
+    descriptors = []
     for level, kind, payload in messages:
         if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
-            descriptors.frombytes(payload[: len(payload) - len(payload) % descriptors.itemsize])
-    return request, list(descriptors)
+            for start in range(0, len(payload) - _SIZE + 1, _SIZE):
+                descriptors.append(int.from_bytes(payload[start : start + _SIZE], "little"))
+    return request, descriptors
