@@ -1,24 +1,26 @@
 //! cgroups, version 1 or 2, where the host may write them: the hard wall for memory and processes.
 //!
-//! Six files of text, so they are written by hand. Each host has one directory per controller, named after its process, and
-//! one below it per session. A host that was killed cannot clean up; the next one does.
+//! Six files of text, so they are written by hand. Each runtime has one directory per controller, named after its process and
+//! numbered, and one below it per session. A host that was killed cannot clean up; the next one does.
 
 use crate::Error;
 use rustix::fd::OwnedFd;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The name of a host's directory: this, its process id, and when it started (ids are used again).
+/// The name of a runtime's directory: this, the host's process id, when that started (ids are used again), and a number.
 const PREFIX: &str = "cellblock-";
 
-/// The controllers that this host may use.
+/// The controllers that this host may use. A handle: clones are the same, and the directories go with the last.
 #[derive(Clone, Debug)]
 pub struct Cgroups {
-    hierarchies: Vec<Hierarchy>,
+    hierarchies: Arc<[Hierarchy]>,
 }
 
-/// A tree of cgroups with a directory of our own in it.
-#[derive(Clone, Debug)]
+/// A tree of cgroups with a directory of our own in it. Dropping it removes the directory.
+#[derive(Debug)]
 struct Hierarchy {
     own: PathBuf,
     files: Files,
@@ -42,7 +44,10 @@ impl Cgroups {
     /// Finds what can be written, and removes what dead hosts left behind. `None` where nothing can, as for most ordinary
     /// users: then `rlimits` and a watchdog hold the limits.
     pub fn detect() -> Option<Cgroups> {
-        let hierarchies: Vec<Hierarchy> = own_directories().into_iter().filter_map(|(base, files)| Hierarchy::claim(&base, files)).collect();
+        static RUNTIMES: AtomicU32 = AtomicU32::new(0);
+        let name = own_name(RUNTIMES.fetch_add(1, Ordering::Relaxed));
+        let claim = |(base, files): (PathBuf, Files)| Hierarchy::claim(&base, &name, files);
+        let hierarchies: Arc<[Hierarchy]> = own_directories().into_iter().filter_map(claim).collect();
         let holds_memory = hierarchies.iter().any(|hierarchy| hierarchy.files != Files::PidsV1);
         holds_memory.then_some(Cgroups { hierarchies })
     }
@@ -50,7 +55,7 @@ impl Cgroups {
     /// A cgroup for one session.
     pub fn create(&self, session: &str, memory: u64, processes: u64) -> Result<Cgroup, Error> {
         let mut cgroup = Cgroup { directories: Vec::new() };
-        for hierarchy in &self.hierarchies {
+        for hierarchy in &*self.hierarchies {
             let path = hierarchy.own.join(session);
             fs::create_dir(&path).map_err(|error| Error::system("making a cgroup", error))?;
             cgroup.directories.push((path, hierarchy.files));
@@ -65,24 +70,18 @@ impl Cgroups {
     }
 }
 
-impl Drop for Cgroups {
+impl Drop for Hierarchy {
     fn drop(&mut self) {
-        for hierarchy in &self.hierarchies {
-            // Fails while a session is still in it, and for every clone but the last: as it should.
-            let _ = fs::remove_dir(&hierarchy.own);
-        }
+        // Fails while a session is still in it. Then the next host removes both.
+        let _ = fs::remove_dir(&self.own);
     }
 }
 
 impl Hierarchy {
-    fn claim(base: &Path, files: Files) -> Option<Hierarchy> {
+    fn claim(base: &Path, name: &str, files: Files) -> Option<Hierarchy> {
         remove_orphans(base);
-        let own = base.join(own_name());
-        match fs::create_dir(&own) {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(_) => return None,
-        }
+        let own = base.join(name);
+        fs::create_dir(&own).ok()?;
         if files == Files::Unified && fs::write(own.join("cgroup.subtree_control"), "+memory +pids").is_err() {
             let _ = fs::remove_dir(&own);
             return None;
@@ -159,9 +158,15 @@ impl Drop for Cgroup {
     }
 }
 
-fn own_name() -> String {
+fn own_name(runtime: u32) -> String {
     let pid = std::process::id();
-    format!("{PREFIX}{pid}-{}", start_time(pid).unwrap_or(0))
+    format!("{PREFIX}{pid}-{}-{runtime}", start_time(pid).unwrap_or(0))
+}
+
+/// The process that a directory is named after, and when it started; `None` for a name that is not ours.
+fn owner(name: &str) -> Option<(u32, u64)> {
+    let mut numbers = name.strip_prefix(PREFIX)?.split('-');
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 /// When a process started, in the kernel's ticks; `None` when it is not there.
@@ -173,8 +178,7 @@ fn start_time(pid: u32) -> Option<u64> {
 fn remove_orphans(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let Some((pid, started)) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-')) else { continue };
-        let (Ok(pid), Ok(started)) = (pid.parse::<u32>(), started.parse::<u64>()) else { continue };
+        let Some((pid, started)) = name.to_str().and_then(owner) else { continue };
         if start_time(pid) != Some(started) {
             for session in fs::read_dir(entry.path()).into_iter().flatten().flatten().filter(|inner| inner.path().is_dir()) {
                 let _ = fs::remove_dir(session.path());
@@ -216,4 +220,35 @@ fn mount_point(line: &str, files: Files) -> Option<PathBuf> {
         Files::PidsV1 => kind == "cgroup" && options.split(',').any(|option| option == "pids"),
     };
     fits.then(|| left.split(' ').nth(4).map(PathBuf::from)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_tells_whose_it_is() {
+        let name = own_name(7);
+        assert_eq!(owner(&name).map(|(pid, _)| pid), Some(std::process::id()));
+        assert_eq!([owner("cellblock-12-34-0"), owner("cellblock-12"), owner("docker-12-34")], [Some((12, 34)), None, None]);
+    }
+
+    #[test]
+    fn only_the_directories_of_the_dead_are_removed() {
+        let base = tempfile::tempdir().unwrap();
+        let (alive, dead, other) = (own_name(0), "cellblock-1-0-0".to_owned(), "something-else".to_owned());
+        for name in [&alive, &dead, &other] {
+            fs::create_dir(base.path().join(name)).unwrap();
+        }
+        fs::create_dir(base.path().join(&dead).join("s1-1")).unwrap();
+        remove_orphans(base.path());
+        assert_eq!([alive, dead, other].map(|name| base.path().join(name).exists()), [true, false, true]);
+    }
+
+    #[test]
+    fn the_mount_point_is_read_from_the_kernel_s_list() {
+        let line = "33 25 0:28 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory";
+        assert_eq!(mount_point(line, Files::MemoryV1), Some(PathBuf::from("/sys/fs/cgroup/memory")));
+        assert_eq!(mount_point(line, Files::PidsV1), None);
+    }
 }

@@ -76,9 +76,13 @@ impl LaunchPlan {
     pub fn start(&self) -> Result<Launched, Error> {
         let (control, far_control) = packet_pair()?;
         let (zygote, far_zygote) = packet_pair()?;
-        let mut process = start_native(&[], far_control, Some(far_zygote))?;
+        let inherited = if self.launch.walls & walls::ENVIRONMENT == 0 { Inherited::Everything } else { Inherited::Nothing };
+        let mut process = start_native(&[], far_control, Some(far_zygote), inherited)?;
         let mut request = self.launch.to_bytes().to_vec();
         request.extend_from_slice(&self.items);
+        if inherited == Inherited::Everything {
+            request.extend(own_environment()?);
+        }
         send_packet(&control, &request, &[]).map_err(|error| Error::system("asking the launcher", error))?;
         let complaints = process.stderr.take();
         Ok(Launched { control, zygote, complaints, process })
@@ -94,8 +98,37 @@ pub fn first_id() -> u32 {
     if rustix::process::geteuid().is_root() { GROUND + (std::process::id() % SLOTS) * IDS } else { 0 }
 }
 
-/// Executes the native code with the launcher's descriptors and nothing else.
-pub(crate) fn start_native(arguments: &[&str], control: OwnedFd, zygote: Option<OwnedFd>) -> Result<Child, Error> {
+/// What the host's own environment and open files are to the processes inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Inherited {
+    /// Not there.
+    Nothing,
+    /// There, as for any child of the host's: the policy without the wall `environment`.
+    Everything,
+}
+
+/// The host's variables, as many as one message and one array of the launcher's can hold.
+fn own_environment() -> Result<Vec<u8>, Error> {
+    const MOST: usize = 200;
+    const MOST_BYTES: usize = 64 << 10;
+    let mut items = Vec::new();
+    let texts = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    for (name, value) in texts.take(MOST) {
+        let variable = item(Item::Variable, Path::new(&format!("{name}={value}")), Path::new(""))?;
+        if items.len() + variable.len() <= MOST_BYTES {
+            items.extend(variable);
+        }
+    }
+    Ok(items)
+}
+
+/// Executes the native code with the launcher's descriptors and, of the host's, what is to be inherited.
+pub(crate) fn start_native(
+    arguments: &[&str],
+    control: OwnedFd,
+    zygote: Option<OwnedFd>,
+    inherited: Inherited,
+) -> Result<Child, Error> {
     let library = library::open()?;
     const WHAT: &str = "starting the launcher";
     let wrap = |error: rustix::io::Errno| Error::system(WHAT, error);
@@ -110,17 +143,19 @@ pub(crate) fn start_native(arguments: &[&str], control: OwnedFd, zygote: Option<
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let numbers = (control.as_raw_fd(), zygote.as_ref().map(AsRawFd::as_raw_fd), library.as_raw_fd());
     // SAFETY: only system calls, no allocation; see `arrange`.
-    unsafe { command.pre_exec(move || arrange(numbers)) };
+    unsafe { command.pre_exec(move || arrange(numbers, inherited)) };
     command.spawn().map_err(|error| Error::system(WHAT, error))
 }
 
 /// Runs in the child, between `fork` and `exec`.
-fn arrange((control, zygote, library): (i32, Option<i32>, i32)) -> std::io::Result<()> {
+fn arrange((control, zygote, library): (i32, Option<i32>, i32), inherited: Inherited) -> std::io::Result<()> {
     let wrap = |sys::Errno(number)| std::io::Error::from_raw_os_error(number);
     sys::move_to(control, descriptors::CONTROL).map_err(wrap)?;
     sys::move_to(zygote.unwrap_or(control), descriptors::ZYGOTE).map_err(wrap)?;
     sys::move_to(library, descriptors::LIBRARY).map_err(wrap)?;
-    // On exec, not now: the standard library still needs its own to report a failure.
-    sys::close_on_exec_from(descriptors::LIBRARY as u32 + 1);
+    if inherited == Inherited::Nothing {
+        // On exec, not now: the standard library still needs its own to report a failure.
+        sys::close_on_exec_from(descriptors::LIBRARY as u32 + 1);
+    }
     Ok(())
 }

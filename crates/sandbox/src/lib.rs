@@ -23,7 +23,7 @@ pub use control::{Exit, FromInit, FromLauncher, ToInit, mount_request};
 pub use error::Error;
 pub use files::{Confined, EntryKind};
 pub use launch::{LaunchPlan, Launched, first_id};
-pub use packet::{Packet, packet_pair, receive_bytes, receive_packet, send_packet, stream_pair};
+pub use packet::{Packet, packet_pair, receive_bytes, receive_packet, send_bytes, send_packet, stream_pair};
 pub use probe::{Mechanism, Probe, Verdict};
 pub use readiness::readiness;
 pub use view::{GUEST_DIRECTORY, View};

@@ -48,12 +48,19 @@ pub fn send_packet(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_
     Ok(())
 }
 
-/// Reads from a stream socket, with the last descriptor that came along.
+/// Reads from a stream socket, with the last descriptor that came along. It never waits, whatever the socket's own mode is: the
+/// code inside may hold the same socket and change it.
 pub fn receive_bytes(socket: impl AsFd, buffer: &mut [u8]) -> std::io::Result<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let received = recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, flags)?;
     Ok((received.bytes, descriptors_of(&mut control).pop()))
+}
+
+/// Writes to a stream socket as much as it takes now. It never waits either.
+pub fn send_bytes(socket: impl AsFd, bytes: &[u8]) -> std::io::Result<usize> {
+    Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?)
 }
 
 /// Receives one message of at most `most` bytes. `WouldBlock` when there is none yet.

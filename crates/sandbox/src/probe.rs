@@ -1,6 +1,7 @@
 //! What this machine can enforce, mechanism by mechanism, found out by trying.
 
-use crate::{Error, launch, packet_pair, receive_packet};
+use crate::launch::{self, Inherited};
+use crate::{Error, packet_pair, receive_packet};
 use cellblock_native::message::Message;
 use cellblock_native::probe::mechanisms;
 use std::collections::BTreeMap;
@@ -120,7 +121,7 @@ impl Probe {
     pub fn run() -> Result<Probe, Error> {
         let (near, far) = packet_pair()?;
         rustix::io::ioctl_fionbio(&near, false).map_err(|error| Error::system("probing the machine", error))?;
-        let mut child = launch::start_native(&["probe"], far, None)?;
+        let mut child = launch::start_native(&["probe"], far, None, Inherited::Nothing)?;
         let mut verdicts = BTreeMap::new();
         loop {
             let packet = receive_packet(&near, Message::SIZE).map_err(|error| Error::system("probing the machine", error))?;

@@ -514,7 +514,7 @@ time.sleep(1000)"
     fn r28_a_time_out_that_is_no_positive_number_is_refused_before_anything_runs() {
         let session = session();
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e12] {
-            let error = wait(session.run(Cell::new("ran = True").timeout(bad))).unwrap_err();
+            let error = session.attempt(Cell::new("ran = True").timeout(bad)).unwrap_err();
             assert_eq!(
                 (error.code(), error.to_string()),
                 (
@@ -620,7 +620,7 @@ mod waiting {
         assert_eq!(other.value("6 * 7"), "42");
         let busy = "is busy: a cell is running in it; wait for its result or interrupt it";
         for error in [
-            wait(one.run("1")).unwrap_err(),
+            one.attempt("1").unwrap_err(),
             wait(one.vars()).unwrap_err(),
             wait(one.compute("1", "one")).unwrap_err(),
             wait(one.reset()).unwrap_err(),

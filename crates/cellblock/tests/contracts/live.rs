@@ -93,7 +93,7 @@ fn a_cell_whose_events_nobody_reads_any_more_runs_on() {
     let session = session();
     drop(session.start("import time\ntime.sleep(0.3)\nfor n in range(100000): print(n)\nx = 'finished'"));
     let value = loop {
-        match wait(session.run("x")) {
+        match session.attempt("x") {
             Ok(result) => break result.value.unwrap().repr,
             Err(error) => assert_eq!(error.code(), "busy"),
         }
@@ -107,7 +107,7 @@ fn a_question_that_nobody_can_answer_any_more_is_refused() {
     drop(session.start("import time\ntime.sleep(0.3)\ntry: input()\nexcept EOFError: x = 'refused'"));
     let asked = async {
         loop {
-            match session.run("x").await {
+            match session.0.run("x").await {
                 Ok(result) => break result.value.unwrap().repr,
                 Err(error) => assert_eq!(error.code(), "busy"),
             }
@@ -146,7 +146,7 @@ fn an_idle_session_ends_and_says_why() {
     session.good("import time\ntime.sleep(1.2)");
     session.good("1");
     std::thread::sleep(idle + Duration::from_millis(500));
-    let error = wait(session.run("1")).unwrap_err();
+    let error = session.attempt("1").unwrap_err();
     assert_eq!((error.code(), error.to_string().as_str()), ("ended", "session `sleepy` has ended: it was idle for 1 s"));
 }
 
@@ -155,7 +155,7 @@ fn a_closed_session_says_so() {
     let session = open(builder().name("done"));
     session.good("x = 1");
     wait(session.close());
-    for error in [wait(session.run("x")).unwrap_err(), wait(session.vars()).unwrap_err(), wait(session.read_output(1, cellblock::Stream::Output, 0, 1)).unwrap_err()] {
+    for error in [session.attempt("x").unwrap_err(), wait(session.vars()).unwrap_err(), wait(session.read_output(1, cellblock::Stream::Output, 0, 1)).unwrap_err()] {
         assert_eq!((error.code(), error.to_string().as_str()), ("ended", "session `done` has ended: it was closed"));
     }
     wait(session.close());

@@ -63,7 +63,12 @@ pub(crate) struct Python(pub(crate) Session);
 
 impl Python {
     pub(crate) fn run(&self, cell: impl Into<Cell>) -> CellResult {
-        wait(self.0.run(cell)).unwrap()
+        self.attempt(cell).unwrap()
+    }
+
+    /// The same where the session itself may refuse.
+    pub(crate) fn attempt(&self, cell: impl Into<Cell>) -> Result<CellResult, cellblock_session::Error> {
+        wait(self.0.run(cell))
     }
 
     /// Runs a cell that must succeed.

@@ -10,7 +10,7 @@ use crate::sys::{
     move_to, open, open_flags, packet_pair, poll, reap, receive, send, signal_descriptor, signals,
 };
 use crate::text::Text;
-use crate::users::{Mapping, map_users};
+use crate::users::{self, Mapping, map_users};
 use crate::mounts::{self, Trees};
 use crate::privileges;
 use core::ffi::{CStr, c_char};
@@ -30,7 +30,7 @@ pub mod descriptors {
 pub const IDS: u32 = 65_536;
 
 const LONGEST_REQUEST: usize = 128 << 10;
-const MOST_WORDS: usize = 64;
+const MOST_WORDS: usize = 256;
 
 /// Runs the launcher to its end.
 pub fn run() -> ! {
@@ -49,11 +49,16 @@ enum Never {}
 
 fn start(launch: &Launch, items: Items<'_>) -> Result<Never, Failure> {
     // The host's thread that started us may end before the host does, so its death is no signal; the socket is.
-    if launch.walls & walls::NAMESPACES == 0 {
+    if launch.walls & walls::ENVIRONMENT != 0 {
+        privileges::leave_keys_behind();
+    }
+    if launch.walls & walls::NAMESPACES != 0 {
+        enter_namespaces(launch)?;
+    }
+    if !has_process_namespace(launch) {
         privileges::adopt_orphans().at(Stage::Namespaces)?;
         return serve(launch, items);
     }
-    enter_namespaces(launch)?;
     // SAFETY: both sides stay native.
     match unsafe { clone_process(0) }.at(Stage::Fork)? {
         Forked::Child => {
@@ -71,9 +76,14 @@ fn start(launch: &Launch, items: Items<'_>) -> Result<Never, Failure> {
     }
 }
 
+fn has_process_namespace(launch: &Launch) -> bool {
+    launch.walls & walls::NAMESPACES != 0 && launch.walls & walls::PROCESSES != 0
+}
+
 fn enter_namespaces(launch: &Launch) -> Result<(), Failure> {
     let ordinary = launch.first_id == 0;
-    let flags = clone_flags::NEWNS | clone_flags::NEWPID;
+    let processes = if has_process_namespace(launch) { clone_flags::NEWPID } else { 0 };
+    let flags = clone_flags::NEWNS | processes;
     if ordinary {
         let (user, group) = sys::effective_ids();
         sys::unshare(flags | clone_flags::NEWUSER).at(Stage::Namespaces)?;
@@ -249,6 +259,7 @@ fn prepare_zygote(launch: &Launch, items: Items<'_>, trees: Option<&Trees>, go: 
         sys::set_group(0).at(Stage::Identity)?;
         sys::set_user(0).at(Stage::Identity)?;
         mounts::make_private().at(Stage::Namespaces)?;
+        users::limit_kernel_objects(users::OF_ALL_SESSIONS);
         if let Some(trees) = trees {
             mounts::enter_view(launch, items, trees)?;
         }
@@ -263,9 +274,12 @@ fn prepare_zygote(launch: &Launch, items: Items<'_>, trees: Option<&Trees>, go: 
     }
     move_to(descriptors::ZYGOTE, descriptors::ZYGOTE).at(Stage::Execute)?;
     move_to(descriptors::LIBRARY, descriptors::LIBRARY).at(Stage::Execute)?;
-    let mut kept = [descriptors::ZYGOTE, descriptors::LIBRARY, go];
-    kept.sort_unstable();
-    close_all_but(&kept);
+    close(descriptors::CONTROL);
+    if launch.walls & walls::ENVIRONMENT != 0 {
+        let mut kept = [descriptors::ZYGOTE, descriptors::LIBRARY, go];
+        kept.sort_unstable();
+        close_all_but(&kept);
+    }
     sys::default_signals();
     sys::set_signal_mask(0);
     sys::chdir(c"/").at(Stage::Home)

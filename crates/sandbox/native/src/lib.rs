@@ -15,6 +15,9 @@ compile_error!("Cellblock needs Linux: its walls are Linux kernel mechanisms");
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("Cellblock's native code knows x86-64 only so far (see docs/limitations.md)");
 
+#[cfg(test)]
+extern crate std;
+
 pub mod config;
 pub mod message;
 pub mod sys;

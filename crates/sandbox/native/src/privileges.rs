@@ -37,6 +37,14 @@ pub fn set_dumpable(yes: bool) {
     let _ = prctl(SET_DUMPABLE, usize::from(yes));
 }
 
+/// Leaves the session keyring of whoever started us: its keys are secrets like those in the environment. The new one is
+/// empty. A kernel without keys has none to leave.
+pub fn leave_keys_behind() {
+    const JOIN_SESSION_KEYRING: usize = 1;
+    // SAFETY: without a name the kernel reads no memory.
+    let _ = unsafe { syscall(nr::KEYCTL, [JOIN_SESSION_KEYRING, 0]) };
+}
+
 /// Orphans below this process become its children.
 pub fn adopt_orphans() -> Result<()> {
     prctl(SET_CHILD_SUBREAPER, 1).map(drop)

@@ -9,7 +9,7 @@ use crate::sys::{
     self, Errno, Fd, Forked, MOST_DESCRIPTORS, Pid, clone_flags, clone_process, close, close_all_but, move_to, open, open_flags,
     packet_pair, receive, send, write_all, write_file,
 };
-use crate::users::{Mapping, SESSION_ID, map_users};
+use crate::users::{self, Mapping, SESSION_ID, map_users};
 use crate::{landlock, limits, mounts, privileges, seccomp};
 
 /// The descriptors that come with a request, in this order. -1 stands for none.
@@ -155,6 +155,7 @@ unsafe fn build(
         sys::set_group(SESSION_ID).at(Stage::Identity)?;
         sys::set_user(SESSION_ID).at(Stage::Identity)?;
         mounts::make_private().at(Stage::Namespaces)?;
+        users::limit_kernel_objects(users::OF_ONE_SESSION);
         let workspace = (descriptors.workspace >= 0 && has(request, walls::FILES)).then_some(descriptors.workspace);
         if has(request, walls::FILES) {
             mounts::enter_session(request.temporary_bytes, items, workspace)?;

@@ -17,6 +17,29 @@ pub struct Mapping {
     pub count: u32,
 }
 
+/// How many of the kernel's objects that are counted per user a namespace may hold.
+pub struct KernelObjects {
+    inotify_instances: u64,
+    inotify_watches: u64,
+}
+
+/// What one session may have.
+pub const OF_ONE_SESSION: KernelObjects = KernelObjects { inotify_instances: 8, inotify_watches: 4096 };
+/// What all sessions of one host may have together. The host's own user is charged for them as well, and has 128 instances on
+/// most machines: without this bound, sessions could take all of them from him.
+pub const OF_ALL_SESSIONS: KernelObjects = KernelObjects { inotify_instances: 64, inotify_watches: 65_536 };
+
+/// Bounds them in the user namespace of the caller. Kernels that do not count them have nothing to bound.
+pub fn limit_kernel_objects(most: KernelObjects) {
+    let set = |path, value: u64| {
+        if let Ok(text) = Text::<24>::new(format_args!("{value}")) {
+            let _ = write_file(path, text.as_bytes());
+        }
+    };
+    set(c"/proc/sys/user/max_inotify_instances", most.inotify_instances);
+    set(c"/proc/sys/user/max_inotify_watches", most.inotify_watches);
+}
+
 /// Writes both maps of a process that just entered a new user namespace.
 ///
 /// `setgroups` is denied first: without that an unprivileged writer may not map groups, and with it nobody inside can drop

@@ -1,7 +1,7 @@
 //! The memory limit where there is no cgroup: `RLIMIT_DATA` bounds one process, this bounds all of them together.
 
 use crate::sweep::{Reach, each_process};
-use crate::sys::{Fd, read_file_at, used_on};
+use crate::sys::{Fd, each_line_at, read_file_at, used_on};
 use crate::text::{Text, leading_number};
 
 /// How often it looks, in milliseconds.
@@ -12,26 +12,56 @@ pub const PERIOD: i32 = 100;
 /// Resident sizes are quick to read but count shared pages once per process; only when their sum is over the limit are the
 /// exact, slower shares read.
 pub fn is_over(limit: u64, reach: Reach, proc_directory: Fd) -> bool {
-    let temporary = match reach {
-        Reach::Namespace => temporary_files(),
+    let named = match reach {
+        Reach::Namespace => temporary_files() + shared_segments(proc_directory),
         Reach::Descendants => 0,
     };
-    let mut resident = temporary;
+    let mut resident = named;
     each_process(reach, proc_directory, |pid| resident += resident_bytes(proc_directory, pid).unwrap_or(0));
     if resident <= limit {
         return false;
     }
-    let mut exact = temporary;
-    each_process(reach, proc_directory, |pid| {
+    let (mut own, mut shared) = (0, 0);
+    each_process(reach, proc_directory, |pid| match shares(proc_directory, pid) {
+        Some(share) => {
+            own += share.own;
+            shared += share.shared;
+        }
         // A process that made itself unreadable counts in full.
-        let share = proportional_bytes(proc_directory, pid).or_else(|| resident_bytes(proc_directory, pid));
-        exact += share.unwrap_or(0);
+        None => own += resident_bytes(proc_directory, pid).unwrap_or(0),
     });
-    exact > limit
+    // What is mapped and has a name stands in both; to add them would end a session at half its limit.
+    own + shared.max(named) > limit
+}
+
+/// The part of a process's memory that counts as its own: pages shared by n processes count one n-th.
+struct Share {
+    /// Its heap and the like.
+    own: u64,
+    /// Memory that it shares on purpose.
+    shared: u64,
 }
 
 fn temporary_files() -> u64 {
     [c"/tmp", c"/dev/shm"].into_iter().filter_map(|path| used_on(path).ok()).map(|(bytes, _)| bytes).sum()
+}
+
+/// System V segments stay when nobody has them mapped, so no process shows them.
+fn shared_segments(proc_directory: Fd) -> u64 {
+    let mut sum = 0;
+    let _ = each_line_at(proc_directory, c"sysvipc/shm", |line| sum += segment_bytes(line).unwrap_or(0));
+    sum
+}
+
+/// The resident bytes in a line of `sysvipc/shm`. Segments that were made outside of the session, where it has no IPC
+/// namespace of its own, show process 0 as their maker.
+fn segment_bytes(line: &[u8]) -> Option<u64> {
+    const MAKER: usize = 4;
+    const RESIDENT: usize = 14;
+    let mut fields = line.split(|byte| *byte == b' ').filter(|field| !field.is_empty());
+    let maker = leading_number(fields.nth(MAKER)?)?;
+    let bytes = leading_number(fields.nth(RESIDENT - MAKER - 1)?)?;
+    (maker != 0).then_some(bytes)
 }
 
 fn resident_bytes(proc_directory: Fd, pid: i32) -> Option<u64> {
@@ -42,7 +72,7 @@ fn resident_bytes(proc_directory: Fd, pid: i32) -> Option<u64> {
     Some(pages * 4096)
 }
 
-fn proportional_bytes(proc_directory: Fd, pid: i32) -> Option<u64> {
+fn shares(proc_directory: Fd, pid: i32) -> Option<Share> {
     let path = Text::<48>::new(format_args!("{pid}/smaps_rollup")).ok()?;
     let mut buffer = [0u8; 2048];
     let text = read_file_at(proc_directory, path.as_c_str(), &mut buffer).ok()?;
@@ -50,5 +80,20 @@ fn proportional_bytes(proc_directory: Fd, pid: i32) -> Option<u64> {
         let line = text.split(|byte| *byte == b'\n').find(|line| line.starts_with(name))?;
         leading_number(line[name.len()..].trim_ascii_start()).map(|kilobytes| kilobytes * 1024)
     };
-    Some(share(b"Pss_Anon:")? + share(b"Pss_Shmem:").unwrap_or(0))
+    Some(Share { own: share(b"Pss_Anon:")?, shared: share(b"Pss_Shmem:").unwrap_or(0) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_counts_with_what_is_resident_of_it_if_the_session_made_it() {
+        let of = |maker: &str| {
+            let line = std::format!("         0          3   600             104857600 {maker:>5}     0      0  1000  1000  1000  1000 1 2 3  4096     0");
+            segment_bytes(line.as_bytes())
+        };
+        assert_eq!([of("2"), of("0")], [Some(4096), None]);
+        assert_eq!(segment_bytes(b"       key      shmid perms                  size  cpid"), None);
+    }
 }

@@ -26,12 +26,12 @@ _have_safe_threads = False
 
 def pause_openmp() -> bool:
     """Let go of the threads of every OpenMP runtime that is loaded. True when this process has threads all the same."""
-    if len(os.listdir("/proc/self/task")) == 1:
+    if _count_threads() == 1:
         return False
     _look_for_runtimes()
     for pause in _pauses:
         pause(_HARD)
-    return len(os.listdir("/proc/self/task")) > 1
+    return _count_threads() > 1
 
 
 def foreign_thread() -> str | None:
@@ -47,6 +47,13 @@ def foreign_thread() -> str | None:
             except OSError:
                 pass
     return None
+
+
+def _count_threads() -> int:
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:  # no /proc behind these walls: then nothing is known of native threads
+        return 1
 
 
 def _look_for_runtimes() -> None:

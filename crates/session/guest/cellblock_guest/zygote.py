@@ -39,6 +39,7 @@ def main(control: int, library: int, preload: str) -> NoReturn:
     os.close(library)
     socket = _socket.socket(fileno=control)
     loaded = _import_all(preload)
+    os.environ.pop("CELLBLOCK_FONT_CACHE", None)
     # What is alive now stays alive: the collector need not touch it, so sessions keep sharing its pages.
     gc.collect()
     gc.freeze()
@@ -82,7 +83,7 @@ def _import_all(preload: str) -> list[str]:
 
 def _bring_fonts() -> None:
     """matplotlib's list of fonts takes seconds to make, and it wants the directory of the list to be writable."""
-    source, target = os.environ.pop("CELLBLOCK_FONT_CACHE", ""), os.environ.get("MPLCONFIGDIR", "")
+    source, target = os.environ.get("CELLBLOCK_FONT_CACHE", ""), os.environ.get("MPLCONFIGDIR", "")
     if not source or not target:
         return
     from shutil import copytree

@@ -55,7 +55,7 @@ Examples:
   cellblock exec -c 'print(\"hello\"); 6 * 7'
   cellblock exec script.py --workspace data --timeout 5min
   echo 'sum(range(10))' | cellblock exec
-  cellblock exec -c 'df.describe()' --import pd --var 'n=3' --json
+  cellblock exec -c 'math.sqrt(n)' --import math --var 'n=3' --json
 
 Exit status:
   0 success, 1 failure (an exception, also sys.exit), 124 time-out, 130 interrupted,

@@ -70,9 +70,17 @@ pub(crate) async fn ask(session: &Session, operation: Operation) -> Result<Value
                 .map_err(failed)?;
             Ok(json!({ "text": text }))
         }
-        Operation::Undo { .. } | Operation::Fork | Operation::Checkpoints => Err(Fault::new(
+        Operation::Undo { n } => {
+            let count = usize::try_from(n).unwrap_or(usize::MAX);
+            session.undo(count).await.map_err(failed).and_then(value)
+        }
+        Operation::Checkpoints => {
+            let (_, entries) = session.checkpoints().await.map_err(failed)?;
+            value(entries)
+        }
+        Operation::Fork => Err(Fault::new(
             "unsupported",
-            "this version takes no checkpoints, so there is nothing to undo, fork or list",
+            "this version cannot fork sessions",
         )),
         _ => Err(Fault::new(
             "unsupported",

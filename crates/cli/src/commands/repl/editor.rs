@@ -6,7 +6,6 @@ use super::shell::Names;
 use crate::python::{BUILTINS, KEYWORDS, indent_after, is_complete};
 use crate::terminal::{Console, Style, highlight};
 use cellblock::env::Dirs;
-use cellblock::{Event, strip_terminal_escapes};
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::{CmdKind, Highlighter};
@@ -15,14 +14,12 @@ use rustyline::history::FileHistory;
 use rustyline::validate::Validator;
 use rustyline::{
     Cmd, CompletionType, ConditionalEventHandler, Config, Context, EventContext, EventHandler,
-    ExternalPrinter as _, Helper, KeyCode, KeyEvent, Modifiers, Movement, RepeatCount,
+    Helper, KeyCode, KeyEvent, Modifiers, Movement, RepeatCount,
 };
 use std::borrow::Cow;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::PoisonError;
-use tokio::runtime::Runtime;
-use tokio::sync::broadcast;
 
 /// How many inputs are remembered.
 const MOST_REMEMBERED: usize = 10_000;
@@ -98,24 +95,6 @@ impl Editor {
             let _ = self.editor.append_history(path);
         }
         Ok(Typed::Input(text.to_owned()))
-    }
-
-    /// Shows what threads write after their cell, above the prompt.
-    pub(crate) fn show_logs_of(&mut self, runtime: &Runtime, mut logs: broadcast::Receiver<Event>) {
-        let Ok(mut printer) = self.editor.create_external_printer() else {
-            return;
-        };
-        runtime.spawn(async move {
-            loop {
-                match logs.recv().await {
-                    Ok(Event::Log { text }) => {
-                        drop(printer.print(strip_terminal_escapes(&text).into_owned()))
-                    }
-                    Err(broadcast::error::RecvError::Closed) => return,
-                    _ => {}
-                }
-            }
-        });
     }
 }
 

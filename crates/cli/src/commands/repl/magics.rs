@@ -17,6 +17,7 @@ enum Act {
     Files,
     Reset,
     Time,
+    Undo,
     Help,
     Quit,
 }
@@ -46,6 +47,12 @@ pub(crate) const MAGICS: &[Magic] = &[
         usage: "%reset",
         does: "forget all variables; files stay",
         act: Act::Reset,
+    },
+    Magic {
+        name: "undo",
+        usage: "%undo [N]",
+        does: "take back the last N cells (1), with their files",
+        act: Act::Undo,
     },
     Magic {
         name: "help",
@@ -81,6 +88,18 @@ pub(crate) async fn obey(shell: &mut Shell, line: &str) -> anyhow::Result<Next> 
         }
         Act::Time => shell.run_cell(rest.trim(), Timing::Told).await,
         Act::Reset => shell.reset().await,
+        Act::Undo => match rest.trim() {
+            "" => shell.undo(1).await,
+            count => match count.parse() {
+                Ok(count) if count > 0 => shell.undo(count).await,
+                _ => {
+                    shell
+                        .console()
+                        .error("%undo takes a number of cells: %undo 2");
+                    Ok(Next::Go)
+                }
+            },
+        },
         Act::Help => help(shell),
         Act::Quit => Ok(Next::Quit(ExitCode::SUCCESS)),
     }

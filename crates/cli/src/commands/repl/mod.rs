@@ -72,14 +72,13 @@ pub(crate) fn run(args: ReplArgs, console: Console) -> anyhow::Result<ExitCode> 
 /// A person types.
 fn converse(runtime: &Runtime, shell: &mut Shell) -> anyhow::Result<ExitCode> {
     let mut editor = Editor::new(shell.names(), shell.console())?;
-    editor.show_logs_of(runtime, shell.logs());
     loop {
+        shell.show_logs();
         match editor.read()? {
             Typed::Nothing => {}
             Typed::End => return Ok(ExitCode::SUCCESS),
             Typed::Input(text) => match runtime.block_on(shell.obey(&text))? {
                 Next::Go => {}
-                Next::Revived => editor.show_logs_of(runtime, shell.logs()),
                 Next::Quit(status) => return Ok(status),
             },
         }

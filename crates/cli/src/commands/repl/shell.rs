@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
-use tokio::sync::broadcast;
+use tokio::sync::broadcast::{self, error::TryRecvError};
 
 /// The names of the session's variables, for completion.
 pub(crate) type Names = Arc<Mutex<BTreeSet<String>>>;
@@ -33,14 +33,14 @@ pub(crate) struct Shell {
     /// The workspace, when it is not one of the user's.
     fresh: Option<PathBuf>,
     names: Names,
+    /// What threads write after their cell.
+    logs: broadcast::Receiver<Event>,
 }
 
 /// What comes after an input.
 pub(crate) enum Next {
     /// The next one.
     Go,
-    /// The next one, in a new session.
-    Revived,
     /// Nothing more.
     Quit(ExitCode),
 }
@@ -72,6 +72,7 @@ impl Shell {
             options,
             console,
             signals,
+            logs: session.logs(),
             session,
             fresh,
             names: Names::default(),
@@ -149,6 +150,35 @@ impl Shell {
         }
     }
 
+    /// Takes back the last cells.
+    pub(crate) async fn undo(&mut self, count: usize) -> anyhow::Result<Next> {
+        match self.session.undo(count).await {
+            Ok(undone) => {
+                self.learn_names().await;
+                let where_it_stands = match undone.cell {
+                    0 => "everything is as it was at the beginning".to_owned(),
+                    cell => format!("everything is as it was after cell {cell}"),
+                };
+                self.console
+                    .say(&self.console.on_err(Style::Dim, &where_it_stands));
+                Ok(Next::Go)
+            }
+            Err(error) => self.recover(error.into()).await,
+        }
+    }
+
+    /// Prints what threads wrote since the last time: between two inputs, so that it does not run through a line that is being
+    /// typed.
+    pub(crate) fn show_logs(&mut self) {
+        loop {
+            match self.logs.try_recv() {
+                Ok(Event::Log { text }) => self.console.say_guest(&text),
+                Ok(_) | Err(TryRecvError::Lagged(_)) => {}
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return,
+            }
+        }
+    }
+
     /// Tells of an error; when it means that the session is over, opens another.
     pub(crate) async fn recover(&mut self, error: cellblock::Error) -> anyhow::Result<Next> {
         if error.code() == "ended" {
@@ -162,12 +192,13 @@ impl Shell {
     async fn revive(&mut self, reason: &str) -> anyhow::Result<Next> {
         self.session.close().await;
         self.session = Session::from(self.host.open(self.options.clone()).await?);
+        self.logs = self.session.logs();
         self.learn_names().await;
         let label = self.console.on_err(Style::Warning, "note:");
         let note =
             format!("{reason}; a new one was started: its variables are gone, its files are there");
         self.console.note(&label, &note);
-        Ok(Next::Revived)
+        Ok(Next::Go)
     }
 
     async fn tell(&self, followed: &Followed, timing: Timing) -> io::Result<()> {
@@ -229,10 +260,6 @@ impl Shell {
 
     pub(crate) fn names(&self) -> Names {
         Arc::clone(&self.names)
-    }
-
-    pub(crate) fn logs(&self) -> broadcast::Receiver<Event> {
-        self.session.logs()
     }
 }
 

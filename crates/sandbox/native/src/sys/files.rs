@@ -152,6 +152,36 @@ pub fn read_file_at<'a>(directory: Fd, path: &CStr, buffer: &'a mut [u8]) -> Res
     Ok(&buffer[..outcome?])
 }
 
+/// Calls `visit` with every line of a file that may be longer than any buffer. Lines beyond 512 bytes are cut in pieces.
+pub fn each_line_at(directory: Fd, path: &CStr, mut visit: impl FnMut(&[u8])) -> Result<()> {
+    // SAFETY: the path is a C string.
+    let fd = unsafe { syscall(nr::OPENAT, [directory as usize, path.as_ptr() as usize, open_flags::CLOEXEC]) }? as Fd;
+    let mut buffer = [0u8; 512];
+    let mut held = 0;
+    loop {
+        let length = match read(fd, &mut buffer[held..]) {
+            Ok(0) | Err(_) => break,
+            Ok(length) => held + length,
+        };
+        let mut start = 0;
+        while let Some(end) = buffer[start..length].iter().position(|byte| *byte == b'\n') {
+            visit(&buffer[start..start + end]);
+            start += end + 1;
+        }
+        held = length - start;
+        buffer.copy_within(start..length, 0);
+        if held == buffer.len() {
+            visit(&buffer);
+            held = 0;
+        }
+    }
+    close(fd);
+    if held > 0 {
+        visit(&buffer[..held]);
+    }
+    Ok(())
+}
+
 /// `getdents64`
 pub fn read_directory(fd: Fd, buffer: &mut [u8]) -> Result<usize> {
     // SAFETY: the buffer is ours and its length is told.

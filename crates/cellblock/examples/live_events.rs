@@ -1,0 +1,36 @@
+// What a cell does, while it does it; and answers to what it asks: `cargo run --example live_events`.
+
+use cellblock::{Error, Event, Session};
+
+const CODE: &str = "
+name = input('Who is there? ')
+for n in range(3):
+    print('working', n)
+display({'name': name})
+";
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let session = Session::builder().start().await?;
+    let mut running = session.start(CODE)?;
+    let mut printed = String::new();
+    while let Some(event) = running.next().await {
+        match event {
+            Event::InputRequest { call, prompt } => {
+                println!("asked: {prompt}");
+                running.input(&call, Ok("Ada".to_owned()));
+            }
+            Event::Stdout { text } => {
+                print!("{text}");
+                printed.push_str(&text);
+            }
+            Event::Display { mime } => println!("shown: {:?}", mime.text("text/plain")),
+            Event::Result { result } => {
+                println!("ended with {} after {:.1} ms", result.status, result.usage.wall_ms);
+                assert_eq!(result.stdout, printed);
+            }
+            other => println!("{other:?}"),
+        }
+    }
+    Ok(())
+}
