@@ -5,8 +5,11 @@ use serde::{Deserialize, Serialize};
 pub struct State {
     /// Whether the cell's effects stayed.
     pub outcome: StateOutcome,
-    /// Whether the next cell has a safety net.
+    /// The safety net that the cell had.
     pub checkpoint: CheckpointState,
+    /// What of the time before the cell could not be put back: files without a copy, for example.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_restored: Vec<String>,
 }
 
 /// Whether a cell's effects stayed.
@@ -21,7 +24,7 @@ pub enum StateOutcome {
     Ended,
 }
 
-/// The safety net of the next cell.
+/// The safety net of a cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointState {
     /// Whether it is there.

@@ -2,7 +2,7 @@
 //! while we look.
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, mkdirat, openat, openat2, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, mkdirat, openat, openat2, readlinkat, renameat, statat, symlinkat, unlinkat};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
@@ -109,6 +109,19 @@ impl Confined {
         }
     }
 
+    /// Where a link points, not followed.
+    pub fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
+        let (parent, name) = self.split(path)?;
+        let target = readlinkat(&parent, name, Vec::new())?;
+        Ok(PathBuf::from(target.to_string_lossy().into_owned()))
+    }
+
+    /// Makes a link. Wherever it points, nobody here follows it out.
+    pub fn make_link(&self, path: &Path, target: &Path) -> io::Result<()> {
+        let (parent, name) = self.split(path)?;
+        Ok(symlinkat(target, &parent, name)?)
+    }
+
     /// Renames within the directory.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let (from_parent, from_name) = self.split(from)?;
@@ -157,3 +170,7 @@ fn kind_of_type(file_type: FileType) -> EntryKind {
         _ => EntryKind::Other,
     }
 }
+
+#[cfg(test)]
+#[path = "files_tests.rs"]
+mod tests;

@@ -60,3 +60,31 @@ pub fn reachable_rung(isolation: &Isolation, probe: &Probe) -> Result<Rung, Erro
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_wall_that_native_code_builds_has_a_bit_of_its_own() {
+        let native: Vec<u64> = Wall::ALL.into_iter().filter(|wall| *wall != Wall::Output).map(bit).collect();
+        assert_eq!(native.iter().fold(0, |all, bit| all | bit).count_ones() as usize, native.len());
+    }
+
+    #[test]
+    fn a_wall_that_is_left_out_by_name_is_the_only_one_that_is_not_there() {
+        let whole = native_walls(Rung::Full, &Isolation::default());
+        for wall in Wall::ALL {
+            assert_eq!(native_walls(Rung::Full, &Isolation::default().without(wall)), whole & !bit(wall));
+        }
+        assert_eq!(native_walls(Rung::None, &Isolation::default()), 0);
+    }
+
+    #[test]
+    fn no_walls_at_all_are_never_chosen_by_themselves() {
+        let nothing_works = Probe::default();
+        assert!(matches!(reachable_rung(&Isolation::default(), &nothing_works), Err(Error::Unreachable { .. })));
+        assert!(matches!(reachable_rung(&Isolation::on(Rung::Full), &nothing_works), Err(Error::Unreachable { .. })));
+        assert!(matches!(reachable_rung(&Isolation::on(Rung::None), &nothing_works), Ok(Rung::None)));
+    }
+}

@@ -2,20 +2,21 @@
 
 use crate::cell_run::CellRun;
 use crate::channel::Channel;
-use crate::checkpoints::Checkpoints;
+use crate::checkpoints::{Checkpoints, Recovered};
 use crate::outputs::Outputs;
 use crate::packets::Packets;
 use crate::pipes::Pipes;
 use crate::session::Shared;
 use crate::verdict::Ending;
-use crate::workspace::Tracker;
+use crate::file_history::FileHistory;
+use crate::tracker::{Changes, Tracker};
 use crate::zygote::Zygote;
 use crate::Error;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
 use cellblock_protocol::{Cell, CellResult, CheckpointEntry, CheckpointState, Event, SessionOptions, Stream, Undone};
 use cellblock_sandbox::{Cgroup, Exit, FromInit, ToInit};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -47,6 +48,7 @@ pub(crate) struct Actor {
     pub(crate) init: Packets,
     pub(crate) pipes: Pipes,
     pub(crate) tracker: Tracker,
+    pub(crate) history: Arc<Mutex<FileHistory>>,
     pub(crate) outputs: Outputs,
     pub(crate) cgroup: Option<Cgroup>,
     pub(crate) commands: mpsc::UnboundedReceiver<Command>,
@@ -90,7 +92,8 @@ impl Actor {
             let expiry = idle_since + self.options.limits.idle;
             let due = self.checkpoints.due();
             if let Some(exit) = self.ended.take() {
-                if let Fate::Over(reason) = self.survive(died_idle(exit)).await {
+                let dirty = self.tracker.changes().paths;
+                if let (Fate::Over(reason), _) = self.survive(died_idle(exit), dirty).await {
                     return reason;
                 }
                 continue;
@@ -179,19 +182,32 @@ impl Actor {
 
     /// Runs one cell to its end.
     pub(crate) async fn run(&mut self, cell: Cell, number: u64, events: Option<mpsc::Sender<Event>>) -> (CellResult, Fate) {
-        let mut run = CellRun::new(self, cell, number, events);
+        let mut run = CellRun::new(self, cell, number, events).await;
         let finish = run.drive(self).await;
         run.conclude(self, finish).await
     }
 
+    /// Looks at the files and notes what changed as part of the state after `cell`.
+    pub(crate) fn note_files(&mut self, cell: u64, look: impl FnOnce(&mut Tracker) -> Changes) -> Changes {
+        let changes = look(&mut self.tracker);
+        if !changes.paths.is_empty()
+            && let Ok(mut history) = self.history.lock()
+        {
+            history.note(cell, changes.paths.clone());
+        }
+        changes
+    }
+
     /// The head is gone: wakes a standby, or says why the session is over.
-    pub(crate) async fn survive(&mut self, reason: String) -> Fate {
-        match self.recover().await {
-            Some(checkpoint) => {
-                let _ = self.shared.logs.send(Event::Restored { checkpoint });
-                Fate::Lives
+    ///
+    /// `dirty` is what the head changed in the workspace since its checkpoint.
+    pub(crate) async fn survive(&mut self, reason: String, dirty: Vec<PathBuf>) -> (Fate, Vec<String>) {
+        match self.recover(dirty).await {
+            Some(Recovered { cell, not_restored }) => {
+                let _ = self.shared.logs.send(Event::Restored { checkpoint: cell });
+                (Fate::Lives, not_restored)
             }
-            None => Fate::Over(reason),
+            None => (Fate::Over(reason), Vec::new()),
         }
     }
 
@@ -206,7 +222,8 @@ impl Actor {
                     Some(exit) => died_idle(exit),
                     None => "its init process died".to_owned(),
                 };
-                let fate = self.survive(reason.clone()).await;
+                let dirty = self.tracker.changes().paths;
+                let (fate, _) = self.survive(reason.clone(), dirty).await;
                 let session = self.shared.id.clone();
                 let error = match fate {
                     Fate::Lives => Error::Refused(format!("the session could not answer and went back to its last checkpoint: {reason}")),

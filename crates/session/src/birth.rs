@@ -3,12 +3,14 @@
 use crate::actor::{Actor, Command, Fate};
 use crate::channel::Channel;
 use crate::checkpoints::Checkpoints;
+use crate::file_history::FileHistory;
 use crate::outputs::Outputs;
 use crate::packets::Packets;
 use crate::pipes::Pipes;
 use crate::runtime::Inner;
 use crate::session::{Session, Shared};
-use crate::workspace::{Tracker, Workspace};
+use crate::tracker::Tracker;
+use crate::workspace::Workspace;
 use crate::zygote::Zygote;
 use crate::Error;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
@@ -16,7 +18,7 @@ use cellblock_protocol::{Cell, Rung, SessionOptions, Status, Wall, import_statem
 use cellblock_sandbox::{Birth, Cgroup, FromInit, packet_pair, stream_pair};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::timeout;
@@ -44,11 +46,17 @@ impl Inner {
         let born = self.bear(&zygote, &id, &options, &workspace, &directory).await?;
         let Born { channel, init, pipes, cgroup } = born;
 
-        let tracker = {
-            let (workspace, watcher) = (Arc::clone(&workspace), Arc::clone(&self.watcher));
-            tokio::task::spawn_blocking(move || Tracker::new(workspace, &watcher)).await
+        let files = {
+            let (workspace, watcher, store) = (Arc::clone(&workspace), Arc::clone(&self.watcher), directory.join("files"));
+            tokio::task::spawn_blocking(move || {
+                let tracker = Tracker::new(Arc::clone(&workspace), &watcher);
+                let history = FileHistory::new(workspace, store, tracker.known());
+                (tracker, history)
+            })
         };
-        let tracker = tracker.map_err(|error| Error::System { what: "watching the workspace", source: std::io::Error::other(error) })?;
+        let (tracker, history) = files
+            .await
+            .map_err(|error| Error::System { what: "watching the workspace", source: std::io::Error::other(error) })?;
         let (commands, receiver) = mpsc::unbounded_channel::<Command>();
         let (logs, _) = broadcast::channel(MOST_LOGS);
         let shared = Arc::new(Shared { id, workspace, rung: self.rung, logs, end: OnceLock::new() });
@@ -59,6 +67,7 @@ impl Inner {
             init,
             pipes,
             tracker,
+            history: Arc::new(Mutex::new(history)),
             outputs: Outputs::default(),
             cgroup,
             commands: receiver,

@@ -6,7 +6,7 @@ use crate::verdict::{Ending, LimitHit, Verdict};
 use crate::Error;
 use cellblock_protocol::guest::{Done, FromHead, ToHead};
 use cellblock_protocol::{
-    Backend, Cell, CellResult, CheckpointState, Event, MimeBundle, State, StateOutcome, Status, Stream, ToolCall, ToolOutcome, Usage, VariableChanges,
+    Backend, Cell, CellResult, CheckpointState, Event, FileChanges, MimeBundle, State, StateOutcome, Status, Stream, ToolCall, ToolOutcome, Usage, VariableChanges,
 };
 use cellblock_sandbox::{Exit, FromInit, ToInit};
 use std::collections::HashMap;
@@ -76,8 +76,10 @@ impl Clock {
 }
 
 impl CellRun {
-    pub(crate) fn new(actor: &mut Actor, cell: Cell, number: u64, events: Option<mpsc::Sender<Event>>) -> CellRun {
-        actor.tracker.settle();
+    pub(crate) async fn new(actor: &mut Actor, cell: Cell, number: u64, events: Option<mpsc::Sender<Event>>) -> CellRun {
+        // What happened to the files since the last cell belongs to the state before this one.
+        actor.note_files(actor.checkpoints.current(), |tracker| tracker.settle());
+        actor.copy_files().await;
         let limits = &actor.options.limits;
         let started = Instant::now();
         CellRun {
@@ -189,7 +191,7 @@ impl CellRun {
                 (verdict, Done::default(), Some("its init process died".to_owned()))
             }
         };
-        let (outcome, fate) = self.settle(actor, verdict.status, done.pure, death).await;
+        let Settled { outcome, fate, files, not_restored } = self.settle(actor, verdict.status, done.pure, death).await;
         let (stdout, stderr, output, truncated) = self.capture.texts();
         let (stdout_bytes, stderr_bytes) = self.capture.totals();
         let result = CellResult {
@@ -206,8 +208,8 @@ impl CellRun {
             displays: self.displays,
             error: verdict.error,
             variables: if outcome == StateOutcome::Kept { done.variables } else { VariableChanges::default() },
-            files: actor.tracker.changes(),
-            state: State { outcome, checkpoint: self.net },
+            files,
+            state: State { outcome, checkpoint: self.net, not_restored },
             usage: Usage {
                 wall_ms: self.started.elapsed().as_secs_f64() * 1e3,
                 cpu_ms: done.cpu_ms,
@@ -225,7 +227,7 @@ impl CellRun {
     }
 
     /// What becomes of the state: kept, or as before the cell, or gone with the session.
-    async fn settle(&self, actor: &mut Actor, status: Status, pure: bool, death: Option<String>) -> (StateOutcome, Fate) {
+    async fn settle(&self, actor: &mut Actor, status: Status, pure: bool, death: Option<String>) -> Settled {
         let atomic = self.cell.atomic.unwrap_or(actor.options.atomic);
         let reason = match death {
             Some(reason) => reason,
@@ -234,13 +236,19 @@ impl CellRun {
                 "an atomic cell failed".to_owned()
             }
             None => {
-                actor.checkpoints.keep(self.number, pure);
-                return (StateOutcome::Kept, Fate::Lives);
+                let files = actor.note_files(self.number, |tracker| tracker.changes()).files;
+                actor.checkpoints.keep(self.number, pure && files.is_empty());
+                return Settled { outcome: StateOutcome::Kept, fate: Fate::Lives, files, not_restored: Vec::new() };
             }
         };
-        match actor.survive(reason).await {
-            Fate::Lives => (StateOutcome::Restored, Fate::Lives),
-            over => (StateOutcome::Ended, over),
+        let changes = actor.tracker.changes();
+        let (fate, not_restored) = actor.survive(reason, changes.paths).await;
+        match fate {
+            Fate::Lives => {
+                actor.tracker.settle();
+                Settled { outcome: StateOutcome::Restored, fate, files: FileChanges::default(), not_restored }
+            }
+            Fate::Over(_) => Settled { outcome: StateOutcome::Ended, fate, files: changes.files, not_restored },
         }
     }
 
@@ -393,6 +401,14 @@ impl CellRun {
             let _ = events.try_send(event);
         }
     }
+}
+
+/// What became of the state.
+struct Settled {
+    outcome: StateOutcome,
+    fate: Fate,
+    files: FileChanges,
+    not_restored: Vec<String>,
 }
 
 /// What to do after a command.

@@ -2,12 +2,15 @@
 
 use crate::actor::Actor;
 use crate::channel::Channel;
+use crate::file_history::FileHistory;
 use crate::Error;
 use cellblock_protocol::guest::{FromHead, ToHead};
 use cellblock_protocol::{Arming, CheckpointEntry, CheckpointState, Strategy};
 use cellblock_sandbox::{FromInit, ToInit};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::{Instant, timeout};
 
@@ -27,6 +30,15 @@ struct Standby {
     /// The last cell whose effects it has; 0 for none.
     cell: u64,
     at: SystemTime,
+}
+
+/// A session that went back.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    /// The cell after which the state is.
+    pub(crate) cell: u64,
+    /// Files that could not be put back.
+    pub(crate) not_restored: Vec<String>,
 }
 
 /// What there is to go back to.
@@ -50,6 +62,11 @@ impl Checkpoints {
         }
         self.kept.push(cell);
         self.plan();
+    }
+
+    /// The cell after which the head's state is.
+    pub(crate) fn current(&self) -> u64 {
+        self.kept.last().copied().unwrap_or(0)
     }
 
     /// The head's state is that of the newest standby.
@@ -95,10 +112,6 @@ impl Checkpoints {
         self.standbys.iter().rev().map(|standby| CheckpointEntry { cell: standby.cell, at: seconds(standby.at), bytes: 0 }).collect()
     }
 
-    fn current(&self) -> u64 {
-        self.kept.last().copied().unwrap_or(0)
-    }
-
     /// The cell after which the state is once `count` kept cells are taken back.
     fn before(&self, count: usize) -> Option<u64> {
         match self.kept.len().checked_sub(count)? {
@@ -119,6 +132,7 @@ impl Actor {
             self.checkpoints.obstacle = Some("the strategy `direct` makes none".to_owned());
             return;
         }
+        self.copy_files().await;
         if let Err(reason) = self.make_standby().await {
             self.checkpoints.obstacle = Some(reason);
         }
@@ -129,6 +143,20 @@ impl Actor {
         if self.options.arming == Arming::Strict {
             self.arm().await;
         }
+    }
+
+    /// Copies what the last cells changed, so that the checkpoint has its files.
+    pub(crate) async fn copy_files(&mut self) {
+        if self.history.lock().is_ok_and(|history| history.is_behind()) {
+            self.with_history(FileHistory::catch_up).await;
+        }
+    }
+
+    /// Copying gigabytes must not hold up other sessions.
+    async fn with_history<T: Send + 'static>(&self, work: impl FnOnce(&mut FileHistory) -> T + Send + 'static) -> Option<T> {
+        let history = Arc::clone(&self.history);
+        let task = tokio::task::spawn_blocking(move || history.lock().ok().map(|mut history| work(&mut history)));
+        task.await.ok().flatten()
     }
 
     async fn make_standby(&mut self) -> Result<(), String> {
@@ -179,6 +207,9 @@ impl Actor {
         while self.checkpoints.standbys.len() > 1 && self.memory_is_short() {
             self.drop_oldest().await;
         }
+        if let (Some(oldest), Ok(mut history)) = (self.checkpoints.standbys.front(), self.history.lock()) {
+            history.forget_before(oldest.cell);
+        }
     }
 
     fn memory_is_short(&self) -> bool {
@@ -194,15 +225,18 @@ impl Actor {
         }
     }
 
-    /// Wakes the newest standby that answers. The head must be gone. Returns the cell after which the state is.
-    pub(crate) async fn recover(&mut self) -> Option<u64> {
+    /// Wakes the newest standby that answers, after its files were put back. The head must be gone.
+    pub(crate) async fn recover(&mut self, mut dirty: Vec<PathBuf>) -> Option<Recovered> {
+        let mut not_restored = Vec::new();
         while let Some(standby) = self.checkpoints.standbys.pop_back() {
             let cell = standby.cell;
+            let dirty = std::mem::take(&mut dirty);
+            not_restored.extend(self.with_history(move |history| history.go_back(cell, dirty)).await.unwrap_or_default());
             if let Some(channel) = self.wake(standby).await {
                 self.channel = channel;
                 self.checkpoints.kept.retain(|kept| *kept <= cell);
                 self.checkpoints.plan();
-                return Some(cell);
+                return Some(Recovered { cell, not_restored });
             }
         }
         None
@@ -230,7 +264,8 @@ impl Actor {
             let _ = self.init.send(&ToInit::Drop(newest.pid).to_bytes(), &[]).await;
             self.checkpoints.standbys.pop_back();
         }
-        self.recover().await.ok_or_else(|| Error::Ended { session: self.shared.id.clone(), reason: "no checkpoint could be woken".to_owned() })
+        let recovered = self.recover(Vec::new()).await;
+        recovered.map(|recovered| recovered.cell).ok_or_else(|| Error::Ended { session: self.shared.id.clone(), reason: "no checkpoint could be woken".to_owned() })
     }
 
     async fn wake(&mut self, standby: Standby) -> Option<Channel> {

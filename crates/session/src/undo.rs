@@ -16,10 +16,10 @@ impl Actor {
             return Err(Error::NotFound("`undo` takes back at least one cell".to_owned()));
         }
         let before = self.variables().await?;
-        self.tracker.settle();
+        self.note_files(self.checkpoints.current(), |tracker| tracker.settle());
         let cell = self.go_back(count).await?;
         let after = self.variables().await?;
-        Ok(Undone { cell, variables: differences(&before, &after), files: self.tracker.changes() })
+        Ok(Undone { cell, variables: differences(&before, &after), files: self.tracker.changes().files })
     }
 
     async fn variables(&mut self) -> Result<BTreeMap<String, Variable>, Error> {

@@ -1,23 +1,17 @@
 //! A session's files: the directory, what is in it, and what a cell did to it.
 
 use crate::Error;
-use crate::watch::{Touched, Watch, Watcher};
-use cellblock_protocol::{FileChange, FileChanges, FileEntry, mime_of};
+use cellblock_protocol::{FileEntry, mime_of};
 use cellblock_sandbox::{Confined, EntryKind};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-/// The longest list of changed files in one result.
-const MOST_CHANGES: usize = 10_000;
 /// The most files of a workspace that are looked at; a tree beyond this is watched but not listed.
 const MOST_FILES: usize = 200_000;
 /// The largest file that `get_file` returns.
 const LARGEST_FILE: u64 = 1 << 30;
-/// Writes through a shared map raise no event; files that were written lately are looked at again.
-const LATELY: usize = 32;
 
 /// A workspace on disk.
 #[derive(Debug)]
@@ -88,55 +82,82 @@ impl Workspace {
             let path = path.to_string_lossy().into_owned();
             FileEntry { mime: mime_of(&path).to_owned(), bytes: seen.bytes, modified: Some(seen.modified as f64 / 1e9), path }
         };
-        let mut files = BTreeMap::new();
-        self.walk(Path::new(""), &mut files, &mut |_| {});
-        files.iter().map(entry).collect()
+        let mut found = BTreeMap::new();
+        self.walk(Path::new(""), &mut found, &mut |_| {});
+        found.iter().filter(|(_, seen)| seen.kind == Kind::File).map(entry).collect()
     }
 
-    fn walk(&self, from: &Path, files: &mut BTreeMap<PathBuf, Seen>, on_directory: &mut dyn FnMut(&Path)) {
+    /// Whether a fresh directory was made for this session.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.ours
+    }
+
+    /// The directory, for those who put files back.
+    pub(crate) fn directory(&self) -> &Confined {
+        &self.directory
+    }
+
+    /// Everything below `from`, and `from` itself unless it is the root.
+    pub(crate) fn walk(&self, from: &Path, found: &mut BTreeMap<PathBuf, Seen>, on_directory: &mut dyn FnMut(&Path)) {
+        if !from.as_os_str().is_empty()
+            && let Some(seen) = self.look(from)
+        {
+            found.insert(from.to_owned(), seen);
+        }
         let mut open = vec![from.to_owned()];
         while let Some(directory) = open.pop() {
             // Before it is listed, so that what appears in between is either listed or seen by the watch.
             on_directory(&directory);
             for (name, kind) in self.directory.list(&directory).unwrap_or_default() {
                 let path = directory.join(name);
-                match kind {
-                    EntryKind::Directory => open.push(path),
-                    EntryKind::File if files.len() < MOST_FILES => {
-                        if let Some(seen) = self.look(&path) {
-                            files.insert(path, seen);
-                        }
-                    }
-                    _ => {}
+                if found.len() < MOST_FILES
+                    && let Some(seen) = self.look(&path)
+                {
+                    found.insert(path.clone(), seen);
+                }
+                if kind == EntryKind::Directory {
+                    open.push(path);
                 }
             }
         }
     }
 
-    fn look(&self, path: &Path) -> Option<Seen> {
+    /// What is at a path; pipes, sockets and devices count as nothing.
+    pub(crate) fn look(&self, path: &Path) -> Option<Seen> {
         let stat = self.directory.stat(path).ok()?;
-        (stat.st_mode & 0o170_000 == 0o100_000).then(|| Seen {
+        let nanoseconds = |seconds: i64, rest: u64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+        let kind = match stat.st_mode & 0o170_000 {
+            0o100_000 => Kind::File,
+            0o040_000 => return Some(Seen { kind: Kind::Directory, bytes: 0, modified: 0, changed: 0, inode: 0 }),
+            0o120_000 => Kind::Link,
+            _ => return None,
+        };
+        Some(Seen {
+            kind,
             bytes: stat.st_size.unsigned_abs(),
-            modified: stat.st_mtime as i128 * 1_000_000_000 + stat.st_mtime_nsec as i128,
-            changed: stat.st_ctime as i128 * 1_000_000_000 + stat.st_ctime_nsec as i128,
+            modified: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
+            changed: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
             inode: stat.st_ino,
         })
     }
+}
 
-    /// Bytes and files at a path and below it.
-    fn size_of(&self, path: &Path) -> (u64, usize) {
-        let mut files = BTreeMap::new();
-        if self.is_directory(path) {
-            self.walk(path, &mut files, &mut |_| {});
-        } else if let Some(seen) = self.look(path) {
-            files.insert(path.to_owned(), seen);
-        }
-        (files.values().map(|seen| seen.bytes).sum(), files.len())
-    }
+/// What something in a workspace looked like. A directory only is or is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) kind: Kind,
+    pub(crate) bytes: u64,
+    pub(crate) modified: i128,
+    changed: i128,
+    inode: u64,
+}
 
-    fn is_directory(&self, path: &Path) -> bool {
-        self.directory.stat(path).is_ok_and(|stat| stat.st_mode & 0o170_000 == 0o040_000)
-    }
+/// What of a workspace is tracked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File,
+    Directory,
+    Link,
 }
 
 impl Drop for Workspace {
@@ -145,146 +166,6 @@ impl Drop for Workspace {
             // Works only while it is empty.
             let _ = fs::remove_dir(&self.path);
         }
-    }
-}
-
-/// What a file looked like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seen {
-    bytes: u64,
-    modified: i128,
-    changed: i128,
-    inode: u64,
-}
-
-/// Knows what is in a workspace and tells what changed, at a cost that grows with what changed.
-#[derive(Debug)]
-pub(crate) struct Tracker {
-    workspace: Arc<Workspace>,
-    watch: Watch,
-    known: BTreeMap<PathBuf, Seen>,
-    lately: VecDeque<PathBuf>,
-    /// Seen while a cell runs, to be told when it ends.
-    pending: Touched,
-    /// Bytes that were there before the session.
-    ground: u64,
-}
-
-impl Tracker {
-    pub(crate) fn new(workspace: Arc<Workspace>, watcher: &Arc<Watcher>) -> Tracker {
-        let watch = watcher.watch(workspace.path());
-        let mut known = BTreeMap::new();
-        workspace.walk(Path::new(""), &mut known, &mut |directory| watch.add(directory));
-        let ground = known.values().map(|seen| seen.bytes).sum();
-        Tracker { workspace, watch, known, lately: VecDeque::new(), pending: Touched::default(), ground }
-    }
-
-    /// Forgets what happened between two cells: it was not the next cell's doing.
-    pub(crate) fn settle(&mut self) {
-        let touched = self.watch.take();
-        if touched.everything || !touched.paths.is_empty() {
-            self.differences(touched);
-        }
-    }
-
-    /// What changed since the last look.
-    pub(crate) fn changes(&mut self) -> FileChanges {
-        let mut touched = self.watch.take();
-        let pending = std::mem::take(&mut self.pending);
-        touched.everything |= pending.everything;
-        touched.paths.extend(pending.paths);
-        touched.paths.extend(self.lately.iter().cloned());
-        self.differences(touched)
-    }
-
-    /// Bytes and files that this session added so far. What is seen on the way still counts as this cell's.
-    pub(crate) fn added_lately(&mut self) -> (u64, usize) {
-        let touched = self.watch.take();
-        let mut bytes: u64 = self.known.values().map(|seen| seen.bytes).sum();
-        let mut files = self.known.len();
-        self.pending.everything |= touched.everything;
-        self.pending.paths.extend(touched.paths);
-        for path in &self.pending.paths {
-            let known = self.known.get(path).map(|seen| seen.bytes);
-            let (more, count) = self.workspace.size_of(path);
-            bytes = (bytes + more).saturating_sub(known.unwrap_or(0));
-            files = (files + count).saturating_sub(usize::from(known.is_some()));
-        }
-        (bytes.saturating_sub(self.ground), files)
-    }
-
-    fn differences(&mut self, touched: Touched) -> FileChanges {
-        let mut changes = FileChanges::default();
-        if touched.everything {
-            let before = std::mem::take(&mut self.known);
-            let watch = &self.watch;
-            self.workspace.walk(Path::new(""), &mut self.known, &mut |directory| watch.add(directory));
-            for (path, seen) in &self.known {
-                match before.get(path) {
-                    None => push(&mut changes.created, path, seen.bytes),
-                    Some(old) if old != seen => push(&mut changes.changed, path, seen.bytes),
-                    Some(_) => {}
-                }
-            }
-            for (path, old) in before.iter().filter(|(path, _)| !self.known.contains_key(*path)) {
-                push(&mut changes.deleted, path, old.bytes);
-            }
-            return changes;
-        }
-        for path in touched.paths {
-            self.difference(&path, &mut changes);
-        }
-        changes
-    }
-
-    fn difference(&mut self, path: &Path, changes: &mut FileChanges) {
-        if self.workspace.is_directory(path) {
-            let mut found = BTreeMap::new();
-            let watch = &self.watch;
-            self.workspace.walk(path, &mut found, &mut |directory| watch.add(directory));
-            for (path, seen) in found {
-                self.compare(&path, Some(seen), changes);
-            }
-            return;
-        }
-        let seen = self.workspace.look(path);
-        self.compare(path, seen, changes);
-        if seen.is_none() {
-            // It may have been a directory, moved away with all that was in it.
-            let inside: Vec<PathBuf> = self.known.range(path.join("")..).map(|(path, _)| path.clone()).take_while(|inner| inner.starts_with(path)).collect();
-            for path in inside {
-                self.compare(&path, None, changes);
-            }
-        }
-    }
-
-    fn compare(&mut self, path: &Path, seen: Option<Seen>, changes: &mut FileChanges) {
-        match (self.known.get(path).copied(), seen) {
-            (None, Some(new)) => push(&mut changes.created, path, new.bytes),
-            (Some(old), Some(new)) if old != new => push(&mut changes.changed, path, new.bytes),
-            (Some(old), None) => push(&mut changes.deleted, path, old.bytes),
-            _ => return,
-        }
-        match seen {
-            Some(new) => {
-                self.known.insert(path.to_owned(), new);
-                self.lately.retain(|other| other != path);
-                self.lately.push_back(path.to_owned());
-                if self.lately.len() > LATELY {
-                    self.lately.pop_front();
-                }
-            }
-            None => {
-                self.known.remove(path);
-            }
-        }
-    }
-}
-
-fn push(list: &mut Vec<FileChange>, path: &Path, bytes: u64) {
-    if list.len() < MOST_CHANGES {
-        let path = path.to_string_lossy().into_owned();
-        list.push(FileChange { mime: mime_of(&path).to_owned(), path, bytes });
     }
 }
 

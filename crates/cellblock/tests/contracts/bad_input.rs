@@ -279,9 +279,7 @@ mod workspaces {
     fn a_disk_that_becomes_full_is_an_exception_and_the_session_lives() {
         let Some(mount) = Mount::new("size=1m,mode=777") else { return };
         let session = open(builder().workspace(mount.path()));
-        let result = session.run("open('big', 'wb').write(bytes(4 << 20))");
-        let error = result.error.unwrap();
-        assert_eq!((result.status, error.value.as_str()), (Status::Failure, "[Errno 28] No space left on device"));
+        assert_eq!(session.exception("open('big', 'wb').write(bytes(4 << 20))"), "OSError(28, 'No space left on device')");
         let error = wait(session.put_file("more", vec![1; 4 << 20])).unwrap_err();
         assert_eq!(error.code(), "file");
         assert_eq!(session.value("import os\nos.remove('big')\nopen('small', 'w').write('fits')"), "4");

@@ -153,3 +153,32 @@ impl<'a> Iterator for Items<'a> {
         Some((*tag, first, second))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_comes_back_as_it_went_with_what_follows_it() {
+        let launch = Launch { walls: walls::FILES | walls::NAMESPACES, first_id: 7, temporary_bytes: u64::MAX };
+        let mut bytes = launch.to_bytes().to_vec();
+        bytes.extend_from_slice(b"rest");
+        assert_eq!(Launch::from_bytes(&bytes), Ok((launch, &b"rest"[..])));
+        assert_eq!(Launch::from_bytes(&bytes[..Launch::SIZE - 1]), Err(Errno::PROTO));
+    }
+
+    #[test]
+    fn items_are_found_by_their_tag_in_order() {
+        let items = Items(b"\x06python\0\0\x01/usr\0/usr\0\x06-I\0\0");
+        assert!(items.of(Item::Argument).eq([(c"python", c""), (c"-I", c"")]));
+        assert_eq!(items.of(Item::Show).next(), Some((c"/usr", c"/usr")));
+        assert_eq!(items.one(Item::Home), None);
+    }
+
+    #[test]
+    fn items_that_are_cut_off_end_the_list() {
+        assert_eq!(Items(b"\x06python\0\0\x06half").count(), 1);
+        assert_eq!(Items(b"\x06python\0").count(), 0);
+        assert_eq!(Items(b"").count(), 0);
+    }
+}

@@ -292,3 +292,7 @@ impl Program {
         self.length += 1;
     }
 }
+
+#[cfg(test)]
+#[path = "seccomp_tests.rs"]
+mod tests;

@@ -1,0 +1,33 @@
+use crate::support::Place;
+
+#[test]
+fn the_tour_on_the_standard_library_does_what_it_claims() {
+    let ended = Place::new().run(["demo", "--stdlib"]);
+    assert_eq!(
+        (ended.status, &ended.stderr[..]),
+        (0, ""),
+        "{}",
+        ended.stdout
+    );
+    let headings: Vec<&str> = ended
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))
+        .collect();
+    assert_eq!(
+        headings,
+        [
+            "1. A session remembers",
+            "2. An exception is explained, with the values at hand",
+            "3. The network is refused, and the refusal says why",
+            "4. A cell that never ends is ended",
+            "5. A plot is saved and listed",
+        ]
+    );
+    assert!(
+        ended.stdout.contains("Python 3.")
+            && ended.stdout.contains("with the standard library alone")
+    );
+    assert!(ended.stdout.contains("in share: total = 100, people = 0"));
+    assert!(ended.stdout.contains("degrees.svg (273 bytes)"));
+}

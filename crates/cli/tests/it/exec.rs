@@ -1,0 +1,277 @@
+//! `cellblock exec`: where the code comes from, and what is printed.
+
+use crate::support::{Ended, Place, normal};
+use serde_json::{Value, json};
+use std::fs;
+use std::io::Read as _;
+use std::process::Stdio;
+
+#[test]
+fn the_value_of_the_last_expression_is_printed_as_at_a_prompt() {
+    let ended = Place::new().exec("x = 20\nprint('hello')\nx + 1", &[]);
+    let expected = Ended {
+        status: 0,
+        stdout: "hello\n21\n".into(),
+        stderr: String::new(),
+    };
+    assert_eq!(ended, expected);
+}
+
+#[test]
+fn none_is_not_printed_and_a_value_begins_its_own_line() {
+    let ended = Place::new().exec("print('a', end='')\nNone", &[]);
+    assert_eq!(ended.stdout, "a");
+    let ended = Place::new().exec("print('a', end='')\n5", &[]);
+    assert_eq!(ended.stdout, "a\n5\n");
+}
+
+#[test]
+fn each_stream_goes_to_its_own() {
+    let ended = Place::new().exec(
+        "import sys, os\nprint('out')\nprint('err', file=sys.stderr)\nos.write(1, b'low\\n')",
+        &[],
+    );
+    assert_eq!((ended.status, &ended.stderr[..]), (0, "err\n"));
+    assert!(ended.stdout.starts_with("out\nlow\n"), "{ended:?}");
+}
+
+#[test]
+fn an_exception_is_told_on_standard_error() {
+    let ended = Place::new().exec("k = 0\n1/k", &[]);
+    let stderr = "Traceback (most recent call last):\n  File \"<cell 1>\", line 2, in <module>\n    1/k\nZeroDivisionError: division by zero\n";
+    assert_eq!(
+        ended,
+        Ended {
+            status: 1,
+            stdout: String::new(),
+            stderr: stderr.into()
+        }
+    );
+}
+
+#[test]
+fn a_refusal_comes_with_a_hint() {
+    let ended = Place::new().exec(
+        "import socket; socket.create_connection(('example.com', 80), 5)",
+        &[],
+    );
+    assert_eq!(ended.status, 1);
+    let hint = ended.stderr.lines().last().unwrap();
+    assert!(
+        hint.starts_with("hint: ") && hint.contains("no network"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn a_missing_package_is_explained_while_there_is_no_environment() {
+    let place = Place::new();
+    let ended = place.run(["exec", "-c", "import numpy"]);
+    assert_eq!(ended.status, 1);
+    let hint = ended.stderr.lines().last().unwrap();
+    assert!(
+        hint.starts_with("hint: ") && hint.contains("cellblock setup"),
+        "{}",
+        ended.stderr
+    );
+    // Whoever asked for the standard library knows.
+    assert!(
+        !place
+            .exec("import numpy", &[])
+            .stderr
+            .contains("cellblock setup")
+    );
+}
+
+#[test]
+fn code_comes_from_a_file_or_from_standard_input() {
+    let place = Place::new();
+    fs::write(
+        place.path().join("script.py"),
+        "\u{feff}print('from a file: é')",
+    )
+    .unwrap();
+    let outputs = [
+        place.run(["exec", "--stdlib", "script.py"]).stdout,
+        place
+            .run_with(["exec", "--stdlib"], b"print('piped')")
+            .stdout,
+        place
+            .run_with(["exec", "--stdlib", "-"], b"print('dash')")
+            .stdout,
+    ];
+    assert_eq!(outputs, ["from a file: é\n", "piped\n", "dash\n"]);
+}
+
+#[test]
+fn input_is_answered_from_standard_input_unless_that_was_the_code() {
+    let place = Place::new();
+    let code = "input('who? ') + input()";
+    let ended = place.run_with(["exec", "--stdlib", "-c", code], b"Ada\r\n Lovelace");
+    assert_eq!(
+        ended,
+        Ended {
+            status: 0,
+            stdout: "'Ada Lovelace'\n".into(),
+            stderr: "who? ".into()
+        }
+    );
+
+    let ended = place.run_with(["exec", "--stdlib"], b"input()");
+    assert_eq!(ended.status, 1);
+    assert!(
+        ended
+            .stderr
+            .contains("EOFError: standard input held the code"),
+        "{}",
+        ended.stderr
+    );
+
+    let ended = place.run_with(["exec", "--stdlib", "-c", "input()"], b"");
+    assert!(
+        ended.stderr.contains("EOFError: standard input has ended"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn modules_and_variables_are_there_beforehand() {
+    let arguments = [
+        "--import",
+        "math",
+        "--import",
+        "json as j",
+        "--var",
+        "n=9",
+        "--var",
+        "who=\"Ada\"",
+    ];
+    let ended = Place::new().exec("math.sqrt(n), j.dumps(who)", &arguments);
+    assert_eq!(ended.stdout, "(3.0, '\"Ada\"')\n");
+}
+
+#[test]
+fn files_stay_in_the_workspace_that_was_named() {
+    let place = Place::new();
+    let workspace = place.path().join("data");
+    fs::create_dir(&workspace).unwrap();
+    fs::write(workspace.join("in.txt"), "given").unwrap();
+    let code = "open('out.txt', 'w').write(open('in.txt').read().upper())";
+    let ended = place.exec(code, &["--workspace", "data", "--verbose"]);
+    assert_eq!(
+        fs::read_to_string(workspace.join("out.txt")).unwrap(),
+        "GIVEN"
+    );
+    let path = fs::canonicalize(&workspace).unwrap().join("out.txt");
+    assert_eq!(
+        ended.stderr.lines().next().unwrap(),
+        format!("created {} (5 bytes)", path.display())
+    );
+    assert!(
+        ended
+            .stderr
+            .lines()
+            .nth(1)
+            .unwrap()
+            .starts_with("success in "),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn json_is_the_whole_result_and_nothing_else() {
+    let ended = Place::new().exec(
+        "print('start')\nk = 0\n1/k",
+        &["--json", "--isolation", "full"],
+    );
+    assert_eq!((ended.status, &ended.stderr[..]), (1, ""));
+    let result: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let expected = json!({
+        "session": "s1", "cell": 1, "status": "failure", "exit_code": null, "signal": null,
+        "stdout": "start\n", "stderr": "", "output": "start\n", "truncated": null,
+        "value": null, "displays": [],
+        "error": {
+            "type": "ZeroDivisionError", "value": "division by zero", "repr": "ZeroDivisionError('division by zero')",
+            "traceback": "Traceback (most recent call last):\n  File \"<cell 1>\", line 3, in <module>\n    1/k\nZeroDivisionError: division by zero\n",
+            "frames": [{"file": "<cell 1>", "line": 3, "function": "<module>", "source": "1/k", "locals": {"k": "0"}}],
+        },
+        "variables": {"added": [{"name": "k", "type": "int", "summary": "0"}], "changed": [], "removed": []},
+        "files": {"created": [], "changed": [], "deleted": []},
+        "state": {"outcome": "kept", "checkpoint": 0},
+        "usage": {"wall_ms": 0, "cpu_ms": 0, "peak_bytes": 0, "stdout_bytes": 6, "stderr_bytes": 0},
+        "tool_calls": [], "strategy": "process", "backend": "local", "isolation": "full",
+    });
+    assert_eq!(normal(result), expected);
+}
+
+#[test]
+fn the_text_for_a_model_comes_in_two_languages() {
+    let place = Place::new();
+    let english = place.exec("print('hi')", &["--for-model"]);
+    assert_eq!(
+        english.stdout,
+        "## Code execution succeeded\n### Terminal output:\nhi\n"
+    );
+    let chinese = place.exec("print('hi')", &["--for-model", "--locale", "zh"]);
+    assert_eq!(
+        chinese.stdout,
+        "## 代码执行成功，输出结果完整，任务完成\n### 终端输出：\nhi\n"
+    );
+}
+
+#[test]
+fn colours_come_when_they_are_asked_for() {
+    let place = Place::new();
+    let last = |ended: Ended| ended.stderr.lines().last().unwrap().to_owned();
+    assert_eq!(
+        last(place.exec("1/0", &[])),
+        "ZeroDivisionError: division by zero"
+    );
+    let coloured = "\u{1b}[1;31mZeroDivisionError: division by zero\u{1b}[0m";
+    assert_eq!(last(place.exec("1/0", &["--color", "always"])), coloured);
+}
+
+#[test]
+fn escapes_of_the_code_reach_a_pipe_as_they_are() {
+    assert_eq!(
+        Place::new().exec(r"print('\x1b[31mred')", &[]).stdout,
+        "\u{1b}[31mred\n"
+    );
+}
+
+#[test]
+fn a_flood_arrives_whole() {
+    let ended = Place::new().exec("for n in range(300_000): print('line', n)", &[]);
+    let expected: String = (0..300_000).map(|n| format!("line {n}\n")).collect();
+    assert_eq!(ended.status, 0);
+    assert!(
+        ended.stdout == expected,
+        "{} bytes of {}",
+        ended.stdout.len(),
+        expected.len()
+    );
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_it_quietly() {
+    let place = Place::new();
+    let mut command = place.command(["exec", "--stdlib", "-c", "while True: print('x' * 1000)"]);
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 10];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let mut stderr = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut stderr)
+        .unwrap();
+    assert_eq!((child.wait().unwrap().code(), &stderr[..]), (Some(141), ""));
+}

@@ -1,0 +1,185 @@
+//! W7: the exit status of `cellblock exec`.
+
+use crate::support::{Place, signal};
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+
+fn status(code: &str, arguments: &[&str]) -> i32 {
+    Place::new().exec(code, arguments).status
+}
+
+#[test]
+fn success_is_0_and_failure_is_1() {
+    assert_eq!(status("1 + 1", &[]), 0);
+    assert_eq!(status("", &[]), 0);
+    assert_eq!(status("raise ValueError('no')", &[]), 1);
+    assert_eq!(status("this is no python", &[]), 1);
+    assert_eq!(status("import sys; sys.exit(3)", &[]), 1);
+    assert_eq!(status("import sys; sys.exit(0)", &[]), 1);
+}
+
+#[test]
+fn a_time_out_is_124() {
+    let ended = Place::new().exec(
+        "print('started', flush=True)\nwhile True: pass",
+        &["--timeout", "500ms"],
+    );
+    assert_eq!((ended.status, &ended.stdout[..]), (124, "started\n"));
+    assert_eq!(
+        ended.stderr.lines().next(),
+        Some("error: the cell was stopped: it did not end within 0.5 s")
+    );
+}
+
+#[test]
+fn a_crash_is_128_and_the_signal() {
+    let ended = Place::new().exec(
+        "print('before', flush=True)\nimport os; os.kill(os.getpid(), 11)",
+        &[],
+    );
+    assert_eq!((ended.status, &ended.stdout[..]), (128 + 11, "before\n"));
+    assert!(ended.stderr.contains("SIGSEGV"), "{}", ended.stderr);
+    assert_eq!(status("import os; os.abort()", &[]), 128 + 6);
+}
+
+#[test]
+fn an_interpreter_that_ends_itself_hands_its_code_on() {
+    assert_eq!(status("import os; os._exit(7)", &[]), 7);
+    assert_eq!(status("import os; os._exit(139)", &[]), 139);
+    assert_eq!(status("import os; os._exit(0)", &[]), 1);
+}
+
+#[test]
+fn an_interrupt_is_130() {
+    let place = Place::new();
+    let mut child = started(
+        &place,
+        "print('started', flush=True)\nimport time\ntime.sleep(60)",
+    );
+    signal(&child, "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn a_second_interrupt_ends_what_does_not_listen() {
+    let place = Place::new();
+    let code = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('started', flush=True)\nwhile True: pass";
+    let mut child = started(&place, code);
+    signal(&child, "INT");
+    signal(&child, "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn a_termination_is_143() {
+    let place = Place::new();
+    let mut child = started(&place, "print('started', flush=True)\nwhile True: pass");
+    signal(&child, "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+}
+
+#[test]
+fn wrong_usage_is_2() {
+    let place = Place::new();
+    fs::write(place.path().join("latin.py"), b"x = '\xff'").unwrap();
+    fs::write(place.path().join("long.py"), vec![b'#'; 16_000_001]).unwrap();
+    let wrong: [(&[&str], &str); 14] = [
+        (
+            &["exec", "nowhere.py"],
+            "nowhere.py cannot be read: No such file or directory",
+        ),
+        (
+            &["exec", "latin.py"],
+            "latin.py is not UTF-8: byte 6 cannot be read",
+        ),
+        (&["exec", "long.py"], "long.py is too long"),
+        (&["exec", "-c", "1", "file.py"], "cannot be used with"),
+        (
+            &["exec", "-c", "1", "--json", "--for-model"],
+            "cannot be used with",
+        ),
+        (
+            &["exec", "-c", "1", "--timeout", "0"],
+            "a positive number of seconds",
+        ),
+        (
+            &["exec", "-c", "1", "--timeout", "-1"],
+            "a positive number of seconds",
+        ),
+        (
+            &["exec", "-c", "1", "--memory", "1"],
+            "`limits.memory`: expected 33554432 to",
+        ),
+        (
+            &["exec", "-c", "1", "--memory", "much"],
+            "a positive number of bytes",
+        ),
+        (
+            &["exec", "-c", "1", "--processes", "0"],
+            "`limits.processes`",
+        ),
+        (
+            &["exec", "-c", "1", "--isolation", "strong"],
+            "full, landlock or none",
+        ),
+        (
+            &["exec", "-c", "1", "--without", "wall"],
+            "walls out of files, processes",
+        ),
+        (
+            &["exec", "-c", "1", "--var", "x=hello"],
+            "a text needs quotes: --var 'x=\"hello\"'",
+        ),
+        (&["exec", "-c", "1", "--import", "os; evil()"], "`imports`"),
+    ];
+    for (arguments, message) in wrong {
+        let ended = place.run(arguments);
+        assert_eq!((ended.status, &ended.stdout[..]), (2, ""), "{arguments:?}");
+        assert!(
+            ended.stderr.starts_with("error: ") && ended.stderr.contains(message),
+            "{arguments:?}: {}",
+            ended.stderr
+        );
+    }
+}
+
+#[test]
+fn what_could_not_start_is_3() {
+    let place = Place::new();
+    fs::write(place.path().join("file"), "").unwrap();
+    let wrong: [(&[&str], &str); 3] = [
+        (
+            &["--python", "/nowhere/python"],
+            "/nowhere/python: there is no such file",
+        ),
+        (&["--workspace", "nowhere"], "it does not exist"),
+        (&["--workspace", "file"], "it is not a directory"),
+    ];
+    for (arguments, message) in wrong {
+        let ended = place.exec("1", arguments);
+        assert_eq!((ended.status, &ended.stdout[..]), (3, ""), "{arguments:?}");
+        assert!(
+            ended.stderr.starts_with("error: ") && ended.stderr.contains(message),
+            "{arguments:?}: {}",
+            ended.stderr
+        );
+    }
+}
+
+/// A snippet that has said `started`.
+fn started(place: &Place, code: &str) -> Child {
+    let mut command = place.command(["exec", "--stdlib", "-c", code]);
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert_eq!(line, "started\n");
+    child
+}

@@ -1,0 +1,45 @@
+//! The help of every command, as it is printed.
+
+use crate::support::Place;
+
+macro_rules! help {
+    ($($name:ident: $arguments:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            let ended = Place::new().run($arguments);
+            assert_eq!((ended.status, &ended.stderr[..]), (0, ""));
+            insta::assert_snapshot!(ended.stdout);
+        }
+    )*};
+}
+
+help! {
+    the_help_of_cellblock: ["--help"];
+    the_help_of_exec: ["help", "exec"];
+    the_help_of_repl: ["repl", "--help"];
+    the_help_of_pipe: ["pipe", "--help"];
+    the_help_of_doctor: ["doctor", "--help"];
+    the_help_of_demo: ["demo", "--help"];
+    the_help_of_setup: ["setup", "--help"];
+    the_help_of_completions: ["completions", "--help"];
+}
+
+#[test]
+fn the_version_is_told() {
+    let ended = Place::new().run(["--version"]);
+    assert_eq!(
+        ended.stdout,
+        format!("cellblock {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}
+
+#[test]
+fn an_unknown_command_is_answered_with_the_nearest() {
+    let ended = Place::new().run(["exce"]);
+    assert_eq!(ended.status, 2);
+    assert!(
+        ended.stderr.contains("a similar subcommand exists: 'exec'"),
+        "{}",
+        ended.stderr
+    );
+}

@@ -1,0 +1,14 @@
+//! Whole command lines through the real binary.
+#![allow(missing_docs)]
+#![cfg(target_os = "linux")]
+
+mod completions;
+mod demo;
+mod doctor;
+mod exec;
+mod exec_status;
+mod help;
+mod pipe;
+mod pipe_calls;
+mod repl;
+mod support;

@@ -1,0 +1,269 @@
+//! `cellblock pipe`: conversations.
+
+use crate::support::{Place, signal};
+use serde_json::{Value, json};
+
+fn error(id: Value, session: Value, code: &str, message: &str) -> Value {
+    json!({"id": id, "session": session, "event": "error", "code": code, "message": message})
+}
+
+fn answer(id: u64, answer: Value) -> Value {
+    json!({"id": id, "session": "default", "event": "answer", "answer": answer})
+}
+
+#[test]
+fn a_run_gives_its_output_and_then_its_result() {
+    let place = Place::new();
+    let mut pipe = place.pipe();
+    pipe.send(json!({"id": 1, "op": "open", "isolation": "full"}));
+    assert_eq!(pipe.next(), answer(1, json!({"session": "default"})));
+    pipe.send(json!({"id": "a", "op": "run", "code": "x = 2\nprint(x)\nx", "timeout": 5}));
+    assert_eq!(
+        pipe.next(),
+        json!({"id": "a", "session": "default", "event": "stdout", "text": "2\n"})
+    );
+    let result = json!({
+        "session": "default", "cell": 1, "status": "success", "exit_code": null, "signal": null,
+        "stdout": "2\n", "stderr": "", "output": "2\n", "truncated": null,
+        "value": {"repr": "2", "mime": {"text/plain": "2"}}, "displays": [], "error": null,
+        "variables": {"added": [{"name": "x", "type": "int", "summary": "2"}], "changed": [], "removed": []},
+        "files": {"created": [], "changed": [], "deleted": []},
+        "state": {"outcome": "kept", "checkpoint": 0},
+        "usage": {"wall_ms": 0, "cpu_ms": 0, "peak_bytes": 0, "stdout_bytes": 2, "stderr_bytes": 0},
+        "tool_calls": [], "strategy": "process", "backend": "local", "isolation": "full",
+    });
+    assert_eq!(
+        pipe.next(),
+        json!({"id": "a", "session": "default", "event": "result", "result": result})
+    );
+    assert_eq!(pipe.end(), (vec![], Some(0)));
+}
+
+#[test]
+fn every_operation_gives_one_answer() {
+    let place = Place::new();
+    let mut pipe = place.pipe();
+    assert_eq!(
+        pipe.ask(json!({"id": 1, "op": "seed", "variables": {"x": [1, 2]}})),
+        answer(1, json!({}))
+    );
+    let vars = pipe.ask(json!({"id": 2, "op": "vars"}));
+    assert_eq!(
+        (&vars["answer"][0]["name"], &vars["answer"][0]["type"]),
+        (&json!("x"), &json!("list"))
+    );
+    let inspection = json!({"type": "list", "repr": "[1, 2]", "mime": {"text/plain": "[1, 2]"}});
+    let mut inspected = pipe.ask(json!({"id": 3, "op": "inspect", "name": "x"}));
+    inspected["answer"].as_object_mut().unwrap().remove("doc");
+    assert_eq!(inspected, answer(3, inspection));
+    let compute =
+        json!({"id": 4, "op": "compute", "code": "'NcS9euQa'[::-1]", "description": "reverse it"});
+    assert_eq!(
+        pipe.ask(compute),
+        answer(4, json!({"result": "aQue9ScN", "error": null}))
+    );
+    let put = json!({"id": 5, "op": "put_file", "path": "data/a.txt", "base64": "aGkh"});
+    assert_eq!(pipe.ask(put), answer(5, json!({})));
+    let list = json!([{"path": "data/a.txt", "bytes": 3, "mime": "text/plain", "modified": 0}]);
+    assert_eq!(
+        pipe.ask(json!({"id": 6, "op": "list_files"})),
+        answer(6, list)
+    );
+    let get = json!({"id": 7, "op": "get_file", "path": "data/a.txt"});
+    assert_eq!(
+        pipe.ask(get),
+        answer(7, json!({"base64": "aGkh", "size": 3}))
+    );
+    pipe.send(json!({"id": 8, "op": "run", "code": "print('some output')"}));
+    assert_eq!(pipe.result()["id"], 8);
+    let read = json!({"id": 9, "op": "read_output", "cell": 1, "stream": "stdout", "offset": 5, "length": 3});
+    assert_eq!(pipe.ask(read), answer(9, json!({"text": "out"})));
+    assert_eq!(
+        pipe.ask(json!({"id": 10, "op": "reset"})),
+        answer(10, json!({}))
+    );
+    assert_eq!(
+        pipe.ask(json!({"id": 11, "op": "vars"})),
+        answer(11, json!([]))
+    );
+    assert_eq!(
+        pipe.ask(json!({"id": 12, "op": "interrupt"})),
+        answer(12, json!({}))
+    );
+    assert_eq!(
+        pipe.ask(json!({"id": 13, "op": "close"})),
+        answer(13, json!({}))
+    );
+    assert_eq!(pipe.end(), (vec![], Some(0)));
+}
+
+#[test]
+fn requests_of_one_session_queue_up_and_sessions_interleave() {
+    let place = Place::new();
+    let mut pipe = place.pipe();
+    for (id, session, code) in [
+        (1, "slow", "import time; time.sleep(1); x = 1"),
+        (2, "slow", "x += 1"),
+        (3, "slow", "x"),
+        (4, "quick", "'x' in globals()"),
+    ] {
+        pipe.send(json!({"id": id, "session": session, "op": "run", "code": code}));
+    }
+    let (lines, status) = pipe.end();
+    let order: Vec<(u64, Value)> = lines
+        .iter()
+        .map(|line| {
+            (
+                line["id"].as_u64().unwrap(),
+                line["result"]["value"]["repr"].clone(),
+            )
+        })
+        .collect();
+    let expected = [
+        (4, json!("False")),
+        (1, Value::Null),
+        (2, Value::Null),
+        (3, json!("2")),
+    ];
+    assert_eq!((&order[..], status), (&expected[..], Some(0)));
+}
+
+#[test]
+fn what_is_no_request_is_answered_and_nothing_else_happens() {
+    let place = Place::new();
+    let mut pipe = place.pipe();
+    pipe.send_line(b"nonsense");
+    assert_eq!(pipe.next()["code"], "malformed");
+    pipe.send_line(b"");
+    pipe.send_line(b"\xff\xfe");
+    assert_eq!(pipe.next()["code"], "malformed");
+    assert_eq!(
+        pipe.ask(json!({"id": 1, "op": "dance"}))["code"],
+        "unknown_op"
+    );
+    let invalid = error(
+        2.into(),
+        Value::Null,
+        "invalid",
+        "run: `timeout`: expected a positive number of seconds, at most 604800 (7 days), got 0",
+    );
+    assert_eq!(
+        pipe.ask(json!({"id": 2, "op": "run", "code": "1", "timeout": 0})),
+        invalid
+    );
+    let mut long = br#"{"id":3,"op":"run","code":""#.to_vec();
+    long.resize(17_000_000, b'#');
+    pipe.send_line(&long);
+    let message = "the line has 17000000 bytes; at most 16000000 are allowed";
+    assert_eq!(
+        pipe.next(),
+        error(3.into(), Value::Null, "too_long", message)
+    );
+    pipe.send(json!({"id": 4, "op": "run", "code": "6 * 7"}));
+    assert_eq!(pipe.next()["result"]["value"]["repr"], "42");
+    assert_eq!(pipe.end(), (vec![], Some(0)));
+}
+
+#[test]
+fn a_name_is_opened_once() {
+    let place = Place::new();
+    let mut pipe = place.pipe();
+    let open =
+        json!({"id": 1, "session": "mine", "op": "open", "imports": ["math"], "seed": {"n": 9}});
+    assert_eq!(pipe.ask(open.clone())["answer"], json!({"session": "mine"}));
+    let message = "session `mine` is open already; close it first, or choose another name";
+    assert_eq!(
+        pipe.ask(open.clone()),
+        error(1.into(), "mine".into(), "exists", message)
+    );
+    pipe.send(json!({"id": 2, "session": "mine", "op": "run", "code": "math.sqrt(n)"}));
+    assert_eq!(pipe.next()["result"]["value"]["repr"], "3.0");
+    assert_eq!(
+        pipe.ask(json!({"id": 3, "session": "mine", "op": "close"}))["answer"],
+        json!({})
+    );
+    assert_eq!(pipe.ask(open)["answer"], json!({"session": "mine"}));
+}
+
+#[test]
+fn a_session_that_could_not_be_opened_is_not_replaced_by_a_default_one() {
+    let place = Place::new();
+    let mut pipe = place.pipe();
+    let open = json!({"id": 1, "op": "open", "workspace": "/nowhere"});
+    pipe.send(open);
+    pipe.send(json!({"id": 2, "op": "run", "code": "1"}));
+    let problem = "the workspace /nowhere cannot be used: it does not exist; create it first";
+    assert_eq!(
+        pipe.next(),
+        error(1.into(), "default".into(), "workspace", problem)
+    );
+    let later = format!("session `default` could not be opened: {problem}");
+    assert_eq!(
+        pipe.next(),
+        error(2.into(), "default".into(), "workspace", &later)
+    );
+    assert_eq!(
+        pipe.ask(json!({"id": 3, "op": "close"})),
+        answer(3, json!({}))
+    );
+    pipe.send(json!({"id": 4, "op": "run", "code": "1"}));
+    assert_eq!(pipe.result()["result"]["status"], "success");
+}
+
+#[test]
+fn an_unknown_environment_is_refused() {
+    let place = Place::new();
+    let mut pipe = place.pipe();
+    let message = "there is no environment `torch`; there is only `default`";
+    let refused = pipe.ask(json!({"id": 1, "op": "open", "env": "torch"}));
+    assert_eq!(
+        refused,
+        error(1.into(), "default".into(), "unsupported", message)
+    );
+}
+
+#[test]
+fn what_a_thread_prints_after_its_cell_is_a_log_of_no_request() {
+    let place = Place::new();
+    let mut pipe = place.pipe();
+    let code = "import threading, time\ndef late():\n    time.sleep(0.3)\n    print('late', flush=True)\nthreading.Thread(target=late).start()";
+    pipe.send(json!({"id": 1, "op": "run", "code": code}));
+    assert_eq!(pipe.result()["result"]["stdout"], "");
+    assert_eq!(
+        pipe.next(),
+        json!({"id": null, "session": "default", "event": "log", "text": "late\n"})
+    );
+}
+
+#[test]
+fn a_signal_closes_every_session() {
+    let place = Place::new();
+    let mut pipe = place.pipe();
+    pipe.send(
+        json!({"id": 1, "op": "run", "code": "print('started', flush=True)\nwhile True: pass"}),
+    );
+    assert_eq!(pipe.next()["text"], "started\n");
+    signal(&pipe.child, "TERM");
+    let (lines, status) = pipe.end();
+    assert_eq!(
+        lines
+            .iter()
+            .map(|line| &line["result"]["status"])
+            .collect::<Vec<_>>(),
+        [&json!("interrupted")]
+    );
+    assert_eq!(status, Some(143));
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_it_quietly() {
+    let place = Place::new();
+    let mut pipe = place.pipe();
+    pipe.send(json!({"id": 1, "op": "run", "code": "print('started', flush=True)\nwhile True: print('x' * 1000)"}));
+    assert_eq!(
+        pipe.next()["text"].as_str().unwrap().lines().next(),
+        Some("started")
+    );
+    drop(pipe.output);
+    assert_eq!(pipe.child.wait().unwrap().code(), Some(0));
+}

@@ -1,0 +1,242 @@
+//! `cellblock repl`: from a file, and at a real terminal.
+
+use crate::support::{CELLBLOCK, Place};
+use portable_pty::{Child, CommandBuilder, PtySize, native_pty_system};
+use std::fs;
+use std::io::{Read as _, Write};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+#[test]
+fn every_statement_of_a_file_is_a_cell() {
+    let place = Place::new();
+    let script = b"x = 20\nx + 1\n\ndef double(n):\n    y = n\n\n    return 2 * y\ndouble(x)\n1/0\n%vars\n'still here'\n";
+    let ended = place.run_with(["repl", "--stdlib"], script);
+    assert_eq!(ended.status, 0);
+    assert_eq!(
+        ended.stdout,
+        "21\n40\nx       int       20\ndouble  function  double(n)\n'still here'\n"
+    );
+    assert!(
+        ended
+            .stderr
+            .ends_with("ZeroDivisionError: division by zero\n"),
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        ended.stderr.contains("File \"<cell 5>\""),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn the_commands_of_the_prompt_work_in_a_file_too() {
+    let place = Place::new();
+    let script = b"open('a.txt', 'w').write('hi')\n%files\n%reset\n%vars\n%time 6 * 7\n%what\n%quit\n'not reached'\n";
+    let ended = place.run_with(["repl", "--stdlib"], script);
+    assert_eq!(
+        (ended.status, &ended.stdout[..]),
+        (0, "2\n   2 bytes  a.txt\n42\n")
+    );
+    for said in [
+        "all variables are forgotten",
+        "no variables",
+        " of CPU, ",
+        "error: there is no %what",
+    ] {
+        assert!(
+            ended.stderr.contains(said),
+            "{said:?} is not in {}",
+            ended.stderr
+        );
+    }
+}
+
+#[test]
+fn a_workspace_that_stays_empty_leaves_nothing_behind() {
+    let place = Place::new();
+    place.run_with(["repl", "--stdlib"], b"1\n");
+    let workspaces = fs::read_dir(place.path().join("state/cellblock/workspaces")).unwrap();
+    assert_eq!(workspaces.count(), 0);
+}
+
+#[test]
+fn a_block_is_typed_line_by_line_and_indented_by_itself() {
+    let place = Place::new();
+    let mut terminal = Terminal::open(&place, &["repl", "--stdlib", "--color", "never"]);
+    terminal.wait_for(">>> ");
+    terminal.type_line("def double(n):");
+    terminal.wait_for("... ");
+    terminal.type_line("return 2 * n");
+    terminal.type_line("");
+    terminal.wait_for(">>> ");
+    terminal.type_line("double(21)");
+    terminal.wait_for("\n42\n");
+    terminal.type_line("%vars");
+    terminal.wait_for("double  function  double(n)");
+    terminal.type_line("dou\t(1.5)");
+    terminal.wait_for("\n3.0\n");
+    terminal.keys("\x04");
+    assert_eq!(terminal.ended(), 0);
+}
+
+#[test]
+fn ctrl_c_stops_the_cell_and_clears_the_line_and_loses_nothing() {
+    let place = Place::new();
+    let mut terminal = Terminal::open(&place, &["repl", "--stdlib", "--color", "never"]);
+    terminal.wait_for(">>> ");
+    terminal.type_line("x = 20");
+    terminal.wait_for(">>> ");
+    terminal.type_line("import time; print('go' + 'ing'); time.sleep(60)");
+    terminal.wait_for("\ngoing\n");
+    terminal.keys("\x03");
+    terminal.wait_for("KeyboardInterrupt\n");
+    terminal.wait_for(">>> ");
+    terminal.keys("half a li\x03");
+    terminal.wait_for(">>> ");
+    terminal.type_line("x + 1");
+    terminal.wait_for("\n21\n");
+    terminal.keys("\x04");
+    assert_eq!(terminal.ended(), 0);
+}
+
+#[test]
+fn input_is_asked_at_the_terminal() {
+    let place = Place::new();
+    let mut terminal = Terminal::open(&place, &["repl", "--stdlib", "--color", "never"]);
+    terminal.wait_for(">>> ");
+    terminal.type_line("'<' + input('who? ') + '>'");
+    terminal.wait_for("\nwho? ");
+    terminal.type_line("Ada");
+    terminal.wait_for("\n'<Ada>'\n");
+    terminal.keys("\x04");
+    assert_eq!(terminal.ended(), 0);
+}
+
+#[test]
+fn a_terminal_does_not_obey_the_code() {
+    let place = Place::new();
+    let mut terminal = Terminal::open(
+        &place,
+        &[
+            "exec",
+            "--stdlib",
+            "-c",
+            r"print('\x1b]0;title\x07\x1b[31mplain')",
+        ],
+    );
+    terminal.wait_for("plain\n");
+    assert_eq!(terminal.ended(), 0);
+    assert!(
+        !terminal.raw.contains("title") && !terminal.raw.contains("\u{1b}[31m"),
+        "{:?}",
+        terminal.raw
+    );
+}
+
+/// A person at a terminal, as far as one can be had.
+struct Terminal {
+    child: Box<dyn Child + Send + Sync>,
+    keyboard: Box<dyn Write + Send>,
+    screen: Receiver<Vec<u8>>,
+    /// All that came.
+    raw: String,
+    /// How much of it, without escapes, was waited for already.
+    seen: usize,
+}
+
+impl Terminal {
+    fn open(place: &Place, arguments: &[&str]) -> Terminal {
+        let size = PtySize {
+            rows: 40,
+            cols: 120,
+            pixel_width: 0,
+            pixel_height: 0,
+        };
+        let pair = native_pty_system().openpty(size).unwrap();
+        let mut command = CommandBuilder::new(CELLBLOCK);
+        command.args(arguments);
+        for (name, value) in place.variables() {
+            command.env(name, value);
+        }
+        command.cwd(place.path());
+        let child = pair.slave.spawn_command(command).unwrap();
+        drop(pair.slave);
+        let keyboard = pair.master.take_writer().unwrap();
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let (sender, screen) = channel();
+        thread::spawn(move || {
+            // Held until the end: closing it would hang up.
+            let _master = pair.master;
+            let mut buffer = [0; 4096];
+            while let Ok(length @ 1..) = reader.read(&mut buffer) {
+                if sender.send(buffer[..length].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Terminal {
+            child,
+            keyboard,
+            screen,
+            raw: String::new(),
+            seen: 0,
+        }
+    }
+
+    fn keys(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+        self.keyboard.flush().unwrap();
+    }
+
+    fn type_line(&mut self, line: &str) {
+        self.keys(&format!("{line}\r"));
+    }
+
+    /// Waits until the screen shows a text, after what was waited for before.
+    fn wait_for(&mut self, text: &str) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let plain = plain(&self.raw);
+            if let Some(at) = plain[self.seen..].find(text) {
+                self.seen += at + text.len();
+                return;
+            }
+            match self
+                .screen
+                .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            {
+                Ok(bytes) => self.raw.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(_) => panic!(
+                    "{text:?} did not come; the screen shows {:?}",
+                    &plain[self.seen..]
+                ),
+            }
+        }
+    }
+
+    fn ended(&mut self) -> u32 {
+        let status = self.child.wait().unwrap();
+        while let Ok(bytes) = self.screen.recv_timeout(Duration::from_millis(100)) {
+            self.raw.push_str(&String::from_utf8_lossy(&bytes));
+        }
+        status.exit_code()
+    }
+}
+
+/// A screen's text without escapes and carriage returns.
+fn plain(raw: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = raw.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\u{1b}' => drop(rest.by_ref().find(char::is_ascii_alphabetic)),
+            '\r' => {}
+            c => plain.push(c),
+        }
+    }
+    plain
+}

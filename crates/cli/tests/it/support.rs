@@ -1,0 +1,194 @@
+//! Starting the command in surroundings of its own, with the standard library alone.
+
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use tempfile::TempDir;
+
+/// The binary.
+pub const CELLBLOCK: &str = env!("CARGO_BIN_EXE_cellblock");
+
+/// What a command left behind.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub status: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Surroundings: a state directory of its own; the cache is shared, so that Python is looked for once.
+pub struct Place {
+    pub directory: TempDir,
+}
+
+impl Place {
+    pub fn new() -> Place {
+        Place {
+            directory: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// `cellblock` with these arguments, not started yet.
+    pub fn command<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Command {
+        let mut command = Command::new(CELLBLOCK);
+        command.args(arguments);
+        for (name, value) in self.variables() {
+            command.env(name, value);
+        }
+        for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CELLBLOCK_PYTHON"] {
+            command.env_remove(name);
+        }
+        command.current_dir(self.path());
+        command
+    }
+
+    pub fn variables(&self) -> [(&'static str, String); 4] {
+        let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");
+        [
+            (
+                "XDG_STATE_HOME",
+                self.path().join("state").display().to_string(),
+            ),
+            ("XDG_CACHE_HOME", cache.display().to_string()),
+            ("COLUMNS", "100".to_owned()),
+            ("TERM", "xterm".to_owned()),
+        ]
+    }
+
+    /// Runs it to its end with nothing on standard input.
+    pub fn run<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Ended {
+        self.run_with(arguments, b"")
+    }
+
+    /// Runs it to its end with this on standard input.
+    pub fn run_with<A: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = A>,
+        input: &[u8],
+    ) -> Ended {
+        let mut command = self.command(arguments);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // A command that does not read its input closes it.
+        let _ = child.stdin.take().unwrap().write_all(input);
+        let output = child.wait_with_output().unwrap();
+        Ended {
+            status: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// `cellblock exec --stdlib -c CODE` with more arguments.
+    pub fn exec(&self, code: &str, arguments: &[&str]) -> Ended {
+        let first = ["exec", "--stdlib", "-c", code];
+        self.run(first.iter().chain(arguments))
+    }
+
+    /// A conversation with `cellblock pipe`.
+    pub fn pipe(&self) -> Pipe {
+        let mut command = self.command(["pipe", "--stdlib"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        Pipe {
+            input: child.stdin.take(),
+            output: BufReader::new(child.stdout.take().unwrap()),
+            child,
+        }
+    }
+}
+
+/// A program that holds sessions.
+pub struct Pipe {
+    pub input: Option<ChildStdin>,
+    pub output: BufReader<ChildStdout>,
+    pub child: Child,
+}
+
+impl Pipe {
+    /// Sends one request.
+    pub fn send(&mut self, request: Value) {
+        self.send_line(request.to_string().as_bytes());
+    }
+
+    pub fn send_line(&mut self, line: &[u8]) {
+        let input = self.input.as_mut().unwrap();
+        input.write_all(line).unwrap();
+        input.write_all(b"\n").unwrap();
+        input.flush().unwrap();
+    }
+
+    /// The next line that comes back, with what differs from run to run set to 0.
+    pub fn next(&mut self) -> Value {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        assert!(line.ends_with('\n'), "not a whole line: {line:?}");
+        normal(serde_json::from_str(&line).unwrap())
+    }
+
+    /// Sends a request and returns the line that comes next.
+    pub fn ask(&mut self, request: Value) -> Value {
+        self.send(request);
+        self.next()
+    }
+
+    /// The result of a run, with the events before it passed over.
+    pub fn result(&mut self) -> Value {
+        loop {
+            let line = self.next();
+            if line["event"] == "result" || line["event"] == "error" {
+                return line;
+            }
+        }
+    }
+
+    /// No more requests. The rest of the lines, and the exit status.
+    pub fn end(mut self) -> (Vec<Value>, Option<i32>) {
+        drop(self.input.take());
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest).unwrap();
+        let lines = rest
+            .lines()
+            .map(|line| normal(serde_json::from_str(line).unwrap()))
+            .collect();
+        (lines, self.child.wait().unwrap().code())
+    }
+}
+
+/// Sends a signal to a process that we started.
+pub fn signal(child: &Child, name: &str) {
+    let status = Command::new("kill")
+        .args(["-s", name, &child.id().to_string()])
+        .status();
+    assert!(status.unwrap().success());
+}
+
+/// The value with times, sizes of memory and the state of the checkpoint set to 0: they differ from run to run.
+pub fn normal(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(map) => {
+            for (name, inner) in map.iter_mut() {
+                *inner = match name.as_str() {
+                    "wall_ms" | "cpu_ms" | "peak_bytes" | "ms" | "modified" | "checkpoint" => {
+                        0.into()
+                    }
+                    _ => normal(inner.take()),
+                };
+            }
+        }
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| *item = normal(item.take())),
+        _ => {}
+    }
+    value
+}

@@ -1,0 +1,146 @@
+//! The filter, run on calls by a small machine that knows the few instructions we use.
+
+use super::*;
+
+/// What the kernel would do with a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Allowed,
+    Refused(u32),
+    Asked,
+    Killed,
+}
+use Verdict::*;
+
+const SEALED: Rules = Rules { sockets: Sockets::InEmptyNamespace, signals: Signals::AskInit, nameless: NamelessFiles::Forbidden };
+const BARE: Rules = Rules { sockets: Sockets::PairsOnly, signals: Signals::Free, nameless: NamelessFiles::Counted };
+
+fn judge(rules: Rules, number: usize, arguments: [u64; 6]) -> Verdict {
+    run(rules, X86_64, number as u32, arguments)
+}
+
+fn run(rules: Rules, architecture: u32, number: u32, arguments: [u64; 6]) -> Verdict {
+    let mut program = Program::new();
+    program.build(rules);
+    assert!(program.length <= MOST, "{} instructions", program.length);
+    let load = |offset: u32| match offset {
+        OFFSET_NUMBER => number,
+        OFFSET_ARCHITECTURE => architecture,
+        argument => arguments[(argument as usize - 16) / 8] as u32,
+    };
+    let (mut at, mut accumulator) = (0, 0);
+    loop {
+        let Instruction { code, if_true, if_false, value } = program.instructions[at];
+        at += 1;
+        let test = match code {
+            LOAD => {
+                accumulator = load(value);
+                continue;
+            }
+            RETURN => return verdict(value),
+            JUMP_EQUAL => accumulator == value,
+            JUMP_GREATER_EQUAL => accumulator >= value,
+            JUMP_ANY_BIT => accumulator & value != 0,
+            other => panic!("instruction {other:#x}"),
+        };
+        at += usize::from(if test { if_true } else { if_false });
+    }
+}
+
+fn verdict(value: u32) -> Verdict {
+    match value {
+        ALLOW => Allowed,
+        ASK_INIT => Asked,
+        KILL => Killed,
+        refusal => Refused(refusal & 0xFFFF),
+    }
+}
+
+#[test]
+fn every_path_through_the_filter_ends() {
+    for rules in [SEALED, BARE] {
+        for number in 0..600 {
+            judge(rules, number, [u64::MAX; 6]);
+            judge(rules, number, [0; 6]);
+        }
+    }
+}
+
+#[test]
+fn what_is_on_the_list_is_refused_whatever_its_arguments() {
+    for &number in DENIED {
+        assert_eq!([judge(SEALED, number, [0; 6]), judge(BARE, number, [u64::MAX; 6])], [Refused(1); 2], "call {number}");
+    }
+}
+
+#[test]
+fn what_python_lives_on_is_allowed() {
+    let plain = [nr::READ, nr::WRITE, nr::MMAP, nr::CLONE, nr::EXECVE, nr::EXIT_GROUP, nr::POLL, nr::FCNTL, nr::IOCTL];
+    for number in plain {
+        assert_eq!(judge(SEALED, number, [0; 6]), Allowed, "call {number}");
+    }
+}
+
+#[test]
+fn the_doors_of_other_architectures_are_shut() {
+    const I386: u32 = 0x4000_0003;
+    assert_eq!(run(SEALED, I386, 5, [0; 6]), Killed);
+    assert_eq!(run(SEALED, X86_64, X32 | nr::PTRACE as u32, [0; 6]), Refused(38));
+}
+
+#[test]
+fn no_namespace_is_made_by_clone_and_c_libraries_fall_back_from_clone3() {
+    let user_namespace = 0x1000_0000 | 17;
+    assert_eq!(judge(SEALED, nr::CLONE, [user_namespace, 0, 0, 0, 0, 0]), Refused(1));
+    assert_eq!(judge(SEALED, nr::CLONE3, [0; 6]), Refused(38));
+}
+
+#[test]
+fn no_file_gets_the_privileges_of_its_owner() {
+    const CREATE: u64 = 0o101;
+    const TEMPORARY: u64 = 0o20_200_001;
+    let made = |flags, mode| judge(SEALED, nr::OPENAT, [0, 0, flags, mode, 0, 0]);
+    assert_eq!([made(CREATE, 0o4755), made(TEMPORARY, 0o2755), made(CREATE, 0o755), made(0, 0o4755)], [Refused(1), Refused(1), Allowed, Allowed]);
+    assert_eq!(judge(SEALED, nr::OPEN, [0, CREATE, 0o4755, 0, 0, 0]), Refused(1));
+    assert_eq!(judge(SEALED, nr::CHMOD, [0, 0o4755, 0, 0, 0, 0]), Refused(1));
+    assert_eq!(judge(SEALED, nr::FCHMODAT, [0, 0, 0o2755, 0, 0, 0]), Refused(1));
+    assert_eq!(judge(SEALED, nr::FCHMOD, [0, 0o1777, 0, 0, 0, 0]), Allowed);
+    assert_eq!(judge(SEALED, nr::MKNODAT, [0, 0, 0o104755, 0, 0, 0]), Refused(1));
+}
+
+#[test]
+fn sockets_lead_nowhere() {
+    let family = |rules, number, family| judge(rules, number, [family, 0, 0, 0, 0, 0]);
+    let [unix, internet, vsock] = [1, 2, 40];
+    let sealed = [unix, internet, vsock].map(|kind| family(SEALED, nr::SOCKET, kind));
+    assert_eq!(sealed, [Allowed, Allowed, Refused(97)]);
+    // No namespace: a Unix socket could be connected to one of the host's.
+    let bare = [unix, internet, vsock].map(|kind| family(BARE, nr::SOCKET, kind));
+    assert_eq!(bare, [Refused(13), Refused(13), Refused(97)]);
+    assert_eq!(family(BARE, nr::SOCKETPAIR, unix), Allowed);
+}
+
+#[test]
+fn signals_are_init_s_to_judge() {
+    let to_others = [nr::KILL, nr::TGKILL, nr::PIDFD_OPEN].map(|number| judge(SEALED, number, [7, 9, 0, 0, 0, 0]));
+    assert_eq!(to_others, [Asked; 3]);
+    let own_limits = judge(SEALED, nr::PRLIMIT64, [0; 6]);
+    let other_limits = judge(SEALED, nr::PRLIMIT64, [7, 0, 0, 0, 0, 0]);
+    assert_eq!([own_limits, other_limits], [Allowed, Asked]);
+    assert_eq!(judge(BARE, nr::KILL, [7, 9, 0, 0, 0, 0]), Allowed);
+}
+
+#[test]
+fn a_descriptor_raises_no_signal_that_nobody_judged() {
+    let control = |command| judge(SEALED, nr::FCNTL, [0, command, 7, 0, 0, 0]);
+    let [set_owner, set_owner_in_memory, set_flags] = [8, 15, 4];
+    assert_eq!([control(set_owner), control(set_owner_in_memory), control(set_flags)], [Asked, Refused(1), Allowed]);
+    let device = |request| judge(SEALED, nr::IOCTL, [0, request, 0, 0, 0, 0]);
+    let [type_into_terminal, set_owner, read_size] = [0x5412, 0x8901, 0x541B];
+    assert_eq!([device(type_into_terminal), device(set_owner), device(read_size)], [Refused(1), Refused(1), Allowed]);
+}
+
+#[test]
+fn memory_that_nobody_counts_is_not_given_out() {
+    assert_eq!([judge(SEALED, nr::MEMFD_CREATE, [0; 6]), judge(BARE, nr::MEMFD_CREATE, [0; 6])], [Refused(38), Allowed]);
+}

@@ -1,0 +1,210 @@
+//! The files of each checkpoint, so that going back takes them along.
+//!
+//! After each cell, what it changed is copied to a store of the session's; going back writes the copies into the same files, so
+//! that open handles stay good. What was in a directory of the user's before the session came is copied at the start if it is
+//! small; beyond that, a first change cannot be taken back, and the result says so.
+
+use crate::workspace::{Kind, Seen, Workspace};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What is copied of a directory of the user's when a session begins.
+const MOST_BYTES_AT_START: u64 = 64 << 20;
+const MOST_FILES_AT_START: usize = 2000;
+
+/// Every version of every file that this session changed.
+#[derive(Debug)]
+pub(crate) struct FileHistory {
+    workspace: Arc<Workspace>,
+    store: PathBuf,
+    next: u64,
+    /// By path: what it was after which cell, oldest first.
+    versions: BTreeMap<PathBuf, Vec<Version>>,
+    /// What the path was before this session, where no version says so.
+    before: Before,
+    /// Changed by cells that were kept, and not copied yet.
+    uncopied: Vec<(u64, Vec<PathBuf>)>,
+}
+
+#[derive(Debug)]
+struct Version {
+    cell: u64,
+    content: Content,
+}
+
+#[derive(Clone, Debug)]
+enum Content {
+    Absent,
+    Directory,
+    Link(PathBuf),
+    File { copy: PathBuf, modified: i128 },
+    Unknown,
+}
+
+/// What was there before the session came.
+#[derive(Debug)]
+enum Before {
+    /// Nothing: the directory is fresh.
+    Nothing,
+    /// Everything was copied.
+    Copied,
+    /// It was too much; these paths were there.
+    There(BTreeSet<PathBuf>),
+}
+
+impl FileHistory {
+    pub(crate) fn new(workspace: Arc<Workspace>, store: PathBuf, known: &BTreeMap<PathBuf, Seen>) -> FileHistory {
+        let before = if workspace.is_ours() { Before::Nothing } else { Before::There(known.keys().cloned().collect()) };
+        let mut history = FileHistory { workspace, store, next: 0, versions: BTreeMap::new(), before, uncopied: Vec::new() };
+        let bytes: u64 = known.values().map(|seen| seen.bytes).sum();
+        let small = bytes <= MOST_BYTES_AT_START && known.len() <= MOST_FILES_AT_START;
+        if matches!(history.before, Before::There(_)) && small {
+            history.copy(0, known.keys().cloned().collect());
+            history.before = Before::Copied;
+        }
+        history
+    }
+
+    /// A cell that was kept changed these. They are copied when there is time, see [`FileHistory::catch_up`].
+    pub(crate) fn note(&mut self, cell: u64, paths: Vec<PathBuf>) {
+        if !paths.is_empty() {
+            self.uncopied.push((cell, paths));
+        }
+    }
+
+    /// Whether something was noted and not copied.
+    pub(crate) fn is_behind(&self) -> bool {
+        !self.uncopied.is_empty()
+    }
+
+    /// Copies what was noted. Before a checkpoint counts as made.
+    pub(crate) fn catch_up(&mut self) {
+        for (cell, paths) in std::mem::take(&mut self.uncopied) {
+            self.copy(cell, paths);
+        }
+    }
+
+    /// Puts everything back as it was after `cell`: what later cells changed, and `dirty`, what the one that died changed.
+    /// Returns what could not be put back.
+    pub(crate) fn go_back(&mut self, cell: u64, dirty: Vec<PathBuf>) -> Vec<String> {
+        let mut paths: BTreeSet<PathBuf> = dirty.into_iter().collect();
+        paths.extend(self.uncopied.drain(..).filter(|(kept, _)| *kept > cell).flat_map(|(_, paths)| paths));
+        let is_later = |versions: &Vec<Version>| versions.last().is_some_and(|version| version.cell > cell);
+        paths.extend(self.versions.iter().filter(|(_, versions)| is_later(versions)).map(|(path, _)| path.clone()));
+        let wanted: Vec<(PathBuf, Content)> = paths.into_iter().map(|path| (path.clone(), self.at(&path, cell))).collect();
+
+        let mut failed = Vec::new();
+        // What must go goes first, from the inside out; then what must be there comes, from the outside in.
+        for (path, _) in wanted.iter().rev().filter(|(_, content)| matches!(content, Content::Absent)) {
+            self.remove(path);
+        }
+        for (path, content) in &wanted {
+            if let Err(error) = self.put(path, content) {
+                failed.push(format!("{}: {error}", path.display()));
+            }
+        }
+        for versions in self.versions.values_mut() {
+            for version in versions.extract_if(.., |version| version.cell > cell) {
+                if let Content::File { copy, .. } = version.content {
+                    let _ = fs::remove_file(copy);
+                }
+            }
+        }
+        failed
+    }
+
+    /// Nobody goes back before `cell` any more.
+    pub(crate) fn forget_before(&mut self, cell: u64) {
+        for versions in self.versions.values_mut() {
+            let needed = versions.iter().rposition(|version| version.cell <= cell).unwrap_or(0);
+            for version in versions.drain(..needed) {
+                if let Content::File { copy, .. } = version.content {
+                    let _ = fs::remove_file(copy);
+                }
+            }
+        }
+    }
+
+    fn at(&self, path: &Path, cell: u64) -> Content {
+        let versions = self.versions.get(path).map(Vec::as_slice).unwrap_or_default();
+        if let Some(version) = versions.iter().rev().find(|version| version.cell <= cell) {
+            return version.content.clone();
+        }
+        match &self.before {
+            Before::There(paths) if paths.contains(path) => Content::Unknown,
+            _ => Content::Absent,
+        }
+    }
+
+    fn copy(&mut self, cell: u64, paths: Vec<PathBuf>) {
+        for path in paths {
+            let content = self.content_of(&path);
+            let versions = self.versions.entry(path).or_default();
+            versions.push(Version { cell, content });
+        }
+    }
+
+    fn content_of(&mut self, path: &Path) -> Content {
+        match self.workspace.look(path) {
+            None => Content::Absent,
+            Some(seen) if seen.kind == Kind::Directory => Content::Directory,
+            Some(seen) if seen.kind == Kind::Link => self.workspace.directory().read_link(path).map_or(Content::Unknown, Content::Link),
+            Some(seen) => {
+                let copy = self.store.join(self.next.to_string());
+                self.next += 1;
+                match self.copy_file(path, &copy) {
+                    Ok(()) => Content::File { copy, modified: seen.modified },
+                    Err(_) => Content::Unknown,
+                }
+            }
+        }
+    }
+
+    fn copy_file(&self, path: &Path, copy: &Path) -> io::Result<()> {
+        fs::create_dir_all(&self.store)?;
+        let mut source = self.workspace.directory().read(path)?;
+        // The kernel shares the blocks where the file system can.
+        io::copy(&mut source, &mut File::create(copy)?).map(drop)
+    }
+
+    fn remove(&self, path: &Path) {
+        // A directory that is not empty holds something that is not ours to remove.
+        let _ = self.workspace.directory().remove(path);
+    }
+
+    fn put(&self, path: &Path, content: &Content) -> io::Result<()> {
+        let directory = self.workspace.directory();
+        match content {
+            Content::Absent => Ok(()),
+            Content::Unknown => Err(io::Error::other("it was changed, and no copy from before was kept")),
+            Content::Directory => directory.make_directories(path),
+            Content::Link(target) => {
+                self.remove(path);
+                directory.make_link(path, target)
+            }
+            Content::File { copy, modified } => {
+                if self.workspace.look(path).is_some_and(|seen| seen.kind != Kind::File) {
+                    self.remove(path);
+                }
+                let mut file = directory.write(path)?;
+                io::copy(&mut File::open(copy)?, &mut file)?;
+                file.set_modified(time_of(*modified))
+            }
+        }
+    }
+}
+
+impl Drop for FileHistory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.store);
+    }
+}
+
+fn time_of(nanoseconds: i128) -> SystemTime {
+    let since = u64::try_from(nanoseconds).unwrap_or(0);
+    UNIX_EPOCH + Duration::from_nanos(since)
+}
