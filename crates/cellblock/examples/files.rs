@@ -5,7 +5,9 @@ use cellblock::{Error, Session};
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let session = Session::builder().start().await?;
-    session.put_file("readings.csv", b"day,value\n1,12\n2,19\n3,23\n".to_vec()).await?;
+    session
+        .put_file("readings.csv", b"day,value\n1,12\n2,19\n3,23\n".to_vec())
+        .await?;
 
     let code = "
 import csv, json, statistics

@@ -18,7 +18,9 @@ async fn main() -> Result<(), Error> {
     println!("{}", result.for_model(code, &ForModel::default()));
 
     // Models miscount letters; this does not.
-    let computed = session.compute("greeting.count('l')", "counts the letter l").await?;
+    let computed = session
+        .compute("greeting.count('l')", "counts the letter l")
+        .await?;
     assert_eq!(computed.result.as_deref(), Some("3"));
 
     session.close().await;

@@ -26,7 +26,10 @@ async fn main() -> Result<(), Error> {
             }
             Event::Display { mime } => println!("shown: {:?}", mime.text("text/plain")),
             Event::Result { result } => {
-                println!("ended with {} after {:.1} ms", result.status, result.usage.wall_ms);
+                println!(
+                    "ended with {} after {:.1} ms",
+                    result.status, result.usage.wall_ms
+                );
                 assert_eq!(result.stdout, printed);
             }
             other => println!("{other:?}"),

@@ -30,12 +30,21 @@ max(found, key=found.get)
     let mut running = session.start(code)?;
     while let Some(event) = running.next().await {
         match event {
-            Event::ToolCall { call, arguments, .. } => running.tool_result(&call, answer(&arguments)),
+            Event::ToolCall {
+                call, arguments, ..
+            } => running.tool_result(&call, answer(&arguments)),
             Event::Stdout { text } => print!("{text}"),
             Event::Result { result } => {
-                println!("{} calls; the warmest is {:?}", result.tool_calls.len(), result.value);
+                println!(
+                    "{} calls; the warmest is {:?}",
+                    result.tool_calls.len(),
+                    result.value
+                );
                 assert_eq!(result.stdout, "there is no city \"Atlantis\"\n");
-                assert_eq!(result.value.map(|value| value.repr).as_deref(), Some("'Rome'"));
+                assert_eq!(
+                    result.value.map(|value| value.repr).as_deref(),
+                    Some("'Rome'")
+                );
             }
             _ => {}
         }

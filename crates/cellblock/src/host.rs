@@ -21,6 +21,7 @@ struct Inner {
     choice: PythonChoice,
     python: Python,
     preload: Preload,
+    pool: usize,
     dirs: Dirs,
     runtimes: Mutex<HashMap<String, Runtime>>,
 }
@@ -42,6 +43,7 @@ pub struct HostBuilder {
     environment: Option<Environment>,
     choice: PythonChoice,
     preload: Preload,
+    pool: usize,
     dirs: Option<Dirs>,
 }
 
@@ -66,7 +68,7 @@ impl Host {
             return Ok(runtime.clone());
         }
         let Dirs { state, cache, .. } = &self.inner.dirs;
-        let builder = Runtime::builder(self.inner.python.clone(), state, cache).isolation(isolation.clone()).preload(self.inner.preload);
+        let builder = Runtime::builder(self.inner.python.clone(), state, cache).isolation(isolation.clone()).preload(self.inner.preload).pool(self.inner.pool);
         let runtime = builder.start().await?;
         runtimes.insert(key, runtime.clone());
         Ok(runtime)
@@ -108,6 +110,12 @@ impl HostBuilder {
         self
     }
 
+    /// How many sessions are kept ready ahead of demand. None unless told.
+    pub fn pool(mut self, size: usize) -> HostBuilder {
+        self.pool = size;
+        self
+    }
+
     /// Where workspaces and caches are kept.
     pub fn dirs(mut self, dirs: Dirs) -> HostBuilder {
         self.dirs = Some(dirs);
@@ -130,7 +138,7 @@ impl HostBuilder {
             packages: environment.site_packages.is_some(),
             font_cache: environment.matplotlib_config.clone(),
         };
-        let inner = Inner { environment, choice: self.choice, python, preload: self.preload, dirs, runtimes: Mutex::default() };
+        let inner = Inner { environment, choice: self.choice, python, preload: self.preload, pool: self.pool, dirs, runtimes: Mutex::default() };
         Ok(Host { inner: Arc::new(inner) })
     }
 }

@@ -80,9 +80,6 @@ impl Actor {
         // Handles that are waiting see their replies dropped and read the reason.
         self.commands.close();
         self.end_processes().await;
-        let directory = self.directory.clone();
-        drop(self);
-        let _ = std::fs::remove_dir_all(directory);
     }
 
     async fn serve_until_over(&mut self) -> String {
@@ -289,6 +286,12 @@ impl Actor {
             _ => return,
         };
         let _ = timeout(Duration::from_secs(1), self.channel.send(&answer)).await;
+    }
+}
+
+impl Drop for Actor {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 

@@ -31,20 +31,37 @@ const OWN_PROCESSES: u64 = 4;
 const MOST_LOGS: usize = 256;
 
 impl Inner {
-    /// Makes a session, seeds it, and hands out its handle.
-    pub(crate) async fn open(self: &Arc<Self>, options: SessionOptions) -> Result<Session, Error> {
+    /// Makes a session, or takes one that waits in the pool, seeds it, and hands out its handle.
+    pub(crate) async fn open(self: &Arc<Self>, mut options: SessionOptions) -> Result<Session, Error> {
         options.validate()?;
-        let id = options.session.clone().unwrap_or_else(|| self.fresh_id());
         let imports = options.imports.iter().map(|entry| import_statement(entry)).collect::<Result<Vec<_>, _>>()?;
+        let id = options.session.get_or_insert_with(|| self.fresh_id()).clone();
+        let mut actor = match self.take_pooled(&options) {
+            Some(actor) => actor,
+            None => self.make(&id, options.clone()).await?,
+        };
+        let (commands, receiver) = mpsc::unbounded_channel::<Command>();
+        let (logs, _) = broadcast::channel(MOST_LOGS);
+        let workspace = Arc::clone(&actor.shared.workspace);
+        let shared = Arc::new(Shared { id, workspace, rung: self.rung, logs, end: OnceLock::new() });
+        let environment = self.environment(&actor.directory);
+        actor.shared = Arc::clone(&shared);
+        actor.commands = receiver;
+        actor.options = options;
+        prepare(&mut actor, imports, environment).await?;
+        tokio::spawn(actor.serve());
+        Ok(Session { shared, commands })
+    }
+
+    /// Makes everything of a session but the one who will hold it.
+    pub(crate) async fn make(&self, id: &str, options: SessionOptions) -> Result<Actor, Error> {
         let workspace = Arc::new(match &options.workspace {
             Some(path) => Workspace::given(path)?,
-            None => Workspace::fresh(&self.state, &id)?,
+            None => Workspace::fresh(&self.state, id)?,
         });
         let zygote = self.zygote().await?;
-        let directory = self.session_directory(&id)?;
-        let environment = self.environment(&directory);
-        let born = self.bear(&zygote, &id, &options, &workspace, &directory).await?;
-        let Born { channel, init, pipes, cgroup } = born;
+        let directory = self.session_directory(id)?;
+        let Born { channel, init, pipes, cgroup } = self.bear(&zygote, id, &options, &workspace, &directory).await?;
 
         let files = {
             let (workspace, watcher, store) = (Arc::clone(&workspace), Arc::clone(&self.watcher), directory.join("files"));
@@ -57,11 +74,10 @@ impl Inner {
         let (tracker, history) = files
             .await
             .map_err(|error| Error::System { what: "watching the workspace", source: std::io::Error::other(error) })?;
-        let (commands, receiver) = mpsc::unbounded_channel::<Command>();
-        let (logs, _) = broadcast::channel(MOST_LOGS);
-        let shared = Arc::new(Shared { id, workspace, rung: self.rung, logs, end: OnceLock::new() });
-        let mut actor = Actor {
-            shared: Arc::clone(&shared),
+        let (_, nobody) = mpsc::unbounded_channel();
+        let (logs, _) = broadcast::channel(1);
+        Ok(Actor {
+            shared: Arc::new(Shared { id: id.to_owned(), workspace, rung: self.rung, logs, end: OnceLock::new() }),
             isolation: self.described.clone(),
             channel,
             init,
@@ -70,18 +86,15 @@ impl Inner {
             history: Arc::new(Mutex::new(history)),
             outputs: Outputs::default(),
             cgroup,
-            commands: receiver,
+            commands: nobody,
             directory,
             cells: 0,
             questions: 0,
-            _zygote: zygote,
             checkpoints: Checkpoints::default(),
             ended: None,
+            _zygote: zygote,
             options,
-        };
-        prepare(&mut actor, imports, environment).await?;
-        tokio::spawn(actor.serve());
-        Ok(Session { shared, commands })
+        })
     }
 
     async fn bear(&self, zygote: &Zygote, id: &str, options: &SessionOptions, workspace: &Workspace, directory: &Path) -> Result<Born, Error> {

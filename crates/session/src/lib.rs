@@ -16,6 +16,7 @@ mod guest;
 mod outputs;
 mod packets;
 mod pipes;
+mod pool;
 mod python;
 mod running;
 mod runtime;
@@ -29,6 +30,7 @@ mod zygote;
 
 pub use cellblock_sandbox::{Cgroups, Mechanism, Probe, Verdict};
 pub use error::Error;
+pub use pool::PoolState;
 pub use python::{Preload, Python};
 pub use running::Running;
 pub use runtime::{Runtime, RuntimeBuilder};

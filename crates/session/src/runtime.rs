@@ -1,6 +1,7 @@
 //! A Python, warmed up and walled in, that sessions are born from.
 
 use crate::guest;
+use crate::pool::{Pool, PoolState};
 use crate::watch::Watcher;
 use crate::zygote::{Zygote, ZygotePlan};
 use crate::{Error, Preload, Python, Session};
@@ -26,6 +27,7 @@ pub struct RuntimeBuilder {
     python: Python,
     isolation: Isolation,
     preload: Preload,
+    pool: usize,
     state: PathBuf,
     cache: PathBuf,
 }
@@ -40,6 +42,7 @@ pub(crate) struct Inner {
     pub(crate) state: PathBuf,
     pub(crate) cgroups: Option<Cgroups>,
     pub(crate) watcher: Arc<Watcher>,
+    pub(crate) pool: Pool,
     plan: ZygotePlan,
     zygote: Mutex<Option<Arc<Zygote>>>,
     users: AtomicU32,
@@ -49,7 +52,7 @@ pub(crate) struct Inner {
 impl Runtime {
     /// Starts with this Python; `state` keeps workspaces, `cache` what can be made again.
     pub fn builder(python: Python, state: impl Into<PathBuf>, cache: impl Into<PathBuf>) -> RuntimeBuilder {
-        RuntimeBuilder { python, isolation: Isolation::default(), preload: Preload::default(), state: state.into(), cache: cache.into() }
+        RuntimeBuilder { python, isolation: Isolation::default(), preload: Preload::default(), pool: 0, state: state.into(), cache: cache.into() }
     }
 
     /// Makes a session.
@@ -60,6 +63,11 @@ impl Runtime {
     /// How strongly its sessions are walled in.
     pub fn rung(&self) -> Rung {
         self.inner.rung
+    }
+
+    /// The sessions that wait to be taken.
+    pub fn pool(&self) -> PoolState {
+        self.inner.pool.state()
     }
 
     /// The version of Python, and the modules that are imported already.
@@ -82,16 +90,24 @@ impl RuntimeBuilder {
         self
     }
 
+    /// How many sessions are kept ready ahead of demand. None unless told.
+    pub fn pool(mut self, size: usize) -> RuntimeBuilder {
+        self.pool = size;
+        self
+    }
+
     /// Probes the machine and starts Python behind the outer walls.
     pub async fn start(self) -> Result<Runtime, Error> {
         let work = tokio::task::spawn_blocking(move || self.prepare()).await;
         let inner = work.unwrap_or_else(|error| Err(Error::System { what: "preparing the runtime", source: std::io::Error::other(error) }))?;
         inner.zygote().await?;
-        Ok(Runtime { inner: Arc::new(inner) })
+        let inner = Arc::new(inner);
+        inner.fill_pool();
+        Ok(Runtime { inner })
     }
 
     fn prepare(self) -> Result<Inner, Error> {
-        let RuntimeBuilder { python, isolation, preload, state, cache } = self;
+        let RuntimeBuilder { python, isolation, preload, pool, state, cache } = self;
         let rung = match isolation.rung {
             Some(Rung::None) => Rung::None,
             _ => reachable_rung(&isolation, &Probe::run()?)?,
@@ -117,6 +133,7 @@ impl RuntimeBuilder {
             state,
             cgroups: if rung == Rung::None { None } else { Cgroups::detect() },
             watcher: Watcher::new(),
+            pool: Pool::new(pool),
             plan,
             zygote: Mutex::new(None),
             users: AtomicU32::new(0),

@@ -18,7 +18,9 @@ fn with_lookup() -> Python {
 
 /// Runs a cell; each call is answered with its own name and arguments.
 fn echo(session: &Python, code: &str) -> String {
-    let result = session.start(code).answering(|name, arguments| Ok(json!([name, arguments])));
+    let result = session
+        .start(code)
+        .answering(|name, arguments| Ok(json!([name, arguments])));
     assert_eq!(result.status, Status::Success, "{:?}", result.error);
     result.value.unwrap().repr
 }
@@ -26,7 +28,12 @@ fn echo(session: &Python, code: &str) -> String {
 #[test]
 fn b1_a_tool_is_a_function_of_its_own_and_of_tools() {
     let session = with_lookup();
-    for code in ["lookup(query='x')", "lookup('x')", "tools.lookup(query='x')", "tools.lookup('x')"] {
+    for code in [
+        "lookup(query='x')",
+        "lookup('x')",
+        "tools.lookup(query='x')",
+        "tools.lookup('x')",
+    ] {
         assert_eq!(echo(&session, code), "['lookup', {'query': 'x'}]", "{code}");
     }
 }
@@ -49,37 +56,77 @@ fn b1_a_tool_has_a_signature_and_a_docstring_from_its_schema() {
         parameters: schema.as_object().cloned().unwrap(),
     }]);
     assert_eq!(
-        session.stdout("import inspect\nprint(weather.__name__, inspect.signature(weather))\nprint(weather.__doc__)"),
+        session.stdout(
+            "import inspect
+print(weather.__name__, inspect.signature(weather))
+print(weather.__doc__)"
+        ),
         "weather (city: str, days: int = 3, unit: str = ...)\n\
          The weather of the next days.\n\nArgs:\n    city (str): Where.\n    days (int): Optional.\n    unit (str): The scale. One of 'C', 'F'. Optional.\n"
     );
-    assert_eq!(echo(&session, "weather('Oslo', unit='C')"), "['weather', {'city': 'Oslo', 'unit': 'C'}]");
+    assert_eq!(
+        echo(&session, "weather('Oslo', unit='C')"),
+        "['weather', {'city': 'Oslo', 'unit': 'C'}]"
+    );
 }
 
 #[test]
 fn b1_tools_can_be_called_from_functions_threads_and_modules_of_the_user() {
     let session = with_lookup();
-    wait(session.put_file("helper.py", b"def helped(q):\n    return lookup(q)[1]['query']\n".to_vec())).unwrap();
+    wait(session.put_file(
+        "helper.py",
+        b"def helped(q):\n    return lookup(q)[1]['query']\n".to_vec(),
+    ))
+    .unwrap();
     session.good("def twice(q):\n    return [lookup(q), lookup(q)]");
     assert_eq!(echo(&session, "len(twice('a'))"), "2");
-    assert_eq!(echo(&session, "import sys\nsys.path.insert(0, '.')\nimport helper\nhelper.helped('from a module')"), "'from a module'");
+    assert_eq!(
+        echo(
+            &session,
+            "import sys
+sys.path.insert(0, '.')
+import helper
+helper.helped('from a module')"
+        ),
+        "'from a module'"
+    );
 }
 
 #[test]
 fn b1_threads_call_concurrently_and_each_gets_its_own_answer() {
     let session = with_lookup();
     let mut running = session.start(
-        "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(8) as pool:\n    found = list(pool.map(lookup, 'abcdefgh'))\nfound",
+        "from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(8) as pool:
+    found = list(pool.map(lookup, 'abcdefgh'))
+found",
     );
     // All eight wait at the same time, and the last is answered first.
     let calls: Vec<_> = (0..8).filter_map(|_| running.next()).collect();
     for event in calls.iter().rev() {
-        let Event::ToolCall { call, arguments, .. } = event else { panic!("{event:?}") };
-        session.tool_result(call, Ok(json!(format!("found {}", arguments["query"].as_str().unwrap()))));
+        let Event::ToolCall {
+            call, arguments, ..
+        } = event
+        else {
+            panic!("{event:?}")
+        };
+        session.tool_result(
+            call,
+            Ok(json!(format!(
+                "found {}",
+                arguments["query"].as_str().unwrap()
+            ))),
+        );
     }
     let result = running.result();
-    let expected: Vec<String> = "abcdefgh".chars().map(|letter| format!("'found {letter}'")).collect();
-    assert_eq!(result.value.unwrap().repr, format!("[{}]", expected.join(", ")));
+    let expected: Vec<String> = "abcdefgh"
+        .chars()
+        .map(|letter| format!("'found {letter}'"))
+        .collect();
+    assert_eq!(
+        result.value.unwrap().repr,
+        format!("[{}]", expected.join(", "))
+    );
     assert_eq!(result.tool_calls.len(), 8);
 }
 
@@ -87,13 +134,18 @@ fn b1_threads_call_concurrently_and_each_gets_its_own_answer() {
 fn b1_json_results_arrive_as_python_values() {
     let session = with_lookup();
     for (answer, repr) in [
-        (json!({"a": [1, 2.5, null, true], "b": {"c": "é"}}), "{'a': [1, 2.5, None, True], 'b': {'c': 'é'}}"),
+        (
+            json!({"a": [1, 2.5, null, true], "b": {"c": "é"}}),
+            "{'a': [1, 2.5, None, True], 'b': {'c': 'é'}}",
+        ),
         (json!(null), "None"),
         (json!("text"), "'text'"),
         (json!(u64::MAX), "18446744073709551615"),
         (json!(-1.5e300), "-1.5e+300"),
     ] {
-        let result = session.start("print(repr(lookup('x')), end='')").answering(|_, _| Ok(answer.clone()));
+        let result = session
+            .start("print(repr(lookup('x')), end='')")
+            .answering(|_, _| Ok(answer.clone()));
         assert_eq!(result.stdout, repr);
     }
 }
@@ -102,14 +154,20 @@ fn b1_json_results_arrive_as_python_values() {
 fn b1_a_megabyte_of_text_arrives_whole() {
     let session = with_lookup();
     let text = "é世🐍\n\"\\".repeat(100_000);
-    let result = session.start("len(text := lookup('x')), text[:6], hash(text) == hash('é世🐍\\n\"\\\\' * 100000)").answering(|_, _| Ok(json!(text)));
-    assert_eq!(result.value.unwrap().repr, r#"(600000, 'é世🐍\n"\\', True)"#);
+    let result = session
+        .start("len(text := lookup('x')), text[:6], hash(text) == hash('é世🐍\\n\"\\\\' * 100000)")
+        .answering(|_, _| Ok(json!(text)));
+    assert_eq!(
+        result.value.unwrap().repr,
+        r#"(600000, 'é世🐍\n"\\', True)"#
+    );
 }
 
 #[test]
 fn b1_arguments_are_sent_as_json() {
     let session = with_lookup();
-    let code = "import datetime, pathlib\nlookup({'t': (1, {2}), 'd': datetime.date(2024, 1, 2), 'p': pathlib.Path('a/b'), 'n': float('nan')})";
+    let code = "import datetime, pathlib
+lookup({'t': (1, {2}), 'd': datetime.date(2024, 1, 2), 'p': pathlib.Path('a/b'), 'n': float('nan')})";
     let result = session.start(code).answering(|_, _| Ok(json!(null)));
     assert_eq!(
         json!(result.tool_calls[0].arguments),
@@ -119,15 +177,25 @@ fn b1_arguments_are_sent_as_json() {
         session.exception("lookup(object())"),
         "TypeError('lookup(query=…): object is not a JSON value; pass text, numbers, booleans, None, lists or dicts')"
     );
-    assert_eq!(session.exception("lookup('a', 'b')"), "TypeError('lookup() takes 1 arguments but 2 were given')");
+    assert_eq!(
+        session.exception("lookup('a', 'b')"),
+        "TypeError('lookup() takes 1 arguments but 2 were given')"
+    );
 }
 
 #[test]
 fn b1_names_that_are_no_identifiers_are_mapped() {
     let session = session();
-    session.offer([tool("get-weather.now", "", &[]), tool("class", "", &[]), tool("2nd", "", &[])]);
+    session.offer([
+        tool("get-weather.now", "", &[]),
+        tool("class", "", &[]),
+        tool("2nd", "", &[]),
+    ]);
     assert_eq!(
-        echo(&session, "get_weather_now()[0], tools.get_weather_now()[0], class_()[0], tools._2nd()[0]"),
+        echo(
+            &session,
+            "get_weather_now()[0], tools.get_weather_now()[0], class_()[0], tools._2nd()[0]"
+        ),
         "('get-weather.now', 'get-weather.now', 'class', '2nd')"
     );
 }
@@ -138,7 +206,10 @@ fn b1_a_tool_never_hides_a_builtin_or_a_variable() {
     session.good("mine = 'variable'");
     session.offer([tool("print", "", &[]), tool("mine", "", &[])]);
     assert_eq!(session.stdout("print(mine)"), "variable\n");
-    assert_eq!(echo(&session, "tools.print()[0], tools.mine()[0]"), "('print', 'mine')");
+    assert_eq!(
+        echo(&session, "tools.print()[0], tools.mine()[0]"),
+        "('print', 'mine')"
+    );
 }
 
 #[test]
@@ -153,8 +224,14 @@ fn b1_tools_are_not_variables_and_outlive_a_reset() {
 fn b1_offering_tools_again_replaces_them() {
     let session = with_lookup();
     session.offer([tool("other", "", &[])]);
-    assert_eq!(session.exception("lookup('x')"), r#"NameError("name 'lookup' is not defined")"#);
-    assert_eq!(session.exception("tools.lookup"), r#"AttributeError("there is no tool 'lookup'; there are: other")"#);
+    assert_eq!(
+        session.exception("lookup('x')"),
+        r#"NameError("name 'lookup' is not defined")"#
+    );
+    assert_eq!(
+        session.exception("tools.lookup"),
+        r#"AttributeError("there is no tool 'lookup'; there are: other")"#
+    );
     assert_eq!(echo(&session, "other()[0]"), "'other'");
 }
 
@@ -162,17 +239,31 @@ fn b1_offering_tools_again_replaces_them() {
 fn b1_two_sessions_have_their_own_tools() {
     let (one, other) = (with_lookup(), session());
     assert_eq!(echo(&one, "lookup('x')[0]"), "'lookup'");
-    assert_eq!(other.exception("lookup('x')"), r#"NameError("name 'lookup' is not defined")"#);
+    assert_eq!(
+        other.exception("lookup('x')"),
+        r#"NameError("name 'lookup' is not defined")"#
+    );
 }
 
 #[test]
 fn b2_errors_are_raised_as_tool_errors_with_the_message() {
     let session = with_lookup();
-    let code = "try:\n    lookup('x')\nexcept ToolError as error:\n    caught = str(error)\ncaught";
-    let result = session.start(code).answering(|_, _| Err("`query`: expected a number, got \"x\"".into()));
-    assert_eq!(result.value.unwrap().repr, r#"'`query`: expected a number, got "x"'"#);
+    let code = "try:
+    lookup('x')
+except ToolError as error:
+    caught = str(error)
+caught";
+    let result = session
+        .start(code)
+        .answering(|_, _| Err("`query`: expected a number, got \"x\"".into()));
+    assert_eq!(
+        result.value.unwrap().repr,
+        r#"'`query`: expected a number, got "x"'"#
+    );
 
-    let result = session.start("lookup('x')").answering(|_, _| Err("no such thing".into()));
+    let result = session
+        .start("lookup('x')")
+        .answering(|_, _| Err("no such thing".into()));
     assert_eq!(
         (result.status, result.error.unwrap().traceback.as_str()),
         (
@@ -185,13 +276,21 @@ fn b2_errors_are_raised_as_tool_errors_with_the_message() {
 #[test]
 fn b2_where_nobody_answers_a_call_fails_at_once_and_says_so() {
     let session = with_lookup();
-    assert_eq!(session.exception("lookup('x')"), "ToolError('nobody answers tool calls here, so `lookup` cannot be called')");
+    assert_eq!(
+        session.exception("lookup('x')"),
+        "ToolError('nobody answers tool calls here, so `lookup` cannot be called')"
+    );
 }
 
 #[test]
 fn b4_calls_need_no_network() {
     let session = with_lookup();
-    let code = "import socket\ntry:\n    socket.create_connection(('127.0.0.1', 80))\nexcept OSError as error:\n    network = 'none'\nnetwork, lookup('x')[0]";
+    let code = "import socket
+try:
+    socket.create_connection(('127.0.0.1', 80))
+except OSError as error:
+    network = 'none'
+network, lookup('x')[0]";
     assert_eq!(echo(&session, code), "('none', 'lookup')");
 }
 
@@ -199,11 +298,16 @@ fn b4_calls_need_no_network() {
 fn b5_the_clock_of_a_cell_stands_still_while_it_waits() {
     let session = with_lookup();
     let mut running = session.start(Cell::new("lookup('x')").timeout(0.5));
-    let Some(Event::ToolCall { call, .. }) = running.next() else { panic!("no call came") };
+    let Some(Event::ToolCall { call, .. }) = running.next() else {
+        panic!("no call came")
+    };
     std::thread::sleep(std::time::Duration::from_millis(800));
     session.tool_result(&call, Ok(json!("late")));
     let result = running.result();
-    assert_eq!((result.status, result.value.unwrap().repr.as_str()), (Status::Success, "'late'"));
+    assert_eq!(
+        (result.status, result.value.unwrap().repr.as_str()),
+        (Status::Success, "'late'")
+    );
 }
 
 #[test]
@@ -212,7 +316,12 @@ fn the_calls_of_a_cell_are_in_its_result() {
     let code = "lookup('good')\ntry: lookup('bad')\nexcept ToolError: pass\nlookup('never')";
     let mut running = session.start(code);
     while let Some(event) = running.next() {
-        let Event::ToolCall { call, arguments, .. } = event else { panic!("{event:?}") };
+        let Event::ToolCall {
+            call, arguments, ..
+        } = event
+        else {
+            panic!("{event:?}")
+        };
         match arguments["query"].as_str().unwrap() {
             "good" => session.tool_result(&call, Ok(json!(1))),
             "bad" => session.tool_result(&call, Err("no".into())),
@@ -229,7 +338,14 @@ fn the_calls_of_a_cell_are_in_its_result() {
     }
     let call = |id: &str, query: &str, outcome: &str| json!({"call": id, "name": "lookup", "arguments": {"query": query}, "ms": Value::Null, "outcome": outcome});
     assert_eq!(result.status, Status::Interrupted);
-    assert_eq!(calls, json!([call("c1", "good", "ok"), call("c2", "bad", "error"), call("c3", "never", "unanswered")]));
+    assert_eq!(
+        calls,
+        json!([
+            call("c1", "good", "ok"),
+            call("c2", "bad", "error"),
+            call("c3", "never", "unanswered")
+        ])
+    );
 }
 
 #[test]
@@ -239,7 +355,9 @@ fn an_answer_to_nothing_and_a_second_answer_are_ignored() {
     let mut answers = HashMap::new();
     while let Some(event) = running.next() {
         match event {
-            Event::ToolCall { call, arguments, .. } => {
+            Event::ToolCall {
+                call, arguments, ..
+            } => {
                 session.tool_result("c999", Ok(json!("to nobody")));
                 session.tool_result(&call, Ok(arguments["query"].clone()));
                 session.tool_result(&call, Ok(json!("again")));
@@ -255,17 +373,37 @@ fn an_answer_to_nothing_and_a_second_answer_are_ignored() {
 #[test]
 fn a_call_from_a_thread_that_outlived_its_cell_is_refused() {
     let session = with_lookup();
-    let code = "import threading\ngo = threading.Event()\nsaid = []\ndef late():\n    go.wait()\n    try: lookup('x')\n    except ToolError as error: said.append(str(error))\n\
-                thread = threading.Thread(target=late)\nthread.start()\nthreading.Timer(0.2, go.set).start()";
+    let code = "import threading
+go = threading.Event()
+said = []
+def late():
+    go.wait()
+    try: lookup('x')
+    except ToolError as error: said.append(str(error))
+thread = threading.Thread(target=late)
+thread.start()
+threading.Timer(0.2, go.set).start()";
     session.good(code);
     std::thread::sleep(std::time::Duration::from_millis(600));
-    assert_eq!(session.value("thread.join()\nsaid"), "['no cell is running: a call from a thread that outlived its cell is not answered']");
+    assert_eq!(
+        session.value("thread.join()\nsaid"),
+        "['no cell is running: a call from a thread that outlived its cell is not answered']"
+    );
 }
 
 #[test]
 fn a_child_process_cannot_call_tools() {
     let session = with_lookup();
-    let code = "import os\nchild = os.fork()\nif child == 0:\n    try: lookup('x')\n    except BaseException as error: os.write(1, type(error).__name__.encode())\n    os._exit(0)\nos.waitpid(child, 0)[1]";
+    let code = "import os
+child = os.fork()
+if child == 0:
+    try: lookup('x')
+    except BaseException as error: os.write(1, type(error).__name__.encode())
+    os._exit(0)
+os.waitpid(child, 0)[1]";
     let result = session.good(code);
-    assert_eq!((result.stdout.as_str(), result.tool_calls), ("RuntimeError", vec![]));
+    assert_eq!(
+        (result.stdout.as_str(), result.tool_calls),
+        ("RuntimeError", vec![])
+    );
 }

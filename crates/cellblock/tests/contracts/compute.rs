@@ -6,7 +6,10 @@ use cellblock::Computed;
 impl Python {
     fn compute(&self, code: &str) -> Computed {
         let computed = wait(self.0.compute(code, "a test")).unwrap();
-        assert!(computed.result.is_some() != computed.error.is_some(), "exactly one: {computed:?}");
+        assert!(
+            computed.result.is_some() != computed.error.is_some(),
+            "exactly one: {computed:?}"
+        );
         computed
     }
 
@@ -27,7 +30,10 @@ fn e1_the_result_is_the_text_of_the_value() {
     for (code, text) in [
         ("'NcS9euQa'[::-1]", "aQue9ScN"),
         ("2**100", "1267650600228229401496703205376"),
-        ("1 if 0.1 + 0.2 == 0.3 else [0.1 + 0.2]", "[0.30000000000000004]"),
+        (
+            "1 if 0.1 + 0.2 == 0.3 else [0.1 + 0.2]",
+            "[0.30000000000000004]",
+        ),
         ("None", "None"),
         ("'é世界'.upper()", "É世界"),
         ("  \n 1 +\\\n 1", "2"),
@@ -40,12 +46,30 @@ fn e1_the_result_is_the_text_of_the_value() {
 fn e1_statements_are_refused_before_anything_runs() {
     let session = session();
     session.good("ran = []");
-    let statements = ["x = 1", "ran.append(1)\nran.append(2)", "for i in [1]: pass", "def f(): pass", "del ran", "ran.append(1); 2", "pass", "assert ran", "return 1"];
+    let statements = [
+        "x = 1",
+        "ran.append(1)\nran.append(2)",
+        "for i in [1]: pass",
+        "def f(): pass",
+        "del ran",
+        "ran.append(1); 2",
+        "pass",
+        "assert ran",
+        "return 1",
+    ];
     for code in statements {
         let error = session.refused(code);
-        assert!(error.contains("execute_python_code") && error.contains("statement") || error.contains("several expressions"), "{code}: {error}");
+        assert!(
+            error.contains("execute_python_code") && error.contains("statement")
+                || error.contains("several expressions"),
+            "{code}: {error}"
+        );
     }
-    assert!(session.refused("import os").contains("imports are not available"));
+    assert!(
+        session
+            .refused("import os")
+            .contains("imports are not available")
+    );
     assert_eq!(session.value("ran"), "[]");
 }
 
@@ -59,7 +83,11 @@ fn e2_a_syntax_error_comes_with_line_column_and_a_caret() {
 
 #[test]
 fn e2_nothing_at_all_is_a_syntax_error() {
-    assert!(session().refused("").starts_with("PythonError: SyntaxError"));
+    assert!(
+        session()
+            .refused("")
+            .starts_with("PythonError: SyntaxError")
+    );
 }
 
 #[test]
@@ -74,7 +102,10 @@ fn e3_every_allowed_builtin_is_there() {
         session.computed("sorted(map(lambda n: divmod(n, 3), range(4)), reverse=True), sum(zip([1], [2]), ()), next(iter({7})), format(255, 'x')"),
         "([(1, 0), (0, 2), (0, 1), (0, 0)], (1, 2), 7, 'ff')"
     );
-    assert_eq!(session.computed("type(1) is int and isinstance(1, int)"), "True");
+    assert_eq!(
+        session.computed("type(1) is int and isinstance(1, int)"),
+        "True"
+    );
     assert_eq!(session.computed("print('x')"), "None");
 }
 
@@ -85,8 +116,14 @@ fn e3_the_allowed_modules_are_there_as_plain_names() {
         ("math.sqrt(2)", "1.4142135623730951"),
         ("re.sub('[aeiou]', '*', 'banana')", "b*n*n*"),
         ("json.loads(json.dumps({'a': [1]}))['a']", "[1]"),
-        ("(datetime.date(2024, 3, 1) - datetime.date(2024, 2, 1)).days", "29"),
-        ("datetime.datetime.strptime('2024-02-03', '%Y-%m-%d').month", "2"),
+        (
+            "(datetime.date(2024, 3, 1) - datetime.date(2024, 2, 1)).days",
+            "29",
+        ),
+        (
+            "datetime.datetime.strptime('2024-02-03', '%Y-%m-%d').month",
+            "2",
+        ),
         ("decimal.Decimal('0.1') + decimal.Decimal('0.2')", "0.3"),
         ("fractions.Fraction(1, 3) + fractions.Fraction(1, 6)", "1/2"),
         ("statistics.median([3, 1, 2])", "2"),
@@ -107,8 +144,15 @@ fn e3_the_allowed_modules_are_there_as_plain_names() {
 #[test]
 fn e3_comprehensions_and_lambdas_are_allowed() {
     let session = session();
-    assert_eq!(session.computed("{k: [v for v in range(k) if v % 2] for k in (2, 4)}"), "{2: [1], 4: [1, 3]}");
-    assert_eq!(session.computed("(lambda n, f: f(f, n))(5, lambda f, n: 1 if n == 0 else n * f(f, n - 1))"), "120");
+    assert_eq!(
+        session.computed("{k: [v for v in range(k) if v % 2] for k in (2, 4)}"),
+        "{2: [1], 4: [1, 3]}"
+    );
+    assert_eq!(
+        session
+            .computed("(lambda n, f: f(f, n))(5, lambda f, n: 1 if n == 0 else n * f(f, n - 1))"),
+        "120"
+    );
     assert_eq!(session.computed("sum(x * x for x in range(4))"), "14");
     assert_eq!(session.computed("f'{1 + 1:>4}|{\"a\"!r}'"), "   2|'a'");
 }
@@ -116,7 +160,10 @@ fn e3_comprehensions_and_lambdas_are_allowed() {
 #[test]
 fn e3_imports_are_not_available_and_the_error_says_so() {
     let error = session().refused("__import__('os')");
-    assert!(error.starts_with("PythonError: ImportError: imports are not available in compute"), "{error}");
+    assert!(
+        error.starts_with("PythonError: ImportError: imports are not available in compute"),
+        "{error}"
+    );
 }
 
 /// None of these may give a value, whatever the value would be.
@@ -211,7 +258,10 @@ fn e3_the_ways_out_are_all_refused() {
 
 #[test]
 fn e3_a_harmless_format_is_allowed() {
-    assert_eq!(session().computed("'{0} {name:>3} {1[0]}'.format(1, [2], name='x')"), "1   x 2");
+    assert_eq!(
+        session().computed("'{0} {name:>3} {1[0]}'.format(1, [2], name='x')"),
+        "1   x 2"
+    );
 }
 
 #[test]
@@ -219,9 +269,16 @@ fn e4_the_last_result_is_there_as_a_value() {
     let session = session();
     session.computed("[3, 1, 2]");
     assert_eq!(session.computed("sorted(last_result)[0] + 1"), "2");
-    assert_eq!(session.computed("last_result * 10, results[1], results[2], len(results)"), "(20, [3, 1, 2], 2, 2)");
+    assert_eq!(
+        session.computed("last_result * 10, results[1], results[2], len(results)"),
+        "(20, [3, 1, 2], 2, 2)"
+    );
     session.refused("1/0");
-    assert_eq!(session.computed("last_result[0]"), "20", "a failure leaves the last result alone");
+    assert_eq!(
+        session.computed("last_result[0]"),
+        "20",
+        "a failure leaves the last result alone"
+    );
 }
 
 #[test]
@@ -234,7 +291,14 @@ fn e4_without_an_earlier_result_the_error_says_so() {
 #[test]
 fn e4_the_sessions_variables_can_be_read() {
     let session = session();
-    session.good("import json\nprices = [1.5, 2.5]\ndef double(x): return 2 * x\nclass Point:\n    x = 3\npoint = Point()");
+    session.good(
+        "import json
+prices = [1.5, 2.5]
+def double(x): return 2 * x
+class Point:
+    x = 3
+point = Point()",
+    );
     assert_eq!(session.computed("double(sum(prices)) + point.x"), "11.0");
     assert_eq!(session.computed("json.dumps(prices)"), "[1.5, 2.5]");
 }
@@ -242,30 +306,62 @@ fn e4_the_sessions_variables_can_be_read() {
 #[test]
 fn e4_nothing_that_it_does_changes_the_session() {
     let session = session();
-    session.good("import random\nrandom.seed(1)\nstate = random.getstate()\nl = [1]\ndef bind():\n    global new\n    new = 1\n    print('printed')\n    return 'bound'");
+    session.good(
+        "import random
+random.seed(1)
+state = random.getstate()
+l = [1]
+def bind():
+    global new
+    new = 1
+    print('printed')
+    return 'bound'",
+    );
     assert_eq!(session.computed("l.append(2)"), "None");
     assert_eq!(session.computed("l.clear() or len(l)"), "0");
     assert_eq!(session.computed("bind()"), "bound");
     session.computed("random.random()");
     let result = session.good("l, 'new' in globals(), random.getstate() == state");
-    assert_eq!((result.cell, result.value.unwrap().repr.as_str(), result.output.as_str()), (2, "([1], False, True)", ""));
+    assert_eq!(
+        (
+            result.cell,
+            result.value.unwrap().repr.as_str(),
+            result.output.as_str()
+        ),
+        (2, "([1], False, True)", "")
+    );
     assert!(result.variables.is_empty());
 }
 
 #[test]
 fn e4_it_writes_no_files() {
     let session = session();
-    session.good("import os\nopen('kept.txt', 'w').write('text')\ndef append(): return open('kept.txt', 'a').write('more')\ndef remove(): return os.remove('kept.txt')\ndef create(): return open('new.txt', 'w').write('new')");
+    session.good(
+        "import os
+open('kept.txt', 'w').write('text')
+def append(): return open('kept.txt', 'a').write('more')
+def remove(): return os.remove('kept.txt')
+def create(): return open('new.txt', 'w').write('new')",
+    );
     for code in ["append()", "create()", "remove()"] {
         session.compute(code);
     }
-    assert_eq!(session.value("os.listdir(), open('kept.txt').read()"), "(['kept.txt'], 'text')");
+    assert_eq!(
+        session.value("os.listdir(), open('kept.txt').read()"),
+        "(['kept.txt'], 'text')"
+    );
 }
 
 #[test]
 fn e4_a_crash_in_it_loses_nothing() {
     let session = session();
-    session.good("import ctypes, os\nx = 1\ncrash = lambda: ctypes.string_at(0)\nleave = lambda: os._exit(3)\nkill = lambda: os.kill(os.getppid(), 9)");
+    session.good(
+        "import ctypes, os
+x = 1
+crash = lambda: ctypes.string_at(0)
+leave = lambda: os._exit(3)
+kill = lambda: os.kill(os.getppid(), 9)",
+    );
     for code in ["crash()", "leave()"] {
         assert!(session.refused(code).starts_with("PythonError: "), "{code}");
     }
@@ -277,9 +373,16 @@ fn e4_a_crash_in_it_loses_nothing() {
 #[test]
 fn e4_the_users_code_never_sees_its_process() {
     let session = session();
-    session.good("import os, signal\nseen = []\nsignal.signal(signal.SIGCHLD, lambda *a: seen.append('child'))");
+    session.good(
+        "import os, signal
+seen = []
+signal.signal(signal.SIGCHLD, lambda *a: seen.append('child'))",
+    );
     assert_eq!(session.computed("1"), "1");
-    assert_eq!(session.exception("os.wait()"), "ChildProcessError(10, 'No child processes')");
+    assert_eq!(
+        session.exception("os.wait()"),
+        "ChildProcessError(10, 'No child processes')"
+    );
     assert_eq!(session.value("seen"), "[]");
 }
 
@@ -298,9 +401,18 @@ fn e5_what_takes_too_long_or_too_much_is_a_clear_error_and_nothing_is_lost() {
                 let session = session();
                 session.good("x = 1");
                 let error = session.refused(code);
-                assert!(error.starts_with(&format!("PythonError: {kind}: ")), "{code}: {error}");
-                assert!(error.contains("2 s") || error.contains("256 MB"), "{code}: {error}");
-                assert_eq!((session.value("x"), session.computed("x + 1")), ("1".into(), "2".into()));
+                assert!(
+                    error.starts_with(&format!("PythonError: {kind}: ")),
+                    "{code}: {error}"
+                );
+                assert!(
+                    error.contains("2 s") || error.contains("256 MB"),
+                    "{code}: {error}"
+                );
+                assert_eq!(
+                    (session.value("x"), session.computed("x + 1")),
+                    ("1".into(), "2".into())
+                );
             });
         }
     });
@@ -326,8 +438,14 @@ fn e6_errors_name_their_type_and_message() {
         ("1/0", "PythonError: ZeroDivisionError: division by zero"),
         ("[][1]", "PythonError: IndexError: list index out of range"),
         ("{}['k']", "PythonError: KeyError: 'k'"),
-        ("undefined", "PythonError: NameError: name 'undefined' is not defined"),
-        ("int('x')", "PythonError: ValueError: invalid literal for int() with base 10: 'x'"),
+        (
+            "undefined",
+            "PythonError: NameError: name 'undefined' is not defined",
+        ),
+        (
+            "int('x')",
+            "PythonError: ValueError: invalid literal for int() with base 10: 'x'",
+        ),
     ] {
         assert_eq!(session.compute(code), Computed::error(error), "{code}");
     }

@@ -4,16 +4,34 @@ use crate::support::{put_back, session};
 use cellblock::{Cell, CellResult, ForModel, Limits, Locale};
 
 fn english(result: &CellResult, code: &str) -> String {
-    result.for_model(code, &ForModel { time_limit: Some(0.5), ..ForModel::default() })
+    result.for_model(
+        code,
+        &ForModel {
+            time_limit: Some(0.5),
+            ..ForModel::default()
+        },
+    )
 }
 
 fn chinese(result: &CellResult, code: &str) -> String {
-    result.for_model(code, &ForModel { time_limit: Some(0.5), locale: Locale::Zh, ..ForModel::default() })
+    result.for_model(
+        code,
+        &ForModel {
+            time_limit: Some(0.5),
+            locale: Locale::Zh,
+            ..ForModel::default()
+        },
+    )
 }
 
 #[test]
 fn x1_a_success() {
-    let code = "import sys\nprint('out')\nprint('err', file=sys.stderr)\ndisplay('shown')\nopen('a.csv', 'w').write('1,2')\n6 * 7";
+    let code = "import sys
+print('out')
+print('err', file=sys.stderr)
+display('shown')
+open('a.csv', 'w').write('1,2')
+6 * 7";
     let result = session().good(code);
     assert_eq!(
         english(&result, code),
@@ -83,7 +101,11 @@ ZeroDivisionError: division by zero"
 fn x2_a_denial_is_explained() {
     let code = "import socket\nsocket.create_connection(('10.0.0.1', 80), timeout=5)";
     let text = english(&session().run(code), code);
-    assert!(text.to_lowercase().contains("this session has no network: "), "{text}");
+    assert!(
+        text.to_lowercase()
+            .contains("this session has no network: "),
+        "{text}"
+    );
 }
 
 #[test]
@@ -133,11 +155,19 @@ working
 
 #[test]
 fn x4_a_limit_that_ended_the_cell_is_named() {
-    let limits = Limits { memory: 256 << 20, ..Limits::default() };
-    let code = "import mmap\nheld = mmap.mmap(-1, 2 << 30)\nfor n in range(0, 2 << 30, 4096): held[n] = 1";
+    let limits = Limits {
+        memory: 256 << 20,
+        ..Limits::default()
+    };
+    let code = "import mmap
+held = mmap.mmap(-1, 2 << 30)
+for n in range(0, 2 << 30, 4096): held[n] = 1";
     let result = crate::support::open(crate::support::builder().limits(limits)).run(code);
     let text = english(&put_back(result), code);
-    assert!(text.contains("256 MiB of memory"), "the model is not told why:\n{text}");
+    assert!(
+        text.contains("256 MiB of memory"),
+        "the model is not told why:\n{text}"
+    );
 }
 
 #[test]
@@ -145,24 +175,54 @@ fn x5_never_longer_than_the_budget() {
     let code = "for n in range(5000): print('line', n)\nraise ValueError('the reason')";
     let result = session().run(code);
     for budget in [200, 500, 2000, 20_000] {
-        let text = result.for_model(code, &ForModel { budget, ..ForModel::default() });
+        let text = result.for_model(
+            code,
+            &ForModel {
+                budget,
+                ..ForModel::default()
+            },
+        );
         assert!(text.chars().count() <= budget, "{budget}");
         assert!(text.contains("ValueError: the reason"), "{budget}: {text}");
     }
-    let text = result.for_model(code, &ForModel { budget: 2000, ..ForModel::default() });
-    assert!(text.contains("characters left out; read them with read_output(cell=1, stream=\"output\", offset="), "{text}");
+    let text = result.for_model(
+        code,
+        &ForModel {
+            budget: 2000,
+            ..ForModel::default()
+        },
+    );
+    assert!(
+        text.contains(
+            "characters left out; read them with read_output(cell=1, stream=\"output\", offset="
+        ),
+        "{text}"
+    );
 }
 
 #[test]
 fn x6_an_empty_success_says_how_to_see_something() {
     let result = session().good("x = 1");
-    assert_eq!(english(&result, "x = 1"), "## Code execution succeeded\n(no output; use print(...) or end with an expression)");
-    assert_eq!(chinese(&result, "x = 1"), "## 代码执行成功，输出结果完整，任务完成\n（没有输出；请使用 print(...) 或以表达式结尾）");
+    assert_eq!(
+        english(&result, "x = 1"),
+        "## Code execution succeeded
+(no output; use print(...) or end with an expression)"
+    );
+    assert_eq!(
+        chinese(&result, "x = 1"),
+        "## 代码执行成功，输出结果完整，任务完成\n（没有输出；请使用 print(...) 或以表达式结尾）"
+    );
 }
 
 #[test]
 fn x8_nothing_in_it_depends_on_the_time_the_paths_or_a_random_id() {
-    let code = "import time\nprint('x')\nopen('made.txt', 'w').write('x')\nclass Thing: pass\nthing = Thing()\ndef f(): return thing.missing\nf()";
+    let code = "import time
+print('x')
+open('made.txt', 'w').write('x')
+class Thing: pass
+thing = Thing()
+def f(): return thing.missing
+f()";
     let texts = [session(), session()].map(|session| english(&session.run(code), code));
     assert_eq!(texts[0], texts[1]);
 }

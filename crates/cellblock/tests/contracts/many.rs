@@ -8,12 +8,17 @@ use std::collections::BTreeSet;
 fn all(sessions: &[Python], code: impl Fn(usize) -> Cell) -> Vec<CellResult> {
     let start = |(n, session): (usize, &Python)| session.start(code(n));
     let running: Vec<_> = sessions.iter().enumerate().map(start).collect();
-    running.into_iter().map(|running| running.result()).collect()
+    running
+        .into_iter()
+        .map(|running| running.result())
+        .collect()
 }
 
 #[test]
 fn twenty_sessions_at_once_keep_their_variables_outputs_and_files_apart() {
-    let opening: Vec<_> = (0..20).map(|n| builder().variable("me", n).start()).collect();
+    let opening: Vec<_> = (0..20)
+        .map(|n| builder().variable("me", n).start())
+        .collect();
     let sessions: Vec<Python> = wait(async {
         let tasks: Vec<_> = opening.into_iter().map(tokio::spawn).collect();
         let mut sessions = Vec::new();
@@ -23,17 +28,35 @@ fn twenty_sessions_at_once_keep_their_variables_outputs_and_files_apart() {
         sessions
     });
     for round in 0..5 {
-        let code = format!("x = me * 1000 + {round}\nprint('I am', me)\nopen(f'{{me}}-{round}.txt', 'w').write(str(me))\nx");
+        let code = format!(
+            "x = me * 1000 + {round}
+print('I am', me)
+open(f'{{me}}-{round}.txt', 'w').write(str(me))
+x"
+        );
         let results = all(&sessions, |_| Cell::new(code.clone()));
         for (n, result) in results.into_iter().enumerate() {
-            let made: Vec<_> = result.files.created.iter().map(|file| file.path.clone()).collect();
+            let made: Vec<_> = result
+                .files
+                .created
+                .iter()
+                .map(|file| file.path.clone())
+                .collect();
             assert_eq!(
                 (result.value.unwrap().repr, result.stdout, made, result.cell),
-                ((n * 1000 + round).to_string(), format!("I am {n}\n"), vec![format!("{n}-{round}.txt")], round as u64 + 1)
+                (
+                    (n * 1000 + round).to_string(),
+                    format!("I am {n}\n"),
+                    vec![format!("{n}-{round}.txt")],
+                    round as u64 + 1
+                )
             );
         }
     }
-    let ids: BTreeSet<_> = sessions.iter().map(|session| session.id().to_owned()).collect();
+    let ids: BTreeSet<_> = sessions
+        .iter()
+        .map(|session| session.id().to_owned())
+        .collect();
     assert_eq!(ids.len(), 20);
 }
 
@@ -41,11 +64,28 @@ fn twenty_sessions_at_once_keep_their_variables_outputs_and_files_apart() {
 fn a_session_that_crashes_times_out_or_closes_disturbs_no_other() {
     let sessions: Vec<Python> = (0..6).map(|_| session()).collect();
     all(&sessions, |n| Cell::new(format!("x = {n}")));
-    let codes = ["1", "import ctypes\nctypes.string_at(0)", "while True: pass", "import os\nos._exit(1)", "x", "1/0"];
-    let statuses: Vec<_> = all(&sessions, |n| Cell::new(codes[n]).timeout(1.5)).into_iter().map(|result| result.status).collect();
+    let codes = [
+        "1",
+        "import ctypes\nctypes.string_at(0)",
+        "while True: pass",
+        "import os\nos._exit(1)",
+        "x",
+        "1/0",
+    ];
+    let statuses: Vec<_> = all(&sessions, |n| Cell::new(codes[n]).timeout(1.5))
+        .into_iter()
+        .map(|result| result.status)
+        .collect();
     assert_eq!(
         statuses,
-        [Status::Success, Status::Crashed, Status::Timeout, Status::Crashed, Status::Success, Status::Failure]
+        [
+            Status::Success,
+            Status::Crashed,
+            Status::Timeout,
+            Status::Crashed,
+            Status::Success,
+            Status::Failure
+        ]
     );
     wait(sessions[0].close());
     assert_eq!([sessions[4].value("x"), sessions[5].value("x")], ["4", "5"]);
@@ -56,7 +96,10 @@ fn handles_of_one_session_share_it() {
     let session = session();
     let other = session.0.clone();
     session.good("x = 1");
-    assert_eq!(wait(other.run("x += 1\nx")).unwrap().value.unwrap().repr, "2");
+    assert_eq!(
+        wait(other.run("x += 1\nx")).unwrap().value.unwrap().repr,
+        "2"
+    );
     assert_eq!(session.value("x"), "2");
 }
 
@@ -71,7 +114,11 @@ async fn the_short_way_in_needs_nothing_but_an_async_runtime() {
 
 #[tokio::test]
 async fn a_host_can_be_dropped_before_its_sessions() {
-    let host = Host::builder().python(PythonChoice::StandardLibrary).preload(Preload::None).build().unwrap();
+    let host = Host::builder()
+        .python(PythonChoice::StandardLibrary)
+        .preload(Preload::None)
+        .build()
+        .unwrap();
     let session = Session::builder().host(&host).start().await.unwrap();
     drop(host);
     assert_eq!(session.run("1 + 1").await.unwrap().value.unwrap().repr, "2");

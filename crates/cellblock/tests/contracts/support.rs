@@ -67,7 +67,10 @@ impl Python {
     }
 
     /// The same where the session itself may refuse.
-    pub(crate) fn attempt(&self, cell: impl Into<Cell>) -> Result<CellResult, cellblock_session::Error> {
+    pub(crate) fn attempt(
+        &self,
+        cell: impl Into<Cell>,
+    ) -> Result<CellResult, cellblock_session::Error> {
         wait(self.0.run(cell))
     }
 
@@ -194,7 +197,8 @@ pub(crate) fn put_back(mut result: CellResult) -> CellResult {
 /// How many processes of this machine have `mark` in their command line. No wall hides them from the host.
 pub(crate) fn processes_with(mark: &str) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let command_lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    let command_lines =
+        processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
     command_lines
         .filter(|line| String::from_utf8_lossy(line).contains(mark))
         .count()

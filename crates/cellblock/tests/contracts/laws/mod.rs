@@ -1,0 +1,20 @@
+//! R: the laws of a session, and the worked examples that must give exactly this.
+
+mod endings;
+mod output;
+mod seeds;
+mod state;
+mod tracebacks;
+mod values;
+mod waiting;
+mod worked_examples;
+
+use crate::support::{builder, eventually, open, processes_with, session, wait};
+use cellblock::{Cell, Event, Limits, Status, bytes_seed};
+use serde_json::json;
+use std::time::Duration;
+
+/// The type of the exception, and what else a failure is judged by.
+fn failure(result: cellblock::CellResult) -> (Status, String) {
+    (result.status, result.error.unwrap().type_)
+}

@@ -1,0 +1,149 @@
+//! Sessions that are made ahead of demand: forked, hardened and armed, waiting for someone to take them.
+
+use crate::actor::Actor;
+use crate::runtime::Inner;
+use cellblock_protocol::{Limits, SessionOptions};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// A pool that nobody drew from for this long lets its sessions go, all but one.
+const IDLE: Duration = Duration::from_secs(300);
+/// No session is made ahead of demand when less than this share of the machine's memory is free.
+const LEAST_FREE: f64 = 0.1;
+
+/// The sessions that wait.
+#[derive(Default)]
+pub(crate) struct Pool {
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    actors: VecDeque<Actor>,
+    /// How many there shall be.
+    size: usize,
+    /// Someone is making more.
+    filling: bool,
+    drawn: Option<Instant>,
+    /// How many were handed out.
+    served: u64,
+}
+
+/// The pool, for a person.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolState {
+    /// Sessions that wait.
+    pub ready: usize,
+    /// How many there shall be.
+    pub size: usize,
+    /// How many were handed out.
+    pub served: u64,
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.state().fmt(formatter)
+    }
+}
+
+impl Pool {
+    pub(crate) fn new(size: usize) -> Pool {
+        Pool { waiting: Mutex::new(Waiting { size, ..Waiting::default() }) }
+    }
+
+    pub(crate) fn state(&self) -> PoolState {
+        let waiting = self.lock();
+        PoolState { ready: waiting.actors.len(), size: waiting.size, served: waiting.served }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// A session from the pool, if one waits that can be what is asked for.
+    pub(crate) fn take_pooled(self: &Arc<Self>, options: &SessionOptions) -> Option<Actor> {
+        if !fits(options) {
+            return None;
+        }
+        let actor = {
+            let mut waiting = self.pool.lock();
+            waiting.drawn = Some(Instant::now());
+            let actor = waiting.actors.pop_front();
+            waiting.served += u64::from(actor.is_some());
+            actor
+        };
+        self.fill_pool();
+        actor
+    }
+
+    /// Makes sessions in the background until the pool is full.
+    pub(crate) fn fill_pool(self: &Arc<Self>) {
+        {
+            let mut waiting = self.pool.lock();
+            if waiting.filling || waiting.actors.len() >= waiting.size {
+                return;
+            }
+            waiting.filling = true;
+        }
+        tokio::spawn(fill(Arc::downgrade(self)));
+    }
+}
+
+/// Holds the runtime only while it makes a session, so that a runtime nobody uses can go.
+async fn fill(runtime: Weak<Inner>) {
+    loop {
+        let Some(inner) = runtime.upgrade() else { return };
+        let made = if memory_is_short() { None } else { inner.make_ahead().await };
+        let mut waiting = inner.pool.lock();
+        let failed = made.is_none();
+        waiting.actors.extend(made);
+        if failed || waiting.actors.len() >= waiting.size {
+            waiting.filling = false;
+            break;
+        }
+    }
+    tokio::time::sleep(IDLE).await;
+    if let Some(inner) = runtime.upgrade() {
+        let mut waiting = inner.pool.lock();
+        if waiting.drawn.is_none_or(|drawn| drawn.elapsed() >= IDLE) {
+            waiting.actors.truncate(1);
+        }
+    }
+}
+
+impl Inner {
+    async fn make_ahead(&self) -> Option<Actor> {
+        let id = self.fresh_id();
+        let mut actor = self.make(&id, SessionOptions::default()).await.ok()?;
+        actor.checkpoints.plan();
+        actor.arm().await;
+        Some(actor)
+    }
+}
+
+/// Whether a session made with the defaults can become this one: what is asked for must be the host's to give.
+fn fits(options: &SessionOptions) -> bool {
+    let (wanted, standard) = (&options.limits, Limits::default());
+    options.workspace.is_none()
+        && wanted.memory == standard.memory
+        && wanted.processes == standard.processes
+        && wanted.open_files == standard.open_files
+        && wanted.disk == standard.disk
+        && wanted.checkpoints == standard.checkpoints
+        && wanted.checkpoint_memory == standard.checkpoint_memory
+}
+
+fn memory_is_short() -> bool {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let field = |name: &str| -> Option<f64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim_start_matches(':').split_whitespace().next()?.parse().ok()
+    };
+    match (field("MemTotal"), field("MemAvailable")) {
+        (Some(total), Some(available)) => available < total * LEAST_FREE,
+        _ => false,
+    }
+}
