@@ -1,9 +1,9 @@
-// A session that remembers: `cargo run --example hello`.
+//! A session that remembers: `cargo run --example hello`.
 
 use cellblock::{Error, ForModel, Session};
 
 #[tokio::main]
-async fn main() -> Result<(), Error> {
+pub(crate) async fn main() -> Result<(), Error> {
     let session = Session::builder().variable("name", "world").start().await?;
 
     session.run("greeting = f'Hello, {name}!'").await?;

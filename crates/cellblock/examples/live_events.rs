@@ -1,4 +1,4 @@
-// What a cell does, while it does it; and answers to what it asks: `cargo run --example live_events`.
+//! What a cell does, while it does it; and answers to what it asks: `cargo run --example live_events`.
 
 use cellblock::{Error, Event, Session};
 
@@ -10,7 +10,7 @@ display({'name': name})
 ";
 
 #[tokio::main]
-async fn main() -> Result<(), Error> {
+pub(crate) async fn main() -> Result<(), Error> {
     let session = Session::builder().start().await?;
     let mut running = session.start(CODE)?;
     let mut printed = String::new();

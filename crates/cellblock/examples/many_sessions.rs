@@ -1,9 +1,9 @@
-// Many sessions at once, each with its own variables: `cargo run --example many_sessions`.
+//! Many sessions at once, each with its own variables: `cargo run --example many_sessions`.
 
 use cellblock::{Error, Session};
 
 #[tokio::main]
-async fn main() -> Result<(), Error> {
+pub(crate) async fn main() -> Result<(), Error> {
     let work = (1..=8).map(|n: u32| tokio::spawn(sum_of_squares(n)));
     let mut sums = Vec::new();
     for task in work.collect::<Vec<_>>() {

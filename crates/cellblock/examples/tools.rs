@@ -1,10 +1,10 @@
-// Functions of the host, called from inside the code: `cargo run --example tools`.
+//! Functions of the host, called from inside the code: `cargo run --example tools`.
 
 use cellblock::{Error, Event, Session, ToolSpec};
 use serde_json::{Map, Value, json};
 
 #[tokio::main]
-async fn main() -> Result<(), Error> {
+pub(crate) async fn main() -> Result<(), Error> {
     let session = Session::builder().start().await?;
     let schema = json!({
         "type": "object",

@@ -1,6 +1,6 @@
 //! A sealed, stateful, real Python for language models.
 //!
-//! ```no_run
+//! ```
 //! use cellblock::Session;
 //!
 //! # #[tokio::main]
@@ -24,7 +24,7 @@ mod shared_host;
 
 pub use builder::{Session, SessionBuilder};
 pub use cellblock_protocol::*;
-pub use cellblock_session::{Cgroups, Mechanism, Preload, Probe, Running, Verdict};
+pub use cellblock_session::{Cgroups, Mechanism, PoolState, Preload, Probe, Running, Verdict};
 pub use error::Error;
 pub use host::{Host, HostBuilder, PythonChoice};
 

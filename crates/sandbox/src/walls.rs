@@ -10,8 +10,8 @@ pub fn native_walls(rung: Rung, isolation: &Isolation) -> u64 {
     let walls = kept.map(bit).fold(0, |all, bit| all | bit);
     match rung {
         Rung::Full => walls | bits::NAMESPACES,
-        // What needs a namespace is not there; Landlock and the filter stand in for files and network.
-        Rung::Landlock => walls & !(bits::FILES | bits::PROCESSES | bits::IPC | bits::HOSTNAME),
+        // What needs a namespace is not there; Landlock and the filter stand in for files, network and IPC.
+        Rung::Landlock => walls & !(bits::FILES | bits::PROCESSES | bits::HOSTNAME),
         Rung::None => 0,
     }
 }

@@ -228,6 +228,7 @@ impl Actor {
     /// Wakes the newest standby that answers, after its files were put back. The head must be gone.
     pub(crate) async fn recover(&mut self, mut dirty: Vec<PathBuf>) -> Option<Recovered> {
         let mut not_restored = Vec::new();
+        let expected = self.checkpoints.current();
         while let Some(standby) = self.checkpoints.standbys.pop_back() {
             let cell = standby.cell;
             let dirty = std::mem::take(&mut dirty);
@@ -235,6 +236,9 @@ impl Actor {
             if let Some(channel) = self.wake(standby).await {
                 self.channel = channel;
                 self.checkpoints.kept.retain(|kept| *kept <= cell);
+                if cell < expected {
+                    not_restored.push(format!("the effects of the cells after {cell}: no later checkpoint was there to be woken"));
+                }
                 self.checkpoints.plan();
                 return Some(Recovered { cell, not_restored });
             }
@@ -264,6 +268,7 @@ impl Actor {
             let _ = self.init.send(&ToInit::Drop(newest.pid).to_bytes(), &[]).await;
             self.checkpoints.standbys.pop_back();
         }
+        self.checkpoints.kept.retain(|kept| *kept <= target);
         let recovered = self.recover(Vec::new()).await;
         recovered.map(|recovered| recovered.cell).ok_or_else(|| Error::Ended { session: self.shared.id.clone(), reason: "no checkpoint could be woken".to_owned() })
     }

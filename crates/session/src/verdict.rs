@@ -88,7 +88,7 @@ fn plain(kind: &str, message: &str) -> CellError {
 fn size(bytes: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match UNITS.into_iter().find(|(_, unit)| bytes >= *unit) {
-        Some((name, unit)) if bytes % unit == 0 => format!("{} {name}", bytes / unit),
+        Some((name, unit)) if bytes.is_multiple_of(unit) => format!("{} {name}", bytes / unit),
         Some((name, unit)) => format!("{:.1} {name}", bytes as f64 / unit as f64),
         None => format!("{bytes} bytes"),
     }

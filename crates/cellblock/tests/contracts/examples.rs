@@ -1,46 +1,37 @@
 //! The examples of the crate, run as they stand.
 
-mod hello {
-    include!("../../examples/hello.rs");
+#[path = "../../examples/files.rs"]
+mod files;
+#[path = "../../examples/hello.rs"]
+mod hello;
+#[path = "../../examples/live_events.rs"]
+mod live_events;
+#[path = "../../examples/many_sessions.rs"]
+mod many_sessions;
+#[path = "../../examples/tools.rs"]
+mod tools;
 
-    #[test]
-    fn the_example_hello_runs() {
-        main().unwrap();
-    }
+#[test]
+fn the_example_files_runs() {
+    files::main().unwrap();
 }
 
-mod live_events {
-    include!("../../examples/live_events.rs");
-
-    #[test]
-    fn the_example_live_events_runs() {
-        main().unwrap();
-    }
+#[test]
+fn the_example_hello_runs() {
+    hello::main().unwrap();
 }
 
-mod tools {
-    include!("../../examples/tools.rs");
-
-    #[test]
-    fn the_example_tools_runs() {
-        main().unwrap();
-    }
+#[test]
+fn the_example_live_events_runs() {
+    live_events::main().unwrap();
 }
 
-mod files {
-    include!("../../examples/files.rs");
-
-    #[test]
-    fn the_example_files_runs() {
-        main().unwrap();
-    }
+#[test]
+fn the_example_many_sessions_runs() {
+    many_sessions::main().unwrap();
 }
 
-mod many_sessions {
-    include!("../../examples/many_sessions.rs");
-
-    #[test]
-    fn the_example_many_sessions_runs() {
-        main().unwrap();
-    }
+#[test]
+fn the_example_tools_runs() {
+    tools::main().unwrap();
 }

@@ -1,6 +1,6 @@
 //! X: what a model reads after a real cell, in both languages.
 
-use crate::support::{put_back, session};
+use crate::support::session;
 use cellblock::{Cell, CellResult, ForModel, Limits, Locale};
 
 fn english(result: &CellResult, code: &str) -> String {
@@ -111,7 +111,7 @@ fn x2_a_denial_is_explained() {
 #[test]
 fn x3_a_time_out() {
     let code = "print('working')\nwhile True: pass";
-    let result = put_back(session().run(Cell::new(code).timeout(0.5)));
+    let result = session().run(Cell::new(code).timeout(0.5));
     assert_eq!(
         english(&result, code),
         "## Code execution timed out and was stopped; the state is as before this cell; raise the timeout or split the work
@@ -132,7 +132,7 @@ working
 #[test]
 fn x4_a_crash() {
     let code = "import ctypes\nprint('working')\nctypes.string_at(0)";
-    let result = put_back(session().run(code));
+    let result = session().run(code);
     assert_eq!(
         english(&result, code),
         "## Code execution crashed: the process ended abnormally; the state from before this cell was restored
@@ -148,7 +148,7 @@ working
 ### 信号：SIGSEGV
 ### 状态：与本单元执行前一致"
     );
-    let result = put_back(session().run("import os\nos._exit(139)"));
+    let result = session().run("import os\nos._exit(139)");
     assert!(english(&result, "").ends_with("### Exit code: 139"));
     assert!(chinese(&result, "").contains("### 退出状态码：139"));
 }
@@ -163,7 +163,7 @@ fn x4_a_limit_that_ended_the_cell_is_named() {
 held = mmap.mmap(-1, 2 << 30)
 for n in range(0, 2 << 30, 4096): held[n] = 1";
     let result = crate::support::open(crate::support::builder().limits(limits)).run(code);
-    let text = english(&put_back(result), code);
+    let text = english(&result, code);
     assert!(
         text.contains("256 MiB of memory"),
         "the model is not told why:\n{text}"

@@ -3,7 +3,7 @@
 //! One binary for all: linking is the slow part, and all tests share one host.
 #![allow(
     clippy::unwrap_used,
-    clippy::panic,
+    clippy::expect_used,
     reason = "helpers of tests are tests"
 )]
 

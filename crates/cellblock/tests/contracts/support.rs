@@ -2,8 +2,8 @@
 
 use cellblock::env::{Cancel, Search, default_environment};
 use cellblock::{
-    Cell, CellResult, CheckpointState, Error, Event, Host, Preload, PythonChoice, Running, Session,
-    SessionBuilder, State, StateOutcome, Status, ToolSpec,
+    Cell, CellResult, Error, Event, Host, Preload, PythonChoice, Running, Session, SessionBuilder,
+    Status, ToolSpec,
 };
 use serde_json::{Value, json};
 use std::future::Future;
@@ -183,15 +183,6 @@ pub(crate) fn tool(name: &str, description: &str, parameters: &[&str]) -> ToolSp
         description: description.to_owned(),
         parameters: schema.as_object().cloned().unwrap(),
     }
-}
-
-/// The result with the state that a session is in which survives everything.
-pub(crate) fn put_back(mut result: CellResult) -> CellResult {
-    result.state = State {
-        outcome: StateOutcome::Restored,
-        checkpoint: CheckpointState::armed(),
-    };
-    result
 }
 
 /// How many processes of this machine have `mark` in their command line. No wall hides them from the host.

@@ -2,7 +2,7 @@
 
 use crate::config::{Items, Spawn, walls};
 use crate::spawn::{Born, Descriptors, LibcFork, spawn};
-use crate::sys::{Errno, Fd, Forked};
+use crate::sys::{Errno, Fd, Forked, set_signal_mask};
 use crate::{side_fork, standby};
 
 /// Makes a session from a request of the host's. Returns the id of its init in the zygote, 0 in the new head, and a negative
@@ -48,8 +48,21 @@ unsafe extern "C" fn cellblock_side_fork(fork: LibcFork) -> i32 {
     }
 }
 
-/// Freezes the caller until init wakes it.
+/// Makes a standby of a head that speaks on `channel`. Returns its id at once in the caller; in the standby, 0 when init wakes it; or a negative error number.
 #[unsafe(no_mangle)]
-extern "C" fn cellblock_stand_by() {
-    standby::stand_by();
+unsafe extern "C" fn cellblock_stand_by(fork: LibcFork, channel: Fd) -> i32 {
+    // Blocked before there is a standby: a signal that wakes it, or one meant for the head, must find it ready.
+    let before = set_signal_mask(u64::MAX);
+    // SAFETY: the guest calls Python's hooks around this.
+    let forked = unsafe { side_fork::side_fork(fork) };
+    let outcome = match forked {
+        Ok(Forked::Parent(pid)) => pid,
+        Ok(Forked::Child) => {
+            standby::stand_by(channel);
+            0
+        }
+        Err(Errno(number)) => -number,
+    };
+    set_signal_mask(before);
+    outcome
 }

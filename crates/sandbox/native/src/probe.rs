@@ -1,7 +1,7 @@
 //! What this machine can enforce, found out by trying each mechanism in a child of its own.
 
 use crate::message::Message;
-use crate::seccomp::{NamelessFiles, Rules, Signals, Sockets};
+use crate::seccomp::{Ipc, NamelessFiles, Rules, Signals, Sockets};
 use crate::sys::{self, Errno, Forked, Pid, clone_flags, clone_process, exit, mount_flags, reap, send};
 use crate::users::{Mapping, map_users};
 use crate::{landlock, launcher, mounts, privileges, seccomp};
@@ -97,6 +97,6 @@ fn own_proc() -> sys::Result<()> {
 
 fn filter(signals: Signals) -> sys::Result<()> {
     privileges::no_new_privileges()?;
-    let rules = Rules { sockets: Sockets::InEmptyNamespace, signals, nameless: NamelessFiles::Forbidden };
+    let rules = Rules { sockets: Sockets::InEmptyNamespace, signals, nameless: NamelessFiles::Forbidden, ipc: Ipc::Forbidden };
     seccomp::install(rules).map(drop)
 }

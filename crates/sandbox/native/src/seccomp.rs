@@ -60,6 +60,12 @@ const DENIED: &[usize] = &[
     nr::OPEN_BY_HANDLE_AT, nr::NAME_TO_HANDLE_AT,
 ];
 
+/// Refused where there is no namespace for them. Not only the calls that find an object: its number can be guessed.
+const IPC: &[usize] = &[
+    nr::SHMGET, nr::SHMAT, nr::SHMCTL, nr::SEMGET, nr::SEMOP, nr::SEMTIMEDOP, nr::SEMCTL, nr::MSGGET, nr::MSGSND, nr::MSGRCV,
+    nr::MSGCTL, nr::MQ_OPEN,
+];
+
 /// Sent to init, which refuses what would hit itself or a standby (`notify.rs`).
 const ASKED: &[usize] = &[
     nr::KILL, nr::TKILL, nr::TGKILL, nr::RT_SIGQUEUEINFO, nr::RT_TGSIGQUEUEINFO, nr::PIDFD_OPEN, nr::SETPRIORITY,
@@ -83,6 +89,15 @@ pub enum Sockets {
     /// Only pairs of Unix sockets: without namespaces a socket of the host's is one `connect` away, and Landlock does not
     /// look at sockets in the file system.
     PairsOnly,
+}
+
+/// Which shared memory, semaphores and queues of System V and POSIX a session finds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ipc {
+    /// Those of its namespace: its own, or by a public policy the host's.
+    OfItsNamespace,
+    /// None: they would be the host's.
+    Forbidden,
 }
 
 /// Who counts the memory of files that live in memory and have no name.
@@ -112,6 +127,8 @@ pub struct Rules {
     pub signals: Signals,
     /// Whether files without a name.
     pub nameless: NamelessFiles,
+    /// Whose objects of System V and POSIX.
+    pub ipc: Ipc,
 }
 
 const MOST: usize = 320;
@@ -169,6 +186,11 @@ impl Program {
         self.sockets(rules.sockets);
         if rules.nameless == NamelessFiles::Forbidden {
             self.when(nr::MEMFD_CREATE, NOSYS);
+        }
+        if rules.ipc == Ipc::Forbidden {
+            for &number in IPC {
+                self.when(number, PERM);
+            }
         }
         if rules.signals == Signals::AskInit {
             self.signals_by_descriptor();

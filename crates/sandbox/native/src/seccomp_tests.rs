@@ -12,8 +12,8 @@ enum Verdict {
 }
 use Verdict::*;
 
-const SEALED: Rules = Rules { sockets: Sockets::InEmptyNamespace, signals: Signals::AskInit, nameless: NamelessFiles::Forbidden };
-const BARE: Rules = Rules { sockets: Sockets::PairsOnly, signals: Signals::Free, nameless: NamelessFiles::Counted };
+const SEALED: Rules = Rules { sockets: Sockets::InEmptyNamespace, signals: Signals::AskInit, nameless: NamelessFiles::Forbidden, ipc: Ipc::OfItsNamespace };
+const BARE: Rules = Rules { sockets: Sockets::PairsOnly, signals: Signals::Free, nameless: NamelessFiles::Counted, ipc: Ipc::Forbidden };
 
 fn judge(rules: Rules, number: usize, arguments: [u64; 6]) -> Verdict {
     run(rules, X86_64, number as u32, arguments)
@@ -138,6 +138,13 @@ fn a_descriptor_raises_no_signal_that_nobody_judged() {
     let device = |request| judge(SEALED, nr::IOCTL, [0, request, 0, 0, 0, 0]);
     let [type_into_terminal, set_owner, read_size] = [0x5412, 0x8901, 0x541B];
     assert_eq!([device(type_into_terminal), device(set_owner), device(read_size)], [Refused(1), Refused(1), Allowed]);
+}
+
+#[test]
+fn objects_of_the_host_s_are_out_of_reach_where_there_is_no_namespace() {
+    for &number in IPC {
+        assert_eq!([judge(SEALED, number, [0; 6]), judge(BARE, number, [0; 6])], [Allowed, Refused(1)], "call {number}");
+    }
 }
 
 #[test]

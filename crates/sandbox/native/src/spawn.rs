@@ -3,7 +3,7 @@
 use crate::config::{Item, Items, Spawn, walls};
 use crate::init::{self, Init};
 use crate::message::{At, Failure, Message, Stage, from_init};
-use crate::seccomp::{NamelessFiles, Rules, Signals, Sockets};
+use crate::seccomp::{Ipc, NamelessFiles, Rules, Signals, Sockets};
 use crate::sweep::Reach;
 use crate::sys::{
     self, Errno, Fd, Forked, MOST_DESCRIPTORS, Pid, clone_flags, clone_process, close, close_all_but, move_to, open, open_flags,
@@ -236,7 +236,8 @@ fn rules(request: &Spawn) -> Rules {
     let signals = if has(request, walls::SIGNALS) { Signals::AskInit } else { Signals::Free };
     let watched = has(request, walls::MEMORY) && request.watched_memory > 0;
     let nameless = if watched { NamelessFiles::Forbidden } else { NamelessFiles::Counted };
-    Rules { sockets, signals, nameless }
+    let ipc = if has(request, walls::NAMESPACES) || !has(request, walls::IPC) { Ipc::OfItsNamespace } else { Ipc::Forbidden };
+    Rules { sockets, signals, nameless, ipc }
 }
 
 /// Leaves 0, 1, 2, the channel and the socket for the report.

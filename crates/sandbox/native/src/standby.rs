@@ -1,19 +1,19 @@
 //! A frozen copy of the head, waiting to be needed.
 
 use crate::privileges;
-use crate::sys::{self, nr, signals, syscall, write_file};
+use crate::sys::{self, Fd, nr, signals, syscall, write_file};
 
-/// Freezes the calling process until init wakes it. Only a signal from init counts: its sender is the parent, or unknown (0)
+/// Freezes the calling process, which has all signals blocked, until init wakes it. Only a signal from init counts: its sender is the parent, or unknown (0)
 /// where the sender lives outside the process namespace.
-pub fn stand_by() {
+pub fn stand_by(channel: Fd) {
     // Of its own group and session, so that a signal to the head's group does not reach it.
     sys::new_session();
     // Before it is hidden from itself.
     let _ = write_file(c"/proc/self/oom_score_adj", b"0");
     privileges::set_dumpable(false);
-    let before = sys::set_signal_mask(u64::MAX);
+    // The head's channel is not ours: while we hold it, the host would not see its end.
+    sys::close(channel);
     wait_for_init();
-    sys::set_signal_mask(before);
     privileges::set_dumpable(true);
     let _ = write_file(c"/proc/self/oom_score_adj", b"500");
 }

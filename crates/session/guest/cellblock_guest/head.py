@@ -111,7 +111,7 @@ class Head:
             if reason is not None:
                 self.channel.send({**answer, "unavailable": reason})
                 return
-            pid, far = checkpoints.make()
+            pid, far = checkpoints.make(self.channel.fd)
         except checkpoints.Woken as woken:
             self.resume(woken.descriptor)
             self._greet()

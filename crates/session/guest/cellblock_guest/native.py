@@ -22,6 +22,7 @@ def load(descriptor: int) -> None:
         ctypes.c_void_p,
     ]
     _library.cellblock_side_fork.argtypes = [ctypes.c_void_p]
+    _library.cellblock_stand_by.argtypes = [ctypes.c_void_p, ctypes.c_int]
     # libc's own fork: it runs the handlers that BLAS libraries and allocators registered.
     _fork = ctypes.cast(ctypes.CDLL(None).fork, ctypes.c_void_p)
 
@@ -44,10 +45,13 @@ def side_fork() -> int:
     return pid
 
 
-def stand_by() -> None:
-    """Freezes this process until init wakes it."""
+def stand_by(channel: int) -> int:
+    """Make a frozen copy of this process, which speaks on `channel`: the copy's id at once in the caller, 0 in the copy when init wakes it."""
     assert _library is not None
-    _library.cellblock_stand_by()
+    pid = _around_fork(lambda: _library.cellblock_stand_by(_fork, channel))
+    if pid < 0:
+        raise BlockingIOError(-pid, "the process could not be copied")
+    return pid
 
 
 def _around_fork(fork) -> int:

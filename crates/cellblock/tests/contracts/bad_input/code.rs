@@ -1,6 +1,7 @@
 //! Code that is none, or too much.
 
-use super::*;
+use crate::support::{session, wait};
+use cellblock::{Cell, Status};
 
 #[test]
 fn nul_bytes_are_a_syntax_error_and_the_session_lives() {

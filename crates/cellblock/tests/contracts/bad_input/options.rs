@@ -1,6 +1,9 @@
 //! Options that cannot be.
 
-use super::*;
+use super::words;
+use crate::support::{builder, open, refusal, session, tool, wait};
+use cellblock::{Limits, SessionOptions, Status};
+use serde_json::json;
 
 #[test]
 fn an_absurd_limit_is_refused_and_named() {

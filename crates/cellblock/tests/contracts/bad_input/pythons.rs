@@ -1,6 +1,11 @@
 //! Pythons that cannot be used. Little scripts play them.
 
-use super::*;
+use super::words;
+use crate::support::wait;
+use cellblock::{Host, Preload, Session};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 
 /// A little script that plays an interpreter.
 struct Fake {

@@ -1,6 +1,12 @@
 //! Workspaces that cannot be used.
 
-use super::*;
+use super::words;
+use crate::support::{builder, is_root, open, refusal, session, wait};
+use cellblock::{Host, Preload, PythonChoice, Session, Status};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
 
 fn refused(path: &Path, problem: &str) {
     let message = format!("the workspace {} cannot be used: {problem}", path.display());

@@ -1,6 +1,8 @@
 //! Nothing leads out of the workspace.
 
-use super::*;
+use super::{get, put};
+use crate::support::{Python, session, wait};
+use std::fs;
 
 fn refused(session: &Python, path: &str) {
     let read = wait(session.get_file(path)).unwrap_err();

@@ -1,6 +1,8 @@
 //! What a cell did to the files.
 
-use super::*;
+use super::changes;
+use crate::support::{builder, open, session};
+use std::fs;
 
 #[test]
 fn created_changed_and_deleted_files_are_told_apart() {

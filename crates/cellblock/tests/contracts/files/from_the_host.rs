@@ -1,6 +1,8 @@
 //! Files in and out.
 
-use super::*;
+use super::{changes, get, put};
+use crate::support::{session, wait};
+use std::fs;
 
 #[test]
 fn files_go_in_and_out() {

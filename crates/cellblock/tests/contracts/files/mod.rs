@@ -5,9 +5,8 @@ mod differences;
 mod from_the_host;
 mod workspace;
 
-use crate::support::{Python, builder, open, session, wait};
-use cellblock::{FileChange, FileChanges, Rung, mime_of};
-use std::fs;
+use crate::support::{Python, wait};
+use cellblock::{FileChange, FileChanges, mime_of};
 
 fn changes(
     created: &[(&str, u64)],

@@ -1,6 +1,9 @@
 //! D7: the directory itself.
 
-use super::*;
+use super::put;
+use crate::support::{builder, open, session, wait};
+use cellblock::Rung;
+use std::fs;
 
 #[test]
 fn d7_the_working_directory_is_the_workspace() {

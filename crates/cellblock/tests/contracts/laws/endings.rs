@@ -1,6 +1,9 @@
 //! R8, R16 to R19, R28: the ways in which a cell ends.
 
-use super::*;
+use super::failure;
+use crate::support::{eventually, processes_with, session};
+use cellblock::{Cell, Limits, Status};
+use std::time::Duration;
 
 #[test]
 fn r8_the_users_interrupt_ends_the_cell_and_nothing_else() {

@@ -9,10 +9,7 @@ mod values;
 mod waiting;
 mod worked_examples;
 
-use crate::support::{builder, eventually, open, processes_with, session, wait};
-use cellblock::{Cell, Event, Limits, Status, bytes_seed};
-use serde_json::json;
-use std::time::Duration;
+use cellblock::Status;
 
 /// The type of the exception, and what else a failure is judged by.
 fn failure(result: cellblock::CellResult) -> (Status, String) {

@@ -1,6 +1,8 @@
 //! R5, R20 to R22, R27: what cells print.
 
-use super::*;
+use crate::support::{session, wait};
+use cellblock::Event;
+use std::time::Duration;
 
 #[test]
 fn r5_print_goes_to_its_own_cell_and_stderr_is_apart() {

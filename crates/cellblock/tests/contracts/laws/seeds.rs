@@ -1,6 +1,8 @@
 //! R1, R3, R33: what is there before the first cell.
 
-use super::*;
+use crate::support::{builder, open, session, wait};
+use cellblock::bytes_seed;
+use serde_json::json;
 
 #[test]
 fn r1_variables_given_at_the_start_are_there_in_the_first_cell() {

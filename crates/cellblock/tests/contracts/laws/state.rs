@@ -1,6 +1,8 @@
 //! R2, R4, R6, R7, R25, R26, R35, R36: what lasts from cell to cell.
 
-use super::*;
+use super::failure;
+use crate::support::{builder, open, session, wait};
+use cellblock::Status;
 
 #[test]
 fn r2_everything_that_a_cell_bound_is_there_in_the_next() {

@@ -1,6 +1,9 @@
 //! R9, R10: what an exception looks like.
 
-use super::*;
+use super::failure;
+use crate::support::session;
+use cellblock::Status;
+use serde_json::json;
 
 fn traceback(session: &crate::support::Python, code: &str) -> String {
     session.run(code).error.unwrap().traceback

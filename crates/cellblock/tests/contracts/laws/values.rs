@@ -1,6 +1,6 @@
 //! R12, R24: the value of a cell.
 
-use super::*;
+use crate::support::session;
 
 #[test]
 fn r12_the_value_of_the_last_expression_is_returned() {

@@ -1,7 +1,9 @@
 //! R11, R23: cells that wait for somebody.
 
-use super::*;
 use crate::support::tool;
+use crate::support::{session, wait};
+use cellblock::Event;
+use serde_json::json;
 
 #[test]
 fn r11_while_a_cell_waits_in_a_tool_call_other_sessions_run_and_its_own_is_busy() {

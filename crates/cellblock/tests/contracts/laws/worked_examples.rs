@@ -1,6 +1,8 @@
 //! The worked examples of the contract, which must give exactly this.
 
-use super::*;
+use super::failure;
+use crate::support::{session, wait};
+use cellblock::{Cell, Status};
 
 #[test]
 fn three_cells_build_on_each_other() {

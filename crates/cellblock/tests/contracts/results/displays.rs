@@ -1,6 +1,7 @@
 //! What a cell shows.
 
-use super::*;
+use crate::support::session;
+use cellblock::MimeBundle;
 
 #[test]
 fn display_shows_things_in_order() {

@@ -1,6 +1,7 @@
 //! What a failure says, and its hint.
 
-use super::*;
+use crate::support::session;
+use cellblock::Status;
 
 /// What a failed cell says, and the hint that goes with it.
 fn hint(code: &str) -> (String, Option<String>) {

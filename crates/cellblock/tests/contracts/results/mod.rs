@@ -6,9 +6,9 @@ mod usage;
 mod values;
 mod variables;
 
-use crate::support::{Python, session, tool, wait};
-use cellblock::{CellResult, MimeBundle, Status, VariableChanges};
-use serde_json::{Value, json};
+use crate::support::{session, tool};
+use cellblock::CellResult;
+use serde_json::json;
 
 #[test]
 fn w6_one_complete_result() {

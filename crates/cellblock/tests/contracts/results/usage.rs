@@ -1,6 +1,6 @@
 //! What a cell cost.
 
-use super::*;
+use crate::support::session;
 
 #[test]
 fn bytes_written_are_counted_as_bytes() {

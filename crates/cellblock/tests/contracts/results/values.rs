@@ -1,6 +1,7 @@
 //! The value of a cell, in all its forms.
 
-use super::*;
+use crate::support::session;
+use serde_json::{Value, json};
 
 /// The MIME bundle of a cell's value.
 fn bundle(code: &str) -> Value {

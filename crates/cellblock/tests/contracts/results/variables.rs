@@ -1,6 +1,8 @@
 //! What a cell did to the variables, and looking at them.
 
-use super::*;
+use crate::support::{Python, session, wait};
+use cellblock::VariableChanges;
+use serde_json::json;
 
 /// The names that a cell added, changed and removed.
 fn names(session: &Python, code: &str) -> [Vec<String>; 3] {

@@ -1,0 +1,5 @@
+# canary: variable
+# A variable of the host's.
+import os
+
+print("CANARY:" + os.environ["CELLBLOCK_CANARY"])

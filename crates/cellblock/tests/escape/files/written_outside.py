@@ -1,0 +1,3 @@
+# canary: outside
+# Leave a file on the host.
+open(canary["outside"], "w").write(canary["mark"])

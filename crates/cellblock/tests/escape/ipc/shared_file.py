@@ -1,0 +1,3 @@
+# canary: shared_file
+# Shared memory of POSIX is a file.
+print("CANARY:" + open(canary["shared_file"]).read())

@@ -1,0 +1,3 @@
+# canary: neighbour
+# Another session's shared memory.
+print("CANARY:" + open(canary["neighbour_memory"]).read())

@@ -1,0 +1,3 @@
+# canary: neighbour
+# A file in another session's /tmp.
+print("CANARY:" + open(canary["neighbour_file"]).read())

@@ -1,0 +1,3 @@
+# canary: neighbour
+# Another session's workspace.
+print("CANARY:" + open(canary["neighbour_workspace"] + "/secret.txt").read())

@@ -1,0 +1,5 @@
+# canary: file
+# Our parent may have another root directory.
+import os
+
+print("CANARY:" + open(f"/proc/{os.getppid()}/root" + canary["file"]).read())

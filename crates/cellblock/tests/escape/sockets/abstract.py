@@ -1,0 +1,7 @@
+# canary: abstract
+# A socket with a name that is in no directory.
+import socket
+
+wire = socket.socket(socket.AF_UNIX)
+wire.connect("\0" + canary["abstract"])
+print("CANARY:" + wire.recv(100).decode())

@@ -1,0 +1,10 @@
+# canary: datagrams
+# The same without a connection.
+import os
+import socket
+
+wire = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+wire.bind("")
+wire.settimeout(3)
+wire.sendto(b"hello", canary["datagrams"])
+print("CANARY:" + wire.recv(100).decode())

@@ -1,0 +1,66 @@
+//! Taking cells back.
+
+use crate::support::{session, wait};
+use cellblock::{FileChange, FileChanges, Undone, VariableChange, VariableChanges};
+
+#[test]
+fn the_last_cell_is_taken_back_with_its_variables_and_files() {
+    let session = session();
+    session.good("x = 1");
+    session.good("x = 2; y = 3; open('a.txt', 'w').write('hello')");
+    let change = |name: &str, summary: &str| VariableChange { name: name.into(), type_: "int".into(), summary: summary.into() };
+    let file = FileChange { path: "a.txt".into(), bytes: 5, mime: "text/plain".into() };
+    let expected = Undone {
+        cell: 1,
+        variables: VariableChanges { added: vec![], changed: vec![change("x", "1")], removed: vec![change("y", "3")] },
+        files: FileChanges { deleted: vec![file], ..FileChanges::default() },
+    };
+    assert_eq!(wait(session.undo(1)).unwrap(), expected);
+    assert_eq!(session.value("x, 'y' in globals()"), "(1, False)");
+}
+
+#[test]
+fn several_cells_are_taken_back_at_once() {
+    let session = session();
+    for n in 1..=4 {
+        session.good(&format!("x = {n}"));
+    }
+    assert_eq!(wait(session.undo(3)).unwrap().cell, 1);
+    assert_eq!(session.value("x"), "1");
+}
+
+#[test]
+fn cell_numbers_are_never_used_twice() {
+    let session = session();
+    session.good("x = 1");
+    wait(session.undo(1)).unwrap();
+    assert_eq!(session.good("x = 2").cell, 2);
+}
+
+#[test]
+fn a_cell_that_was_restored_does_not_count() {
+    let session = session();
+    session.good("x = 1");
+    session.good("x = 2");
+    session.run("import os; os._exit(1)");
+    assert_eq!(wait(session.undo(1)).unwrap().cell, 1);
+    assert_eq!(session.value("x"), "1");
+}
+
+#[test]
+fn more_than_there_is_cannot_be_taken_back() {
+    let session = session();
+    session.good("x = 1");
+    let error = wait(session.undo(2)).unwrap_err();
+    assert_eq!((error.code(), error.to_string().as_str()), ("not_found", "there are only 1 cells to take back"));
+    assert_eq!(session.value("x"), "1");
+}
+
+#[test]
+fn everything_can_be_taken_back() {
+    let session = session();
+    session.good("x = 1");
+    session.good("y = 1");
+    assert_eq!(wait(session.undo(2)).unwrap().cell, 0);
+    assert_eq!(session.value("[name for name in ('x', 'y') if name in globals()]"), "[]");
+}
