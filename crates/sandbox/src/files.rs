@@ -4,8 +4,10 @@
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, mkdirat, openat, openat2, readlinkat, renameat, statat, symlinkat, unlinkat};
 use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 /// A directory that is not left.
@@ -73,8 +75,9 @@ impl Confined {
         Ok(())
     }
 
-    /// The names in a directory, with what they are; links are not followed.
-    pub fn list(&self, path: &Path) -> io::Result<Vec<(String, EntryKind)>> {
+    /// The names in a directory, with what they are; links are not followed. A name need not be text: one that is none must not
+    /// hide a file from whoever counts them.
+    pub fn list(&self, path: &Path) -> io::Result<Vec<(OsString, EntryKind)>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory = self.resolve(path, flags, Mode::empty())?;
         let mut entries = Vec::new();
@@ -88,7 +91,7 @@ impl Confined {
                 FileType::Unknown => self.stat_in(&directory, name).map_or(EntryKind::Other, |stat| kind_of(&stat)),
                 known => kind_of_type(known),
             };
-            entries.push((name.to_string_lossy().into_owned(), kind));
+            entries.push((OsStr::from_bytes(name.to_bytes()).to_owned(), kind));
         }
         entries.sort();
         Ok(entries)
@@ -113,7 +116,7 @@ impl Confined {
     pub fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
         let (parent, name) = self.split(path)?;
         let target = readlinkat(&parent, name, Vec::new())?;
-        Ok(PathBuf::from(target.to_string_lossy().into_owned()))
+        Ok(PathBuf::from(OsStr::from_bytes(target.to_bytes())))
     }
 
     /// Makes a link. Wherever it points, nobody here follows it out.
@@ -133,7 +136,7 @@ impl Confined {
         Ok(statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    fn split<'a>(&self, path: &'a Path) -> io::Result<(OwnedFd, &'a std::ffi::OsStr)> {
+    fn split<'a>(&self, path: &'a Path) -> io::Result<(OwnedFd, &'a OsStr)> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         Ok((self.parent_of(path.parent().unwrap_or(Path::new("")))?, name))
     }
@@ -149,7 +152,7 @@ impl Confined {
     }
 }
 
-fn plain_parts(path: &Path) -> io::Result<Vec<&std::ffi::OsStr>> {
+fn plain_parts(path: &Path) -> io::Result<Vec<&OsStr>> {
     path.components()
         .filter(|part| *part != Component::CurDir)
         .map(|part| match part {

@@ -87,7 +87,7 @@ fn a_link_that_stays_inside_is_followed() {
 fn a_link_to_a_directory_outside_is_listed_as_a_link_and_not_entered() {
     let scene = Scene::new();
     symlink(scene.host.path(), scene.inside("link")).unwrap();
-    assert_eq!(scene.confined.list(Path::new("")).unwrap(), [("link".to_owned(), EntryKind::Other)]);
+    assert_eq!(scene.confined.list(Path::new("")).unwrap(), [("link".into(), EntryKind::Other)]);
     scene.confined.list(Path::new("link")).unwrap_err();
     scene.confined.stat(Path::new("link/secret")).unwrap_err();
 }
@@ -102,7 +102,7 @@ fn what_is_no_plain_file_does_not_block() {
         scene.read(path).unwrap_err();
         scene.write(path, "x").unwrap_err();
     }
-    let kinds = ["directory", "pipe", "socket"].map(str::to_owned).into_iter().zip([EntryKind::Directory, EntryKind::Other, EntryKind::Other]);
+    let kinds = ["directory", "pipe", "socket"].map(OsString::from).into_iter().zip([EntryKind::Directory, EntryKind::Other, EntryKind::Other]);
     assert!(scene.confined.list(Path::new("")).unwrap().into_iter().eq(kinds));
 }
 
@@ -116,4 +116,14 @@ fn removing_and_renaming_act_on_a_link_and_not_on_its_target() {
     symlink("..", scene.inside("up")).unwrap();
     scene.confined.remove(Path::new("up/secret")).unwrap_err();
     assert_eq!(scene.secret(), "secret");
+}
+
+#[test]
+fn a_name_that_is_no_text_is_listed_as_it_is() {
+    let scene = Scene::new();
+    let name = OsStr::from_bytes(b"\xff\xfe");
+    fs::write(scene.host.path().join("workspace").join(name), "x").unwrap();
+    let entries = scene.confined.list(Path::new("")).unwrap();
+    assert_eq!(entries, [(name.to_owned(), EntryKind::File)]);
+    assert_eq!(scene.confined.stat(Path::new(name)).unwrap().st_size, 1);
 }

@@ -21,6 +21,8 @@ const MOST_FILES: usize = 100_000;
 /// Displays of one cell, in number and together.
 const MOST_DISPLAYS: usize = 1000;
 const MOST_DISPLAY_BYTES: usize = 64 << 20;
+/// One frame brings at most this many events: itself, and what was in both pipes before it.
+const ROOM: usize = 6;
 /// Tool calls of one cell that a result lists.
 const MOST_CALLS: usize = 100_000;
 
@@ -115,7 +117,13 @@ impl CellRun {
                     Err(_) => return self.end(actor, Ending::Timeout).await,
                 }
             }
-            let room = self.events.as_ref().is_none_or(|events| events.capacity() > 2);
+            let room = self.events.as_ref().is_none_or(|events| events.capacity() >= ROOM);
+            // A reader that does not read stops the cell, and so its clock.
+            if !room {
+                self.clock.stop();
+            } else if self.waiting.is_empty() {
+                self.clock.go_on();
+            }
             let deadline = self.clock.deadline();
             tokio::select! {
                 biased;
@@ -141,7 +149,11 @@ impl CellRun {
                         Obeyed::Stop => return self.end(actor, Ending::Interrupt).await,
                     }
                 }
-                frame = actor.channel.receive() => {
+                () = gone(self.events.as_ref()) => {
+                    self.events = None;
+                    outgoing.extend(self.refuse_waiting());
+                }
+                frame = actor.channel.receive(), if room => {
                     self.drain(actor);
                     match frame {
                         Ok(FromHead::Done(done)) if done.cell == self.number => return Finish::Done(done),
@@ -338,6 +350,21 @@ impl CellRun {
         }
     }
 
+    /// Answers for those who were asked and have gone.
+    fn refuse_waiting(&mut self) -> Vec<ToHead> {
+        let reason = || "nobody listens any more".to_owned();
+        let waiting = std::mem::take(&mut self.waiting);
+        let answers = waiting.into_iter().map(|(call, (index, since))| {
+            let Some(noted) = index.and_then(|index| self.calls.get_mut(index)) else {
+                return ToHead::Input { call, outcome: Err(reason()) };
+            };
+            noted.ms = since.elapsed().as_secs_f64() * 1e3;
+            noted.outcome = ToolOutcome::Error;
+            ToHead::ToolResult { call, outcome: Err(reason()) }
+        });
+        answers.collect()
+    }
+
     fn note_call(&mut self, call: &str, name: &str, arguments: &serde_json::Map<String, serde_json::Value>, outcome: ToolOutcome) -> Option<usize> {
         if self.calls.len() >= MOST_CALLS {
             return None;
@@ -431,6 +458,14 @@ async fn wait_or_sweep(actor: &mut Actor) -> Option<Exit> {
 async fn room_again(events: Option<&mpsc::Sender<Event>>) {
     if let Some(events) = events {
         // Gone, or free: either way there is nothing to wait for.
-        let _ = events.reserve_many(3).await;
+        let _ = events.reserve_many(ROOM).await;
+    }
+}
+
+/// Waits until nobody listens any more; for ever when nobody ever did.
+async fn gone(events: Option<&mpsc::Sender<Event>>) {
+    match events {
+        Some(events) => events.closed().await,
+        None => std::future::pending().await,
     }
 }

@@ -96,22 +96,32 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Probes the machine and starts Python behind the outer walls.
+    /// Starts Python behind the outer walls.
+    ///
+    /// The best rung is tried at once. Only when that fails is the machine probed, to say what is missing or to take the next
+    /// rung: a probe takes as long as everything else.
     pub async fn start(self) -> Result<Runtime, Error> {
-        let work = tokio::task::spawn_blocking(move || self.prepare()).await;
-        let inner = work.unwrap_or_else(|error| Err(Error::System { what: "preparing the runtime", source: std::io::Error::other(error) }))?;
+        let hopeful = self.isolation.rung.unwrap_or(Rung::Full);
+        let error = match self.clone().start_on(hopeful).await {
+            Err(error @ Error::Sandbox(_)) if hopeful != Rung::None => error,
+            outcome => return outcome,
+        };
+        let probe = blocking("probing the machine", || Probe::run().map_err(Error::from)).await?;
+        match reachable_rung(&self.isolation, &probe)? {
+            rung if rung == hopeful => Err(error),
+            rung => self.start_on(rung).await,
+        }
+    }
+
+    async fn start_on(self, rung: Rung) -> Result<Runtime, Error> {
+        let inner = Arc::new(blocking("preparing the runtime", move || self.prepare(rung)).await?);
         inner.zygote().await?;
-        let inner = Arc::new(inner);
         inner.fill_pool();
         Ok(Runtime { inner })
     }
 
-    fn prepare(self) -> Result<Inner, Error> {
+    fn prepare(self, rung: Rung) -> Result<Inner, Error> {
         let RuntimeBuilder { python, isolation, preload, pool, state, cache } = self;
-        let rung = match isolation.rung {
-            Some(Rung::None) => Rung::None,
-            _ => reachable_rung(&isolation, &Probe::run()?)?,
-        };
         let walls = native_walls(rung, &isolation);
         // Sessions of root's run as another user, who cannot enter root's home; with a view, mounts lead there.
         let (state, cache) = if rung == Rung::Landlock && cellblock_sandbox::first_id() != 0 {
@@ -140,6 +150,11 @@ impl RuntimeBuilder {
             names: AtomicU32::new(0),
         })
     }
+}
+
+async fn blocking<T: Send + 'static>(what: &'static str, work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(Error::System { what, source: std::io::Error::other(error) }))
 }
 
 impl Inner {

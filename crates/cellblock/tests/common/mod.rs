@@ -118,6 +118,14 @@ pub(crate) fn refusal(builder: SessionBuilder) -> Error {
     wait(builder.start()).unwrap_err()
 }
 
+/// The short of a result, for the message of a failed test: some are megabytes.
+pub(crate) fn short(result: &CellResult) -> String {
+    let output: String = result.output.chars().take(300).collect();
+    let error = result.error.as_ref().map(|error| error.repr.as_str()).unwrap_or_default();
+    let CellResult { status, exit_code, signal, state, .. } = result;
+    format!("{status} (exit {exit_code:?}, signal {signal:?}, {:?}) {error} {output:?}", state.outcome)
+}
+
 /// Waits until something is so that is bound to become so.
 pub(crate) fn eventually(what: &str, so: impl Fn() -> bool) {
     assert!(within(MINUTE, so), "not within a minute: {what}");
@@ -132,6 +140,11 @@ pub(crate) fn within(time: Duration, so: impl Fn() -> bool) -> bool {
         thread::sleep(Duration::from_millis(5));
     }
     true
+}
+
+/// The permission bits of a file, with those that run it as someone else.
+pub(crate) fn permissions_of(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o7777
 }
 
 pub(crate) fn is_root() -> bool {
@@ -192,6 +205,17 @@ pub(crate) fn descendants(pid: u32) -> Vec<Process> {
 pub(crate) fn in_process_namespace(namespace: &str) -> Vec<Process> {
     let inside = |process: &Process| process_namespace(process.pid).is_ok_and(|found| found == namespace);
     processes().into_iter().filter(inside).collect()
+}
+
+/// How many of them have this name.
+pub(crate) fn in_process_namespace_named(namespace: &str, name: &str) -> usize {
+    in_process_namespace(namespace).iter().filter(|process| process.name == name).count()
+}
+
+/// The command lines of all processes, their words ended by zero bytes.
+pub(crate) fn command_lines() -> impl Iterator<Item = String> {
+    let read = |process: Process| fs::read(format!("/proc/{}/cmdline", process.pid)).ok();
+    processes().into_iter().filter_map(read).map(|line| String::from_utf8_lossy(&line).into_owned())
 }
 
 pub(crate) fn process_namespace(pid: u32) -> io::Result<String> {

@@ -1,6 +1,6 @@
 //! B: tools of the host, called from inside Python.
 
-use crate::support::{Python, session, tool, wait};
+use crate::support::{Python, next_log, session, tool, wait};
 use cellblock::{Cell, Event, Status, ToolSpec};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -373,22 +373,17 @@ fn an_answer_to_nothing_and_a_second_answer_are_ignored() {
 #[test]
 fn a_call_from_a_thread_that_outlived_its_cell_is_refused() {
     let session = with_lookup();
-    let code = "import threading
-go = threading.Event()
-said = []
+    let mut logs = session.logs();
+    let code = "import os, threading, time
 def late():
-    go.wait()
+    while not os.path.exists('go'): time.sleep(0.01)
     try: lookup('x')
-    except ToolError as error: said.append(str(error))
-thread = threading.Thread(target=late)
-thread.start()
-threading.Timer(0.2, go.set).start()";
+    except ToolError as error: print(error)
+threading.Thread(target=late).start()";
     session.good(code);
-    std::thread::sleep(std::time::Duration::from_millis(600));
-    assert_eq!(
-        session.value("thread.join()\nsaid"),
-        "['no cell is running: a call from a thread that outlived its cell is not answered']"
-    );
+    wait(session.put_file("go", Vec::new())).unwrap();
+    let text = "no cell is running: a call from a thread that outlived its cell is not answered\n";
+    assert_eq!(next_log(&mut logs), text);
 }
 
 #[test]

@@ -257,6 +257,17 @@ for n in range(10**6):
     }
 
     #[test]
+    fn l_files_with_odd_names_count_too() {
+        let result = small().run(
+            "import time
+for n in range(60):
+    open(b'\\xff%d' % n, 'wb').write(bytes(1 << 20))
+    time.sleep(0.02)",
+        );
+        assert_eq!(told(result).1, "DiskLimit");
+    }
+
+    #[test]
     fn l_the_temporary_directory_has_an_end_too() {
         let session = small();
         let result =

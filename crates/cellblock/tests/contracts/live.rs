@@ -168,8 +168,8 @@ fn an_interrupt_reaches_a_cell_that_waits_for_an_answer() {
     session.interrupt();
     let result = running.result();
     assert_eq!(
-        (result.status, result.stdout.as_str()),
-        (Status::Interrupted, "left\n")
+        (result.status, result.signal, result.stdout.as_str()),
+        (Status::Interrupted, None, "left\n")
     );
     assert_eq!(session.value("1"), "1");
 }
@@ -179,8 +179,8 @@ fn a_cell_that_finishes_in_spite_of_the_interrupt_is_a_success() {
     let session = session();
     let mut running = session.start(
         "import time
-print('begun')
 try:
+    print('begun')
     time.sleep(100)
 except KeyboardInterrupt:
     x = 'saved'

@@ -11,6 +11,7 @@ use std::ops::Deref;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::broadcast::Receiver;
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     let mut builder = Builder::new_multi_thread();
@@ -182,6 +183,16 @@ pub(crate) fn tool(name: &str, description: &str, parameters: &[&str]) -> ToolSp
         name: name.to_owned(),
         description: description.to_owned(),
         parameters: schema.as_object().cloned().unwrap(),
+    }
+}
+
+/// What a thread wrote after its cell.
+pub(crate) fn next_log(logs: &mut Receiver<Event>) -> String {
+    loop {
+        let event = wait(async { tokio::time::timeout(MINUTE, logs.recv()).await });
+        if let Event::Log { text } = event.expect("no log came").unwrap() {
+            return text;
+        }
     }
 }
 

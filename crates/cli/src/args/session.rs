@@ -2,7 +2,7 @@
 
 use crate::failure::Usage;
 use cellblock::{
-    Host, Isolation, Limits, Preload, PythonChoice, Rung, Seed, SessionOptions, Wall,
+    Host, HostBuilder, Isolation, Limits, Preload, PythonChoice, Rung, Seed, SessionOptions, Wall,
     parse_duration, parse_size,
 };
 use clap::Args;
@@ -24,6 +24,11 @@ pub(crate) struct PythonArgs {
 impl PythonArgs {
     /// Finds the Python. Nothing is started yet.
     pub(crate) fn host(&self, preload: Preload) -> Result<Host, cellblock::Error> {
+        self.host_builder(preload).build()
+    }
+
+    /// The same, with more to be said about it.
+    pub(crate) fn host_builder(&self, preload: Preload) -> HostBuilder {
         let choice = if self.stdlib {
             PythonChoice::StandardLibrary
         } else {
@@ -31,8 +36,8 @@ impl PythonArgs {
         };
         let builder = Host::builder().python(choice).preload(preload);
         match &self.python {
-            Some(path) => builder.interpreter(path).build(),
-            None => builder.build(),
+            Some(path) => builder.interpreter(path),
+            None => builder,
         }
     }
 
@@ -50,7 +55,7 @@ pub(crate) const SETUP_HINT: &str = "only the standard library is available so f
 #[command(next_help_heading = "Session")]
 pub(crate) struct SessionArgs {
     /// Stop a cell after this time, such as 5, 500ms or 2min [default: 30s]
-    #[arg(short, long, value_name = "SECS", value_parser = parse_duration)]
+    #[arg(short, long, value_name = "SECS", value_parser = parse_duration, allow_negative_numbers = true)]
     pub(crate) timeout: Option<Duration>,
     /// Work in this directory [default: a fresh one]
     #[arg(short, long, value_name = "DIR")]

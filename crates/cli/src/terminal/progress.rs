@@ -14,24 +14,25 @@ const WHOLE: u64 = 1000;
 pub(crate) struct EnvironmentBar {
     console: Console,
     bar: Option<ProgressBar>,
+    is_silent: bool,
     step: Mutex<Option<Step>>,
 }
 
 impl EnvironmentBar {
-    /// A bar that stands at the beginning.
+    /// A bar that is seen from the first report on.
     pub(crate) fn new(console: &Console) -> EnvironmentBar {
         let bar = console.err_is_terminal().then(|| {
-            let bar = ProgressBar::with_draw_target(Some(WHOLE), ProgressDrawTarget::stderr());
+            let bar = ProgressBar::with_draw_target(Some(WHOLE), ProgressDrawTarget::hidden());
             let template = "  {spinner} [{bar:30}] {percent:>3}%  {wide_msg}";
             if let Ok(style) = ProgressStyle::with_template(template) {
                 bar.set_style(style.progress_chars("=> "));
             }
-            bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
         EnvironmentBar {
             console: console.clone(),
             bar,
+            is_silent: false,
             step: Mutex::new(None),
         }
     }
@@ -41,22 +42,30 @@ impl EnvironmentBar {
         EnvironmentBar {
             console: console.clone(),
             bar: Some(ProgressBar::hidden()),
+            is_silent: true,
             step: Mutex::new(None),
         }
     }
 
     /// Moves it.
     pub(crate) fn report(&self, progress: &Progress) {
-        if let Some(bar) = &self.bar {
-            let position = (progress.fraction() * WHOLE as f64) as u64;
-            bar.set_position(position.max(bar.position()));
-            bar.set_message(progress.message.clone());
+        let before = {
+            let mut step = self.step.lock().unwrap_or_else(PoisonError::into_inner);
+            step.replace(progress.step)
+        };
+        let Some(bar) = &self.bar else {
+            if before != Some(progress.step) {
+                self.console.say(&format!("  {}", progress.message));
+            }
             return;
+        };
+        if before.is_none() && !self.is_silent {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            bar.enable_steady_tick(Duration::from_millis(120));
         }
-        let mut step = self.step.lock().unwrap_or_else(PoisonError::into_inner);
-        if step.replace(progress.step) != Some(progress.step) {
-            self.console.say(&format!("  {}", progress.message));
-        }
+        let position = (progress.fraction() * WHOLE as f64) as u64;
+        bar.set_position(position.max(bar.position()));
+        bar.set_message(progress.message.clone());
     }
 
     /// Prints something while the bar stands below it.

@@ -201,7 +201,7 @@ fn json_is_the_whole_result_and_nothing_else() {
         "files": {"created": [], "changed": [], "deleted": []},
         "state": {"outcome": "kept", "checkpoint": 0},
         "usage": {"wall_ms": 0, "cpu_ms": 0, "peak_bytes": 0, "stdout_bytes": 6, "stderr_bytes": 0},
-        "tool_calls": [], "strategy": "process", "backend": "local", "isolation": "full",
+        "tool_calls": [], "strategy": "direct", "backend": "local", "isolation": "full",
     });
     assert_eq!(normal(result), expected);
 }

@@ -1,5 +1,10 @@
 //! Whole command lines through the real binary.
-#![allow(missing_docs)]
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "helpers of tests are tests"
+)]
 #![cfg(target_os = "linux")]
 
 mod completions;

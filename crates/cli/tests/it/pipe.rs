@@ -236,23 +236,47 @@ fn what_a_thread_prints_after_its_cell_is_a_log_of_no_request() {
 }
 
 #[test]
+fn after_a_crash_the_session_goes_on_and_says_so() {
+    let place = Place::new();
+    let mut pipe = place.pipe();
+    pipe.send(json!({"id": 1, "op": "run", "code": "x = 1"}));
+    assert_eq!(pipe.next()["result"]["status"], "success");
+    pipe.send(json!({"id": 2, "op": "run", "code": "import os; x = 2; os._exit(7)"}));
+    let restored = json!({"id": 2, "session": "default", "event": "restored", "checkpoint": 1});
+    assert_eq!(pipe.next(), restored);
+    let result = pipe.next()["result"].clone();
+    assert_eq!(
+        (&result["status"], &result["exit_code"]),
+        (&json!("crashed"), &json!(7))
+    );
+    assert_eq!(result["state"]["outcome"], "restored");
+    pipe.send(json!({"id": 3, "op": "run", "code": "x"}));
+    assert_eq!(pipe.next()["result"]["value"]["repr"], "1");
+    let undone = pipe.ask(json!({"id": 4, "op": "undo"}));
+    assert_eq!(
+        (&undone["id"], &undone["event"]),
+        (&json!(4), &json!("answer")),
+        "{undone}"
+    );
+}
+
+#[test]
 fn a_signal_closes_every_session() {
     let place = Place::new();
     let mut pipe = place.pipe();
-    pipe.send(
-        json!({"id": 1, "op": "run", "code": "print('started', flush=True)\nwhile True: pass"}),
-    );
+    let code = "print('started', flush=True)\nwhile True: pass";
+    pipe.send(json!({"id": 1, "op": "run", "code": code}));
+    pipe.send(json!({"id": 2, "op": "run", "code": "print('not begun')"}));
     assert_eq!(pipe.next()["text"], "started\n");
     signal(&pipe.child, "TERM");
     let (lines, status) = pipe.end();
+    let last = lines
+        .last()
+        .map(|line| (line["id"].clone(), line["result"]["status"].clone()));
     assert_eq!(
-        lines
-            .iter()
-            .map(|line| &line["result"]["status"])
-            .collect::<Vec<_>>(),
-        [&json!("interrupted")]
+        (last, status),
+        (Some((json!(1), json!("interrupted"))), Some(143))
     );
-    assert_eq!(status, Some(143));
 }
 
 #[test]

@@ -79,6 +79,7 @@ fn a_block_is_typed_line_by_line_and_indented_by_itself() {
     terminal.wait_for("double  function  double(n)");
     terminal.type_line("dou\t(1.5)");
     terminal.wait_for("\n3.0\n");
+    terminal.wait_for(">>> ");
     terminal.keys("\x04");
     assert_eq!(terminal.ended(), 0);
 }
@@ -99,6 +100,7 @@ fn ctrl_c_stops_the_cell_and_clears_the_line_and_loses_nothing() {
     terminal.wait_for(">>> ");
     terminal.type_line("x + 1");
     terminal.wait_for("\n21\n");
+    terminal.wait_for(">>> ");
     terminal.keys("\x04");
     assert_eq!(terminal.ended(), 0);
 }
@@ -112,6 +114,7 @@ fn input_is_asked_at_the_terminal() {
     terminal.wait_for("\nwho? ");
     terminal.type_line("Ada");
     terminal.wait_for("\n'<Ada>'\n");
+    terminal.wait_for(">>> ");
     terminal.keys("\x04");
     assert_eq!(terminal.ended(), 0);
 }
@@ -219,11 +222,28 @@ impl Terminal {
     }
 
     fn ended(&mut self) -> u32 {
-        let status = self.child.wait().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "it does not end; the screen shows {:?}",
+                self.raw
+            );
+            thread::sleep(Duration::from_millis(10));
+        };
         while let Ok(bytes) = self.screen.recv_timeout(Duration::from_millis(100)) {
             self.raw.push_str(&String::from_utf8_lossy(&bytes));
         }
         status.exit_code()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
     }
 }
 

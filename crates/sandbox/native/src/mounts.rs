@@ -92,7 +92,20 @@ pub fn enter_proc() -> core::result::Result<Fd, Failure> {
     // It covers the first, to which no path leads back. 4: processes that may not be traced are not even listed, so that a
     // standby cannot be found; not even by init, whose capabilities end at this session's user namespace.
     mount(c"proc", c"/proc", c"proc", flags, c"hidepid=4").at(Stage::Proc)?;
+    hide_keys().at(Stage::Proc)?;
     Ok(every_process)
+}
+
+/// The lists of keys show those of the session's user on the whole machine, who is the host's own where that is no root.
+fn hide_keys() -> Result<()> {
+    for list in [c"/proc/keys", c"/proc/key-users"] {
+        // A kernel without keys has no such list.
+        if let Ok(found) = open(list, open_flags::PATH, 0) {
+            close(found);
+            mount(c"/dev/null", list, c"", mount_flags::BIND, c"")?;
+        }
+    }
+    Ok(())
 }
 
 /// The `/proc` that is there.

@@ -41,9 +41,9 @@ fn r8_a_keyboard_interrupt_of_the_code_itself_is_a_failure() {
 fn r8_a_cell_that_does_not_listen_to_the_interrupt_is_ended_all_the_same() {
     let session = session();
     let code = "import time
-print('begun')
 while True:
     try:
+        print('begun')
         time.sleep(1000)
     except KeyboardInterrupt:
         print('no')";
@@ -58,7 +58,7 @@ while True:
             result.signal,
             result.stdout.as_str()
         ),
-        (Status::Interrupted, None, Some(9), "begun\nno\n")
+        (Status::Interrupted, None, Some(9), "begun\nno\nbegun\n")
     );
 }
 

@@ -1,8 +1,6 @@
 //! R5, R20 to R22, R27: what cells print.
 
-use crate::support::{session, wait};
-use cellblock::Event;
-use std::time::Duration;
+use crate::support::{next_log, session, wait};
 
 #[test]
 fn r5_print_goes_to_its_own_cell_and_stderr_is_apart() {
@@ -115,21 +113,14 @@ fn r27_what_a_thread_prints_between_cells_is_a_log_event() {
     let session = session();
     let mut logs = session.logs();
     session.good(
-        "import threading
-go = threading.Event()
+        "import os, threading, time
 def late():
-    go.wait()
+    while not os.path.exists('go'): time.sleep(0.01)
     print('late')
-threading.Timer(0.2, go.set).start()
 threading.Thread(target=late).start()",
     );
-    let event = wait(async { tokio::time::timeout(Duration::from_secs(20), logs.recv()).await });
-    assert_eq!(
-        event.unwrap().unwrap(),
-        Event::Log {
-            text: "late\n".into()
-        }
-    );
+    wait(session.put_file("go", Vec::new())).unwrap();
+    assert_eq!(next_log(&mut logs), "late\n");
 }
 
 #[test]
@@ -149,13 +140,7 @@ thread.start()",
         session.stdout("print('before')\ngo.set()\nthread.join()\nprint('after')"),
         "before\nafter\n"
     );
-    let event = wait(async { tokio::time::timeout(Duration::from_secs(20), logs.recv()).await });
-    assert_eq!(
-        event.unwrap().unwrap(),
-        Event::Log {
-            text: "late\n".into()
-        }
-    );
+    assert_eq!(next_log(&mut logs), "late\n");
 }
 
 #[test]

@@ -3,8 +3,10 @@
 import os
 
 log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
-os.lseek(log, 0, os.SEEK_END)
-os.lseek(log, 0, os.SEEK_SET)
-while line := os.read(log, 8192).decode(errors="replace"):
+while True:
+    try:
+        line = os.read(log, 8192).decode(errors="replace")
+    except BrokenPipeError:  # overwritten while we read
+        continue
     if "cellblock-test canary" in line:
         print("CANARY:" + line, flush=True)

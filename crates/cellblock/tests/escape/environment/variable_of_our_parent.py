@@ -1,4 +1,5 @@
 # canary: variable
+# needs: root
 # What our parent was started with.
 import os
 

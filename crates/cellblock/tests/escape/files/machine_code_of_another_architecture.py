@@ -1,4 +1,5 @@
 # canary: file
+# needs: calls of 32-bit programs
 # A system call of 32-bit programs, from a page of machine code: its numbers are others than those a filter may know.
 import ctypes
 import mmap

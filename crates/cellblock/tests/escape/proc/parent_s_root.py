@@ -1,4 +1,5 @@
 # canary: file
+# needs: root
 # Our parent may have another root directory.
 import os
 

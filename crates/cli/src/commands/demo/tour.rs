@@ -141,9 +141,12 @@ impl Tour {
                 self.failures.push(format!("{}: {problem}", step.title));
             }
             if result.state.outcome == StateOutcome::Ended {
+                // Without a checkpoint there is nothing to go back to; the rest of the step would only repeat that.
+                let reason = result.state.checkpoint.reason.unwrap_or_default();
                 self.stage
-                    .aside("   the session ended with it; the next step has a new one")?;
+                    .aside(&format!("   the session ended with it: {reason}"))?;
                 place.session = open(&place.host).await?;
+                break;
             }
         }
         Ok(())

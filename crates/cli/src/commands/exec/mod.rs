@@ -9,7 +9,9 @@ use crate::commands::live::{
 use crate::commands::outcome::{print_files, print_outcome, print_pictures};
 use crate::failure;
 use crate::terminal::{Console, Style, milliseconds, size};
-use cellblock::{Cell, CellResult, ForModel, Locale, Preload, Session, Status};
+use cellblock::{
+    Cell, CellResult, ForModel, Locale, Preload, Session, SessionOptions, Status, Strategy,
+};
 use clap::Args;
 use source::Source;
 use std::io::{self, BufRead as _};
@@ -76,7 +78,11 @@ pub(crate) fn run(args: ExecArgs, console: &Console) -> anyhow::Result<ExitCode>
 }
 
 async fn execute(args: &ExecArgs, source: Source, console: &Console) -> anyhow::Result<u8> {
-    let options = args.session.options()?;
+    let options = SessionOptions {
+        // There is no second cell that a checkpoint could be for.
+        strategy: Strategy::Direct,
+        ..args.session.options()?
+    };
     let limit = options.limits.wall;
     let mut signals = Signals::new()?;
     let host = args.python.host(Preload::None)?;
@@ -108,7 +114,13 @@ async fn execute(args: &ExecArgs, source: Source, console: &Console) -> anyhow::
     }
     session.close().await;
     told?;
-    Ok(status(&followed.result))
+    let CellResult {
+        status: outcome,
+        exit_code,
+        signal,
+        ..
+    } = followed.result;
+    Ok(status(outcome, exit_code, signal))
 }
 
 impl ExecArgs {
@@ -157,8 +169,8 @@ impl ExecArgs {
 }
 
 /// W7 of the contracts.
-fn status(result: &CellResult) -> u8 {
-    match (result.status, result.signal, result.exit_code) {
+fn status(outcome: Status, exit_code: Option<i32>, signal: Option<i32>) -> u8 {
+    match (outcome, signal, exit_code) {
         (Status::Success, ..) => 0,
         (Status::Failure, ..) => 1,
         (Status::Timeout, ..) => 124,
@@ -208,50 +220,25 @@ fn lacks_a_module(result: &CellResult) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cellblock::{Backend, CheckpointState, State, StateOutcome, Strategy, Usage};
-
-    fn ended(status: Status, exit_code: Option<i32>, signal: Option<i32>) -> CellResult {
-        CellResult {
-            session: "default".to_owned(),
-            cell: 1,
-            status,
-            exit_code,
-            signal,
-            stdout: String::new(),
-            stderr: String::new(),
-            output: String::new(),
-            truncated: None,
-            value: None,
-            displays: Vec::new(),
-            error: None,
-            variables: Default::default(),
-            files: Default::default(),
-            state: State {
-                outcome: StateOutcome::Kept,
-                checkpoint: CheckpointState::armed(),
-            },
-            usage: Usage::default(),
-            tool_calls: Vec::new(),
-            strategy: Strategy::Process,
-            backend: Backend::Local,
-            isolation: "full".to_owned(),
-        }
-    }
 
     #[test]
     fn the_exit_status_tells_the_outcome() {
         let cases = [
-            (ended(Status::Success, None, None), 0),
-            (ended(Status::Failure, None, None), 1),
-            (ended(Status::Timeout, None, Some(9)), 124),
-            (ended(Status::Interrupted, None, None), 130),
-            (ended(Status::Crashed, None, Some(11)), 139),
-            (ended(Status::Crashed, Some(7), None), 7),
-            (ended(Status::Crashed, Some(139), None), 139),
-            (ended(Status::Crashed, Some(0), None), 1),
+            (Status::Success, None, None, 0),
+            (Status::Failure, None, None, 1),
+            (Status::Timeout, None, Some(9), 124),
+            (Status::Interrupted, None, None, 130),
+            (Status::Crashed, None, Some(11), 139),
+            (Status::Crashed, Some(7), None, 7),
+            (Status::Crashed, Some(139), None, 139),
+            (Status::Crashed, Some(0), None, 1),
         ];
-        for (result, code) in cases {
-            assert_eq!(status(&result), code, "{result:?}");
+        for (outcome, exit_code, signal, code) in cases {
+            assert_eq!(
+                status(outcome, exit_code, signal),
+                code,
+                "{outcome} {exit_code:?} {signal:?}"
+            );
         }
     }
 }

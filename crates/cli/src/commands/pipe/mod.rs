@@ -21,6 +21,8 @@ use std::time::Duration;
 use switchboard::Switchboard;
 use tokio::time::timeout;
 
+/// Sessions that are made ahead of demand.
+const AHEAD: usize = 2;
 /// How long sessions and the last lines may take when we are told to end.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -58,7 +60,11 @@ pub(crate) fn run(args: PipeArgs, console: &Console) -> anyhow::Result<ExitCode>
 
 async fn serve(args: &PipeArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
-    let host = args.python.host(Preload::Full)?;
+    let host = args
+        .python
+        .host_builder(Preload::Full)
+        .pool(AHEAD)
+        .build()?;
     if args.python.lacks_packages(&host) {
         console.hint(SETUP_HINT);
     }

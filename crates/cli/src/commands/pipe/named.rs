@@ -7,7 +7,7 @@ use cellblock::pipe::{Operation, RequestId, Response};
 use cellblock::{Cell, Event, Opened, Session, SessionOptions, Stream};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -32,6 +32,7 @@ pub(crate) fn start(
             name,
             desk,
             slot: Slot::Empty,
+            logs: None,
         }
         .serve(queue),
     )
@@ -42,6 +43,8 @@ struct Named {
     name: String,
     desk: Arc<Mutex<Desk>>,
     slot: Slot,
+    /// What the session tells between cells.
+    logs: Option<broadcast::Receiver<Event>>,
 }
 
 /// What stands behind the name.
@@ -62,10 +65,19 @@ enum Next {
 
 impl Named {
     async fn serve(mut self, mut queue: mpsc::UnboundedReceiver<Queued>) {
-        while let Some(Queued { id, operation, .. }) = queue.recv().await {
-            if self.switchboard.is_stopping() {
+        loop {
+            let queued = tokio::select! {
+                queued = queue.recv() => queued,
+                event = next_log(&mut self.logs) => {
+                    self.tell_log(None, event).await;
+                    continue;
+                }
+            };
+            let Some(Queued { id, operation, .. }) =
+                queued.filter(|_| !self.switchboard.is_stopping())
+            else {
                 break;
-            }
+            };
             let next = self.attend(id, operation).await;
             if matches!(next, Next::Closed) && self.switchboard.forget(&self.name, &queue) {
                 return;
@@ -125,6 +137,7 @@ impl Named {
             if matches!(event, Event::Result { .. } | Event::Error { .. }) {
                 // Before it is told: whoever reads the result may ask again at once.
                 lock(&self.desk).end();
+                self.tell_logs(id.as_ref()).await;
             }
             if let Some((call, kind)) = call {
                 lock(&self.desk).wait_for(&call, kind);
@@ -184,7 +197,7 @@ impl Named {
         }
         options.session = Some(self.name.clone());
         let session = Session::from(self.switchboard.host.open(options).await?);
-        self.forward_logs(&session);
+        self.logs = Some(session.logs());
         lock(&self.desk).session = Some(session.clone());
         self.slot = Slot::Open(session.clone());
         Ok(session)
@@ -192,32 +205,40 @@ impl Named {
 
     async fn close(&mut self) {
         lock(&self.desk).session = None;
+        self.logs = None;
         if let Slot::Open(session) = std::mem::replace(&mut self.slot, Slot::Empty) {
             session.close().await;
         }
     }
 
-    /// What threads write after their cell belongs to no request.
-    fn forward_logs(&self, session: &Session) {
-        let (writer, name, mut logs) = (
-            self.switchboard.writer.clone(),
-            self.name.clone(),
-            session.logs(),
-        );
-        tokio::spawn(async move {
-            loop {
-                match logs.recv().await {
-                    Ok(event) => {
-                        writer
-                            .send(Response::event(None, name.clone(), event))
-                            .await
-                    }
-                    // Whoever reads so slowly has lost lines in the middle.
-                    Err(RecvError::Lagged(_)) => {}
-                    Err(RecvError::Closed) => return,
-                }
-            }
-        });
+    /// Tells what came besides the events of cells: what threads wrote, and that the session went back to a checkpoint.
+    async fn tell_logs(&mut self, id: Option<&RequestId>) {
+        while let Some(event) = self.logs.as_mut().and_then(|logs| logs.try_recv().ok()) {
+            self.tell_log(id, event).await;
+        }
+    }
+
+    async fn tell_log(&self, id: Option<&RequestId>, event: Event) {
+        // A thread outlives the request that started it; a way back belongs to the cell that made it necessary.
+        let id = id
+            .filter(|_| matches!(event, Event::Restored { .. }))
+            .cloned();
+        let response = Response::event(id, self.name.clone(), event);
+        self.switchboard.writer.send(response).await;
+    }
+}
+
+/// The next log; never, while there is no session. Whoever reads too slowly has lost lines in the middle.
+async fn next_log(logs: &mut Option<broadcast::Receiver<Event>>) -> Event {
+    loop {
+        let Some(receiver) = logs else {
+            return std::future::pending().await;
+        };
+        match receiver.recv().await {
+            Ok(event) => return event,
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => *logs = None,
+        }
     }
 }
 

@@ -127,8 +127,11 @@ impl Shell {
         match followed.result.state.outcome {
             StateOutcome::Ended => self.revive("the session ended with it").await,
             StateOutcome::Restored => {
-                let note = "the variables are as they were before the cell";
-                self.console.say(&self.console.on_err(Style::Dim, note));
+                self.say_dimly("the variables are as they were before the cell");
+                for what in &followed.result.state.not_restored {
+                    self.console
+                        .note(&self.console.on_err(Style::Warning, "not restored:"), what);
+                }
                 Ok(Next::Go)
             }
             StateOutcome::Kept => Ok(Next::Go),
@@ -159,8 +162,7 @@ impl Shell {
                     0 => "everything is as it was at the beginning".to_owned(),
                     cell => format!("everything is as it was after cell {cell}"),
                 };
-                self.console
-                    .say(&self.console.on_err(Style::Dim, &where_it_stands));
+                self.say_dimly(&where_it_stands);
                 Ok(Next::Go)
             }
             Err(error) => self.recover(error.into()).await,
@@ -206,11 +208,7 @@ impl Shell {
         print_files(followed, self.workspace(), &self.console);
         for path in plots::save(&self.session, &followed.result).await {
             let path = self.workspace().join(path);
-            self.console.say(
-                &self
-                    .console
-                    .on_err(Style::Dim, &format!("plot saved as {}", path.display())),
-            );
+            self.say_dimly(&format!("plot saved as {}", path.display()));
         }
         if timing == Timing::Told {
             let usage = &followed.result.usage;
@@ -222,6 +220,10 @@ impl Shell {
             ));
         }
         Ok(())
+    }
+
+    fn say_dimly(&self, text: &str) {
+        self.console.say(&self.console.on_err(Style::Dim, text));
     }
 
     fn note_names(&self, result: &CellResult) {
