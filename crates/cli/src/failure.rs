@@ -77,7 +77,8 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
     }
     let error = error.downcast_ref::<cellblock::Error>()?;
     error.hint().or_else(|| match error.code() {
-        "isolation" => Some(
+        // Some of these messages say so themselves.
+        "isolation" if !error.to_string().contains("cellblock doctor") => Some(
             "`cellblock doctor` says what this machine can enforce and how to get more".to_owned(),
         ),
         _ => None,

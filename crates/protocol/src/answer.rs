@@ -47,6 +47,9 @@ pub struct Undone {
     pub variables: VariableChanges,
     /// What it changed in the workspace.
     pub files: FileChanges,
+    /// What could not be put back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_restored: Vec<String>,
 }
 
 /// One entry of the answer to `checkpoints`.

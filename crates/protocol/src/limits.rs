@@ -85,7 +85,7 @@ impl Limits {
         check_size("output_kept", self.output_kept, 1, 256 << 20)?;
         check_size("output_spilled", self.output_spilled, 1, LARGEST)?;
         check_seconds("idle", self.idle.as_secs_f64())?;
-        check_count("checkpoints", self.checkpoints, 1, 1000)?;
+        check_count("checkpoints", self.checkpoints, 1, 50)?;
         if let Some(bytes) = self.checkpoint_memory {
             check_size("checkpoint_memory", bytes, 1, LARGEST)?;
         }

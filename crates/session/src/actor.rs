@@ -26,10 +26,17 @@ const SWEEP_LIMIT: Duration = Duration::from_secs(10);
 /// How long a cell may take to listen to an interrupt.
 pub(crate) const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 
+/// What an operation does to the session's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    Looks,
+    Changes,
+}
+
 /// What a handle asks of its session.
 pub(crate) enum Command {
     Run { cell: Cell, events: Option<mpsc::Sender<Event>>, reply: oneshot::Sender<Result<CellResult, Error>> },
-    Ask { operation: Box<dyn FnOnce(u64) -> ToHead + Send>, limit: Duration, reply: oneshot::Sender<Result<Reply, Error>> },
+    Ask { operation: Box<dyn FnOnce(u64) -> ToHead + Send>, effect: Effect, limit: Duration, reply: oneshot::Sender<Result<Reply, Error>> },
     Answer(ToHead),
     Interrupt,
     ReadOutput { cell: u64, stream: Stream, offset: u64, length: u64, reply: oneshot::Sender<Result<String, Error>> },
@@ -62,6 +69,14 @@ pub(crate) struct Actor {
     pub(crate) ended: Option<Exit>,
     /// Keeps the launcher alive as long as a session of it lives.
     pub(crate) _zygote: Arc<Zygote>,
+}
+
+/// How a head ended, in init's word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Death {
+    pub(crate) exit: Exit,
+    /// Because the memory watchdog ended it.
+    pub(crate) out_of_memory: bool,
 }
 
 /// What a cell or a question left behind.
@@ -143,8 +158,11 @@ impl Actor {
                 let _ = reply.send(Ok(result));
                 fate
             }
-            Command::Ask { operation, limit, reply } => {
+            Command::Ask { operation, effect, limit, reply } => {
                 let (answer, fate) = self.ask(operation, limit).await;
+                if effect == Effect::Changes {
+                    self.checkpoints.revise();
+                }
                 let _ = reply.send(answer);
                 fate
             }
@@ -184,15 +202,25 @@ impl Actor {
         run.conclude(self, finish).await
     }
 
-    /// Looks at the files and notes what changed as part of the state after `cell`.
-    pub(crate) fn note_files(&mut self, cell: u64, look: impl FnOnce(&mut Tracker) -> Changes) -> Changes {
-        let changes = look(&mut self.tracker);
+    /// What the cell that just ended did to the files is part of the state after it.
+    pub(crate) fn note_changes_of(&mut self, cell: u64) -> Changes {
+        let changes = self.tracker.changes();
         if !changes.paths.is_empty()
             && let Ok(mut history) = self.history.lock()
         {
             history.note(cell, changes.paths.clone());
         }
         changes
+    }
+
+    /// What happened to the files between two cells, by the user's hand or ours, is part of the state before the next one.
+    pub(crate) fn note_outside_changes(&mut self) {
+        let changes = self.tracker.settle();
+        if !changes.paths.is_empty()
+            && let Ok(mut history) = self.history.lock()
+        {
+            history.note_outside(self.checkpoints.current(), changes.paths);
+        }
     }
 
     /// The head is gone: wakes a standby, or says why the session is over.
@@ -252,19 +280,32 @@ impl Actor {
 
     /// Ends the head with all it started, and returns how it ended; `None` when init is gone too.
     pub(crate) async fn end_head(&mut self) -> Option<Exit> {
+        self.end_head_somehow().await.map(|death| death.exit)
+    }
+
+    async fn end_head_somehow(&mut self) -> Option<Death> {
         if let Some(exit) = self.ended.take() {
-            return Some(exit);
+            return Some(Death { exit, out_of_memory: false });
         }
         self.init.send(&ToInit::Sweep.to_bytes(), &[]).await.ok()?;
         timeout(SWEEP_LIMIT, self.wait_for_exit()).await.ok()?
     }
 
+    /// A head that closed its channel is about to die, or pretends to: after a moment it is ended.
+    pub(crate) async fn wait_for_death(&mut self) -> Option<Death> {
+        const MOMENT: Duration = Duration::from_millis(200);
+        match timeout(MOMENT, self.wait_for_exit()).await {
+            Ok(death) => death,
+            Err(_) => self.end_head_somehow().await,
+        }
+    }
+
     /// Waits for init's word that the head ended.
-    pub(crate) async fn wait_for_exit(&mut self) -> Option<Exit> {
+    async fn wait_for_exit(&mut self) -> Option<Death> {
         loop {
             let packet = self.init.receive().await.ok()?;
             match FromInit::from_bytes(&packet.bytes) {
-                Ok(FromInit::Ended { exit, .. }) => return Some(exit),
+                Ok(FromInit::Ended { exit, out_of_memory }) => return Some(Death { exit, out_of_memory }),
                 Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
                 _ => {}
             }

@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 use crate::zygote::Zygote;
 use crate::Error;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
-use cellblock_protocol::{Cell, Rung, SessionOptions, Status, Wall, import_statement};
+use cellblock_protocol::{Cell, Rung, SessionOptions, Status, Strategy, Wall, import_statement};
 use cellblock_sandbox::{Birth, Cgroup, FromInit, packet_pair, stream_pair};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -34,6 +34,9 @@ impl Inner {
     /// Makes a session, or takes one that waits in the pool, seeds it, and hands out its handle.
     pub(crate) async fn open(self: &Arc<Self>, mut options: SessionOptions) -> Result<Session, Error> {
         options.validate()?;
+        if options.strategy == Strategy::Thread {
+            return Err(Error::Refused("the strategy `thread` is not available yet; use `process` or `direct`".to_owned()));
+        }
         let imports = options.imports.iter().map(|entry| import_statement(entry)).collect::<Result<Vec<_>, _>>()?;
         let id = options.session.get_or_insert_with(|| self.fresh_id()).clone();
         let mut actor = match self.take_pooled(&options) {
@@ -201,6 +204,7 @@ async fn prepare(actor: &mut Actor, imports: Vec<String>, environment: Vec<(Stri
     if !variables.is_empty() || !imports.is_empty() || !environment.is_empty() {
         let (reply, _) = actor.ask(Box::new(|seq| ToHead::Seed { seq, variables, imports, environment }), LIMIT).await;
         Reply::done(reply?).map_err(|error| Error::Refused(error.to_string()))?;
+        actor.checkpoints.revise();
     }
     let Some(setup) = actor.options.setup.clone() else { return Ok(()) };
     let (result, fate) = actor.run(Cell::new(setup), 0, None).await;

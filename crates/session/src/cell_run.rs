@@ -1,6 +1,6 @@
 //! One cell, from its first frame to its result.
 
-use crate::actor::{Actor, Command, Fate, INTERRUPT_GRACE};
+use crate::actor::{Actor, Command, Death, Fate, INTERRUPT_GRACE};
 use crate::capture::Capture;
 use crate::verdict::{Ending, LimitHit, Verdict};
 use crate::Error;
@@ -79,8 +79,7 @@ impl Clock {
 
 impl CellRun {
     pub(crate) async fn new(actor: &mut Actor, cell: Cell, number: u64, events: Option<mpsc::Sender<Event>>) -> CellRun {
-        // What happened to the files since the last cell belongs to the state before this one.
-        actor.note_files(actor.checkpoints.current(), |tracker| tracker.settle());
+        actor.note_outside_changes();
         actor.copy_files().await;
         let limits = &actor.options.limits;
         let started = Instant::now();
@@ -248,7 +247,7 @@ impl CellRun {
                 "an atomic cell failed".to_owned()
             }
             None => {
-                let files = actor.note_files(self.number, |tracker| tracker.changes()).files;
+                let files = actor.note_changes_of(self.number).files;
                 actor.checkpoints.keep(self.number, pure && files.is_empty());
                 return Settled { outcome: StateOutcome::Kept, fate: Fate::Lives, files, not_restored: Vec::new() };
             }
@@ -374,10 +373,13 @@ impl CellRun {
     }
 
     async fn end(&mut self, actor: &mut Actor, ending: Ending) -> Finish {
-        let already = matches!(ending, Ending::Itself);
-        let exit = if already { wait_or_sweep(actor).await } else { actor.end_head().await };
-        match exit {
-            Some(exit) if already => Finish::Ended(exit, self.why_it_died(actor, exit, false)),
+        if ending == Ending::Itself {
+            return match actor.wait_for_death().await {
+                Some(Death { exit, out_of_memory }) => Finish::Ended(exit, self.why_it_died(actor, exit, out_of_memory)),
+                None => Finish::Lost,
+            };
+        }
+        match actor.end_head().await {
             // Whatever it died of in the end, we had decided: a time-out has signal 9 and no exit code.
             Some(_) => Finish::Ended(Exit::Signal(9), ending),
             None => Finish::Lost,
@@ -444,15 +446,6 @@ enum Obeyed {
     Send(ToHead),
     Interrupt,
     Stop,
-}
-
-/// A head that closed its channel is about to die, or pretends to: after a moment it is ended.
-async fn wait_or_sweep(actor: &mut Actor) -> Option<Exit> {
-    const MOMENT: Duration = Duration::from_millis(200);
-    match tokio::time::timeout(MOMENT, actor.wait_for_exit()).await {
-        Ok(exit) => exit,
-        Err(_) => actor.end_head().await,
-    }
 }
 
 async fn room_again(events: Option<&mpsc::Sender<Event>>) {

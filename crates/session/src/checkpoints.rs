@@ -29,6 +29,8 @@ struct Standby {
     channel: OwnedFd,
     /// The last cell whose effects it has; 0 for none.
     cell: u64,
+    /// What changed the state between cells: seeds, tools, a reset.
+    revision: u64,
     at: SystemTime,
 }
 
@@ -47,6 +49,7 @@ pub(crate) struct Checkpoints {
     standbys: VecDeque<Standby>,
     /// The cells whose effects the head has, oldest first.
     kept: Vec<u64>,
+    revision: u64,
     /// Why the newest state has no standby, where one was tried.
     obstacle: Option<String>,
     /// When to make one, if nothing comes in between.
@@ -71,7 +74,14 @@ impl Checkpoints {
 
     /// The head's state is that of the newest standby.
     pub(crate) fn is_armed(&self) -> bool {
-        self.standbys.back().is_some_and(|standby| standby.cell == self.current())
+        let is_newest = |standby: &Standby| standby.cell == self.current() && standby.revision == self.revision;
+        self.standbys.back().is_some_and(is_newest)
+    }
+
+    /// Something other than a cell changed the state.
+    pub(crate) fn revise(&mut self) {
+        self.revision += 1;
+        self.plan();
     }
 
     /// When the next standby is to be made.
@@ -141,6 +151,8 @@ impl Actor {
     /// What must be there before a cell may start.
     pub(crate) async fn arm_before_cell(&mut self) {
         if self.options.arming == Arming::Strict {
+            // What stood in the way may be over: a thread that has ended.
+            self.checkpoints.obstacle = None;
             self.arm().await;
         }
     }
@@ -173,8 +185,12 @@ impl Actor {
         let channel = self.channel.take_enclosed().ok_or("the head sent no channel for its copy")?;
         rustix::io::ioctl_fionbio(&channel, true).map_err(|error| error.to_string())?;
         self.protect(pid).await?;
-        let standby = Standby { pid, channel, cell: self.checkpoints.current(), at: SystemTime::now() };
-        self.checkpoints.standbys.push_back(standby);
+        let (cell, revision) = (self.checkpoints.current(), self.checkpoints.revision);
+        // One for each cell is enough: only the newest state after it can be gone back to.
+        if let Some(old) = self.checkpoints.standbys.pop_back_if(|newest| newest.cell == cell) {
+            let _ = self.init.send(&ToInit::Drop(old.pid).to_bytes(), &[]).await;
+        }
+        self.checkpoints.standbys.push_back(Standby { pid, channel, cell, revision, at: SystemTime::now() });
         self.trim().await;
         Ok(())
     }
@@ -230,12 +246,13 @@ impl Actor {
         let mut not_restored = Vec::new();
         let expected = self.checkpoints.current();
         while let Some(standby) = self.checkpoints.standbys.pop_back() {
-            let cell = standby.cell;
+            let (cell, revision) = (standby.cell, standby.revision);
             let dirty = std::mem::take(&mut dirty);
             not_restored.extend(self.with_history(move |history| history.go_back(cell, dirty)).await.unwrap_or_default());
             if let Some(channel) = self.wake(standby).await {
                 self.channel = channel;
                 self.checkpoints.kept.retain(|kept| *kept <= cell);
+                self.checkpoints.revision = revision;
                 if cell < expected {
                     not_restored.push(format!("the effects of the cells after {cell}: no later checkpoint was there to be woken"));
                 }
@@ -247,7 +264,7 @@ impl Actor {
     }
 
     /// Goes back `count` kept cells.
-    pub(crate) async fn go_back(&mut self, count: usize) -> Result<u64, Error> {
+    pub(crate) async fn go_back(&mut self, count: usize) -> Result<Recovered, Error> {
         self.arm().await;
         let reachable = || self.checkpoints.standbys.front().map(|standby| standby.cell);
         let target = self.checkpoints.before(count);
@@ -270,7 +287,7 @@ impl Actor {
         }
         self.checkpoints.kept.retain(|kept| *kept <= target);
         let recovered = self.recover(Vec::new()).await;
-        recovered.map(|recovered| recovered.cell).ok_or_else(|| Error::Ended { session: self.shared.id.clone(), reason: "no checkpoint could be woken".to_owned() })
+        recovered.ok_or_else(|| Error::Ended { session: self.shared.id.clone(), reason: "no checkpoint could be woken".to_owned() })
     }
 
     async fn wake(&mut self, standby: Standby) -> Option<Channel> {

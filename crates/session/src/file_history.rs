@@ -8,6 +8,7 @@ use crate::workspace::{Kind, Seen, Workspace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -26,14 +27,29 @@ pub(crate) struct FileHistory {
     versions: BTreeMap<PathBuf, Vec<Version>>,
     /// What the path was before this session, where no version says so.
     before: Before,
-    /// Changed by cells that were kept, and not copied yet.
-    uncopied: Vec<(u64, Vec<PathBuf>)>,
+    /// Changed, and not copied yet.
+    uncopied: Vec<Uncopied>,
+}
+
+#[derive(Debug)]
+struct Uncopied {
+    cell: u64,
+    by: Author,
+    paths: Vec<PathBuf>,
 }
 
 #[derive(Debug)]
 struct Version {
     cell: u64,
+    by: Author,
     content: Content,
+}
+
+/// Who changed a file. Going back takes back what cells did, and leaves the work of others alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Author {
+    Cell,
+    Outside,
 }
 
 #[derive(Clone, Debug)]
@@ -41,7 +57,7 @@ enum Content {
     Absent,
     Directory,
     Link(PathBuf),
-    File { copy: PathBuf, modified: i128 },
+    File { copy: PathBuf, modified: i128, mode: u32 },
     Unknown,
 }
 
@@ -63,7 +79,7 @@ impl FileHistory {
         let bytes: u64 = known.values().map(|seen| seen.bytes).sum();
         let small = bytes <= MOST_BYTES_AT_START && known.len() <= MOST_FILES_AT_START;
         if matches!(history.before, Before::There(_)) && small {
-            history.copy(0, known.keys().cloned().collect());
+            history.copy(0, Author::Outside, known.keys().cloned().collect());
             history.before = Before::Copied;
         }
         history
@@ -71,9 +87,12 @@ impl FileHistory {
 
     /// A cell that was kept changed these. They are copied when there is time, see [`FileHistory::catch_up`].
     pub(crate) fn note(&mut self, cell: u64, paths: Vec<PathBuf>) {
-        if !paths.is_empty() {
-            self.uncopied.push((cell, paths));
-        }
+        self.uncopied.push(Uncopied { cell, by: Author::Cell, paths });
+    }
+
+    /// Someone else changed these after `cell`.
+    pub(crate) fn note_outside(&mut self, cell: u64, paths: Vec<PathBuf>) {
+        self.uncopied.push(Uncopied { cell, by: Author::Outside, paths });
     }
 
     /// Whether something was noted and not copied.
@@ -83,21 +102,33 @@ impl FileHistory {
 
     /// Copies what was noted. Before a checkpoint counts as made.
     pub(crate) fn catch_up(&mut self) {
-        for (cell, paths) in std::mem::take(&mut self.uncopied) {
-            self.copy(cell, paths);
+        for Uncopied { cell, by, paths } in std::mem::take(&mut self.uncopied) {
+            self.copy(cell, by, paths);
         }
     }
 
     /// Puts everything back as it was after `cell`: what later cells changed, and `dirty`, what the one that died changed.
     /// Returns what could not be put back.
     pub(crate) fn go_back(&mut self, cell: u64, dirty: Vec<PathBuf>) -> Vec<String> {
-        let mut paths: BTreeSet<PathBuf> = dirty.into_iter().collect();
-        paths.extend(self.uncopied.drain(..).filter(|(kept, _)| *kept > cell).flat_map(|(_, paths)| paths));
-        let is_later = |versions: &Vec<Version>| versions.last().is_some_and(|version| version.cell > cell);
-        paths.extend(self.versions.iter().filter(|(_, versions)| is_later(versions)).map(|(path, _)| path.clone()));
-        let wanted: Vec<(PathBuf, Content)> = paths.into_iter().map(|path| (path.clone(), self.at(&path, cell))).collect();
-
+        // What is copied now is either by someone else, and stays, or about to be undone.
+        self.catch_up();
         let mut failed = Vec::new();
+        let mut paths: BTreeSet<PathBuf> = dirty.into_iter().collect();
+        for (path, versions) in &mut self.versions {
+            let Some(newest) = versions.last().filter(|version| version.cell > cell) else { continue };
+            if newest.by == Author::Cell || paths.contains(path) {
+                paths.insert(path.clone());
+                continue;
+            }
+            // Someone changed it after the cells did. It is part of the state that we go back to.
+            if versions.iter().any(|version| version.cell > cell && version.by == Author::Cell) {
+                failed.push(format!("{}: it was changed by someone else since, and was left alone", path.display()));
+            }
+            if let Some(newest) = versions.last_mut() {
+                newest.cell = cell;
+            }
+        }
+        let wanted: Vec<(PathBuf, Content)> = paths.into_iter().map(|path| (path.clone(), self.at(&path, cell))).collect();
         // What must go goes first, from the inside out; then what must be there comes, from the outside in.
         for (path, _) in wanted.iter().rev().filter(|(_, content)| matches!(content, Content::Absent)) {
             self.remove(path);
@@ -108,11 +139,7 @@ impl FileHistory {
             }
         }
         for versions in self.versions.values_mut() {
-            for version in versions.extract_if(.., |version| version.cell > cell) {
-                if let Content::File { copy, .. } = version.content {
-                    let _ = fs::remove_file(copy);
-                }
-            }
+            versions.extract_if(.., |version| version.cell > cell).for_each(discard);
         }
         failed
     }
@@ -121,11 +148,7 @@ impl FileHistory {
     pub(crate) fn forget_before(&mut self, cell: u64) {
         for versions in self.versions.values_mut() {
             let needed = versions.iter().rposition(|version| version.cell <= cell).unwrap_or(0);
-            for version in versions.drain(..needed) {
-                if let Content::File { copy, .. } = version.content {
-                    let _ = fs::remove_file(copy);
-                }
-            }
+            versions.drain(..needed).for_each(discard);
         }
     }
 
@@ -140,11 +163,10 @@ impl FileHistory {
         }
     }
 
-    fn copy(&mut self, cell: u64, paths: Vec<PathBuf>) {
+    fn copy(&mut self, cell: u64, by: Author, paths: Vec<PathBuf>) {
         for path in paths {
             let content = self.content_of(&path);
-            let versions = self.versions.entry(path).or_default();
-            versions.push(Version { cell, content });
+            self.versions.entry(path).or_default().push(Version { cell, by, content });
         }
     }
 
@@ -157,7 +179,7 @@ impl FileHistory {
                 let copy = self.store.join(self.next.to_string());
                 self.next += 1;
                 match self.copy_file(path, &copy) {
-                    Ok(()) => Content::File { copy, modified: seen.modified },
+                    Ok(()) => Content::File { copy, modified: seen.modified, mode: seen.mode },
                     Err(_) => Content::Unknown,
                 }
             }
@@ -186,12 +208,13 @@ impl FileHistory {
                 self.remove(path);
                 directory.make_link(path, target)
             }
-            Content::File { copy, modified } => {
+            Content::File { copy, modified, mode } => {
                 if self.workspace.look(path).is_some_and(|seen| seen.kind != Kind::File) {
                     self.remove(path);
                 }
                 let mut file = directory.write(path)?;
                 io::copy(&mut File::open(copy)?, &mut file)?;
+                file.set_permissions(fs::Permissions::from_mode(*mode))?;
                 file.set_modified(time_of(*modified))
             }
         }
@@ -201,6 +224,12 @@ impl FileHistory {
 impl Drop for FileHistory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.store);
+    }
+}
+
+fn discard(version: Version) {
+    if let Content::File { copy, .. } = version.content {
+        let _ = fs::remove_file(copy);
     }
 }
 

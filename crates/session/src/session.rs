@@ -1,6 +1,6 @@
 //! The handle of a session: what a caller holds.
 
-use crate::actor::Command;
+use crate::actor::{Command, Effect};
 use crate::outputs::LONGEST_PAGE;
 use crate::workspace::Workspace;
 use crate::{Error, Running};
@@ -87,35 +87,35 @@ impl Session {
         let (code, description) = (code.to_owned(), description.to_owned());
         let limit = Duration::from_secs_f64(COMPUTE_SECONDS) + ANSWER_LIMIT;
         let operation = |seq| ToHead::Compute { seq, code, description, seconds: COMPUTE_SECONDS, memory: COMPUTE_MEMORY };
-        self.ask(limit, operation, Reply::computed).await
+        self.ask(Effect::Looks, limit, operation, Reply::computed).await
     }
 
     /// Binds variables.
     pub async fn seed(&self, variables: Seed) -> Result<(), Error> {
         validate_seed(&variables)?;
-        self.ask(ANSWER_LIMIT, |seq| ToHead::Seed { seq, variables, imports: Vec::new(), environment: Vec::new() }, Reply::done).await
+        self.ask(Effect::Changes, ANSWER_LIMIT, |seq| ToHead::Seed { seq, variables, imports: Vec::new(), environment: Vec::new() }, Reply::done).await
     }
 
     /// Lists the variables.
     pub async fn vars(&self) -> Result<Vec<Variable>, Error> {
-        self.ask(ANSWER_LIMIT, |seq| ToHead::Vars { seq }, Reply::variables).await
+        self.ask(Effect::Looks, ANSWER_LIMIT, |seq| ToHead::Vars { seq }, Reply::variables).await
     }
 
     /// Looks at one variable.
     pub async fn inspect(&self, name: &str) -> Result<Inspection, Error> {
         let name = name.to_owned();
-        self.ask(ANSWER_LIMIT, |seq| ToHead::Inspect { seq, name }, Reply::inspection).await
+        self.ask(Effect::Looks, ANSWER_LIMIT, |seq| ToHead::Inspect { seq, name }, Reply::inspection).await
     }
 
     /// Forgets all variables; files stay.
     pub async fn reset(&self) -> Result<(), Error> {
-        self.ask(ANSWER_LIMIT, |seq| ToHead::Reset { seq }, Reply::done).await
+        self.ask(Effect::Changes, ANSWER_LIMIT, |seq| ToHead::Reset { seq }, Reply::done).await
     }
 
     /// Offers these tools to the code, and no others.
     pub async fn set_tools(&self, tools: Vec<ToolSpec>) -> Result<(), Error> {
         tools.iter().try_for_each(ToolSpec::validate)?;
-        self.ask(ANSWER_LIMIT, |seq| ToHead::Tools { seq, tools }, Reply::done).await
+        self.ask(Effect::Changes, ANSWER_LIMIT, |seq| ToHead::Tools { seq, tools }, Reply::done).await
     }
 
     /// Takes back the last `count` cells that were kept: variables and files are as before them.
@@ -191,12 +191,13 @@ impl Session {
 
     async fn ask<T>(
         &self,
+        effect: Effect,
         limit: Duration,
         operation: impl FnOnce(u64) -> ToHead + Send + 'static,
         read: impl FnOnce(Reply) -> Result<T, cellblock_protocol::guest::HeadError>,
     ) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();
-        self.tell(Command::Ask { operation: Box::new(operation), limit, reply });
+        self.tell(Command::Ask { operation: Box::new(operation), effect, limit, reply });
         let answer = answer.await.unwrap_or_else(|_| Err(self.ended()))?;
         read(answer).map_err(|error| Error::Refused(error.to_string()))
     }

@@ -21,8 +21,8 @@ pub(crate) struct Tracker {
     lately: VecDeque<PathBuf>,
     /// Seen while a cell runs, to be told when it ends.
     pending: Touched,
-    /// Bytes that were there before the session.
-    ground: u64,
+    /// Bytes and entries that were there before the session.
+    ground: (u64, usize),
 }
 
 /// What changed since the last look.
@@ -39,7 +39,7 @@ impl Tracker {
         let watch = watcher.watch(workspace.path());
         let mut known = BTreeMap::new();
         workspace.walk(Path::new(""), &mut known, &mut |directory| watch.add(directory));
-        let ground = known.values().map(|seen| seen.bytes).sum();
+        let ground = (known.values().map(|seen| seen.bytes).sum(), known.len());
         Tracker { workspace, watch, known, lately: VecDeque::new(), pending: Touched::default(), ground }
     }
 
@@ -79,7 +79,7 @@ impl Tracker {
             bytes = (bytes + more).saturating_sub(known.unwrap_or(0));
             files = (files + found.len()).saturating_sub(usize::from(known.is_some()));
         }
-        (bytes.saturating_sub(self.ground), files)
+        (bytes.saturating_sub(self.ground.0), files.saturating_sub(self.ground.1))
     }
 
     fn differences(&mut self, touched: Touched) -> Changes {

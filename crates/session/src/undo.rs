@@ -1,6 +1,7 @@
 //! Taking cells back.
 
 use crate::actor::Actor;
+use crate::checkpoints::Recovered;
 use crate::Error;
 use cellblock_protocol::guest::{Reply, ToHead};
 use cellblock_protocol::{Undone, Variable, VariableChange, VariableChanges};
@@ -16,10 +17,10 @@ impl Actor {
             return Err(Error::NotFound("`undo` takes back at least one cell".to_owned()));
         }
         let before = self.variables().await?;
-        self.note_files(self.checkpoints.current(), |tracker| tracker.settle());
-        let cell = self.go_back(count).await?;
+        self.note_outside_changes();
+        let Recovered { cell, not_restored } = self.go_back(count).await?;
         let after = self.variables().await?;
-        Ok(Undone { cell, variables: differences(&before, &after), files: self.tracker.changes().files })
+        Ok(Undone { cell, variables: differences(&before, &after), files: self.tracker.changes().files, not_restored })
     }
 
     async fn variables(&mut self) -> Result<BTreeMap<String, Variable>, Error> {

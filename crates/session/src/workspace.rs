@@ -128,7 +128,7 @@ impl Workspace {
         let nanoseconds = |seconds: i64, rest: u64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
         let kind = match stat.st_mode & 0o170_000 {
             0o100_000 => Kind::File,
-            0o040_000 => return Some(Seen { kind: Kind::Directory, bytes: 0, modified: 0, changed: 0, inode: 0 }),
+            0o040_000 => return Some(Seen { kind: Kind::Directory, bytes: 0, modified: 0, mode: 0, changed: 0, inode: 0 }),
             0o120_000 => Kind::Link,
             _ => return None,
         };
@@ -136,6 +136,7 @@ impl Workspace {
             kind,
             bytes: stat.st_size.unsigned_abs(),
             modified: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
+            mode: stat.st_mode & 0o7777,
             changed: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
             inode: stat.st_ino,
         })
@@ -148,6 +149,7 @@ pub(crate) struct Seen {
     pub(crate) kind: Kind,
     pub(crate) bytes: u64,
     pub(crate) modified: i128,
+    pub(crate) mode: u32,
     changed: i128,
     inode: u64,
 }

@@ -387,6 +387,28 @@ threading.Thread(target=late).start()";
 }
 
 #[test]
+fn a_call_that_comes_while_the_host_asks_something_else_is_refused_too() {
+    let session = with_lookup();
+    let code = "import os, threading
+def late():
+    while not os.path.exists('stop'):
+        try: lookup('x')
+        except ToolError: pass
+thread = threading.Thread(target=late)
+thread.start()";
+    session.good(code);
+    for _ in 0..100 {
+        wait(session.vars()).unwrap();
+    }
+    wait(session.put_file("stop", Vec::new())).unwrap();
+    assert_eq!(
+        session.value("thread.join(timeout=5)\nthread.is_alive()"),
+        "False",
+        "a call was never answered"
+    );
+}
+
+#[test]
 fn a_child_process_cannot_call_tools() {
     let session = with_lookup();
     let code = "import os

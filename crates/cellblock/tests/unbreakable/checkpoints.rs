@@ -65,3 +65,22 @@ fn an_atomic_cell_that_fails_leaves_no_trace() {
     assert_eq!((result.status, result.state.outcome), (Status::Failure, StateOutcome::Restored));
     assert_eq!(session.value("import os; x, os.listdir()"), "(1, [])");
 }
+
+#[test]
+fn seeds_and_tools_given_between_two_cells_survive_a_crash() {
+    let session = session();
+    session.good("x = 1");
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    wait(session.seed(serde_json::json!({"given": 7}).as_object().unwrap().clone())).unwrap();
+    session.offer([crate::support::tool("lookup", "Looks up.", &[])]);
+    session.run("import os; os._exit(1)");
+    assert_eq!(session.value("x, given, callable(lookup)"), "(1, 7, True)");
+}
+
+#[test]
+fn what_stood_in_the_way_of_a_checkpoint_is_looked_at_again() {
+    let session = session();
+    session.good("import threading, time; thread = threading.Thread(target=time.sleep, args=(0.3,)); thread.start()");
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    assert_eq!(session.good("x = 1").state.checkpoint, CheckpointState::armed());
+}

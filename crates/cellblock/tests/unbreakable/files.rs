@@ -58,3 +58,11 @@ fn files_of_the_users_own_are_put_back_too() {
     restored(&result);
     assert_eq!(std::fs::read_to_string(directory.path().join("data")).unwrap(), "precious");
 }
+
+#[test]
+fn permissions_are_put_back() {
+    let session = session();
+    session.good("import os; open('a', 'w').close(); os.chmod('a', 0o640)");
+    restored(&session.run(format!("os.chmod('a', 0o777); {DIE}")));
+    assert_eq!(session.value("oct(os.stat('a').st_mode & 0o777)"), "'0o640'");
+}

@@ -14,6 +14,7 @@ fn the_last_cell_is_taken_back_with_its_variables_and_files() {
         cell: 1,
         variables: VariableChanges { added: vec![], changed: vec![change("x", "1")], removed: vec![change("y", "3")] },
         files: FileChanges { deleted: vec![file], ..FileChanges::default() },
+        not_restored: vec![],
     };
     assert_eq!(wait(session.undo(1)).unwrap(), expected);
     assert_eq!(session.value("x, 'y' in globals()"), "(1, False)");
@@ -63,4 +64,17 @@ fn everything_can_be_taken_back() {
     session.good("y = 1");
     assert_eq!(wait(session.undo(2)).unwrap().cell, 0);
     assert_eq!(session.value("[name for name in ('x', 'y') if name in globals()]"), "[]");
+}
+
+#[test]
+fn what_the_user_did_to_the_files_since_is_left_alone_and_told() {
+    let session = session();
+    session.good("x = 1");
+    session.good("open('shared', 'w').write('by the cell'); open('own', 'w').write('by the cell')");
+    std::fs::write(session.workspace().join("shared"), "by the user").unwrap();
+    std::fs::write(session.workspace().join("notes"), "by the user").unwrap();
+    let undone = wait(session.undo(1)).unwrap();
+    assert_eq!(undone.not_restored, ["shared: it was changed by someone else since, and was left alone"]);
+    let content = "import os; sorted((name, open(name).read()) for name in os.listdir())";
+    assert_eq!(session.value(content), "[('notes', 'by the user'), ('shared', 'by the user')]");
 }

@@ -1,8 +1,11 @@
 //! Starting the command in surroundings of its own, with the standard library alone.
 
 use serde_json::Value;
+use std::env;
 use std::ffi::OsStr;
+use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use tempfile::TempDir;
@@ -49,7 +52,8 @@ impl Place {
     }
 
     pub fn variables(&self) -> [(&'static str, String); 4] {
-        let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");
+        let user = fs::metadata("/proc/self").unwrap().uid();
+        let cache = env::temp_dir().join(format!("cellblock-cli-tests-{user}"));
         [
             (
                 "XDG_STATE_HOME",

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 NO_NETWORK = (
-    "this session has no network: hand the data in as a file in the workspace or fetch it through a tool, "
-    "or open the session with network access"
+    "this session has no network: hand the data in as a file in the workspace, or fetch it through a tool"
 )
 _INSTALL = "Packages cannot be installed from a cell; ask for them with install_packages."
 _Module = type(sys)

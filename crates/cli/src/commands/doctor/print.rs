@@ -83,35 +83,38 @@ impl Page<'_> {
             Ok(probe) => probe,
             Err(error) => return self.line(Mark::Bad, "probe", error),
         };
-        for (mechanism, verdict) in probe.verdicts() {
-            match verdict {
-                Verdict::Works { version: 0 } => self.line(Mark::Good, mechanism.name(), "")?,
-                Verdict::Works { version } => {
-                    self.line(Mark::Good, mechanism.name(), &format!("version {version}"))?;
+        for mechanism in Mechanism::ALL {
+            let name = format!("{:<39}", mechanism.name());
+            let verdict = probe.verdicts().find(|(one, _)| *one == mechanism);
+            let problem = match verdict.map(|(_, verdict)| verdict) {
+                Some(Verdict::Works { version: 0 }) => {
+                    self.line(Mark::Good, mechanism.name(), "")?;
+                    continue;
                 }
-                Verdict::Fails(error) => {
-                    self.line(Mark::Bad, mechanism.name(), error)?;
-                    self.hint(mechanism.remedy())?;
+                Some(Verdict::Works { version }) => {
+                    self.line(Mark::Good, &name, &format!("version {version}"))?;
+                    continue;
                 }
+                Some(Verdict::Fails(error)) => error,
+                None => "the probe did not get this far",
+            };
+            self.line(Mark::Bad, &name, problem)?;
+            // The other namespaces come with the first.
+            let is_first = mechanism == Mechanism::Users || probe.has(Mechanism::Users);
+            if is_first || Mechanism::LANDLOCK.contains(&mechanism) {
+                self.hint(mechanism.remedy())?;
             }
-        }
-        let missing = Mechanism::ALL
-            .into_iter()
-            .filter(|mechanism| probe.verdicts().all(|(one, _)| one != *mechanism));
-        for mechanism in missing {
-            self.line(Mark::Bad, mechanism.name(), "was not reached by the probe")?;
-            self.hint(mechanism.remedy())?;
         }
         match report.cgroups {
             Some(version) => self.line(
                 Mark::Good,
-                "cgroups",
+                &format!("{:<39}", "cgroups"),
                 &format!("{version} holds memory and processes"),
             ),
             None => {
                 let what =
                     "not writable by this user; rlimits and a watchdog hold memory and processes";
-                self.line(Mark::Fair, "cgroups", what)?;
+                self.line(Mark::Fair, &format!("{:<39}", "cgroups"), what)?;
                 self.hint("run as root, or let systemd delegate a cgroup: `systemd-run --user --scope -p Delegate=yes cellblock …`")
             }
         }

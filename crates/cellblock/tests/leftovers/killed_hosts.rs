@@ -1,0 +1,79 @@
+//! A host that is killed, one that ends, and two at once.
+
+use super::common::{builder, host, is_root, open, run, wait, within};
+use super::holder::{Holder, bound_to};
+use cellblock::Cgroups;
+use std::time::Duration;
+use std::{fs, thread};
+
+/// How long the dead may take to be gone.
+const TWO_SECONDS: Duration = Duration::from_secs(2);
+
+fn mounts() -> String {
+    fs::read_to_string("/proc/self/mountinfo").unwrap()
+}
+
+#[test]
+fn a_host_that_is_killed_leaves_no_process_and_no_mount() {
+    let before = mounts();
+    let mut holder = Holder::start();
+    let offspring = holder.offspring();
+    assert!(offspring.len() >= 3 * 9, "{} processes for nine sessions", offspring.len());
+    assert_eq!(mounts(), before, "its mounts are seen outside");
+
+    holder.process.0.kill().unwrap();
+    holder.process.0.wait().unwrap();
+    thread::sleep(TWO_SECONDS);
+
+    let left: Vec<_> = offspring.iter().filter(|process| process.is_there()).collect();
+    assert!(left.is_empty(), "{left:?} are left of {}", offspring.len());
+    assert_eq!(bound_to(holder.directory()), Vec::<u32>::new());
+    assert_eq!(mounts(), before);
+}
+
+#[test]
+fn a_host_that_ends_leaves_nothing_at_once() {
+    let mut holder = Holder::start();
+    let offspring = holder.offspring();
+    drop(holder.process.0.stdin.take());
+    assert!(holder.process.0.wait().unwrap().success());
+    assert!(within(TWO_SECONDS, || !offspring.iter().any(|process| process.is_there())));
+}
+
+#[test]
+fn cgroups_of_a_host_that_was_killed_are_removed_by_the_next() {
+    let mut holder = Holder::start();
+    if Cgroups::detect().is_none() {
+        assert!(holder.cgroups().is_empty() && !is_root(), "root can write cgroups here");
+        return;
+    }
+    assert!(!holder.cgroups().is_empty(), "the other host has no cgroups");
+    holder.process.0.kill().unwrap();
+    holder.process.0.wait().unwrap();
+    thread::sleep(TWO_SECONDS);
+    // The next start, of any host.
+    drop(Cgroups::detect());
+    assert_eq!(holder.cgroups(), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn two_hosts_do_not_disturb_each_other() {
+    let mine = open(builder().name("default"));
+    run(&mine, "import os; x, pid = 'mine', os.getpid()");
+    let mut others = [Holder::start(), Holder::start()];
+    let [first, second] = &mut others;
+    let survivors = second.offspring();
+    first.process.0.kill().unwrap();
+    first.process.0.wait().unwrap();
+    thread::sleep(TWO_SECONDS);
+
+    // A start cleans up after the dead, and only after them.
+    let another = open(builder());
+    run(&another, "1 + 1");
+    wait(another.close());
+    let gone: Vec<_> = survivors.iter().filter(|process| !process.is_there()).collect();
+    assert!(gone.is_empty(), "{gone:?} died with another host");
+    assert_eq!(run(&mine, "import os; (x, pid == os.getpid())").value.unwrap().repr, "('mine', True)");
+    let _ = host();
+    wait(mine.close());
+}

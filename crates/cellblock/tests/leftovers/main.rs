@@ -1,0 +1,11 @@
+//! What is left when a host ends in any way: no process, no mount, and after the next start no cgroup.
+//!
+//! A host that can be killed must be a process of its own. So this test binary starts itself again as one that holds sessions
+//! with running cells, and counts from outside.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod holder;
+mod killed_hosts;
+mod killed_processes;
