@@ -1,6 +1,6 @@
 //! Sessions for tests: one async runtime, one host and one zygote for all of them.
 
-use cellblock::env::{Cancel, Search, default_environment};
+use cellblock::env::{Cancel, Dirs, Search, default_environment};
 use cellblock::{
     Cell, CellResult, Error, Event, Host, Preload, PythonChoice, Running, Session, SessionBuilder,
     Status, ToolSpec,
@@ -8,6 +8,7 @@ use cellblock::{
 use serde_json::{Value, json};
 use std::future::Future;
 use std::ops::Deref;
+use std::path::Path;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
@@ -20,15 +21,32 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
 
 static STANDARD_LIBRARY: LazyLock<Host> = LazyLock::new(|| {
     let host = Host::builder().python(PythonChoice::StandardLibrary);
-    host.preload(Preload::None).build().unwrap()
+    host.preload(Preload::None).dirs(dirs()).build().unwrap()
 });
 
 static PACKAGES: LazyLock<Host> = LazyLock::new(|| {
     let interpreter = Search::from_process().unwrap().find().unwrap();
     let environment = default_environment(&interpreter, &Cancel::new(), &mut |_| {}).unwrap();
     let host = Host::builder().environment(environment);
-    host.preload(Preload::Full).build().unwrap()
+    host.preload(Preload::Full).dirs(dirs()).build().unwrap()
 });
+
+/// The user's cache, and workspaces that do not pile up: those of earlier runs are removed.
+fn dirs() -> Dirs {
+    let name = |process: &str| format!("cellblock-contracts-{process}");
+    for entry in std::fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
+        let file = entry.file_name().to_string_lossy().into_owned();
+        let process = file.strip_prefix(&name(""));
+        if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+    let state = std::env::temp_dir().join(name(&std::process::id().to_string()));
+    Dirs {
+        state,
+        ..Dirs::from_process().unwrap()
+    }
+}
 
 /// Waits for anything that is asynchronous.
 pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {

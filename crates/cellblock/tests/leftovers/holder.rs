@@ -5,7 +5,7 @@ use cellblock::{Cell, Event, Isolation, Rung, Session};
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::{env, fs, io};
 use tempfile::TempDir;
 
@@ -54,6 +54,8 @@ fn holder_of_sessions() {
 pub(crate) struct Holder {
     pub(crate) process: Child,
     directory: TempDir,
+    /// It has more to say, and would fail if nobody took it.
+    _output: BufReader<ChildStdout>,
 }
 
 impl Holder {
@@ -64,15 +66,20 @@ impl Holder {
         command.args(["holder::holder_of_sessions", "--exact", "--nocapture"]).env(DIRECTORY, directory.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = Child::start(&mut command);
-        let lines = BufReader::new(process.0.stdout.take().unwrap()).lines();
-        let ready = lines.map_while(Result::ok).any(|line| line.contains(READY));
+        let mut output = BufReader::new(process.0.stdout.take().unwrap());
+        let ready = output.by_ref().lines().map_while(Result::ok).any(|line| line.contains(READY));
         assert!(ready, "the other host did not come up");
-        Holder { process, directory }
+        Holder { process, directory, _output: output }
     }
 
     /// Everything that it started, with when it started: numbers are used again.
     pub(crate) fn offspring(&self) -> BTreeSet<Offspring> {
         descendants(self.process.pid()).into_iter().filter_map(|process| Offspring::of(process.pid)).collect()
+    }
+
+    /// The daemons that its cells started.
+    pub(crate) fn daemons(&self) -> usize {
+        descendants(self.process.pid()).iter().filter(|process| process.name == "sleep").count()
     }
 
     /// The directories of its cgroups.

@@ -1,5 +1,6 @@
 //! Processes of ours that someone on the host kills: each session says so, and the next one starts.
 
+use super::alone;
 use super::common::{behind, builder, descendants, new_directory, new_host, open, run, run_if_alive, wait, within};
 use cellblock::{Cell, Isolation, Limits, Session, Status};
 use serde_json::Map;
@@ -23,6 +24,7 @@ fn launcher_and_zygote(before: &[u32]) -> (u32, u32) {
 
 #[test]
 fn a_launcher_that_is_killed_takes_its_sessions_along_and_the_next_session_has_a_new_one() {
+    let _alone = alone();
     let directory = new_directory();
     let host = new_host(directory.path());
     let before: Vec<u32> = descendants(std::process::id()).into_iter().map(|process| process.pid).collect();
@@ -41,6 +43,7 @@ fn a_launcher_that_is_killed_takes_its_sessions_along_and_the_next_session_has_a
 
 #[test]
 fn a_zygote_that_is_killed_takes_no_session_along() {
+    let _alone = alone();
     let directory = new_directory();
     let host = new_host(directory.path());
     let before: Vec<u32> = descendants(std::process::id()).into_iter().map(|process| process.pid).collect();
@@ -58,6 +61,7 @@ fn a_zygote_that_is_killed_takes_no_session_along() {
 
 #[test]
 fn an_init_that_is_killed_takes_its_session_along_and_no_other() {
+    let _alone = alone();
     let beside = open(builder());
     run(&beside, "x = 'kept'");
     let session = behind(Isolation::default(), Limits::default(), &Map::new());

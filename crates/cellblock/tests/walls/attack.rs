@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 /// A snippet that prints `REACHED` and what it found, if it gets that far.
 pub(crate) struct Attack {
     wall: Wall,
+    rung: Rung,
     /// Other walls that would stop it as well.
     helpers: Vec<Wall>,
     code: String,
@@ -17,7 +18,13 @@ pub(crate) struct Attack {
 impl Attack {
     /// On this wall.
     pub(crate) fn on(wall: Wall, code: impl Into<String>) -> Attack {
-        Attack { wall, helpers: Vec::new(), code: code.into(), seeds: Map::new(), limits: Limits::default() }
+        Attack { wall, rung: Rung::Full, helpers: Vec::new(), code: code.into(), seeds: Map::new(), limits: Limits::default() }
+    }
+
+    /// Where there are no namespaces.
+    pub(crate) fn without_namespaces(mut self) -> Attack {
+        self.rung = Rung::Landlock;
+        self
     }
 
     /// These stand behind it and are off as well, while it is tried alone.
@@ -43,7 +50,7 @@ impl Attack {
 
     /// The same for an attack whose success is seen in another way.
     pub(crate) fn is_stopped_as(&self, succeeded: impl Fn(&CellResult) -> bool) {
-        let alone = self.helpers.iter().fold(Isolation::on(Rung::Full), |isolation, wall| isolation.without(*wall));
+        let alone = self.helpers.iter().fold(Isolation::on(self.rung), |isolation, wall| isolation.without(*wall));
         let off = alone.clone().without(self.wall);
         let result = self.run(&off);
         assert!(succeeded(&result), "without the wall `{}` it should work: {}", self.wall, short(&result));

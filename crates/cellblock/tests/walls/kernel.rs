@@ -1,7 +1,7 @@
 //! The walls around the kernel: the system call filter, privileges, and who may be signalled.
 
 use super::attack::Attack;
-use super::common::{behind, permissions_of, run, wait};
+use super::common::{Child, behind, permissions_of, run, wait};
 use cellblock::{Cell, Isolation, Limits, Rung, StateOutcome, Status, Wall};
 use serde_json::Map;
 
@@ -104,6 +104,19 @@ fn a_cell_cannot_kill_its_own_safety_net() {
     };
     assert_eq!(outcome(Isolation::on(Rung::Full).without(Wall::Signals)), StateOutcome::Ended);
     assert_eq!(outcome(Isolation::default()), StateOutcome::Restored);
+}
+
+#[test]
+fn strangers_are_not_to_be_signalled_where_there_is_no_namespace() {
+    // Landlock would refuse as well, but only on newer kernels; and a session of root's has another user's id.
+    let code = r"
+import os
+os.kill(stranger, 0)
+print('REACHED')
+";
+    let stranger = Child::sleeping();
+    let attack = Attack::on(Wall::Signals, code).without_namespaces().helped_by([Wall::Landlock, Wall::Privileges]);
+    attack.variable("stranger", stranger.pid()).is_stopped();
 }
 
 #[test]

@@ -42,6 +42,35 @@ print('REACHED')
 }
 
 #[test]
+fn memory_that_nobody_has_mapped_is_memory_too() {
+    let segments = r"
+import ctypes, time
+libc = ctypes.CDLL(None)
+libc.shmat.restype = ctypes.c_void_p
+libc.shmat.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
+libc.shmdt.argtypes = [ctypes.c_void_p]
+for _ in range(5):
+    address = libc.shmat(libc.shmget(0, 64 << 20, 0o1600), None, 0)
+    ctypes.memset(address, 1, 64 << 20)
+    libc.shmdt(address)
+    time.sleep(0.3)
+print('REACHED')
+";
+    let nameless = r"
+import os, time
+for number in range(5):
+    file = os.memfd_create('x')
+    for _ in range(64):
+        os.write(file, b'x' * (1 << 20))
+    time.sleep(0.3)
+print('REACHED')
+";
+    for code in [segments, nameless] {
+        Attack::on(Wall::Memory, code).limits(Limits { disk: 1 << 30, ..limits() }).is_stopped();
+    }
+}
+
+#[test]
 fn processes_are_counted() {
     let code = r"
 import os, time

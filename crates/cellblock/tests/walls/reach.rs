@@ -5,6 +5,8 @@ use super::common::{Child, new_directory, python, token};
 use cellblock::Wall;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
 use std::{fs, thread};
 use tempfile::TempDir;
@@ -65,8 +67,34 @@ fn no_network_leads_out_not_even_to_the_machine_itself() {
 }
 
 #[test]
-fn shared_memory_of_the_host_is_not_ours() {
-    let script = r"
+fn no_socket_of_the_host_is_reached_where_there_is_no_namespace() {
+    let directory = new_directory();
+    let path = directory.path().join("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+    thread::spawn(move || {
+        for mut connection in listener.incoming().flatten() {
+            let _ = connection.write_all(b"REACHED");
+        }
+    });
+    let code = r"
+import socket
+wire = socket.socket(socket.AF_UNIX)
+wire.connect(path)
+print(wire.recv(100).decode())
+";
+    Attack::on(Wall::Network, code).without_namespaces().variable("path", path.to_str().unwrap()).is_stopped();
+}
+
+/// A segment of the host's that any user may read, until it is dropped.
+struct Segment {
+    canary: Child,
+    number: u64,
+}
+
+impl Segment {
+    fn new() -> Segment {
+        let script = r"
 import ctypes, sys
 libc = ctypes.CDLL(None)
 libc.shmat.restype = ctypes.c_void_p
@@ -76,12 +104,24 @@ print(segment, flush=True)
 sys.stdin.read()
 libc.shmctl(segment, 0, None)
 ";
-    let mut command = Command::new(python());
-    command.args(["-I", "-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut canary = Child::start(&mut command);
-    let mut segment = String::new();
-    BufReader::new(canary.0.stdout.take().unwrap()).read_line(&mut segment).unwrap();
-    let code = r"
+        let mut command = Command::new(python());
+        command.args(["-I", "-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut canary = Child::start(&mut command);
+        let mut number = String::new();
+        BufReader::new(canary.0.stdout.take().unwrap()).read_line(&mut number).unwrap();
+        Segment { canary, number: number.trim().parse().unwrap() }
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // Its end is the segment's.
+        drop(self.canary.0.stdin.take());
+        let _ = self.canary.0.wait();
+    }
+}
+
+const READS_THE_SEGMENT: &str = r"
 import ctypes
 libc = ctypes.CDLL(None)
 libc.shmat.restype = ctypes.c_void_p
@@ -89,9 +129,17 @@ address = libc.shmat(segment, None, 0o10000)
 if address not in (None, 2**64 - 1):
     print(ctypes.string_at(address, 7).decode())
 ";
-    Attack::on(Wall::Ipc, code).variable("segment", segment.trim().parse::<u64>().unwrap()).is_stopped();
-    drop(canary.0.stdin.take());
-    canary.0.wait().unwrap();
+
+#[test]
+fn shared_memory_of_the_host_is_not_ours() {
+    let segment = Segment::new();
+    Attack::on(Wall::Ipc, READS_THE_SEGMENT).variable("segment", segment.number).is_stopped();
+}
+
+#[test]
+fn shared_memory_of_the_host_is_not_ours_where_there_is_no_namespace() {
+    let segment = Segment::new();
+    Attack::on(Wall::Ipc, READS_THE_SEGMENT).without_namespaces().variable("segment", segment.number).is_stopped();
 }
 
 #[test]

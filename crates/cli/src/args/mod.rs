@@ -2,6 +2,7 @@
 
 mod session;
 
+use crate::commands::bench::BenchArgs;
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::demo::DemoArgs;
 use crate::commands::doctor::DoctorArgs;
@@ -47,6 +48,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Make the default environment: numpy, pandas, matplotlib and more
     Setup(SetupArgs),
+    /// Measure the promises on this machine
+    Bench(BenchArgs),
     /// Print the completions for a shell
     Completions(CompletionsArgs),
 }

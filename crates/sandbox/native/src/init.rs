@@ -6,7 +6,7 @@ use crate::message::{Message, from_init, to_init};
 use crate::notify::{self, Protected};
 use crate::sweep::{self, Reach};
 use crate::sys::{self, Ended, Errno, Fd, Pid, Poll, kill, poll, reap, receive, send, signal_descriptor, signals};
-use crate::watchdog;
+use crate::watchdog::{self, Finding, Watched};
 
 /// Most standbys of one session: the history and the newest.
 const MOST_STANDBYS: usize = 64;
@@ -79,7 +79,7 @@ enum Reason {
 
 /// Runs until the host goes away.
 pub fn run(init: Init) -> ! {
-    let mut session = Session { init, standbys: Standbys::none() };
+    let mut session = Session { init, standbys: Standbys::none(), doubts: 0 };
     sys::set_signal_mask(u64::MAX);
     let Ok(children) = signal_descriptor(1 << (signals::CHLD - 1)) else { sys::exit(70) };
     session.tell(from_init::BORN, session.init.head.unwrap_or(0) as u64, 0, 0);
@@ -114,6 +114,8 @@ pub fn run(init: Init) -> ! {
 struct Session {
     init: Init,
     standbys: Standbys,
+    /// How often in a row the watchdog was not sure.
+    doubts: u32,
 }
 
 impl Session {
@@ -231,7 +233,16 @@ impl Session {
     }
 
     fn watch_memory(&mut self) {
-        if watchdog::is_over(self.init.memory, self.init.reach, self.init.proc_directory) {
+        let Init { reach, proc_directory, memory, .. } = self.init;
+        let Some(head) = self.init.head else { return };
+        let watched = Watched { reach, proc_directory, head, standbys: &self.standbys };
+        self.doubts = match watched.look(memory) {
+            Finding::Fine => 0,
+            Finding::Doubtful => self.doubts + 1,
+            Finding::Over => watchdog::PATIENCE,
+        };
+        if self.doubts >= watchdog::PATIENCE {
+            self.doubts = 0;
             self.end_head(Reason::Memory);
         }
     }

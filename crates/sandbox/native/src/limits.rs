@@ -1,7 +1,10 @@
 //! `rlimits`: the limits that need no cgroup.
 
 use crate::config::{Spawn, walls};
-use crate::sys::{Result, nr, syscall};
+use crate::mounts;
+use crate::sweep;
+use crate::sys::{Fd, Pid, Result, close, each_line_at, effective_ids, nr, syscall};
+use crate::text::{Text, leading_number};
 
 const STACK: usize = 3;
 const DATA: usize = 2;
@@ -22,7 +25,11 @@ pub fn apply(spawn: &Spawn) -> Result<()> {
     // hundred threads fail.
     set_soft(STACK, 8 << 20)?;
     if spawn.walls & walls::PROCESS_COUNT != 0 {
-        set(PROCESSES, spawn.processes)?;
+        // The kernel counts for each user, and in a user namespace only those inside. Without one, everything that the user
+        // runs is counted too, and comes and goes.
+        const COMING: u64 = 256;
+        let others = if spawn.walls & walls::NAMESPACES != 0 { 0 } else { tasks_of_own_user()? + COMING };
+        set(PROCESSES, spawn.processes + others)?;
     }
     if spawn.walls & walls::DISK != 0 {
         set(FILE_SIZE, spawn.file_bytes)?;
@@ -32,6 +39,28 @@ pub fn apply(spawn: &Spawn) -> Result<()> {
         set(DATA, spawn.memory)?;
     }
     Ok(())
+}
+
+/// Processes and threads of the user that this process runs as.
+fn tasks_of_own_user() -> Result<u64> {
+    let (user, _) = effective_ids();
+    let processes = mounts::open_proc()?;
+    let mut tasks = 0;
+    sweep::each_entry(processes, |pid| tasks += tasks_of(processes, pid, user).unwrap_or(0));
+    close(processes);
+    Ok(tasks)
+}
+
+fn tasks_of(processes: Fd, pid: Pid, user: u32) -> Option<u64> {
+    let path = Text::<32>::new(format_args!("{pid}/status")).ok()?;
+    let (mut owner, mut threads) = (None, None);
+    let number = |line: &[u8], name: &[u8]| leading_number(line.strip_prefix(name)?.trim_ascii_start());
+    each_line_at(processes, path.as_c_str(), |line| {
+        owner = owner.or_else(|| number(line, b"Uid:"));
+        threads = threads.or_else(|| number(line, b"Threads:"));
+    })
+    .ok()?;
+    if owner? == u64::from(user) { threads } else { Some(0) }
 }
 
 /// Both limits. Where the host's own is lower, that one stays: nobody but root may raise it.

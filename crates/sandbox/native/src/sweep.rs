@@ -57,7 +57,8 @@ pub fn each_process(reach: Reach, proc_directory: Fd, mut visit: impl FnMut(Pid)
     }
 }
 
-fn each_entry(proc_directory: Fd, mut visit: impl FnMut(Pid)) {
+/// Calls `visit` with every process that a `/proc` shows.
+pub fn each_entry(proc_directory: Fd, mut visit: impl FnMut(Pid)) {
     const NAME: usize = 19;
     let mut buffer = [0u8; 4096];
     if seek(proc_directory, 0).is_err() {

@@ -1,43 +1,90 @@
 //! The memory limit where there is no cgroup: `RLIMIT_DATA` bounds one process, this bounds all of them together.
 
+use crate::notify::Protected;
 use crate::sweep::{Reach, each_process};
-use crate::sys::{Fd, each_line_at, read_file_at, used_on};
+use crate::sys::{Fd, Pid, each_line_at, read_file_at, used_on};
 use crate::text::{Text, leading_number};
 
 /// How often it looks, in milliseconds.
 pub const PERIOD: i32 = 100;
+/// How often in a row it may be in doubt. Making a copy of a head of gigabytes takes tens of milliseconds.
+pub const PATIENCE: u32 = 3;
 
-/// Whether the session holds more than `limit` bytes.
-///
-/// Resident sizes are quick to read but count shared pages once per process; only when their sum is over the limit are the
-/// exact, slower shares read.
-pub fn is_over(limit: u64, reach: Reach, proc_directory: Fd) -> bool {
-    let named = match reach {
-        Reach::Namespace => temporary_files() + shared_segments(proc_directory),
-        Reach::Descendants => 0,
-    };
-    let mut resident = named;
-    each_process(reach, proc_directory, |pid| resident += resident_bytes(proc_directory, pid).unwrap_or(0));
-    if resident <= limit {
-        return false;
-    }
-    let (mut own, mut shared) = (0, 0);
-    each_process(reach, proc_directory, |pid| match shares(proc_directory, pid) {
-        Some(share) => {
-            own += share.own;
-            shared += share.shared;
+/// What a look at the memory showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// There is room.
+    Fine,
+    /// There may be none: of a process that cannot be looked into it is not known what it shares. A standby is one for the
+    /// moment between its birth and the host's word that it is one.
+    Doubtful,
+    /// There is none.
+    Over,
+}
+
+/// Whose memory is looked at.
+pub struct Watched<'a, P> {
+    /// How the processes of the session are found.
+    pub reach: Reach,
+    /// `/proc`.
+    pub proc_directory: Fd,
+    /// The live interpreter.
+    pub head: Pid,
+    /// The standbys: what they hold beyond the head is the host's to bound, who can look into them.
+    pub standbys: &'a P,
+}
+
+impl<P: Protected> Watched<'_, P> {
+    /// Whether the session holds more than `limit` bytes.
+    ///
+    /// Resident sizes are quick to read but count shared pages once per process; only when their sum is over the limit are the
+    /// exact, slower shares read.
+    pub fn look(&self, limit: u64) -> Finding {
+        let named = match self.reach {
+            Reach::Namespace => temporary_files() + shared_segments(self.proc_directory),
+            Reach::Descendants => 0,
+        };
+        let mut resident = named;
+        self.each_counted(|pid| resident += resident_bytes(self.proc_directory, pid).unwrap_or(0));
+        if resident <= limit {
+            return Finding::Fine;
         }
-        // A process that made itself unreadable counts in full.
-        None => own += resident_bytes(proc_directory, pid).unwrap_or(0),
-    });
-    // What is mapped and has a name stands in both; to add them would end a session at half its limit.
-    own + shared.max(named) > limit
+        let (mut own, mut shared, mut doubtful) = (0, 0, 0);
+        self.each_counted(|pid| match shares(self.proc_directory, pid) {
+            Some(share) => {
+                // The head counts in full: what it shares with its standbys is still its own.
+                own += if pid == self.head { share.own_in_full } else { share.own };
+                shared += share.shared;
+            }
+            // A process that made itself unreadable counts in full.
+            None => doubtful += resident_bytes(self.proc_directory, pid).unwrap_or(0),
+        });
+        // What is mapped and has a name stands in both; to add them would end a session at half its limit.
+        let certain = own + shared.max(named);
+        if certain > limit {
+            Finding::Over
+        } else if certain + doubtful > limit {
+            Finding::Doubtful
+        } else {
+            Finding::Fine
+        }
+    }
+
+    fn each_counted(&self, mut visit: impl FnMut(Pid)) {
+        each_process(self.reach, self.proc_directory, |pid| {
+            if !self.standbys.is_protected(pid) {
+                visit(pid);
+            }
+        });
+    }
 }
 
 /// The part of a process's memory that counts as its own: pages shared by n processes count one n-th.
 struct Share {
     /// Its heap and the like.
     own: u64,
+    /// The same, with every page counted once.
+    own_in_full: u64,
     /// Memory that it shares on purpose.
     shared: u64,
 }
@@ -80,7 +127,7 @@ fn shares(proc_directory: Fd, pid: i32) -> Option<Share> {
         let line = text.split(|byte| *byte == b'\n').find(|line| line.starts_with(name))?;
         leading_number(line[name.len()..].trim_ascii_start()).map(|kilobytes| kilobytes * 1024)
     };
-    Some(Share { own: share(b"Pss_Anon:")?, shared: share(b"Pss_Shmem:").unwrap_or(0) })
+    Some(Share { own: share(b"Pss_Anon:")?, own_in_full: share(b"Anonymous:")?, shared: share(b"Pss_Shmem:").unwrap_or(0) })
 }
 
 #[cfg(test)]

@@ -73,33 +73,39 @@ async fn serve(args: &PipeArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let mut lines = lines::start();
 
     tokio::pin!(written);
-    let end = tokio::select! {
+    let mut end = tokio::select! {
         () = switchboard.serve(&mut lines) => End::Input,
         signal = signals.next() => End::Signal(signal),
         () = &mut written => End::Reader,
     };
-    let status = match end {
-        End::Input => {
-            tokio::select! {
-                () = switchboard.finish() => {}
-                () = &mut written => return Ok(ExitCode::SUCCESS),
-                signal = signals.next() => return Ok(stop(&switchboard, signal).await),
-            }
-            ExitCode::SUCCESS
-        }
-        End::Signal(signal) => stop(&switchboard, signal).await,
-        End::Reader => {
-            let _ = timeout(FAREWELL, switchboard.stop()).await;
-            return Ok(ExitCode::SUCCESS);
-        }
-    };
-    writer.finish().await;
+    if matches!(end, End::Input) {
+        end = tokio::select! {
+            () = switchboard.finish() => End::Input,
+            signal = signals.next() => End::Signal(signal),
+            () = &mut written => End::Reader,
+        };
+    }
     match end {
         // Whoever is slow to read still gets everything.
-        End::Input => written.await,
-        _ => drop(timeout(FAREWELL, written).await),
+        End::Input => {
+            writer.finish().await;
+            written.await;
+            Ok(ExitCode::SUCCESS)
+        }
+        End::Signal(signal) => {
+            let _ = timeout(FAREWELL, switchboard.stop()).await;
+            let flush = async {
+                writer.finish().await;
+                written.await;
+            };
+            let _ = timeout(FAREWELL, flush).await;
+            Ok(ExitCode::from(128 + signal as u8))
+        }
+        End::Reader => {
+            let _ = timeout(FAREWELL, switchboard.stop()).await;
+            Ok(ExitCode::SUCCESS)
+        }
     }
-    Ok(status)
 }
 
 /// Why we end.
@@ -110,9 +116,4 @@ enum End {
     Signal(i32),
     /// Nobody reads what we write.
     Reader,
-}
-
-async fn stop(switchboard: &Arc<Switchboard>, signal: i32) -> ExitCode {
-    let _ = timeout(FAREWELL, switchboard.stop()).await;
-    ExitCode::from(128 + signal as u8)
 }

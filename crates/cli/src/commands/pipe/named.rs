@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 /// A request that waits for its turn.
 #[derive(Debug)]
@@ -19,23 +18,21 @@ pub(crate) struct Queued {
     pub(crate) _share: Share,
 }
 
-/// Starts the task. It ends when its queue does, or when its session is closed.
-pub(crate) fn start(
+/// The task of one session. It ends when its queue does, or when its session is closed.
+pub(crate) async fn serve(
     switchboard: Arc<Switchboard>,
     name: String,
     desk: Arc<Mutex<Desk>>,
     queue: mpsc::UnboundedReceiver<Queued>,
-) -> JoinHandle<()> {
-    tokio::spawn(
-        Named {
-            switchboard,
-            name,
-            desk,
-            slot: Slot::Empty,
-            logs: None,
-        }
-        .serve(queue),
-    )
+) {
+    let named = Named {
+        switchboard,
+        name,
+        desk,
+        slot: Slot::Empty,
+        logs: None,
+    };
+    named.serve(queue).await;
 }
 
 struct Named {

@@ -13,8 +13,7 @@ use serde_json::json;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::sync::{mpsc, watch};
 
 /// What requests may hold in memory while they wait for their turn.
 const MOST_WAITING_BYTES: usize = 256 << 20;
@@ -28,6 +27,8 @@ pub(crate) struct Switchboard {
     pub(crate) writer: Writer,
     sessions: Mutex<HashMap<String, Entry>>,
     waiting_bytes: Arc<AtomicUsize>,
+    /// How many tasks there are.
+    tasks: watch::Sender<usize>,
     input_has_ended: AtomicBool,
     is_stopping: AtomicBool,
 }
@@ -36,8 +37,8 @@ pub(crate) struct Switchboard {
 #[derive(Debug)]
 struct Entry {
     desk: Arc<Mutex<Desk>>,
-    queue: mpsc::UnboundedSender<Queued>,
-    task: JoinHandle<()>,
+    /// `None` when nothing more is to come.
+    queue: Option<mpsc::UnboundedSender<Queued>>,
 }
 
 impl Switchboard {
@@ -47,6 +48,7 @@ impl Switchboard {
             writer,
             sessions: Mutex::default(),
             waiting_bytes: Arc::default(),
+            tasks: watch::Sender::new(0),
             input_has_ended: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
         }
@@ -68,27 +70,34 @@ impl Switchboard {
         }
     }
 
-    /// Finishes what was asked, then closes every session.
+    /// Finishes what was asked, then closes every session. It may be given up in favour of [`stop`](Self::stop).
     pub(crate) async fn finish(&self) {
         self.input_has_ended.store(true, Ordering::SeqCst);
-        let entries = self.take_entries();
-        for entry in &entries {
+        for entry in lock(&self.sessions).values_mut() {
+            entry.queue = None;
             lock(&entry.desk).refuse_calls(NOBODY_ANSWERS);
         }
-        wait_for(entries).await;
+        self.wait_for_tasks().await;
     }
 
     /// Closes every session now: what runs is interrupted, what waits is dropped.
     pub(crate) async fn stop(&self) {
         self.is_stopping.store(true, Ordering::SeqCst);
-        let entries = self.take_entries();
-        for entry in &entries {
-            let session = lock(&entry.desk).session.clone();
-            if let Some(session) = session {
-                session.close().await;
-            }
+        let mut open = Vec::new();
+        for entry in lock(&self.sessions).values_mut() {
+            entry.queue = None;
+            open.extend(lock(&entry.desk).session.clone());
         }
-        wait_for(entries).await;
+        for session in open {
+            session.close().await;
+        }
+        self.wait_for_tasks().await;
+    }
+
+    /// Every task ends when it comes to the end of its queue.
+    async fn wait_for_tasks(&self) {
+        // The sender is ours, so the channel is open.
+        let _ = self.tasks.subscribe().wait_for(|tasks| *tasks == 0).await;
     }
 
     /// Whether nobody can answer a call any more.
@@ -151,12 +160,14 @@ impl Switchboard {
         }
         desk.runs_waiting += usize::from(matches!(operation, Operation::Run(_)));
         drop(desk);
-        // The task is there as long as its entry is.
-        let _ = entry.queue.send(Queued {
-            id,
-            operation,
-            _share: share,
-        });
+        if let Some(queue) = &entry.queue {
+            // The task is there as long as its entry is.
+            let _ = queue.send(Queued {
+                id,
+                operation,
+                _share: share,
+            });
+        }
         None
     }
 
@@ -179,29 +190,19 @@ impl Switchboard {
     fn enlist(self: &Arc<Self>, name: &str) -> Entry {
         let (queue, requests) = mpsc::unbounded_channel();
         let desk = Arc::new(Mutex::new(Desk::default()));
-        let task = named::start(
+        let task = named::serve(
             Arc::clone(self),
             name.to_owned(),
             Arc::clone(&desk),
             requests,
         );
-        Entry { desk, queue, task }
-    }
-
-    fn take_entries(&self) -> Vec<Entry> {
-        lock(&self.sessions)
-            .drain()
-            .map(|(_, entry)| entry)
-            .collect()
-    }
-}
-
-/// Lets each task come to the end of its queue.
-async fn wait_for(entries: Vec<Entry>) {
-    // All queues are closed before the first task is waited for.
-    let tasks: Vec<JoinHandle<()>> = entries.into_iter().map(|entry| entry.task).collect();
-    for task in tasks {
-        let _ = task.await;
+        let counted = Counted::new(&self.tasks);
+        tokio::spawn(async move {
+            task.await;
+            drop(counted);
+        });
+        let queue = Some(queue);
+        Entry { desk, queue }
     }
 }
 
@@ -242,6 +243,22 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         self.of.fetch_sub(self.bytes, Ordering::SeqCst);
+    }
+}
+
+/// One of the tasks, as long as it is there.
+struct Counted(watch::Sender<usize>);
+
+impl Counted {
+    fn new(tasks: &watch::Sender<usize>) -> Counted {
+        tasks.send_modify(|count| *count += 1);
+        Counted(tasks.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
     }
 }
 

@@ -11,7 +11,7 @@ use rustyline::error::ReadlineError;
 use rustyline::highlight::{CmdKind, Highlighter};
 use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
-use rustyline::validate::Validator;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{
     Cmd, CompletionType, ConditionalEventHandler, Config, Context, EventContext, EventHandler,
     Helper, KeyCode, KeyEvent, Modifiers, Movement, RepeatCount,
@@ -112,7 +112,16 @@ struct Assistant {
 
 impl Helper for Assistant {}
 
-impl Validator for Assistant {}
+/// Asked by terminals that cannot edit, where [`Enter`] is not heard.
+impl Validator for Assistant {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        Ok(if is_finished(&without_marks(context.input())) {
+            ValidationResult::Valid(None)
+        } else {
+            ValidationResult::Incomplete
+        })
+    }
+}
 
 impl Hinter for Assistant {
     type Hint = String;
@@ -198,12 +207,17 @@ impl ConditionalEventHandler for Enter {
         context: &EventContext<'_>,
     ) -> Option<Cmd> {
         let code = without_marks(context.line());
-        if code.starts_with('%') || is_complete(&code) {
+        if is_finished(&code) {
             return Some(Cmd::AcceptLine);
         }
         let indent = indent_after(&without_marks(&context.line()[..context.pos()]));
         Some(Cmd::Insert(1, format!("\n{MORE}{}", " ".repeat(indent))))
     }
+}
+
+/// Whether an input is a whole cell or a magic.
+fn is_finished(code: &str) -> bool {
+    code.starts_with('%') || is_complete(code)
 }
 
 /// Backspace takes a whole step of indentation, or a whole line break with its mark (five characters).

@@ -1,0 +1,121 @@
+//! `cellblock bench`: the promises, measured on this machine.
+
+mod memory;
+mod rows;
+mod samples;
+
+use crate::args::PythonArgs;
+use crate::terminal::{Console, Style};
+use cellblock::Preload;
+use clap::Args;
+use rows::{Row, Verdict};
+use std::process::ExitCode;
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct BenchArgs {
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Measure only rows whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Fewer repetitions: quicker, noisier
+    #[arg(long)]
+    quick: bool,
+    #[command(flatten)]
+    python: PythonArgs,
+}
+
+const EXAMPLES: &str = "\
+Every number is the median of many repetitions on this machine, now. A busy machine gives large numbers: compare runs only
+with runs beside them.
+
+Examples:
+  cellblock bench
+  cellblock bench --only undo
+  cellblock bench --json > bench.json";
+
+/// Measures, and prints a table or JSON. Ends with 1 when a promise was missed.
+pub(crate) fn run(args: BenchArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    let outcome = runtime.block_on(measure(&args, console));
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn measure(args: &BenchArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    let host = args.python.host_builder(Preload::Full).pool(4).build()?;
+    let bench = rows::Bench {
+        host,
+        repetitions: if args.quick { 20 } else { 100 },
+    };
+    let mut measured = Vec::new();
+    for row in Row::ALL {
+        if args
+            .only
+            .as_ref()
+            .is_some_and(|wanted| !row.name().contains(wanted.as_str()))
+        {
+            continue;
+        }
+        if !args.json {
+            console.say(&format!("measuring: {}", row.name()));
+        }
+        measured.push((row, bench.measure(row).await?));
+    }
+    let missed = measured
+        .iter()
+        .any(|(row, samples)| row.verdict(samples) == Verdict::Missed);
+    if args.json {
+        let list: Vec<_> = measured
+            .iter()
+            .map(|(row, samples)| row.to_json(samples))
+            .collect();
+        let report = serde_json::json!({"packages": bench.host.has_packages(), "rows": list});
+        console.print_line(&report.to_string())?;
+    } else {
+        print_table(&measured, bench.host.has_packages(), console)?;
+    }
+    Ok(if missed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+fn print_table(
+    measured: &[(Row, samples::Samples)],
+    packages: bool,
+    console: &Console,
+) -> anyhow::Result<()> {
+    let preload = if packages {
+        "with pandas preloaded"
+    } else {
+        "standard library only: run `cellblock setup` for pandas"
+    };
+    let mut table = format!(
+        "\nMedians, {preload}\n\n| what | promise | median | 10 % to 90 % | |\n| --- | --- | --- | --- | --- |\n"
+    );
+    for (row, samples) in measured {
+        let unit = row.unit();
+        let verdict = match row.verdict(samples) {
+            Verdict::Kept => console.on_out(Style::Good, "kept"),
+            Verdict::Missed => console.on_out(Style::Error, "missed"),
+        };
+        let show = |value: f64| unit.show(value);
+        table.push_str(&format!(
+            "| {} | {} {} | {} | {} to {} | {verdict} |\n",
+            row.name(),
+            row.bound(),
+            show(row.promise()),
+            show(samples.quantile(0.5)),
+            show(samples.quantile(0.1)),
+            show(samples.quantile(0.9)),
+        ));
+    }
+    Ok(console.print(&table)?)
+}
