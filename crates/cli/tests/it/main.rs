@@ -15,5 +15,6 @@ mod exec_status;
 mod help;
 mod pipe;
 mod pipe_calls;
+mod pipe_ends;
 mod repl;
 mod support;

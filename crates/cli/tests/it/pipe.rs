@@ -1,6 +1,6 @@
 //! `cellblock pipe`: conversations.
 
-use crate::support::{Place, signal};
+use crate::support::Place;
 use serde_json::{Value, json};
 
 fn error(id: Value, session: Value, code: &str, message: &str) -> Value {
@@ -258,36 +258,4 @@ fn after_a_crash_the_session_goes_on_and_says_so() {
         (&json!(4), &json!("answer")),
         "{undone}"
     );
-}
-
-#[test]
-fn a_signal_closes_every_session() {
-    let place = Place::new();
-    let mut pipe = place.pipe();
-    let code = "print('started', flush=True)\nwhile True: pass";
-    pipe.send(json!({"id": 1, "op": "run", "code": code}));
-    pipe.send(json!({"id": 2, "op": "run", "code": "print('not begun')"}));
-    assert_eq!(pipe.next()["text"], "started\n");
-    signal(&pipe.child, "TERM");
-    let (lines, status) = pipe.end();
-    let last = lines
-        .last()
-        .map(|line| (line["id"].clone(), line["result"]["status"].clone()));
-    assert_eq!(
-        (last, status),
-        (Some((json!(1), json!("interrupted"))), Some(143))
-    );
-}
-
-#[test]
-fn a_reader_that_goes_away_ends_it_quietly() {
-    let place = Place::new();
-    let mut pipe = place.pipe();
-    pipe.send(json!({"id": 1, "op": "run", "code": "print('started', flush=True)\nwhile True: print('x' * 1000)"}));
-    assert_eq!(
-        pipe.next()["text"].as_str().unwrap().lines().next(),
-        Some("started")
-    );
-    drop(pipe.output);
-    assert_eq!(pipe.child.wait().unwrap().code(), Some(0));
 }

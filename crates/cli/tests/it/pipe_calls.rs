@@ -3,7 +3,7 @@
 use crate::support::{Pipe, Place};
 use serde_json::{Value, json};
 
-fn with_tool(place: &Place) -> Pipe {
+pub fn with_tool(place: &Place) -> Pipe {
     let mut pipe = place.pipe();
     let parameters = json!({"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]});
     let tool =
@@ -133,38 +133,5 @@ fn an_interrupt_is_heard_while_a_cell_runs_and_others_wait() {
     assert_eq!(
         (&interrupt["id"], &interrupt["answer"]),
         (&json!(3), &json!({}))
-    );
-}
-
-#[test]
-fn at_the_end_of_input_what_was_asked_is_finished_and_calls_are_refused() {
-    let place = Place::new();
-    let mut pipe = with_tool(&place);
-    pipe.send(json!({"id": 1, "op": "run", "code": "import time; time.sleep(0.5); x = 1"}));
-    pipe.send(json!({"id": 2, "op": "run", "code": "tools.lookup(query='x')"}));
-    pipe.send(json!({"id": 3, "op": "run", "code": "x"}));
-    let (lines, status) = pipe.end();
-    let told: Vec<(&Value, &Value)> = lines
-        .iter()
-        .map(|line| (&line["id"], &line["event"]))
-        .collect();
-    let [one, two, three] = [json!(1), json!(2), json!(3)];
-    let (called, result) = (json!("tool_call"), json!("result"));
-    assert_eq!(
-        told,
-        [
-            (&one, &result),
-            (&two, &called),
-            (&two, &result),
-            (&three, &result)
-        ]
-    );
-    assert_eq!(
-        lines[2]["result"]["error"]["value"],
-        "nobody can answer: the input of the pipe has ended"
-    );
-    assert_eq!(
-        (&lines[3]["result"]["value"]["repr"], status),
-        (&json!("1"), Some(0))
     );
 }

@@ -35,6 +35,7 @@ fn operations_are_written_as_the_guest_reads_them() {
                 seq: 2,
                 variables: Seed::from_iter([("x".to_owned(), bytes_seed(b"a"))]),
                 imports: vec![],
+                environment: vec![],
             },
             json!({"op": "seed", "seq": 2, "variables": {"x": {"$bytes": "YQ=="}}}),
         ),
@@ -112,6 +113,7 @@ fn the_end_of_a_cell_is_read() {
     let done = Done {
         cell: 3,
         ok: true,
+        pure: false,
         value: Some(CellValue {
             repr: "2".to_owned(),
             mime: MimeBundle::new(),

@@ -52,7 +52,7 @@ pub(crate) fn w6() -> CellResult {
             created: vec![FileChange { path: "a.csv".to_owned(), bytes: 120, mime: "text/csv".to_owned() }],
             ..FileChanges::default()
         },
-        state: State { outcome: StateOutcome::Kept, checkpoint: CheckpointState::armed() },
+        state: State { outcome: StateOutcome::Kept, checkpoint: CheckpointState::armed(), not_restored: vec![] },
         usage: Usage { wall_ms: 1.2, cpu_ms: 0.9, peak_bytes: 41_943_040, stdout_bytes: 6, stderr_bytes: 0 },
         tool_calls: vec![ToolCall {
             call: "c1".to_owned(),
@@ -81,6 +81,7 @@ pub(crate) fn ended(status: Status, outcome: StateOutcome) -> CellResult {
         state: State {
             outcome,
             checkpoint: CheckpointState::armed(),
+            not_restored: vec![],
         },
         ..w6()
     }

@@ -85,7 +85,7 @@ fn an_absurd_limit_is_refused_and_named() {
                 checkpoints: 0,
                 ..good.clone()
             },
-            "`limits.checkpoints`: expected 1 to 1000, got 0",
+            "`limits.checkpoints`: expected 1 to 50, got 0",
         ),
     ];
     for (limits, message) in bad {
@@ -153,7 +153,7 @@ fn the_largest_limits_still_give_a_session() {
         disk: 16 << 40,
         output_kept: 256 << 20,
         output_spilled: 16 << 40,
-        checkpoints: 1000,
+        checkpoints: 50,
         ..Limits::default()
     };
     assert_eq!(open(builder().limits(limits)).value("1 + 1"), "2");

@@ -1,0 +1,155 @@
+//! A session's processes seen from outside: what they hold that nobody inside can or will tell.
+//!
+//! Standbys share most of their pages with the head, and how many is only known to who may look into them. They are closed to
+//! everyone of the session, init included; but the user who started the session owns its namespaces, so the host may look.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+
+/// The processes of one session, found from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionProcesses {
+    init: u32,
+}
+
+impl SessionProcesses {
+    /// The session whose init has the id `init` where the launcher lives; `launcher` is the process that the host started.
+    pub fn find(launcher: u32, init: u32) -> Option<SessionProcesses> {
+        let of_launcher = children(launcher).into_iter();
+        let inner = of_launcher.clone().flat_map(children);
+        let found = of_launcher.chain(inner).find(|pid| is_known_as(*pid, init));
+        found.map(|init| SessionProcesses { init })
+    }
+
+    /// Bytes of memory that it holds: pages that n processes share count one n-th in each, so that they count once in all. `None`
+    /// when none of its processes is there.
+    pub fn memory(self) -> Option<u64> {
+        self.ids().filter_map(proportional_bytes).reduce(|all, bytes| all + bytes)
+    }
+
+    /// Bytes on the file system `device` (as `stat` numbers it) in files that have no name any more but are still open or mapped:
+    /// no walk through the workspace finds them.
+    pub fn nameless_bytes(self, device: u64) -> u64 {
+        let mut files = HashMap::new();
+        for pid in self.ids() {
+            for (inode, bytes) in open_nameless(pid, device).chain(mapped_nameless(pid, device)) {
+                let most = files.entry(inode).or_insert(0);
+                *most = bytes.max(*most);
+            }
+        }
+        files.into_values().sum()
+    }
+
+    fn ids(self) -> impl Iterator<Item = u32> {
+        let mut open = vec![self.init];
+        std::iter::from_fn(move || {
+            let pid = open.pop()?;
+            open.extend(children(pid));
+            Some(pid)
+        })
+    }
+}
+
+/// A process has one id in each process namespace that sees it, ours first. The launcher's is the next, where it has one.
+fn is_known_as(pid: u32, id: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+    let ids: Vec<u32> = ids.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    match ids[..] {
+        [only] => only == id,
+        [_, inner, ..] => inner == id,
+        [] => false,
+    }
+}
+
+/// The children of all its threads.
+fn children(pid: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<u32>>()).collect()
+}
+
+fn proportional_bytes(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let share = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
+    };
+    Some(share("Pss_Anon:")? + share("Pss_Shmem:").unwrap_or(0))
+}
+
+fn open_nameless(pid: u32, device: u64) -> impl Iterator<Item = (u64, u64)> {
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    // The link leads to the open file itself, whatever became of its name.
+    let files = open.filter_map(|entry| fs::metadata(entry.path()).ok());
+    let wanted = files.filter(move |file| file.is_file() && file.dev() == device && file.nlink() == 0);
+    wanted.map(|file| (file.ino(), file.blocks() * 512))
+}
+
+fn mapped_nameless(pid: u32, device: u64) -> impl Iterator<Item = (u64, u64)> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let found: Vec<(u64, u64)> = maps.lines().filter_map(|line| deleted_mapping(line, device)).collect();
+    found.into_iter()
+}
+
+/// The inode of a file that has no name, and how far a line of `maps` reaches into it.
+fn deleted_mapping(line: &str, device: u64) -> Option<(u64, u64)> {
+    let mut words = line.strip_suffix(" (deleted)")?.split_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let hexadecimal = |word: &str| u64::from_str_radix(word, 16).ok();
+    let offset = hexadecimal(words.nth(1)?)?;
+    let (major, minor) = words.next()?.split_once(':')?;
+    let inode = words.next()?.parse().ok()?;
+    let on = rustix::fs::makedev(hexadecimal(major)? as u32, hexadecimal(minor)? as u32);
+    (on == device).then_some((inode, offset + hexadecimal(end)? - hexadecimal(start)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_process_is_found_below_the_one_that_started_it_and_measured() {
+        let mut child = Command::new("/bin/sh").args(["-c", "sleep 60; true"]).stdin(Stdio::null()).spawn().unwrap();
+        let own = std::process::id();
+        let found = SessionProcesses::find(own, child.id());
+        assert_eq!(found, Some(SessionProcesses { init: child.id() }));
+        assert!(found.and_then(SessionProcesses::memory).is_some_and(|bytes| (4096..64 << 20).contains(&bytes)));
+        assert_eq!(SessionProcesses::find(own, u32::MAX), None);
+        for pid in children(child.id()) {
+            let _ = Command::new("/bin/kill").arg(pid.to_string()).status();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn what_is_not_there_holds_nothing() {
+        let nobody = SessionProcesses { init: u32::MAX };
+        assert_eq!((nobody.memory(), nobody.nameless_bytes(0)), (None, 0));
+    }
+
+    #[test]
+    fn a_file_without_a_name_counts_for_who_has_it_open() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[1; 100_000]).unwrap();
+        file.sync_all().unwrap();
+        let device = file.metadata().unwrap().dev();
+        let own = SessionProcesses { init: std::process::id() };
+        let with = own.nameless_bytes(device);
+        drop(file);
+        assert!(with >= own.nameless_bytes(device) + 100_000);
+    }
+
+    #[test]
+    fn a_mapping_of_a_file_without_a_name_counts_as_far_as_it_reaches() {
+        let line = "7f0000000000-7f0000003000 rw-s 00001000 fd:01 4711                       /workspace/x (deleted)";
+        let device = rustix::fs::makedev(0xFD, 1);
+        assert_eq!(deleted_mapping(line, device), Some((4711, 0x4000)));
+        assert_eq!(deleted_mapping(line, device + 1), None);
+        assert_eq!(deleted_mapping(line.trim_end_matches(" (deleted)"), device), None);
+    }
+}
