@@ -132,6 +132,18 @@ impl Cgroup {
             .unwrap_or(0)
     }
 
+    /// Bytes of memory in use now that are the processes' own, without files that the kernel could drop.
+    pub fn anonymous_memory(&self) -> Option<u64> {
+        let name = |files| match files {
+            Files::MemoryV1 => Some("rss "),
+            Files::Unified => Some("anon "),
+            Files::PidsV1 => None,
+        };
+        let (path, name) = self.directories.iter().find_map(|(path, files)| Some((path, name(*files)?)))?;
+        let text = fs::read_to_string(path.join("memory.stat")).ok()?;
+        text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+    }
+
     /// Bytes of memory in use now.
     pub fn memory_used(&self) -> Option<u64> {
         let file = |files| match files {

@@ -37,7 +37,7 @@ impl ToInit {
 }
 
 /// What init tells the host. It never runs code of the user's, so this is evidence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FromInit {
     /// The session stands, with this process as its head.
     Born {
@@ -45,12 +45,7 @@ pub enum FromInit {
         head: u32,
     },
     /// The head ended and nothing it started is left.
-    Ended {
-        /// How.
-        exit: Exit,
-        /// Because the memory watchdog ended it.
-        out_of_memory: bool,
-    },
+    Ended(Death),
     /// Whether this process is protected as a standby now.
     Protected {
         /// Which.
@@ -70,6 +65,19 @@ pub enum FromInit {
         /// Which.
         pid: u32,
     },
+}
+
+/// The end of a head, in init's word.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Death {
+    /// How.
+    pub exit: Exit,
+    /// Because the memory watchdog ended it.
+    pub out_of_memory: bool,
+    /// Milliseconds of CPU in its whole life, with its children's.
+    pub cpu_ms: f64,
+    /// The most bytes it held.
+    pub peak_bytes: u64,
 }
 
 /// How a process ended.
@@ -100,7 +108,12 @@ impl FromInit {
         Ok(match message.kind {
             from_init::BORN => FromInit::Born { head: pid },
             from_init::FAILED => return Err(Error::build("the session", message.a, message.b)),
-            from_init::ENDED => FromInit::Ended { exit: Exit::from_status(message.a), out_of_memory: message.b == 1 },
+            from_init::ENDED => FromInit::Ended(Death {
+                exit: Exit::from_status(message.a),
+                out_of_memory: message.b & 0xFF == 1,
+                cpu_ms: (message.b >> 8) as f64 / 1e3,
+                peak_bytes: message.c,
+            }),
             from_init::PROTECTED => FromInit::Protected { pid, done },
             from_init::WOKEN => FromInit::Woken { pid, done },
             from_init::LOST => FromInit::Lost { pid },

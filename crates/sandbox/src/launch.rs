@@ -95,7 +95,18 @@ impl LaunchPlan {
 pub fn first_id() -> u32 {
     const GROUND: u32 = 0x7000_0000;
     const SLOTS: u32 = 0x4000;
-    if rustix::process::geteuid().is_root() { GROUND + (std::process::id() % SLOTS) * IDS } else { 0 }
+    let first = GROUND + (std::process::id() % SLOTS) * IDS;
+    if rustix::process::geteuid().is_root() && is_mapped(first) { first } else { 0 }
+}
+
+/// Whether this id exists here: root of a user namespace of its own often has no id but 0.
+fn is_mapped(id: u32) -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    map.lines().any(|line| {
+        let mut numbers = line.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
+        let (Some(inside), Some(_), Some(count)) = (numbers.next(), numbers.next(), numbers.next()) else { return false };
+        (inside..inside + count).contains(&u64::from(id))
+    })
 }
 
 /// What the host's own environment and open files are to the processes inside.
@@ -141,6 +152,8 @@ pub(crate) fn start_native(
     let mut command = Command::new(format!("/proc/self/fd/{}", descriptors::LIBRARY));
     command.arg0("cellblock-launcher").args(arguments).env_clear().current_dir("/");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    // Ctrl-C at a terminal is for the host to interpret, not for everything behind it.
+    command.process_group(0);
     let numbers = (control.as_raw_fd(), zygote.as_ref().map(AsRawFd::as_raw_fd), library.as_raw_fd());
     // SAFETY: only system calls, no allocation; see `arrange`.
     unsafe { command.pre_exec(move || arrange(numbers, inherited)) };

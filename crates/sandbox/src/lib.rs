@@ -20,7 +20,7 @@ mod walls;
 
 pub use birth::Birth;
 pub use cgroup::{Cgroup, Cgroups};
-pub use control::{Exit, FromInit, FromLauncher, ToInit, mount_request};
+pub use control::{Death, Exit, FromInit, FromLauncher, ToInit, mount_request};
 pub use error::Error;
 pub use files::{Confined, EntryKind};
 pub use launch::{LaunchPlan, Launched, first_id};

@@ -28,6 +28,13 @@ impl SessionProcesses {
         self.ids().filter_map(proportional_bytes).reduce(|all, bytes| all + bytes)
     }
 
+    /// Bytes of memory that it holds beyond those of its head, whose id inside is `head`: what only the standbys have, and what
+    /// the code's own processes have.
+    pub fn memory_beyond(self, head: u32) -> Option<u64> {
+        let head = self.ids().find(|pid| ids_of(*pid).last() == Some(&head))?;
+        Some(self.memory()?.saturating_sub(field(head, "Anonymous:")?))
+    }
+
     /// Bytes on the file system `device` (as `stat` numbers it) in files that have no name any more but are still open or mapped:
     /// no walk through the workspace finds them.
     pub fn nameless_bytes(self, device: u64) -> u64 {
@@ -53,14 +60,17 @@ impl SessionProcesses {
 
 /// A process has one id in each process namespace that sees it, ours first. The launcher's is the next, where it has one.
 fn is_known_as(pid: u32, id: u32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
-    let ids: Vec<u32> = ids.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    match ids[..] {
+    match ids_of(pid)[..] {
         [only] => only == id,
         [_, inner, ..] => inner == id,
         [] => false,
     }
+}
+
+fn ids_of(pid: u32) -> Vec<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+    ids.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
 /// The children of all its threads.
@@ -71,12 +81,22 @@ fn children(pid: u32) -> Vec<u32> {
 }
 
 fn proportional_bytes(pid: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-    let share = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
-    };
-    Some(share("Pss_Anon:")? + share("Pss_Shmem:").unwrap_or(0))
+    let text = rollup(pid)?;
+    Some(field_of(&text, "Pss_Anon:")? + field_of(&text, "Pss_Shmem:").unwrap_or(0))
+}
+
+fn field(pid: u32, name: &str) -> Option<u64> {
+    field_of(&rollup(pid)?, name)
+}
+
+/// All mappings of a process as one.
+fn rollup(pid: u32) -> Option<String> {
+    fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()
+}
+
+fn field_of(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
 }
 
 fn open_nameless(pid: u32, device: u64) -> impl Iterator<Item = (u64, u64)> {

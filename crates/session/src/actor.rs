@@ -14,7 +14,7 @@ use crate::zygote::Zygote;
 use crate::Error;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
 use cellblock_protocol::{Cell, CellResult, CheckpointEntry, CheckpointState, Event, SessionOptions, Stream, Undone};
-use cellblock_sandbox::{Cgroup, Exit, FromInit, ToInit};
+use cellblock_sandbox::{Cgroup, Death, Exit, FromInit, ToInit};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -66,17 +66,13 @@ pub(crate) struct Actor {
     /// What there is to go back to.
     pub(crate) checkpoints: Checkpoints,
     /// The head's end, when init told it while something else was waited for.
-    pub(crate) ended: Option<Exit>,
+    pub(crate) ended: Option<Death>,
+    /// Milliseconds of CPU that the head's earlier cells took.
+    pub(crate) spent_ms: f64,
+    /// Someone waits for the session to be closed.
+    pub(crate) closing: Option<oneshot::Sender<()>>,
     /// Keeps the launcher alive as long as a session of it lives.
     pub(crate) _zygote: Arc<Zygote>,
-}
-
-/// How a head ended, in init's word.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Death {
-    pub(crate) exit: Exit,
-    /// Because the memory watchdog ended it.
-    pub(crate) out_of_memory: bool,
 }
 
 /// What a cell or a question left behind.
@@ -95,6 +91,9 @@ impl Actor {
         // Handles that are waiting see their replies dropped and read the reason.
         self.commands.close();
         self.end_processes().await;
+        if let Some(closing) = self.closing.take() {
+            let _ = closing.send(());
+        }
     }
 
     async fn serve_until_over(&mut self) -> String {
@@ -103,7 +102,7 @@ impl Actor {
         loop {
             let expiry = idle_since + self.options.limits.idle;
             let due = self.checkpoints.due();
-            if let Some(exit) = self.ended.take() {
+            if let Some(Death { exit, .. }) = self.ended.take() {
                 let dirty = self.tracker.changes().paths;
                 if let (Fate::Over(reason), _) = self.survive(died_idle(exit), dirty).await {
                     return reason;
@@ -121,7 +120,7 @@ impl Actor {
                 }
                 message = self.init.receive() => {
                     match message.map(|packet| FromInit::from_bytes(&packet.bytes)) {
-                        Ok(Ok(FromInit::Ended { exit, .. })) => self.ended = Some(exit),
+                        Ok(Ok(FromInit::Ended(death))) => self.ended = Some(death),
                         Ok(Ok(FromInit::Lost { pid })) => self.checkpoints.lose(pid),
                         Ok(Ok(_)) => {}
                         _ => return "its init process died".to_owned(),
@@ -131,7 +130,7 @@ impl Actor {
                     // A thread that outlived its cell.
                     Ok(frame) => self.refuse_stray(frame).await,
                     Err(_) => match self.end_head().await {
-                        Some(exit) => self.ended = Some(exit),
+                        Some(death) => self.ended = Some(death),
                         None => return "its init process died".to_owned(),
                     },
                 },
@@ -185,9 +184,7 @@ impl Actor {
                 Fate::Lives
             }
             Command::Close { reply } => {
-                self.end_processes().await;
-                let _ = self.shared.end.set("it was closed".to_owned());
-                let _ = reply.send(());
+                self.closing = Some(reply);
                 Fate::Over("it was closed".to_owned())
             }
             // Too late: nothing is running.
@@ -244,7 +241,7 @@ impl Actor {
             Ok(Ok(reply)) => (Ok(reply), Fate::Lives),
             Ok(Err(_)) | Err(_) => {
                 let reason = match self.end_head().await {
-                    Some(exit) => died_idle(exit),
+                    Some(death) => died_idle(death.exit),
                     None => "its init process died".to_owned(),
                 };
                 let dirty = self.tracker.changes().paths;
@@ -265,8 +262,8 @@ impl Actor {
             tokio::select! {
                 frame = self.channel.receive() => match frame? {
                     FromHead::Reply(reply) if reply.seq == question => return Ok(reply),
-                    // Left over from a thread, or a lie.
-                    _ => {}
+                    // From a thread that outlived its cell, or a lie.
+                    stray => self.refuse_stray(stray).await,
                 },
                 // A head that prints while it answers must not fill its pipe and stop.
                 read = self.pipes.read() => {
@@ -279,13 +276,9 @@ impl Actor {
     }
 
     /// Ends the head with all it started, and returns how it ended; `None` when init is gone too.
-    pub(crate) async fn end_head(&mut self) -> Option<Exit> {
-        self.end_head_somehow().await.map(|death| death.exit)
-    }
-
-    async fn end_head_somehow(&mut self) -> Option<Death> {
-        if let Some(exit) = self.ended.take() {
-            return Some(Death { exit, out_of_memory: false });
+    pub(crate) async fn end_head(&mut self) -> Option<Death> {
+        if let Some(death) = self.ended.take() {
+            return Some(death);
         }
         self.init.send(&ToInit::Sweep.to_bytes(), &[]).await.ok()?;
         timeout(SWEEP_LIMIT, self.wait_for_exit()).await.ok()?
@@ -296,7 +289,7 @@ impl Actor {
         const MOMENT: Duration = Duration::from_millis(200);
         match timeout(MOMENT, self.wait_for_exit()).await {
             Ok(death) => death,
-            Err(_) => self.end_head_somehow().await,
+            Err(_) => self.end_head().await,
         }
     }
 
@@ -305,7 +298,7 @@ impl Actor {
         loop {
             let packet = self.init.receive().await.ok()?;
             match FromInit::from_bytes(&packet.bytes) {
-                Ok(FromInit::Ended { exit, out_of_memory }) => return Some(Death { exit, out_of_memory }),
+                Ok(FromInit::Ended(death)) => return Some(death),
                 Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
                 _ => {}
             }
@@ -322,7 +315,11 @@ impl Actor {
     async fn refuse_stray(&mut self, frame: FromHead) {
         let refusal = "no cell is running: a call from a thread that outlived its cell is not answered".to_owned();
         let answer = match frame {
-            FromHead::ToolCall { call, .. } => ToHead::ToolResult { call, outcome: Err(refusal) },
+            FromHead::Log { text } => {
+                let _ = self.shared.logs.send(Event::Log { text });
+                return;
+            }
+            FromHead::ToolCall { call, .. } | FromHead::OutputRequest { call, .. } => ToHead::ToolResult { call, outcome: Err(refusal) },
             FromHead::InputRequest { call, .. } => ToHead::Input { call, outcome: Err(refusal) },
             _ => return,
         };

@@ -62,9 +62,11 @@ impl Inner {
             Some(path) => Workspace::given(path)?,
             None => Workspace::fresh(&self.state, id)?,
         });
-        let zygote = self.zygote().await?;
+        let user = self.next_user();
+        let (zygote, mount) = self.zygote_with_mount(&workspace, user).await?;
         let directory = self.session_directory(id)?;
-        let Born { channel, init, pipes, cgroup } = self.bear(&zygote, id, &options, &workspace, &directory).await?;
+        let place = Place { user, mount, workspace: &workspace, directory: &directory };
+        let Born { channel, init, pipes, cgroup } = self.bear(&zygote, id, &options, place).await?;
 
         let files = {
             let (workspace, watcher, store) = (Arc::clone(&workspace), Arc::clone(&self.watcher), directory.join("files"));
@@ -95,15 +97,17 @@ impl Inner {
             questions: 0,
             checkpoints: Checkpoints::default(),
             ended: None,
+            spent_ms: 0.0,
+            closing: None,
             _zygote: zygote,
             options,
         })
     }
 
-    async fn bear(&self, zygote: &Zygote, id: &str, options: &SessionOptions, workspace: &Workspace, directory: &Path) -> Result<Born, Error> {
+    async fn bear(&self, zygote: &Zygote, id: &str, options: &SessionOptions, place: Place<'_>) -> Result<Born, Error> {
+        let Place { user, mount, workspace, directory } = place;
         let limits = &options.limits;
         let walled = |wall| !self.isolation.without.contains(&wall);
-        let user = self.next_user();
         // Standbys are copies: what they hold beyond the head has a budget of its own.
         let together = limits.memory.saturating_add(limits.checkpoint_budget());
         let cgroup = match &self.cgroups {
@@ -137,7 +141,6 @@ impl Inner {
                 birth = birth.writable(path)?;
             }
         }
-        let mount = if has_view { Some(self.mount(zygote, workspace, user).await?) } else { None };
 
         let (control, far_control) = packet_pair()?;
         let (near_channel, far_channel) = stream_pair()?;
@@ -181,12 +184,37 @@ impl Inner {
         ["TMPDIR", "HOME", "MPLCONFIGDIR"].map(|name| (name.to_owned(), private.clone())).to_vec()
     }
 
-    async fn mount(&self, zygote: &Zygote, workspace: &Workspace, user: u32) -> Result<OwnedFd, Error> {
+    /// The zygote, and the workspace as the session will mount it.
+    ///
+    /// A launcher sees the mounts that were there when it started, and later ones only where the system passes them on. If it
+    /// found another directory than we do, a new one finds the right one.
+    async fn zygote_with_mount(&self, workspace: &Workspace, user: u32) -> Result<(Arc<Zygote>, Option<OwnedFd>), Error> {
         use std::os::unix::fs::MetadataExt as _;
         let path = workspace.path();
-        let owner = std::fs::metadata(path).map_err(|error| Error::Workspace { path: path.to_owned(), problem: error.to_string() })?;
-        zygote.mount(path, owner.uid(), owner.gid(), user).await
+        let refuse = |problem: String| Error::Workspace { path: path.to_owned(), problem };
+        for _ in 0..2 {
+            let zygote = self.zygote().await?;
+            if !self.has_view() {
+                return Ok((zygote, None));
+            }
+            let owner = std::fs::metadata(path).map_err(|error| refuse(error.to_string()))?;
+            let mount = zygote.mount(path, owner.uid(), owner.gid(), user).await?;
+            let found = rustix::fs::fstat(&mount).map_err(|error| refuse(error.to_string()))?;
+            if (found.st_dev, found.st_ino) == (owner.dev(), owner.ino()) {
+                return Ok((zygote, Some(mount)));
+            }
+            zygote.retire();
+        }
+        Err(refuse("the sandbox does not find the same directory there".to_owned()))
     }
+}
+
+/// Where a session lives.
+struct Place<'a> {
+    user: u32,
+    mount: Option<OwnedFd>,
+    workspace: &'a Workspace,
+    directory: &'a Path,
 }
 
 /// A session's processes, seen from here.

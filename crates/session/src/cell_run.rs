@@ -1,6 +1,6 @@
 //! One cell, from its first frame to its result.
 
-use crate::actor::{Actor, Command, Death, Fate, INTERRUPT_GRACE};
+use crate::actor::{Actor, Command, Fate, INTERRUPT_GRACE};
 use crate::capture::Capture;
 use crate::verdict::{Ending, LimitHit, Verdict};
 use crate::Error;
@@ -8,7 +8,7 @@ use cellblock_protocol::guest::{Done, FromHead, ToHead};
 use cellblock_protocol::{
     Backend, Cell, CellResult, CheckpointState, Event, FileChanges, MimeBundle, State, StateOutcome, Status, Stream, ToolCall, ToolOutcome, Usage, VariableChanges,
 };
-use cellblock_sandbox::{Exit, FromInit, ToInit};
+use cellblock_sandbox::{Death, Exit, FromInit, ToInit};
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -50,7 +50,7 @@ pub(crate) enum Finish {
     /// The head said so.
     Done(Box<Done>),
     /// The head is dead.
-    Ended(Exit, Ending),
+    Ended(Death, Ending),
     /// Even init is dead.
     Lost,
 }
@@ -128,9 +128,7 @@ impl CellRun {
                 biased;
                 message = actor.init.receive() => {
                     match message.map(|packet| FromInit::from_bytes(&packet.bytes)) {
-                        Ok(Ok(FromInit::Ended { exit, out_of_memory })) => {
-                            return Finish::Ended(exit, self.why_it_died(actor, exit, out_of_memory));
-                        }
+                        Ok(Ok(FromInit::Ended(death))) => return Finish::Ended(death, self.why_it_died(actor, death)),
                         Ok(Ok(FromInit::Lost { pid })) => actor.checkpoints.lose(pid),
                         Ok(Ok(_)) => {}
                         _ => return Finish::Lost,
@@ -153,9 +151,17 @@ impl CellRun {
                     outgoing.extend(self.refuse_waiting());
                 }
                 frame = actor.channel.receive(), if room => {
-                    self.drain(actor);
+                    // The guest sends a display when the pipes are empty: what is in them now came after it.
+                    if !matches!(frame, Ok(FromHead::Display { .. })) {
+                        self.drain(actor);
+                    }
                     match frame {
-                        Ok(FromHead::Done(done)) if done.cell == self.number => return Finish::Done(done),
+                        Ok(FromHead::Done(done)) if done.cell == self.number => {
+                            return match self.disk_hit(actor) {
+                                Some(hit) => self.end(actor, Ending::Limit(hit)).await,
+                                None => Finish::Done(done),
+                            };
+                        }
                         Ok(frame) => outgoing.extend(self.attend(actor, frame)),
                         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof || error.raw_os_error().is_some() => {
                             // The process died, and init will say how; or the code closed our channel, and init ends it.
@@ -195,8 +201,16 @@ impl CellRun {
             self.calls[index].ms = since.elapsed().as_secs_f64() * 1e3;
         }
         let (verdict, done, death) = match finish {
-            Finish::Done(done) => (Verdict::of_done(&done, self.interrupted), *done, None),
-            Finish::Ended(exit, ending) => (Verdict::of_exit(exit, &ending), Done::default(), Some(ending.reason(exit))),
+            Finish::Done(done) => {
+                actor.spent_ms += done.cpu_ms;
+                (Verdict::of_done(&done, self.interrupted), *done, None)
+            }
+            Finish::Ended(death, ending) => {
+                // The head's last words are missing; init saw what its whole life cost.
+                let cpu_ms = (death.cpu_ms - actor.spent_ms).max(0.0);
+                let done = Done { cpu_ms, peak_bytes: death.peak_bytes, ..Done::default() };
+                (Verdict::of_exit(death.exit, &ending), done, Some(ending.reason(death.exit)))
+            }
             Finish::Lost => {
                 let verdict = Verdict::of_exit(Exit::Signal(9), &Ending::Itself);
                 (verdict, Done::default(), Some("its init process died".to_owned()))
@@ -241,6 +255,11 @@ impl CellRun {
     async fn settle(&self, actor: &mut Actor, status: Status, pure: bool, death: Option<String>) -> Settled {
         let atomic = self.cell.atomic.unwrap_or(actor.options.atomic);
         let reason = match death {
+            Some(_) if actor.closing.is_some() || actor.commands.is_closed() => {
+                let fate = Fate::Over("it was closed".to_owned());
+                let files = actor.tracker.changes().files;
+                return Settled { outcome: StateOutcome::Ended, fate, files, not_restored: Vec::new() };
+            }
             Some(reason) => reason,
             None if status != Status::Success && atomic && actor.checkpoints.is_armed() => {
                 actor.end_head().await;
@@ -257,6 +276,7 @@ impl CellRun {
         match fate {
             Fate::Lives => {
                 actor.tracker.settle();
+                self.emit(Event::Restored { checkpoint: actor.checkpoints.current() });
                 Settled { outcome: StateOutcome::Restored, fate, files: FileChanges::default(), not_restored }
             }
             Fate::Over(_) => Settled { outcome: StateOutcome::Ended, fate, files: changes.files, not_restored },
@@ -264,8 +284,9 @@ impl CellRun {
     }
 
     /// What a handle asks while the cell runs.
-    fn obey(&mut self, actor: &Actor, command: Option<Command>) -> Obeyed {
-        let busy = || Error::Busy { session: actor.shared.id.clone() };
+    fn obey(&mut self, actor: &mut Actor, command: Option<Command>) -> Obeyed {
+        let session = actor.shared.id.clone();
+        let busy = || Error::Busy { session };
         match command {
             Some(Command::Interrupt) => return Obeyed::Interrupt,
             Some(Command::Answer(answer)) => return self.answered(answer),
@@ -279,7 +300,7 @@ impl CellRun {
                 drop(reply.send((actor.checkpoints.state(), actor.checkpoints.entries())));
             }
             Some(Command::Close { reply }) => {
-                drop(reply);
+                actor.closing = Some(reply);
                 return Obeyed::Stop;
             }
             None => return Obeyed::Stop,
@@ -339,6 +360,10 @@ impl CellRun {
                 self.emit(Event::InputRequest { call, prompt });
                 None
             }
+            FromHead::Log { text } => {
+                let _ = actor.shared.logs.send(Event::Log { text });
+                None
+            }
             FromHead::OutputRequest { call, cell, stream, offset, length } => {
                 let page = actor.outputs.read(cell, stream, offset, length);
                 let outcome = page.map(serde_json::Value::String).map_err(|error| error.to_string());
@@ -375,18 +400,18 @@ impl CellRun {
     async fn end(&mut self, actor: &mut Actor, ending: Ending) -> Finish {
         if ending == Ending::Itself {
             return match actor.wait_for_death().await {
-                Some(Death { exit, out_of_memory }) => Finish::Ended(exit, self.why_it_died(actor, exit, out_of_memory)),
+                Some(death) => Finish::Ended(death, self.why_it_died(actor, death)),
                 None => Finish::Lost,
             };
         }
         match actor.end_head().await {
             // Whatever it died of in the end, we had decided: a time-out has signal 9 and no exit code.
-            Some(_) => Finish::Ended(Exit::Signal(9), ending),
+            Some(death) => Finish::Ended(Death { exit: Exit::Signal(9), ..death }, ending),
             None => Finish::Lost,
         }
     }
 
-    fn why_it_died(&self, actor: &Actor, exit: Exit, out_of_memory: bool) -> Ending {
+    fn why_it_died(&self, actor: &Actor, Death { exit, out_of_memory, .. }: Death) -> Ending {
         let kills = actor.cgroup.as_ref().map_or(0, |cgroup| cgroup.memory_kills());
         if out_of_memory || (exit == Exit::Signal(9) && kills > self.memory_kills) {
             return Ending::Limit(LimitHit::Memory { limit: actor.options.limits.memory });

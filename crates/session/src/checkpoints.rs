@@ -205,8 +205,8 @@ impl Actor {
                     return if done { Ok(()) } else { Err("the copy is not init's child".to_owned()) };
                 }
                 Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
-                Ok(FromInit::Ended { exit, .. }) => {
-                    self.ended = Some(exit);
+                Ok(FromInit::Ended(death)) => {
+                    self.ended = Some(death);
                     return Err("the head is gone".to_owned());
                 }
                 _ => {}
@@ -251,6 +251,7 @@ impl Actor {
             not_restored.extend(self.with_history(move |history| history.go_back(cell, dirty)).await.unwrap_or_default());
             if let Some(channel) = self.wake(standby).await {
                 self.channel = channel;
+                self.spent_ms = 0.0;
                 self.checkpoints.kept.retain(|kept| *kept <= cell);
                 self.checkpoints.revision = revision;
                 if cell < expected {

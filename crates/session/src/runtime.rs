@@ -130,6 +130,7 @@ impl RuntimeBuilder {
         } else {
             (state, cache)
         };
+        remove_orphans(&state.join("sessions"));
         let guest = guest::lay_out(&cache, &python)?;
         let view = View::new(&python.prefixes, &guest);
         let plan = ZygotePlan { python, walls, view: view.clone(), guest, preload };
@@ -149,6 +150,17 @@ impl RuntimeBuilder {
             users: AtomicU32::new(0),
             names: AtomicU32::new(0),
         })
+    }
+}
+
+/// Removes what hosts that were killed left behind: the name of each directory holds the process it belongs to.
+fn remove_orphans(sessions: &Path) {
+    for entry in std::fs::read_dir(sessions).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| name.rsplit('-').nth(1)?.parse::<u32>().ok());
+        if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 }
 

@@ -5,8 +5,10 @@
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -135,7 +137,7 @@ impl State {
             }
             let Some((tree, directory)) = self.watches.get(&event.wd()) else { continue };
             let (Some(tree), Some(name)) = (self.trees.get_mut(tree), event.file_name()) else { continue };
-            let path = directory.join(name.to_string_lossy().as_ref());
+            let path = directory.join(OsStr::from_bytes(name.to_bytes()));
             tree.touched.paths.insert(path);
         }
     }

@@ -79,6 +79,11 @@ impl Zygote {
         !self.dead.load(Ordering::Relaxed)
     }
 
+    /// No more sessions are born here; those that live go on.
+    pub(crate) fn retire(&self) {
+        self.dead.store(true, Ordering::Relaxed);
+    }
+
     /// Makes a session; its init answers on its own socket.
     pub(crate) async fn spawn(&self, request: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Error> {
         let births = self.births.lock().await;
@@ -99,9 +104,10 @@ impl Zygote {
     pub(crate) async fn mount(&self, path: &Path, owner: u32, group: u32, user: u32) -> Result<OwnedFd, Error> {
         let launcher = self.launcher.lock().await;
         let wrap = || Error::system("asking the launcher for a mount");
-        launcher.send(&mount_request(path, owner, group, user)?, &[]).await.map_err(wrap())?;
+        let lost = |_: &io::Error| self.dead.store(true, Ordering::Relaxed);
+        launcher.send(&mount_request(path, owner, group, user)?, &[]).await.inspect_err(lost).map_err(wrap())?;
         loop {
-            let mut packet = launcher.receive().await.map_err(wrap())?;
+            let mut packet = launcher.receive().await.inspect_err(lost).map_err(wrap())?;
             let message = FromLauncher::from_bytes(&packet.bytes).map_err(|error| Error::Workspace { path: path.to_owned(), problem: error.to_string() })?;
             match (message, packet.descriptors.pop()) {
                 (FromLauncher::Mounted, Some(mount)) => return Ok(mount),

@@ -104,8 +104,8 @@ pub(crate) fn run(session: &Session, cell: impl Into<Cell>) -> CellResult {
 }
 
 /// The next cell of a session that may or may not have survived the one before.
-pub(crate) fn run_if_alive(session: &Session, code: &str) -> Option<CellResult> {
-    match wait(session.run(code)) {
+pub(crate) fn run_if_alive(session: &Session, cell: impl Into<Cell>) -> Option<CellResult> {
+    match wait(session.run(cell)) {
         Ok(result) => Some(result),
         Err(error) => {
             assert_eq!(error.code(), "ended", "{error}");
@@ -205,6 +205,16 @@ pub(crate) fn descendants(pid: u32) -> Vec<Process> {
 pub(crate) fn in_process_namespace(namespace: &str) -> Vec<Process> {
     let inside = |process: &Process| process_namespace(process.pid).is_ok_and(|found| found == namespace);
     processes().into_iter().filter(inside).collect()
+}
+
+/// The memory of them all: a page that n processes share counts one n-th in each.
+pub(crate) fn memory_in_process_namespace(namespace: &str) -> u64 {
+    let share = |process: Process| {
+        let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", process.pid)).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("Pss_Anon:"))?;
+        line.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+    };
+    in_process_namespace(namespace).into_iter().filter_map(share).sum::<u64>() << 10
 }
 
 /// How many of them have this name.

@@ -1,6 +1,6 @@
 //! What all share: memory, disk, inodes, output, and the kernel's small change.
 
-use super::common::{is_long, python, short};
+use super::common::{is_long, memory_in_process_namespace, python, short};
 use super::scene::{Scene, harmless};
 use cellblock::Limits;
 use cellblock::Status::{Crashed, Failure, Success, Timeout};
@@ -79,6 +79,22 @@ fn memory_in_temporary_files() {
         let code = format!("with open('{directory}/x', 'wb') as file:\n    for _ in range(400): file.write(b'x' * (1 << 20))");
         is_refused(Limits { disk: 1 << 30, ..small() }, &code);
     }
+}
+
+#[test]
+fn memory_of_the_history_is_bounded_and_costs_no_cell() {
+    // Each cell makes its data anew, so each checkpoint holds another copy: ten of them are three times the limit.
+    let limits = Limits { memory: 200 << 20, ..Limits::default() };
+    let most = limits.memory + limits.checkpoint_budget();
+    let scene = Scene::with(limits);
+    for number in 0..12 {
+        let result = scene.run(&format!("x = bytearray(b'{}') * (60 << 20)", number % 10));
+        assert_eq!(result.status, Success, "cell {number}: {}", short(&result));
+    }
+    let used = memory_in_process_namespace(&scene.namespace);
+    assert!((60 << 20..most + most / 10).contains(&used), "{} MiB", used >> 20);
+    scene.goes_on();
+    scene.ends_clean();
 }
 
 #[test]

@@ -16,7 +16,11 @@ pub(super) fn parts<'a>(result: &'a CellResult, code: &str, options: &ForModel) 
                 .time_limit
                 .map(|seconds| Part::line(words.time_limit(seconds))),
         ),
-        Status::Crashed => parts.extend(end_of_process(result, words).map(Part::line)),
+        Status::Crashed => {
+            parts.extend(end_of_process(result, words).map(Part::line));
+            // Only a limit that ended the process has words: the code itself raised nothing.
+            parts.extend(result.error.iter().map(|error| Part::line(error.value.clone())));
+        }
         Status::Interrupted => {}
     }
     parts.extend(state(result, words).map(Part::line));

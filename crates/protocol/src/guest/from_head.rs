@@ -49,6 +49,11 @@ pub enum FromHead {
         /// How many bytes at most.
         length: u64,
     },
+    /// A thread of an earlier cell wrote something.
+    Log {
+        /// What it wrote.
+        text: String,
+    },
     /// The answer to an operation.
     Reply(Reply),
     /// A cell has run to its end.
@@ -146,6 +151,9 @@ enum Raw {
         offset: u64,
         length: u64,
     },
+    Log {
+        text: String,
+    },
     Answer {
         seq: u64,
         #[serde(flatten)]
@@ -174,6 +182,10 @@ impl Raw {
                 name: bounds::id("name", name)?,
                 arguments,
             },
+            Self::Log { mut text } => {
+                bounds::cut(&mut text, bounds::REPR);
+                FromHead::Log { text }
+            }
             Self::OutputRequest {
                 call,
                 cell,

@@ -3,7 +3,7 @@
 use crate::config::{Items, Spawn, walls};
 use crate::spawn::{Born, Descriptors, LibcFork, spawn};
 use crate::sys::{Errno, Fd, Forked, set_signal_mask};
-use crate::{side_fork, standby};
+use crate::{landlock, side_fork, standby};
 
 /// Makes a session from a request of the host's. Returns the id of its init in the zygote, 0 in the new head, and a negative
 /// error number when nothing was made. The descriptors are closed in every case.
@@ -65,4 +65,10 @@ unsafe extern "C" fn cellblock_stand_by(fork: LibcFork, channel: Fd) -> i32 {
     };
     set_signal_mask(before);
     outcome
+}
+
+/// Gives up every way to change the file system. Returns 0, or a negative error number.
+#[unsafe(no_mangle)]
+extern "C" fn cellblock_forbid_changes() -> i32 {
+    landlock::forbid_changes().err().map_or(0, |Errno(number)| -number)
 }

@@ -198,7 +198,7 @@ impl Session {
 
     fn end_head(&mut self, reason: Reason) {
         let Some(head) = self.init.head.take() else { return };
-        let verdict = self.sweep(head).unwrap_or(Ended { pid: head, status: signals::KILL });
+        let verdict = self.sweep(head).unwrap_or(Ended { pid: head, status: signals::KILL, cpu: 0, peak: 0 });
         self.report(verdict, reason);
     }
 
@@ -229,7 +229,7 @@ impl Session {
     }
 
     fn report(&self, ended: Ended, reason: Reason) {
-        self.tell(from_init::ENDED, ended.status as u64, reason as u64, ended.pid as u64);
+        self.tell(from_init::ENDED, ended.status as u64, reason as u64 | ended.cpu << 8, ended.peak);
     }
 
     fn watch_memory(&mut self) {
@@ -249,11 +249,9 @@ impl Session {
 
     /// The host has gone: nothing of this session may stay.
     fn end(&mut self) -> ! {
-        if self.init.reach == Reach::Descendants {
-            let nobody = Standbys::none();
-            sweep::sweep(self.init.reach, self.init.proc_directory, &nobody, |_| {});
-        }
-        // In a namespace the kernel kills the rest with its process 1.
+        // Before we go, so that whoever waits for our end finds that nothing is left.
+        let nobody = Standbys::none();
+        sweep::sweep(self.init.reach, self.init.proc_directory, &nobody, |_| {});
         sys::exit(0)
     }
 }

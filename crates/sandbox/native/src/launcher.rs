@@ -92,7 +92,7 @@ fn enter_namespaces(launch: &Launch) -> Result<(), Failure> {
     } else {
         sys::unshare(flags).at(Stage::Namespaces)?;
     }
-    mounts::make_private().at(Stage::Namespaces)
+    mounts::follow_host().at(Stage::Namespaces)
 }
 
 /// Starts the zygote, then answers the host until it goes.

@@ -39,7 +39,8 @@ pub mod from_init {
     pub const BORN: u64 = 1;
     /// The session could not be built. `a`: the [`Stage`](super::Stage), `b`: the error number.
     pub const FAILED: u64 = 2;
-    /// The head ended and nothing of it is left. `a`: wait status, `b`: 1 when the memory watchdog ended it, `c`: its pid.
+    /// The head ended and nothing of it is left. `a`: wait status, `b`: in the lowest byte 1 when the memory watchdog ended it,
+    /// above it microseconds of CPU, `c`: the most bytes it held.
     pub const ENDED: u64 = 3;
     /// Process `a` is protected now (`b` = 0), or is not ours to protect (`b` = error number).
     pub const PROTECTED: u64 = 4;

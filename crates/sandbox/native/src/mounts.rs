@@ -12,6 +12,11 @@ use core::ffi::CStr;
 /// Paths in the view and of the host are at most this long.
 pub const LONGEST_PATH: usize = 4096;
 
+/// What the host mounts later is seen here, and nothing the other way.
+pub fn follow_host() -> Result<()> {
+    mount(c"none", c"/", c"", mount_flags::REC | mount_flags::SLAVE, c"")
+}
+
 /// Nothing that happens to mounts here is seen elsewhere.
 pub fn make_private() -> Result<()> {
     mount(c"none", c"/", c"", mount_flags::REC | mount_flags::PRIVATE, c"")

@@ -111,6 +111,7 @@ def _limit(seconds: float, memory: int) -> None:
     _lower(resource.RLIMIT_DATA, held + memory)
     _lower(resource.RLIMIT_CPU, int(seconds) + 2)
     _lower(resource.RLIMIT_FSIZE, 0)
+    processes.forbid_changes()
     if hasattr(sys, "set_int_max_str_digits"):
         sys.set_int_max_str_digits(0)  # exact digits are what compute is for
 

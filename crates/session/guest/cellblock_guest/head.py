@@ -40,7 +40,7 @@ class Head:
     def __init__(self, channel_fd: int) -> None:
         self.channel = Channel(channel_fd)
         prompts = Prompts(self.channel)
-        self._streams = prompts.streams = Streams(prompts.ask)
+        self._streams = prompts.streams = Streams(prompts.ask, self._log)
         self._display = Display(self._emit)
         self._interpreter = Interpreter(self._streams, self._display, os.getcwd())
         self._bridge = Bridge(self.channel, self._streams, vars(builtins))
@@ -53,7 +53,7 @@ class Head:
         vars(builtins).update(
             display=self._display.function, input=prompts.function(), read_output=outputs.reader(self.channel)
         )
-        surroundings.arrange()
+        surroundings.arrange(self._streams.flush)
         hooks.after_import("matplotlib.pyplot", plotting.configure)
         denials.install()
         os.register_at_fork(after_in_child=self._become_fork)
@@ -133,8 +133,12 @@ class Head:
 
     def _emit(self, frame: Frame) -> None:
         """Send something in the middle of a cell, after what was printed before it."""
-        self._streams.flush()
+        self._streams.hand_over()
         self.channel.send(frame)
+
+    def _log(self, text: str) -> None:
+        """What a thread prints that an earlier cell left running: it belongs to no cell."""
+        self.channel.send({"t": "log", "text": text})
 
     def _become_fork(self) -> None:
         self._interpreter.forked = True

@@ -54,6 +54,12 @@ def stand_by(channel: int) -> int:
     return pid
 
 
+def forbid_changes() -> None:
+    """Give up, for good, every way to change the file system. Where the kernel cannot do that, nothing happens."""
+    assert _library is not None
+    _library.cellblock_forbid_changes()
+
+
 def _around_fork(fork) -> int:
     python = ctypes.pythonapi
     python.PyOS_BeforeFork()

@@ -33,6 +33,12 @@ def finish(pid: int) -> None:
             pass
 
 
+def forbid_changes() -> None:
+    """From here on this process can change no file and no directory, by whatever function of the user's."""
+    if _has_native():
+        native.forbid_changes()
+
+
 def _has_native() -> bool:
     # Without the library, as where this package is run alone, a plain fork has to do.
     return native._library is not None

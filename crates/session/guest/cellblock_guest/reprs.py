@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 FULL_LIMIT = 100_000
 _MAX_DEPTH = 60
+_NOTE = 40  # what the quotes and the note on the whole length take
 _SIMPLE = (int, float, bool, type(None), complex)
 # Types whose `repr` is the library's own, short, and free of effects.
 _TRUSTED = (
@@ -143,7 +144,7 @@ class _Walk:
     def _atom(self, value: Any, kind: type) -> str:
         if kind is str or kind is bytes:
             if len(value) > self._left:
-                return f"{value[: max(self._left, 0)]!r}… ({len(value)} in all)"
+                return f"{value[: max(self._left - _NOTE, 0)]!r}… ({len(value)} in all)"
             return repr(value)
         if kind is int and value.bit_length() > 14_000:  # Python refuses to write numbers beyond 4300 digits
             return f"<int of about {int(value.bit_length() * 0.30103) + 1} digits>"

@@ -83,8 +83,10 @@ def documentation(description: str, parameters: list[Parameter]) -> str:
         lines += ["", "Args:"]
         for parameter in parameters:
             kind = "" if parameter.annotation is ... else f" ({_type_text(parameter.annotation)})"
-            optional = "" if parameter.required else " Optional."
-            lines.append(f"    {parameter.python_name}{kind}: {parameter.description}{optional}".rstrip(": "))
+            words = [parameter.description] if parameter.description else []
+            if not parameter.required:
+                words.append("Optional.")
+            lines.append(f"    {parameter.python_name}{kind}: {' '.join(words)}".rstrip(": "))
     return "\n".join(lines)
 
 

@@ -8,9 +8,11 @@ taken everything from the other.
 from __future__ import annotations
 
 import sys
+from _thread import _count, get_ident
 from fcntl import ioctl
 from io import BufferedIOBase, BufferedReader, RawIOBase, TextIOWrapper
 from os import sched_yield, write
+from sys import _current_frames
 from time import monotonic, sleep
 
 from . import BUILTINS as __builtins__
@@ -30,10 +32,11 @@ _PATIENCE = 0.2
 class Streams:
     """The session's three streams, as user code finds them in `sys`."""
 
-    def __init__(self, ask: Callable[[str], str]) -> None:
+    def __init__(self, ask: Callable[[str], str], log: Callable[[str], None]) -> None:
         cstdio.pass_on_lines()
         self._order = _Order()
         self._ask = ask
+        self._log = log
         self.stdout = self._output(1, "<stdout>")
         self.stderr = self._output(2, "<stderr>")
         self.stdin = self._input()
@@ -43,8 +46,14 @@ class Streams:
 
     def begin_cell(self) -> None:
         self._order.patient = True
+        self._order.strangers = frozenset(_current_frames()) - {get_ident()} if _count() else frozenset()
         if not self._are_in_place():
             self._mend()
+
+    def hand_over(self) -> None:
+        """Pass on what our own streams hold, and wait until the host has it: what comes next comes after it."""
+        self.flush()
+        self._order.wait_for_host()
 
     def flush(self) -> None:
         """Pass on what our own streams hold. Runs no user code."""
@@ -91,7 +100,7 @@ class Streams:
 
     def _output(self, fd: int, name: str) -> TextIOWrapper:
         stream = TextIOWrapper(
-            _Pipe(fd, name, self._order),
+            _Pipe(fd, name, self._order, self._log),
             encoding="utf-8",
             errors="backslashreplace",
             newline="\n",
@@ -109,11 +118,16 @@ class Streams:
 class _Order:
     """Which pipe was written to last, and whether it is worth waiting for the host to empty it."""
 
-    __slots__ = ("last", "patient")
+    __slots__ = ("last", "patient", "strangers")
 
     def __init__(self) -> None:
         self.last = 1
         self.patient = True
+        self.strangers: frozenset[int] = frozenset()  # threads that earlier cells left running
+
+    def wait_for_host(self) -> None:
+        """Until the host has taken all that was written."""
+        self.turn_to(self.last)
 
     def turn_to(self, fd: int) -> None:
         other, self.last = self.last, fd
@@ -134,9 +148,10 @@ class _Order:
 class _Pipe(BufferedIOBase):
     """File descriptor 1 or 2 as `sys.stdout.buffer`. It holds nothing back, and stays open whatever is closed above it."""
 
-    def __init__(self, fd: int, name: str, order: _Order) -> None:
+    def __init__(self, fd: int, name: str, order: _Order, log: Callable[[str], None]) -> None:
         self._fd = fd
         self._order = order
+        self._log = log
         self.name = name
         self.mode = "wb"
 
@@ -145,6 +160,9 @@ class _Pipe(BufferedIOBase):
         return self
 
     def write(self, data: Any) -> int:
+        if self._order.strangers and get_ident() in self._order.strangers:
+            self._log(bytes(data).decode("utf-8", "replace"))
+            return len(data)
         if self._order.last != self._fd:
             self._order.turn_to(self._fd)
         size = write(self._fd, data)

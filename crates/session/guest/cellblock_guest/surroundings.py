@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 import builtins
+import os
 import sys
 
 from . import BUILTINS as __builtins__
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
 
-def arrange() -> None:
+
+def arrange(flush: Callable[[], None]) -> None:
     """Once, at the birth of a session."""
     sys.argv = [""]
     sys.path.insert(0, "")  # modules in the working directory, wherever that is at the time
     _add_site_builtins()
+    _flush_before_exit(flush)
+
+
+def _flush_before_exit(flush: Callable[[], None]) -> None:
+    """`os._exit` throws away what is in the streams; a line that was begun shall be seen all the same."""
+    end = os._exit
+
+    def _exit(status: int) -> NoReturn:
+        flush()
+        end(status)
+
+    _exit.__doc__ = end.__doc__
+    os._exit = _exit
 
 
 def _add_site_builtins() -> None:

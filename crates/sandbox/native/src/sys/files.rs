@@ -37,6 +37,7 @@ pub mod mount_flags {
     pub const BIND: usize = 4096;
     pub const REC: usize = 16384;
     pub const PRIVATE: usize = 1 << 18;
+    pub const SLAVE: usize = 1 << 19;
     /// For `umount2`: let go now, finish when nobody uses it.
     pub const DETACH: usize = 2;
 }

@@ -145,6 +145,10 @@ pub struct Ended {
     pub pid: Pid,
     /// As `wait4` gives it.
     pub status: i32,
+    /// Microseconds of CPU, its own and its children's.
+    pub cpu: u64,
+    /// The most bytes it held.
+    pub peak: u64,
 }
 
 /// Reaps one child, or any with `-1`; without `block`, `None` when none has ended yet.
@@ -152,12 +156,17 @@ pub fn reap(pid: Pid, block: bool) -> Result<Option<Ended>> {
     const NOHANG: usize = 1;
     const ALL_CHILDREN: usize = 0x4000_0000;
     let mut status = 0i32;
+    // `struct rusage`: user and system time, each in seconds and microseconds, then the peak in KiB, then more.
+    let mut usage = [0u64; 18];
     loop {
         let flags = ALL_CHILDREN | if block { 0 } else { NOHANG };
-        // SAFETY: the status lives through the call.
-        match unsafe { syscall(nr::WAIT4, [pid as usize, &raw mut status as usize, flags, 0]) } {
+        // SAFETY: the status and the usage live through the call.
+        match unsafe { syscall(nr::WAIT4, [pid as usize, &raw mut status as usize, flags, usage.as_mut_ptr() as usize]) } {
             Ok(0) => return Ok(None),
-            Ok(pid) => return Ok(Some(Ended { pid: pid as Pid, status })),
+            Ok(pid) => {
+                let cpu = (usage[0] + usage[2]) * 1_000_000 + usage[1] + usage[3];
+                return Ok(Some(Ended { pid: pid as Pid, status, cpu, peak: usage[4] * 1024 }));
+            }
             Err(Errno::INTR) => {}
             Err(error) => return Err(error),
         }
