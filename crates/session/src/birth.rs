@@ -2,7 +2,7 @@
 
 use crate::actor::{Actor, Command, Fate};
 use crate::channel::Channel;
-use crate::checkpoints::Checkpoints;
+use crate::checkpoints::{Checkpoints, OWN_MEMORY};
 use crate::file_history::FileHistory;
 use crate::outputs::Outputs;
 use crate::packets::Packets;
@@ -109,7 +109,7 @@ impl Inner {
         let limits = &options.limits;
         let walled = |wall| !self.isolation.without.contains(&wall);
         // Standbys are copies: what they hold beyond the head has a budget of its own.
-        let together = limits.memory.saturating_add(limits.checkpoint_budget());
+        let together = limits.memory.saturating_add(limits.checkpoint_budget()).saturating_add(OWN_MEMORY);
         let cgroup = match &self.cgroups {
             Some(cgroups) if self.rung != Rung::None && walled(Wall::Memory) => {
                 let most = if walled(Wall::ProcessCount) { limits.processes + OWN_PROCESSES + limits.checkpoints } else { 1 << 20 };

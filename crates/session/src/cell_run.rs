@@ -6,7 +6,7 @@ use crate::verdict::{Ending, LimitHit, Verdict};
 use crate::Error;
 use cellblock_protocol::guest::{Done, FromHead, ToHead};
 use cellblock_protocol::{
-    Backend, Cell, CellResult, CheckpointState, Event, FileChanges, MimeBundle, State, StateOutcome, Status, Stream, ToolCall, ToolOutcome, Usage, VariableChanges,
+    Backend, Cell, CellResult, CheckpointState, Event, FileChanges, MimeBundle, State, StateOutcome, Status, Stream, ToolCall, ToolOutcome, Usage, VariableChanges, Wall,
 };
 use cellblock_sandbox::{Death, Exit, FromInit, ToInit};
 use std::collections::HashMap;
@@ -23,8 +23,9 @@ const MOST_DISPLAYS: usize = 1000;
 const MOST_DISPLAY_BYTES: usize = 64 << 20;
 /// One frame brings at most this many events: itself, and what was in both pipes before it.
 const ROOM: usize = 6;
-/// Tool calls of one cell that a result lists.
-const MOST_CALLS: usize = 100_000;
+/// Tool calls of one cell that a result lists, in number and with their arguments together.
+const MOST_CALLS: usize = 10_000;
+const MOST_CALL_BYTES: usize = 16 << 20;
 
 /// The host's side of a running cell.
 pub(crate) struct CellRun {
@@ -37,6 +38,7 @@ pub(crate) struct CellRun {
     displays: Vec<MimeBundle>,
     display_bytes: usize,
     calls: Vec<ToolCall>,
+    call_bytes: usize,
     /// Calls and questions that wait for an answer: where in `calls`, and since when.
     waiting: HashMap<String, (Option<usize>, Instant)>,
     interrupted: bool,
@@ -82,10 +84,12 @@ impl CellRun {
         actor.note_outside_changes();
         actor.copy_files().await;
         let limits = &actor.options.limits;
+        let walled = !actor.options.isolation.without.contains(&Wall::Output);
+        let kept = if walled { limits.output_kept } else { u64::MAX };
         let started = Instant::now();
         CellRun {
             clock: Clock { left: cell.wall(limits.wall), running_since: Some(started) },
-            capture: Capture::new(limits.output_kept, limits.output_spilled, actor.directory.join(format!("cell-{number}"))),
+            capture: Capture::new(kept, limits.output_spilled, actor.directory.join(format!("cell-{number}"))),
             memory_kills: actor.cgroup.as_ref().map_or(0, |cgroup| cgroup.memory_kills()),
             cell,
             number,
@@ -94,6 +98,7 @@ impl CellRun {
             displays: Vec::new(),
             display_bytes: 0,
             calls: Vec::new(),
+            call_bytes: 0,
             waiting: HashMap::new(),
             interrupted: false,
             net: actor.checkpoints.state(),
@@ -390,7 +395,8 @@ impl CellRun {
     }
 
     fn note_call(&mut self, call: &str, name: &str, arguments: &serde_json::Map<String, serde_json::Value>, outcome: ToolOutcome) -> Option<usize> {
-        if self.calls.len() >= MOST_CALLS {
+        self.call_bytes += name.len() + arguments.iter().map(|(key, value)| key.len() + weight(value)).sum::<usize>();
+        if self.calls.len() >= MOST_CALLS || self.call_bytes > MOST_CALL_BYTES {
             return None;
         }
         self.calls.push(ToolCall { call: call.to_owned(), name: name.to_owned(), arguments: arguments.clone(), ms: 0.0, outcome });
@@ -420,7 +426,7 @@ impl CellRun {
     }
 
     fn disk_hit(&self, actor: &mut Actor) -> Option<LimitHit> {
-        if actor.options.isolation.without.contains(&cellblock_protocol::Wall::Disk) {
+        if actor.options.isolation.without.contains(&Wall::Disk) {
             return None;
         }
         let limit = actor.options.limits.disk;
@@ -454,6 +460,17 @@ impl CellRun {
             // There was room when we looked; a reader that has gone is not our business.
             let _ = events.try_send(event);
         }
+    }
+}
+
+/// About what a value takes in memory.
+fn weight(value: &serde_json::Value) -> usize {
+    const NODE: usize = 72;
+    NODE + match value {
+        serde_json::Value::String(text) => text.len(),
+        serde_json::Value::Array(items) => items.iter().map(weight).sum(),
+        serde_json::Value::Object(map) => map.iter().map(|(key, value)| key.len() + weight(value)).sum(),
+        _ => 0,
     }
 }
 

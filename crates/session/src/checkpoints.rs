@@ -4,7 +4,7 @@ use crate::actor::Actor;
 use crate::channel::Channel;
 use crate::file_history::FileHistory;
 use crate::Error;
-use cellblock_protocol::guest::{FromHead, ToHead};
+use cellblock_protocol::guest::{Armed, FromHead, ToHead};
 use cellblock_protocol::{Arming, CheckpointEntry, CheckpointState, Strategy};
 use cellblock_sandbox::{FromInit, ToInit};
 use std::collections::VecDeque;
@@ -21,6 +21,9 @@ const ARM_LIMIT: Duration = Duration::from_secs(10);
 /// A standby only has to return from one system call.
 const WAKE_LIMIT: Duration = Duration::from_secs(5);
 
+/// What our own processes of a session take beyond the user's data: page tables, and pages written since the fork.
+pub(crate) const OWN_MEMORY: u64 = 64 << 20;
+
 /// One standby.
 #[derive(Debug)]
 struct Standby {
@@ -32,6 +35,9 @@ struct Standby {
     /// What changed the state between cells: seeds, tools, a reset.
     revision: u64,
     at: SystemTime,
+    /// Bytes that the head held of its own, and pages it had touched, when this was made.
+    resident: u64,
+    faults: u64,
 }
 
 /// A session that went back.
@@ -119,7 +125,18 @@ impl Checkpoints {
     /// What can be gone back to, newest first.
     pub(crate) fn entries(&self) -> Vec<CheckpointEntry> {
         let seconds = |at: SystemTime| at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        self.standbys.iter().rev().map(|standby| CheckpointEntry { cell: standby.cell, at: seconds(standby.at), bytes: 0 }).collect()
+        self.standbys.iter().rev().map(|standby| CheckpointEntry { cell: standby.cell, at: seconds(standby.at), bytes: self.alone(standby) }).collect()
+    }
+
+    /// Bytes that a standby holds and nobody else, as far as that can be told: pages that the head wrote to or gave back until the
+    /// next standby was made. The newest shares everything with the head.
+    fn alone(&self, standby: &Standby) -> u64 {
+        const PAGE: u64 = 4096;
+        let next = self.standbys.iter().find(|other| other.at > standby.at);
+        next.map_or(0, |next| {
+            let written = next.faults.saturating_sub(standby.faults) * PAGE;
+            written.min(standby.resident).max(standby.resident.saturating_sub(next.resident))
+        })
     }
 
     /// The cell after which the state is once `count` kept cells are taken back.
@@ -181,7 +198,7 @@ impl Actor {
             Ok(Err(_)) => return Err("the head is gone".to_owned()),
             Err(_) => return Err("the head did not make a copy of itself in time".to_owned()),
         };
-        let pid = reply.armed().map_err(|error| error.to_string())??;
+        let Armed { pid, resident, faults } = reply.armed().map_err(|error| error.to_string())??;
         let channel = self.channel.take_enclosed().ok_or("the head sent no channel for its copy")?;
         rustix::io::ioctl_fionbio(&channel, true).map_err(|error| error.to_string())?;
         self.protect(pid).await?;
@@ -190,7 +207,7 @@ impl Actor {
         if let Some(old) = self.checkpoints.standbys.pop_back_if(|newest| newest.cell == cell) {
             let _ = self.init.send(&ToInit::Drop(old.pid).to_bytes(), &[]).await;
         }
-        self.checkpoints.standbys.push_back(Standby { pid, channel, cell, revision, at: SystemTime::now() });
+        self.checkpoints.standbys.push_back(Standby { pid, channel, cell, revision, at: SystemTime::now(), resident, faults });
         self.trim().await;
         Ok(())
     }
@@ -220,19 +237,27 @@ impl Actor {
         while self.checkpoints.standbys.len() > most {
             self.drop_oldest().await;
         }
-        while self.checkpoints.standbys.len() > 1 && self.memory_is_short() {
+        while self.checkpoints.standbys.len() > 1 && self.history_is_too_large() {
             self.drop_oldest().await;
+            // Its memory is free when it has gone.
+            tokio::time::sleep(Duration::from_millis(2)).await;
         }
         if let (Some(oldest), Ok(mut history)) = (self.checkpoints.standbys.front(), self.history.lock()) {
             history.forget_before(oldest.cell);
         }
     }
 
-    fn memory_is_short(&self) -> bool {
-        let limits = &self.options.limits;
-        let limit = limits.memory.saturating_add(limits.checkpoint_budget());
-        let used = self.cgroup.as_ref().and_then(|cgroup| cgroup.memory_used());
-        used.is_some_and(|used| used > limit / 10 * 9)
+    /// Whether older standbys hold more than their budget: the kernel's word where it counts, else an estimate.
+    fn history_is_too_large(&self) -> bool {
+        let budget = self.options.limits.checkpoint_budget();
+        let standbys = &self.checkpoints.standbys;
+        let estimate: u64 = standbys.iter().map(|standby| self.checkpoints.alone(standby)).sum();
+        let counted = self.cgroup.as_ref().and_then(|cgroup| cgroup.memory_used());
+        let head = standbys.back().map_or(0, |newest| newest.resident);
+        match counted {
+            Some(used) => used.saturating_sub(head) > budget + OWN_MEMORY,
+            None => estimate > budget,
+        }
     }
 
     async fn drop_oldest(&mut self) {

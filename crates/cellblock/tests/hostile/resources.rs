@@ -1,10 +1,11 @@
 //! What all share: memory, disk, inodes, output, and the kernel's small change.
 
-use super::common::{is_long, memory_in_process_namespace, python, short};
+use super::common::{ground, is_long, memory_in_process_namespace, python, short};
 use super::scene::{Scene, harmless};
 use cellblock::Limits;
 use cellblock::Status::{Crashed, Failure, Success, Timeout};
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 fn small() -> Limits {
@@ -130,6 +131,32 @@ for number in range(1000):
     time.sleep(0.02)
 ";
     is_refused(small(), code);
+}
+
+#[test]
+fn the_disk_filled_with_earlier_versions() {
+    // Each cell writes the file anew: never more than its limit in the workspace, but each checkpoint keeps a copy.
+    let scene = Scene::with(Limits { disk: 8 << 20, ..Limits::default() });
+    for number in 0..12 {
+        let result = scene.run(&format!("open('x', 'wb').write(b'{}' * (6 << 20))", number % 10));
+        assert_eq!(result.status, Success, "cell {number}: {}", short(&result));
+    }
+    scene.goes_on();
+    let kept = bytes_below(&ground().join("state/sessions"), &format!("{}-", scene.session.id()));
+    assert!(kept <= 2 * (8 << 20), "{} MiB are kept of files of 6 MiB", kept >> 20);
+    scene.ends_clean();
+}
+
+/// The size of all files below the directories whose names begin so.
+fn bytes_below(directory: &Path, prefix: &str) -> u64 {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let wanted = entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix)));
+    let size = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(found) if found.is_dir() => bytes_below(&entry.path(), ""),
+        Ok(found) => found.len(),
+        Err(_) => 0,
+    };
+    wanted.map(size).sum()
 }
 
 #[test]

@@ -1,3 +1,4 @@
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -12,6 +13,19 @@ pub struct Reply {
     /// The number of the operation that is answered.
     pub seq: u64,
     fields: Map<String, Value>,
+}
+
+/// A standby, as the head that was copied describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct Armed {
+    /// Its process id inside.
+    pub pid: u32,
+    /// Bytes that the head held of its own.
+    #[serde(default)]
+    pub resident: u64,
+    /// Pages that the head touched in its life.
+    #[serde(default)]
+    pub faults: u64,
 }
 
 impl Reply {
@@ -66,14 +80,14 @@ impl Reply {
     }
 
     /// For `arm`: the process that stands by, or why none can.
-    pub fn armed(mut self) -> Result<Result<u32, String>, HeadError> {
+    pub fn armed(mut self) -> Result<Result<Armed, String>, HeadError> {
         self.refused()?;
         match self.fields.remove("unavailable") {
             Some(Value::String(mut reason)) => {
                 bounds::cut(&mut reason, bounds::SHORT);
                 Ok(Err(reason))
             }
-            _ => typed(self.fields.remove("pid").ok_or_else(|| missing("pid"))?).map(Ok),
+            _ => typed(Value::Object(self.fields)).map(Ok),
         }
     }
 

@@ -141,11 +141,7 @@ impl Session {
                     let _ = kill(head, message.a as i32);
                 }
             }
-            to_init::SWEEP => {
-                if self.init.head.is_some() {
-                    self.end_head(Reason::Itself);
-                }
-            }
+            to_init::SWEEP => self.end_head(Reason::Itself),
             to_init::PROTECT => {
                 let errno = self.protect(pid).err().map_or(0, |error| error.0);
                 self.tell(from_init::PROTECTED, message.a, errno as u64, 0);
@@ -154,11 +150,7 @@ impl Session {
                 let errno = self.wake(pid).err().map_or(0, |error| error.0);
                 self.tell(from_init::WOKEN, message.a, errno as u64, 0);
             }
-            to_init::DROP => {
-                if pid > 1 && self.standbys.replace(pid, 0) {
-                    let _ = kill(pid, signals::KILL);
-                }
-            }
+            to_init::DROP => self.drop_standby(pid),
             to_init::MEMORY => self.init.memory = message.a,
             _ => {}
         }
@@ -173,6 +165,12 @@ impl Session {
             return Err(Errno::SRCH);
         }
         if self.standbys.replace(0, pid) { Ok(()) } else { Err(Errno::AGAIN) }
+    }
+
+    fn drop_standby(&mut self, pid: Pid) {
+        if pid > 1 && self.standbys.replace(pid, 0) {
+            let _ = kill(pid, signals::KILL);
+        }
     }
 
     fn wake(&mut self, pid: Pid) -> sys::Result<()> {

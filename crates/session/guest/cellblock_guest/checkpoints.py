@@ -11,6 +11,8 @@ import os
 import sys
 from _socket import AF_UNIX, SO_ACCEPTCONN, SOCK_STREAM, SOL_SOCKET, socket  # type: ignore[import-not-found]
 
+from resource import RUSAGE_SELF, getpagesize, getrusage
+
 from . import BUILTINS as __builtins__
 from . import native, quiet
 from .libraries import modules
@@ -72,6 +74,20 @@ def os_socketpair() -> tuple[int, int]:
 
     near, far = socketpair(AF_UNIX, SOCK_STREAM)
     return near.detach(), far.detach()
+
+
+def size() -> dict[str, int]:
+    """What this process holds of its own, and how many pages it ever touched: what tells the host what a copy costs."""
+    return {"resident": _own_bytes(), "faults": getrusage(RUSAGE_SELF).ru_minflt}
+
+
+def _own_bytes() -> int:
+    try:
+        with open("/proc/self/statm") as file:
+            fields = file.read().split()
+    except OSError:  # no /proc behind these walls
+        return 0
+    return (int(fields[1]) - int(fields[2])) * getpagesize()
 
 
 class _Keepsake:

@@ -119,7 +119,7 @@ class Head:
         except Exception as error:
             self.channel.send({**answer, "unavailable": f"the process could not be copied: {error}"})
             return
-        self.channel.enclose(encode({**answer, "pid": pid}), far)
+        self.channel.enclose(encode({**answer, "pid": pid, **checkpoints.size()}), far)
         self.rehearse()
 
     def resume(self, channel_fd: int) -> None:
