@@ -13,11 +13,30 @@ fn main() {
         // The crate itself says what is wrong, in one message.
         return;
     }
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default()).join("cellblock-native.so");
+    let out =
+        PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default()).join("cellblock-native.so");
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let mut command = Command::new(rustc);
-    command.args(["--crate-name", "cellblock_native", "--crate-type", "cdylib", "--edition", "2024", "--cfg", "standalone"]);
-    command.args(["-C", "opt-level=2", "-C", "panic=abort", "-C", "relocation-model=pic", "-C", "strip=symbols"]);
+    command.args([
+        "--crate-name",
+        "cellblock_native",
+        "--crate-type",
+        "cdylib",
+        "--edition",
+        "2024",
+        "--cfg",
+        "standalone",
+    ]);
+    command.args([
+        "-C",
+        "opt-level=2",
+        "-C",
+        "panic=abort",
+        "-C",
+        "relocation-model=pic",
+        "-C",
+        "strip=symbols",
+    ]);
     // Ours are the only symbols it needs; executed, it starts at `_start`.
     let link = "-nostdlib -nostartfiles -Wl,-Bsymbolic -Wl,-e,_start -Wl,--no-undefined -Wl,-z,noexecstack -Wl,-z,now";
     for flag in link.split(' ') {
@@ -30,7 +49,9 @@ fn main() {
     match command.status() {
         Ok(status) if status.success() => {}
         outcome => {
-            println!("cargo::error=could not compile crates/sandbox/native with rustc: {outcome:?}");
+            println!(
+                "cargo::error=could not compile crates/sandbox/native with rustc: {outcome:?}"
+            );
         }
     }
 }

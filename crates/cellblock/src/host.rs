@@ -68,7 +68,10 @@ impl Host {
             return Ok(runtime.clone());
         }
         let Dirs { state, cache, .. } = &self.inner.dirs;
-        let builder = Runtime::builder(self.inner.python.clone(), state, cache).isolation(isolation.clone()).preload(self.inner.preload).pool(self.inner.pool);
+        let builder = Runtime::builder(self.inner.python.clone(), state, cache)
+            .isolation(isolation.clone())
+            .preload(self.inner.preload)
+            .pool(self.inner.pool);
         let runtime = builder.start().await?;
         runtimes.insert(key, runtime.clone());
         Ok(runtime)
@@ -138,8 +141,18 @@ impl HostBuilder {
             packages: environment.site_packages.is_some(),
             font_cache: environment.matplotlib_config.clone(),
         };
-        let inner = Inner { environment, choice: self.choice, python, preload: self.preload, pool: self.pool, dirs, runtimes: Mutex::default() };
-        Ok(Host { inner: Arc::new(inner) })
+        let inner = Inner {
+            environment,
+            choice: self.choice,
+            python,
+            preload: self.preload,
+            pool: self.pool,
+            dirs,
+            runtimes: Mutex::default(),
+        };
+        Ok(Host {
+            inner: Arc::new(inner),
+        })
     }
 }
 

@@ -31,7 +31,10 @@ struct Entry(Id);
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        let host = HOSTS.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+        let host = HOSTS
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&self.0);
         drop(host);
     }
 }

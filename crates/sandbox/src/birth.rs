@@ -15,7 +15,13 @@ pub struct Birth {
 impl Birth {
     /// A session behind these walls with this working directory (as it is called inside).
     pub fn new(walls: u64, home: &Path) -> Result<Birth, Error> {
-        let mut birth = Birth { spawn: Spawn { walls, ..Spawn::default() }, items: Vec::new() };
+        let mut birth = Birth {
+            spawn: Spawn {
+                walls,
+                ..Spawn::default()
+            },
+            items: Vec::new(),
+        };
         birth.items.extend(item(Item::Home, home, Path::new(""))?);
         Ok(birth)
     }
@@ -49,13 +55,15 @@ impl Birth {
 
     /// What Landlock lets the session read.
     pub fn readable(mut self, path: &Path) -> Result<Birth, Error> {
-        self.items.extend(item(Item::Readable, path, Path::new(""))?);
+        self.items
+            .extend(item(Item::Readable, path, Path::new(""))?);
         Ok(self)
     }
 
     /// What Landlock lets the session change.
     pub fn writable(mut self, path: &Path) -> Result<Birth, Error> {
-        self.items.extend(item(Item::Writable, path, Path::new(""))?);
+        self.items
+            .extend(item(Item::Writable, path, Path::new(""))?);
         Ok(self)
     }
 
@@ -86,6 +94,8 @@ pub(crate) fn item(tag: Item, first: &Path, second: &Path) -> Result<Vec<u8>, Er
 
 /// A path as the native code wants it.
 pub(crate) fn plain_path(path: &Path) -> Result<CString, Error> {
-    let refused = || Error::Path { path: path.to_owned() };
+    let refused = || Error::Path {
+        path: path.to_owned(),
+    };
     CString::new(path.to_str().ok_or_else(refused)?).map_err(|_| refused())
 }

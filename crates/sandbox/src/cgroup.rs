@@ -47,14 +47,19 @@ impl Cgroups {
         static RUNTIMES: AtomicU32 = AtomicU32::new(0);
         let name = own_name(RUNTIMES.fetch_add(1, Ordering::Relaxed));
         let claim = |(base, files): (PathBuf, Files)| Hierarchy::claim(&base, &name, files);
-        let hierarchies: Arc<[Hierarchy]> = own_directories().into_iter().filter_map(claim).collect();
-        let holds_memory = hierarchies.iter().any(|hierarchy| hierarchy.files != Files::PidsV1);
+        let hierarchies: Arc<[Hierarchy]> =
+            own_directories().into_iter().filter_map(claim).collect();
+        let holds_memory = hierarchies
+            .iter()
+            .any(|hierarchy| hierarchy.files != Files::PidsV1);
         holds_memory.then_some(Cgroups { hierarchies })
     }
 
     /// A cgroup for one session.
     pub fn create(&self, session: &str, memory: u64, processes: u64) -> Result<Cgroup, Error> {
-        let mut cgroup = Cgroup { directories: Vec::new() };
+        let mut cgroup = Cgroup {
+            directories: Vec::new(),
+        };
         for hierarchy in &*self.hierarchies {
             let path = hierarchy.own.join(session);
             fs::create_dir(&path).map_err(|error| Error::system("making a cgroup", error))?;
@@ -66,7 +71,15 @@ impl Cgroups {
 
     /// What it is, for a person.
     pub fn describe(&self) -> &'static str {
-        if self.hierarchies.iter().any(|hierarchy| hierarchy.files == Files::Unified) { "cgroup v2" } else { "cgroup v1" }
+        if self
+            .hierarchies
+            .iter()
+            .any(|hierarchy| hierarchy.files == Files::Unified)
+        {
+            "cgroup v2"
+        } else {
+            "cgroup v1"
+        }
     }
 }
 
@@ -82,7 +95,9 @@ impl Hierarchy {
         remove_orphans(base);
         let own = base.join(name);
         fs::create_dir(&own).ok()?;
-        if files == Files::Unified && fs::write(own.join("cgroup.subtree_control"), "+memory +pids").is_err() {
+        if files == Files::Unified
+            && fs::write(own.join("cgroup.subtree_control"), "+memory +pids").is_err()
+        {
             let _ = fs::remove_dir(&own);
             return None;
         }
@@ -100,7 +115,8 @@ impl Cgroup {
                 Files::Unified => &[("memory.max", memory), ("pids.max", processes)],
             };
             for (file, value) in settings {
-                fs::write(path.join(file), value.to_string()).map_err(|error| Error::system("setting a cgroup limit", error))?;
+                fs::write(path.join(file), value.to_string())
+                    .map_err(|error| Error::system("setting a cgroup limit", error))?;
             }
             if *files == Files::Unified {
                 // No swap either, else the memory limit is none. Not every kernel has the file.
@@ -112,15 +128,25 @@ impl Cgroup {
 
     /// The files that a process writes itself into.
     pub fn entrances(&self) -> Result<Vec<OwnedFd>, Error> {
-        let open = |(path, _): &(PathBuf, Files)| fs::OpenOptions::new().write(true).open(path.join("cgroup.procs")).map(OwnedFd::from);
-        self.directories.iter().map(open).collect::<Result<_, _>>().map_err(|error| Error::system("opening a cgroup", error))
+        let open = |(path, _): &(PathBuf, Files)| {
+            fs::OpenOptions::new()
+                .write(true)
+                .open(path.join("cgroup.procs"))
+                .map(OwnedFd::from)
+        };
+        self.directories
+            .iter()
+            .map(open)
+            .collect::<Result<_, _>>()
+            .map_err(|error| Error::system("opening a cgroup", error))
     }
 
     /// How often the kernel killed something in here because memory ran out.
     pub fn memory_kills(&self) -> u64 {
         let read = |path: &Path, file: &str| {
             let text = fs::read_to_string(path.join(file)).ok()?;
-            text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+            text.lines()
+                .find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
         };
         self.directories
             .iter()
@@ -139,9 +165,13 @@ impl Cgroup {
             Files::Unified => Some("anon "),
             Files::PidsV1 => None,
         };
-        let (path, name) = self.directories.iter().find_map(|(path, files)| Some((path, name(*files)?)))?;
+        let (path, name) = self
+            .directories
+            .iter()
+            .find_map(|(path, files)| Some((path, name(*files)?)))?;
         let text = fs::read_to_string(path.join("memory.stat")).ok()?;
-        text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+        text.lines()
+            .find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
     }
 
     /// Bytes of memory in use now.
@@ -151,8 +181,15 @@ impl Cgroup {
             Files::Unified => Some("memory.current"),
             Files::PidsV1 => None,
         };
-        let (path, name) = self.directories.iter().find_map(|(path, files)| Some((path, file(*files)?)))?;
-        fs::read_to_string(path.join(name)).ok()?.trim().parse().ok()
+        let (path, name) = self
+            .directories
+            .iter()
+            .find_map(|(path, files)| Some((path, file(*files)?)))?;
+        fs::read_to_string(path.join(name))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
     }
 }
 
@@ -162,7 +199,9 @@ impl Drop for Cgroup {
             // The last process may still be on its way out.
             for _ in 0..50 {
                 match fs::remove_dir(path) {
-                    Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => std::thread::sleep(std::time::Duration::from_millis(2)),
+                    Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
+                        std::thread::sleep(std::time::Duration::from_millis(2))
+                    }
                     _ => break,
                 }
             }
@@ -184,15 +223,27 @@ fn owner(name: &str) -> Option<(u32, u64)> {
 /// When a process started, in the kernel's ticks; `None` when it is not there.
 fn start_time(pid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    text.rsplit_once(')')?
+        .1
+        .split_whitespace()
+        .nth(19)?
+        .parse()
+        .ok()
 }
 
 fn remove_orphans(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let Some((pid, started)) = name.to_str().and_then(owner) else { continue };
+        let Some((pid, started)) = name.to_str().and_then(owner) else {
+            continue;
+        };
         if start_time(pid) != Some(started) {
-            for session in fs::read_dir(entry.path()).into_iter().flatten().flatten().filter(|inner| inner.path().is_dir()) {
+            for session in fs::read_dir(entry.path())
+                .into_iter()
+                .flatten()
+                .flatten()
+                .filter(|inner| inner.path().is_dir())
+            {
                 let _ = fs::remove_dir(session.path());
             }
             let _ = fs::remove_dir(entry.path());
@@ -207,7 +258,9 @@ fn own_directories() -> Vec<(PathBuf, Files)> {
     let mut found = Vec::new();
     for line in memberships.lines() {
         let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
+            continue;
+        };
         let files = match controllers {
             "" => Files::Unified,
             list if list.split(',').any(|name| name == "memory") => Files::MemoryV1,
@@ -231,7 +284,8 @@ fn mount_point(line: &str, files: Files) -> Option<PathBuf> {
         Files::MemoryV1 => kind == "cgroup" && options.split(',').any(|option| option == "memory"),
         Files::PidsV1 => kind == "cgroup" && options.split(',').any(|option| option == "pids"),
     };
-    fits.then(|| left.split(' ').nth(4).map(PathBuf::from)).flatten()
+    fits.then(|| left.split(' ').nth(4).map(PathBuf::from))
+        .flatten()
 }
 
 #[cfg(test)]
@@ -242,25 +296,43 @@ mod tests {
     fn a_directory_tells_whose_it_is() {
         let name = own_name(7);
         assert_eq!(owner(&name).map(|(pid, _)| pid), Some(std::process::id()));
-        assert_eq!([owner("cellblock-12-34-0"), owner("cellblock-12"), owner("docker-12-34")], [Some((12, 34)), None, None]);
+        assert_eq!(
+            [
+                owner("cellblock-12-34-0"),
+                owner("cellblock-12"),
+                owner("docker-12-34")
+            ],
+            [Some((12, 34)), None, None]
+        );
     }
 
     #[test]
     fn only_the_directories_of_the_dead_are_removed() {
         let base = tempfile::tempdir().unwrap();
-        let (alive, dead, other) = (own_name(0), "cellblock-1-0-0".to_owned(), "something-else".to_owned());
+        let (alive, dead, other) = (
+            own_name(0),
+            "cellblock-1-0-0".to_owned(),
+            "something-else".to_owned(),
+        );
         for name in [&alive, &dead, &other] {
             fs::create_dir(base.path().join(name)).unwrap();
         }
         fs::create_dir(base.path().join(&dead).join("s1-1")).unwrap();
         remove_orphans(base.path());
-        assert_eq!([alive, dead, other].map(|name| base.path().join(name).exists()), [true, false, true]);
+        assert_eq!(
+            [alive, dead, other].map(|name| base.path().join(name).exists()),
+            [true, false, true]
+        );
     }
 
     #[test]
     fn the_mount_point_is_read_from_the_kernel_s_list() {
-        let line = "33 25 0:28 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory";
-        assert_eq!(mount_point(line, Files::MemoryV1), Some(PathBuf::from("/sys/fs/cgroup/memory")));
+        let line =
+            "33 25 0:28 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory";
+        assert_eq!(
+            mount_point(line, Files::MemoryV1),
+            Some(PathBuf::from("/sys/fs/cgroup/memory"))
+        );
         assert_eq!(mount_point(line, Files::PidsV1), None);
     }
 }

@@ -32,7 +32,14 @@ impl ToInit {
             ToInit::Drop(pid) => (to_init::DROP, pid.into()),
             ToInit::Memory(bytes) => (to_init::MEMORY, bytes),
         };
-        Message { kind, a, b: 0, c: 0 }.to_bytes().to_vec()
+        Message {
+            kind,
+            a,
+            b: 0,
+            c: 0,
+        }
+        .to_bytes()
+        .to_vec()
     }
 }
 
@@ -102,7 +109,8 @@ impl Exit {
 impl FromInit {
     /// Reads the wire form; a failure to build the session is an error.
     pub fn from_bytes(bytes: &[u8]) -> Result<FromInit, Error> {
-        let (message, _) = Message::from_bytes(bytes).map_err(|_| Error::Protocol { process: "init" })?;
+        let (message, _) =
+            Message::from_bytes(bytes).map_err(|_| Error::Protocol { process: "init" })?;
         let pid = message.a as u32;
         let done = message.b == 0;
         Ok(match message.kind {
@@ -136,20 +144,33 @@ pub enum FromLauncher {
 impl FromLauncher {
     /// Reads the wire form; a failure is an error.
     pub fn from_bytes(bytes: &[u8]) -> Result<FromLauncher, Error> {
-        let (message, _) = Message::from_bytes(bytes).map_err(|_| Error::Protocol { process: "the launcher" })?;
+        let (message, _) = Message::from_bytes(bytes).map_err(|_| Error::Protocol {
+            process: "the launcher",
+        })?;
         Ok(match message.kind {
             from_launcher::STARTED => FromLauncher::Started,
             from_launcher::MOUNTED => FromLauncher::Mounted,
             from_launcher::ZYGOTE_ENDED => FromLauncher::ZygoteEnded(Exit::from_status(message.a)),
-            from_launcher::FAILED => return Err(Error::build("the launcher", message.a, message.b)),
-            _ => return Err(Error::Protocol { process: "the launcher" }),
+            from_launcher::FAILED => {
+                return Err(Error::build("the launcher", message.a, message.b));
+            }
+            _ => {
+                return Err(Error::Protocol {
+                    process: "the launcher",
+                });
+            }
         })
     }
 }
 
 /// Asks the launcher for a mount of `path`, which belongs to `owner` and `group` on disk and to `user` in the session.
 pub fn mount_request(path: &Path, owner: u32, group: u32, user: u32) -> Result<Vec<u8>, Error> {
-    let message = Message { kind: to_launcher::MOUNT, a: owner.into(), b: group.into(), c: user.into() };
+    let message = Message {
+        kind: to_launcher::MOUNT,
+        a: owner.into(),
+        b: group.into(),
+        c: user.into(),
+    };
     let mut bytes = message.to_bytes().to_vec();
     bytes.extend_from_slice(crate::birth::plain_path(path)?.as_bytes());
     bytes.push(0);

@@ -28,7 +28,9 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The asked rung cannot be reached here.
-    #[error("this machine cannot reach isolation `{wanted}`: {reason}; run `cellblock doctor` to see wall by wall what is missing")]
+    #[error(
+        "this machine cannot reach isolation `{wanted}`: {reason}; run `cellblock doctor` to see wall by wall what is missing"
+    )]
     Unreachable {
         /// What was asked for.
         wanted: Rung,
@@ -51,11 +53,18 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn system(what: &'static str, error: impl Into<std::io::Error>) -> Error {
-        Error::System { what, source: error.into() }
+        Error::System {
+            what,
+            source: error.into(),
+        }
     }
 
     pub(crate) fn build(process: &'static str, stage: u64, errno: u64) -> Error {
         let source = std::io::Error::from_raw_os_error(i32::try_from(errno).unwrap_or(0));
-        Error::Build { process, step: cellblock_native::message::Stage::describe(stage), source }
+        Error::Build {
+            process,
+            step: cellblock_native::message::Stage::describe(stage),
+            source,
+        }
     }
 }

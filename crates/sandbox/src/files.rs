@@ -2,7 +2,10 @@
 //! while we look.
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, mkdirat, openat, openat2, readlinkat, renameat, statat, symlinkat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, mkdirat, openat, openat2,
+    readlinkat, renameat, statat, symlinkat, unlinkat,
+};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -33,7 +36,9 @@ impl Confined {
     /// Opens the directory itself, which the host trusts.
     pub fn open(path: &Path) -> io::Result<Confined> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Confined { directory: openat(CWD, path, flags, Mode::empty())? })
+        Ok(Confined {
+            directory: openat(CWD, path, flags, Mode::empty())?,
+        })
     }
 
     /// Opens a plain file for reading. Links inside are followed, links that lead out are refused, and so is everything that is
@@ -42,7 +47,10 @@ impl Confined {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         let file = File::from(self.resolve(path, flags, Mode::empty())?);
         if !file.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is not a plain file",
+            ));
         }
         Ok(file)
     }
@@ -52,10 +60,14 @@ impl Confined {
         if let Some(parent) = path.parent() {
             self.make_directories(parent)?;
         }
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         let file = File::from(self.resolve(path, flags, Mode::from_raw_mode(0o644))?);
         if !file.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is not a plain file",
+            ));
         }
         file.set_len(0)?;
         Ok(file)
@@ -88,7 +100,9 @@ impl Confined {
                 continue;
             }
             let kind = match entry.file_type() {
-                FileType::Unknown => self.stat_in(&directory, name).map_or(EntryKind::Other, |stat| kind_of(&stat)),
+                FileType::Unknown => self
+                    .stat_in(&directory, name)
+                    .map_or(EntryKind::Other, |stat| kind_of(&stat)),
                 known => kind_of_type(known),
             };
             entries.push((OsStr::from_bytes(name.to_bytes()).to_owned(), kind));
@@ -138,16 +152,27 @@ impl Confined {
 
     fn split<'a>(&self, path: &'a Path) -> io::Result<(OwnedFd, &'a OsStr)> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        Ok((self.parent_of(path.parent().unwrap_or(Path::new("")))?, name))
+        Ok((
+            self.parent_of(path.parent().unwrap_or(Path::new("")))?,
+            name,
+        ))
     }
 
     fn parent_of(&self, path: &Path) -> io::Result<OwnedFd> {
-        self.resolve(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        self.resolve(
+            path,
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
     }
 
     fn resolve(&self, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
         plain_parts(path)?;
-        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let path = if path.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            path
+        };
         Ok(openat2(self.directory.as_fd(), path, flags, mode, BENEATH)?)
     }
 }
@@ -157,7 +182,10 @@ fn plain_parts(path: &Path) -> io::Result<Vec<&OsStr>> {
         .filter(|part| *part != Component::CurDir)
         .map(|part| match part {
             Component::Normal(name) => Ok(name),
-            _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "the path must be relative and stay in the workspace")),
+            _ => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the path must be relative and stay in the workspace",
+            )),
         })
         .collect()
 }

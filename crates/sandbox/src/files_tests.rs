@@ -28,12 +28,16 @@ impl Scene {
 
     fn read(&self, path: &str) -> io::Result<String> {
         let mut text = String::new();
-        self.confined.read(Path::new(path))?.read_to_string(&mut text)?;
+        self.confined
+            .read(Path::new(path))?
+            .read_to_string(&mut text)?;
         Ok(text)
     }
 
     fn write(&self, path: &str, text: &str) -> io::Result<()> {
-        self.confined.write(Path::new(path))?.write_all(text.as_bytes())
+        self.confined
+            .write(Path::new(path))?
+            .write_all(text.as_bytes())
     }
 
     fn secret(&self) -> String {
@@ -53,8 +57,16 @@ fn plain_files_are_read_and_written_with_the_directories_above_them() {
 fn a_path_that_leaves_is_refused_before_it_is_tried() {
     let scene = Scene::new();
     for path in ["../secret", "a/../../secret", "/etc/passwd", ".."] {
-        assert_eq!(scene.read(path).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{path}");
-        assert_eq!(scene.write(path, "x").unwrap_err().kind(), io::ErrorKind::InvalidInput, "{path}");
+        assert_eq!(
+            scene.read(path).unwrap_err().kind(),
+            io::ErrorKind::InvalidInput,
+            "{path}"
+        );
+        assert_eq!(
+            scene.write(path, "x").unwrap_err().kind(),
+            io::ErrorKind::InvalidInput,
+            "{path}"
+        );
     }
     assert_eq!(scene.secret(), "secret");
 }
@@ -69,7 +81,10 @@ fn a_link_that_leads_out_is_neither_read_nor_written() {
     for path in ["relative", "absolute", "up/secret", "magic/passwd"] {
         scene.read(path).unwrap_err();
         scene.write(path, "changed").unwrap_err();
-        scene.confined.make_directories(&Path::new(path).join("deeper")).unwrap_err();
+        scene
+            .confined
+            .make_directories(&Path::new(path).join("deeper"))
+            .unwrap_err();
     }
     assert_eq!(scene.secret(), "secret");
     assert!(!scene.host.path().join("deeper").exists());
@@ -87,7 +102,10 @@ fn a_link_that_stays_inside_is_followed() {
 fn a_link_to_a_directory_outside_is_listed_as_a_link_and_not_entered() {
     let scene = Scene::new();
     symlink(scene.host.path(), scene.inside("link")).unwrap();
-    assert_eq!(scene.confined.list(Path::new("")).unwrap(), [("link".into(), EntryKind::Other)]);
+    assert_eq!(
+        scene.confined.list(Path::new("")).unwrap(),
+        [("link".into(), EntryKind::Other)]
+    );
     scene.confined.list(Path::new("link")).unwrap_err();
     scene.confined.stat(Path::new("link/secret")).unwrap_err();
 }
@@ -95,22 +113,42 @@ fn a_link_to_a_directory_outside_is_listed_as_a_link_and_not_entered() {
 #[test]
 fn what_is_no_plain_file_does_not_block() {
     let scene = Scene::new();
-    rustix::fs::mknodat(CWD, scene.inside("pipe"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    rustix::fs::mknodat(
+        CWD,
+        scene.inside("pipe"),
+        FileType::Fifo,
+        Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
     let _listener = UnixListener::bind(scene.inside("socket")).unwrap();
     fs::create_dir(scene.inside("directory")).unwrap();
     for path in ["pipe", "socket", "directory"] {
         scene.read(path).unwrap_err();
         scene.write(path, "x").unwrap_err();
     }
-    let kinds = ["directory", "pipe", "socket"].map(OsString::from).into_iter().zip([EntryKind::Directory, EntryKind::Other, EntryKind::Other]);
-    assert!(scene.confined.list(Path::new("")).unwrap().into_iter().eq(kinds));
+    let kinds = ["directory", "pipe", "socket"]
+        .map(OsString::from)
+        .into_iter()
+        .zip([EntryKind::Directory, EntryKind::Other, EntryKind::Other]);
+    assert!(
+        scene
+            .confined
+            .list(Path::new(""))
+            .unwrap()
+            .into_iter()
+            .eq(kinds)
+    );
 }
 
 #[test]
 fn removing_and_renaming_act_on_a_link_and_not_on_its_target() {
     let scene = Scene::new();
     symlink("../secret", scene.inside("link")).unwrap();
-    scene.confined.rename(Path::new("link"), Path::new("other")).unwrap();
+    scene
+        .confined
+        .rename(Path::new("link"), Path::new("other"))
+        .unwrap();
     scene.confined.remove(Path::new("other")).unwrap();
     assert_eq!(scene.secret(), "secret");
     symlink("..", scene.inside("up")).unwrap();

@@ -37,19 +37,31 @@ pub struct Launched {
 impl LaunchPlan {
     /// Executes `program` behind these walls.
     pub fn new(walls: u64, program: &Path) -> Result<LaunchPlan, Error> {
-        let launch = Launch { walls, first_id: first_id().into(), temporary_bytes: ZYGOTE_TEMPORARY_BYTES };
-        Ok(LaunchPlan { launch, items: item(Item::Program, program, Path::new(""))? })
+        let launch = Launch {
+            walls,
+            first_id: first_id().into(),
+            temporary_bytes: ZYGOTE_TEMPORARY_BYTES,
+        };
+        Ok(LaunchPlan {
+            launch,
+            items: item(Item::Program, program, Path::new(""))?,
+        })
     }
 
     /// One more argument, the program's own name first.
     pub fn argument(mut self, word: &str) -> Result<LaunchPlan, Error> {
-        self.items.extend(item(Item::Argument, Path::new(word), Path::new(""))?);
+        self.items
+            .extend(item(Item::Argument, Path::new(word), Path::new(""))?);
         Ok(self)
     }
 
     /// One more variable of the environment, which is empty otherwise.
     pub fn variable(mut self, name: &str, value: &str) -> Result<LaunchPlan, Error> {
-        self.items.extend(item(Item::Variable, Path::new(&format!("{name}={value}")), Path::new(""))?);
+        self.items.extend(item(
+            Item::Variable,
+            Path::new(&format!("{name}={value}")),
+            Path::new(""),
+        )?);
         Ok(self)
     }
 
@@ -76,16 +88,26 @@ impl LaunchPlan {
     pub fn start(&self) -> Result<Launched, Error> {
         let (control, far_control) = packet_pair()?;
         let (zygote, far_zygote) = packet_pair()?;
-        let inherited = if self.launch.walls & walls::ENVIRONMENT == 0 { Inherited::Everything } else { Inherited::Nothing };
+        let inherited = if self.launch.walls & walls::ENVIRONMENT == 0 {
+            Inherited::Everything
+        } else {
+            Inherited::Nothing
+        };
         let mut process = start_native(&[], far_control, Some(far_zygote), inherited)?;
         let mut request = self.launch.to_bytes().to_vec();
         request.extend_from_slice(&self.items);
         if inherited == Inherited::Everything {
             request.extend(own_environment()?);
         }
-        send_packet(&control, &request, &[]).map_err(|error| Error::system("asking the launcher", error))?;
+        send_packet(&control, &request, &[])
+            .map_err(|error| Error::system("asking the launcher", error))?;
         let complaints = process.stderr.take();
-        Ok(Launched { control, zygote, complaints, process })
+        Ok(Launched {
+            control,
+            zygote,
+            complaints,
+            process,
+        })
     }
 }
 
@@ -96,15 +118,24 @@ pub fn first_id() -> u32 {
     const GROUND: u32 = 0x7000_0000;
     const SLOTS: u32 = 0x4000;
     let first = GROUND + (std::process::id() % SLOTS) * IDS;
-    if rustix::process::geteuid().is_root() && is_mapped(first) { first } else { 0 }
+    if rustix::process::geteuid().is_root() && is_mapped(first) {
+        first
+    } else {
+        0
+    }
 }
 
 /// Whether this id exists here: root of a user namespace of its own often has no id but 0.
 fn is_mapped(id: u32) -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     map.lines().any(|line| {
-        let mut numbers = line.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
-        let (Some(inside), Some(_), Some(count)) = (numbers.next(), numbers.next(), numbers.next()) else { return false };
+        let mut numbers = line
+            .split_whitespace()
+            .filter_map(|word| word.parse::<u64>().ok());
+        let (Some(inside), Some(_), Some(count)) = (numbers.next(), numbers.next(), numbers.next())
+        else {
+            return false;
+        };
         (inside..inside + count).contains(&u64::from(id))
     })
 }
@@ -123,9 +154,14 @@ fn own_environment() -> Result<Vec<u8>, Error> {
     const MOST: usize = 200;
     const MOST_BYTES: usize = 64 << 10;
     let mut items = Vec::new();
-    let texts = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let texts = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     for (name, value) in texts.take(MOST) {
-        let variable = item(Item::Variable, Path::new(&format!("{name}={value}")), Path::new(""))?;
+        let variable = item(
+            Item::Variable,
+            Path::new(&format!("{name}={value}")),
+            Path::new(""),
+        )?;
         if items.len() + variable.len() <= MOST_BYTES {
             items.extend(variable);
         }
@@ -150,18 +186,32 @@ pub(crate) fn start_native(
     let zygote = zygote.as_ref().map(high).transpose().map_err(wrap)?;
 
     let mut command = Command::new(format!("/proc/self/fd/{}", descriptors::LIBRARY));
-    command.arg0("cellblock-launcher").args(arguments).env_clear().current_dir("/");
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+        .arg0("cellblock-launcher")
+        .args(arguments)
+        .env_clear()
+        .current_dir("/");
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     // Ctrl-C at a terminal is for the host to interpret, not for everything behind it.
     command.process_group(0);
-    let numbers = (control.as_raw_fd(), zygote.as_ref().map(AsRawFd::as_raw_fd), library.as_raw_fd());
+    let numbers = (
+        control.as_raw_fd(),
+        zygote.as_ref().map(AsRawFd::as_raw_fd),
+        library.as_raw_fd(),
+    );
     // SAFETY: only system calls, no allocation; see `arrange`.
     unsafe { command.pre_exec(move || arrange(numbers, inherited)) };
     command.spawn().map_err(|error| Error::system(WHAT, error))
 }
 
 /// Runs in the child, between `fork` and `exec`.
-fn arrange((control, zygote, library): (i32, Option<i32>, i32), inherited: Inherited) -> std::io::Result<()> {
+fn arrange(
+    (control, zygote, library): (i32, Option<i32>, i32),
+    inherited: Inherited,
+) -> std::io::Result<()> {
     let wrap = |sys::Errno(number)| std::io::Error::from_raw_os_error(number);
     sys::move_to(control, descriptors::CONTROL).map_err(wrap)?;
     sys::move_to(zygote.unwrap_or(control), descriptors::ZYGOTE).map_err(wrap)?;

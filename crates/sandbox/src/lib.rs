@@ -25,7 +25,9 @@ pub use error::Error;
 pub use files::{Confined, EntryKind};
 pub use launch::{LaunchPlan, Launched, first_id};
 pub use outside::SessionProcesses;
-pub use packet::{Packet, packet_pair, receive_bytes, receive_packet, send_bytes, send_packet, stream_pair};
+pub use packet::{
+    Packet, packet_pair, receive_bytes, receive_packet, send_bytes, send_packet, stream_pair,
+};
 pub use probe::{Mechanism, Probe, Verdict};
 pub use readiness::readiness;
 pub use view::{GUEST_DIRECTORY, View};

@@ -25,7 +25,9 @@ impl SessionProcesses {
     /// Bytes of memory that it holds: pages that n processes share count one n-th in each, so that they count once in all. `None`
     /// when none of its processes is there.
     pub fn memory(self) -> Option<u64> {
-        self.ids().filter_map(proportional_bytes).reduce(|all, bytes| all + bytes)
+        self.ids()
+            .filter_map(proportional_bytes)
+            .reduce(|all, bytes| all + bytes)
     }
 
     /// Bytes of memory that it holds beyond those of its head, whose id inside is `head`: what only the standbys have, and what
@@ -69,15 +71,30 @@ fn is_known_as(pid: u32, id: u32) -> bool {
 
 fn ids_of(pid: u32) -> Vec<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
-    ids.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+    let ids = status
+        .lines()
+        .find_map(|line| line.strip_prefix("NSpid:"))
+        .unwrap_or_default();
+    ids.split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect()
 }
 
 /// The children of all its threads.
 fn children(pid: u32) -> Vec<u32> {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    lists.flat_map(|list| list.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<u32>>()).collect()
+    let threads = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let lists =
+        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| {
+            list.split_whitespace()
+                .filter_map(|word| word.parse().ok())
+                .collect::<Vec<u32>>()
+        })
+        .collect()
 }
 
 fn proportional_bytes(pid: u32) -> Option<u64> {
@@ -96,20 +113,31 @@ fn rollup(pid: u32) -> Option<String> {
 
 fn field_of(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
+    line.trim()
+        .strip_suffix(" kB")?
+        .parse::<u64>()
+        .ok()
+        .map(|kilobytes| kilobytes << 10)
 }
 
 fn open_nameless(pid: u32, device: u64) -> impl Iterator<Item = (u64, u64)> {
-    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let open = fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten()
+        .flatten();
     // The link leads to the open file itself, whatever became of its name.
     let files = open.filter_map(|entry| fs::metadata(entry.path()).ok());
-    let wanted = files.filter(move |file| file.is_file() && file.dev() == device && file.nlink() == 0);
+    let wanted =
+        files.filter(move |file| file.is_file() && file.dev() == device && file.nlink() == 0);
     wanted.map(|file| (file.ino(), file.blocks() * 512))
 }
 
 fn mapped_nameless(pid: u32, device: u64) -> impl Iterator<Item = (u64, u64)> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let found: Vec<(u64, u64)> = maps.lines().filter_map(|line| deleted_mapping(line, device)).collect();
+    let found: Vec<(u64, u64)> = maps
+        .lines()
+        .filter_map(|line| deleted_mapping(line, device))
+        .collect();
     found.into_iter()
 }
 
@@ -133,11 +161,19 @@ mod tests {
 
     #[test]
     fn a_process_is_found_below_the_one_that_started_it_and_measured() {
-        let mut child = Command::new("/bin/sh").args(["-c", "sleep 60; true"]).stdin(Stdio::null()).spawn().unwrap();
+        let mut child = Command::new("/bin/sh")
+            .args(["-c", "sleep 60; true"])
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
         let own = std::process::id();
         let found = SessionProcesses::find(own, child.id());
         assert_eq!(found, Some(SessionProcesses { init: child.id() }));
-        assert!(found.and_then(SessionProcesses::memory).is_some_and(|bytes| (4096..64 << 20).contains(&bytes)));
+        assert!(
+            found
+                .and_then(SessionProcesses::memory)
+                .is_some_and(|bytes| (4096..64 << 20).contains(&bytes))
+        );
         assert_eq!(SessionProcesses::find(own, u32::MAX), None);
         for pid in children(child.id()) {
             let _ = Command::new("/bin/kill").arg(pid.to_string()).status();
@@ -158,7 +194,9 @@ mod tests {
         file.write_all(&[1; 100_000]).unwrap();
         file.sync_all().unwrap();
         let device = file.metadata().unwrap().dev();
-        let own = SessionProcesses { init: std::process::id() };
+        let own = SessionProcesses {
+            init: std::process::id(),
+        };
         let with = own.nameless_bytes(device);
         drop(file);
         assert!(with >= own.nameless_bytes(device) + 100_000);
@@ -170,6 +208,9 @@ mod tests {
         let device = rustix::fs::makedev(0xFD, 1);
         assert_eq!(deleted_mapping(line, device), Some((4711, 0x4000)));
         assert_eq!(deleted_mapping(line, device + 1), None);
-        assert_eq!(deleted_mapping(line.trim_end_matches(" (deleted)"), device), None);
+        assert_eq!(
+            deleted_mapping(line.trim_end_matches(" (deleted)"), device),
+            None
+        );
     }
 }

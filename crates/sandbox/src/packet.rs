@@ -3,8 +3,8 @@
 use crate::Error;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -33,24 +33,37 @@ pub fn stream_pair() -> Result<(OwnedFd, OwnedFd), Error> {
 fn pair(kind: SocketType) -> Result<(OwnedFd, OwnedFd), Error> {
     let made = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
     let (near, far) = made.map_err(|error| Error::system("making a pair of sockets", error))?;
-    rustix::io::ioctl_fionbio(&near, true).map_err(|error| Error::system("making a socket non-blocking", error))?;
+    rustix::io::ioctl_fionbio(&near, true)
+        .map_err(|error| Error::system("making a socket non-blocking", error))?;
     Ok((near, far))
 }
 
 /// Sends one message with descriptors. `WouldBlock` when the socket is full.
-pub fn send_packet(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> std::io::Result<()> {
+pub fn send_packet(
+    socket: impl AsFd,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> std::io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(std::io::ErrorKind::InvalidInput.into());
     }
-    sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
+    sendmsg(
+        socket,
+        &[IoSlice::new(bytes)],
+        &mut control,
+        SendFlags::NOSIGNAL,
+    )?;
     Ok(())
 }
 
 /// Reads from a stream socket, with the last descriptor that came along. It never waits, whatever the socket's own mode is: the
 /// code inside may hold the same socket and change it.
-pub fn receive_bytes(socket: impl AsFd, buffer: &mut [u8]) -> std::io::Result<(usize, Option<OwnedFd>)> {
+pub fn receive_bytes(
+    socket: impl AsFd,
+    buffer: &mut [u8],
+) -> std::io::Result<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
@@ -60,7 +73,11 @@ pub fn receive_bytes(socket: impl AsFd, buffer: &mut [u8]) -> std::io::Result<(u
 
 /// Writes to a stream socket as much as it takes now. It never waits either.
 pub fn send_bytes(socket: impl AsFd, bytes: &[u8]) -> std::io::Result<usize> {
-    Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?)
+    Ok(rustix::net::send(
+        socket,
+        bytes,
+        SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+    )?)
 }
 
 /// Receives one message of at most `most` bytes. `WouldBlock` when there is none yet.
@@ -68,7 +85,12 @@ pub fn receive_packet(socket: impl AsFd, most: usize) -> std::io::Result<Packet>
     let mut bytes = vec![0; most];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let received = recvmsg(
+        socket,
+        &mut [IoSliceMut::new(&mut bytes)],
+        &mut control,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
     bytes.truncate(received.bytes);
     let descriptors = descriptors_of(&mut control);
     Ok(Packet { bytes, descriptors })

@@ -48,7 +48,11 @@ impl Mechanism {
     /// What the rung `full` stands on.
     pub const FULL: [Mechanism; 10] = Mechanism::ALL;
     /// What the rung `landlock` stands on.
-    pub const LANDLOCK: [Mechanism; 3] = [Mechanism::Landlock, Mechanism::Seccomp, Mechanism::SeccompNotify];
+    pub const LANDLOCK: [Mechanism; 3] = [
+        Mechanism::Landlock,
+        Mechanism::Seccomp,
+        Mechanism::SeccompNotify,
+    ];
 
     /// Its name for a person.
     pub fn name(self) -> &'static str {
@@ -76,9 +80,15 @@ impl Mechanism {
             Mechanism::Processes => {
                 "in a container, /proc is often masked: start it with `--security-opt systempaths=unconfined` (Docker) or `--security-opt unmask=ALL` (Podman)"
             }
-            Mechanism::Landlock => "use a kernel from 5.13 on with CONFIG_SECURITY_LANDLOCK, and `landlock` in the list of `lsm=`",
-            Mechanism::Seccomp | Mechanism::SeccompNotify => "use a kernel from 5.5 on with CONFIG_SECCOMP_FILTER",
-            _ => "use a kernel with this kind of namespace, and a container that does not forbid it",
+            Mechanism::Landlock => {
+                "use a kernel from 5.13 on with CONFIG_SECURITY_LANDLOCK, and `landlock` in the list of `lsm=`"
+            }
+            Mechanism::Seccomp | Mechanism::SeccompNotify => {
+                "use a kernel from 5.5 on with CONFIG_SECCOMP_FILTER"
+            }
+            _ => {
+                "use a kernel with this kind of namespace, and a container that does not forbid it"
+            }
         }
     }
 
@@ -120,17 +130,26 @@ impl Probe {
     /// Tries everything. A few milliseconds.
     pub fn run() -> Result<Probe, Error> {
         let (near, far) = packet_pair()?;
-        rustix::io::ioctl_fionbio(&near, false).map_err(|error| Error::system("probing the machine", error))?;
+        rustix::io::ioctl_fionbio(&near, false)
+            .map_err(|error| Error::system("probing the machine", error))?;
         let mut child = launch::start_native(&["probe"], far, None, Inherited::Nothing)?;
         let mut verdicts = BTreeMap::new();
         loop {
-            let packet = receive_packet(&near, Message::SIZE).map_err(|error| Error::system("probing the machine", error))?;
-            let Ok((message, _)) = Message::from_bytes(&packet.bytes) else { break };
-            if let Some(mechanism) = Mechanism::ALL.into_iter().find(|mechanism| mechanism.kind() == message.kind) {
+            let packet = receive_packet(&near, Message::SIZE)
+                .map_err(|error| Error::system("probing the machine", error))?;
+            let Ok((message, _)) = Message::from_bytes(&packet.bytes) else {
+                break;
+            };
+            if let Some(mechanism) = Mechanism::ALL
+                .into_iter()
+                .find(|mechanism| mechanism.kind() == message.kind)
+            {
                 verdicts.insert(mechanism, Verdict::from_message(message));
             }
         }
-        child.wait().map_err(|error| Error::system("waiting for the probe", error))?;
+        child
+            .wait()
+            .map_err(|error| Error::system("waiting for the probe", error))?;
         Ok(Probe { verdicts })
     }
 
@@ -141,7 +160,9 @@ impl Probe {
 
     /// What became of each.
     pub fn verdicts(&self) -> impl Iterator<Item = (Mechanism, &Verdict)> {
-        self.verdicts.iter().map(|(mechanism, verdict)| (*mechanism, verdict))
+        self.verdicts
+            .iter()
+            .map(|(mechanism, verdict)| (*mechanism, verdict))
     }
 }
 

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 pub const GUEST_DIRECTORY: &str = "/run/cellblock/guest";
 
 /// System directories that are links on some distributions and directories on others.
-const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
+const SYSTEM: [&str; 7] = [
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
+];
 
 /// Single files and directories of `/etc` that libraries read: no names, no keys, no accounts.
 const SETTINGS: [&str; 8] = [
@@ -20,9 +22,16 @@ const SETTINGS: [&str; 8] = [
     "/etc/pki/tls/certs",
 ];
 
-const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+const DEVICES: [&str; 5] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+];
 
-const PASSWD: &str = "user:x:1000:1000:Session:/workspace:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n";
+const PASSWD: &str =
+    "user:x:1000:1000:Session:/workspace:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n";
 const GROUP: &str = "user:x:1000:\nnogroup:x:65534:\n";
 
 /// One thing in the view.
@@ -48,20 +57,42 @@ impl View {
         for path in SYSTEM.map(PathBuf::from) {
             match std::fs::read_link(&path) {
                 Ok(target) => entries.push(Entry::Link { target, at: path }),
-                Err(_) if path.is_dir() => entries.push(Entry::Show { host: path.clone(), at: path }),
+                Err(_) if path.is_dir() => entries.push(Entry::Show {
+                    host: path.clone(),
+                    at: path,
+                }),
                 Err(_) => {}
             }
         }
         for prefix in prefixes {
             if !covered(&entries, prefix) {
-                entries.push(Entry::Show { host: prefix.clone(), at: prefix.clone() });
+                entries.push(Entry::Show {
+                    host: prefix.clone(),
+                    at: prefix.clone(),
+                });
             }
         }
-        entries.push(Entry::Show { host: guest.to_owned(), at: GUEST_DIRECTORY.into() });
-        for path in SETTINGS.map(PathBuf::from).into_iter().filter(|path| path.exists()) {
-            entries.push(Entry::Show { host: path.clone(), at: path });
+        entries.push(Entry::Show {
+            host: guest.to_owned(),
+            at: GUEST_DIRECTORY.into(),
+        });
+        for path in SETTINGS
+            .map(PathBuf::from)
+            .into_iter()
+            .filter(|path| path.exists())
+        {
+            entries.push(Entry::Show {
+                host: path.clone(),
+                at: path,
+            });
         }
-        entries.extend(DEVICES.map(PathBuf::from).into_iter().filter(|path| path.exists()).map(Entry::Device));
+        entries.extend(
+            DEVICES
+                .map(PathBuf::from)
+                .into_iter()
+                .filter(|path| path.exists())
+                .map(Entry::Device),
+        );
         for (target, at) in [
             ("/proc/self/fd", "/dev/fd"),
             ("/proc/self/fd/0", "/dev/stdin"),
@@ -69,16 +100,25 @@ impl View {
             ("/proc/self/fd/2", "/dev/stderr"),
             ("/tmp", "/var/tmp"),
         ] {
-            entries.push(Entry::Link { target: target.into(), at: at.into() });
+            entries.push(Entry::Link {
+                target: target.into(),
+                at: at.into(),
+            });
         }
         entries.push(Entry::Directory("/workspace".into()));
         for (text, at) in [
             (PASSWD, "/etc/passwd"),
             (GROUP, "/etc/group"),
             ("127.0.0.1 localhost\n", "/etc/hosts"),
-            ("passwd: files\ngroup: files\nhosts: files\n", "/etc/nsswitch.conf"),
+            (
+                "passwd: files\ngroup: files\nhosts: files\n",
+                "/etc/nsswitch.conf",
+            ),
         ] {
-            entries.push(Entry::File { text, at: at.into() });
+            entries.push(Entry::File {
+                text,
+                at: at.into(),
+            });
         }
         View { entries }
     }
@@ -90,12 +130,16 @@ impl View {
     /// What lies below a directory that each session covers with its own, and must be shown again inside.
     pub(crate) fn covered_in_sessions(&self) -> impl Iterator<Item = &Path> {
         self.entries.iter().filter_map(|entry| match entry {
-            Entry::Show { at, .. } if at.starts_with("/tmp") || at.starts_with("/dev/shm") => Some(at.as_path()),
+            Entry::Show { at, .. } if at.starts_with("/tmp") || at.starts_with("/dev/shm") => {
+                Some(at.as_path())
+            }
             _ => None,
         })
     }
 }
 
 fn covered(entries: &[Entry], path: &Path) -> bool {
-    entries.iter().any(|entry| matches!(entry, Entry::Show { at, .. } if path.starts_with(at)))
+    entries
+        .iter()
+        .any(|entry| matches!(entry, Entry::Show { at, .. } if path.starts_with(at)))
 }

@@ -6,7 +6,9 @@ use cellblock_protocol::{Isolation, Rung, Wall};
 
 /// The bits for a rung without the walls that were left out by name.
 pub fn native_walls(rung: Rung, isolation: &Isolation) -> u64 {
-    let kept = Wall::ALL.into_iter().filter(|wall| !isolation.without.contains(wall));
+    let kept = Wall::ALL
+        .into_iter()
+        .filter(|wall| !isolation.without.contains(wall));
     let walls = kept.map(bit).fold(0, |all, bit| all | bit);
     match rung {
         Rung::Full => walls | bits::NAMESPACES,
@@ -44,8 +46,11 @@ pub fn reachable_rung(isolation: &Isolation, probe: &Probe) -> Result<Rung, Erro
             Rung::Landlock => &Mechanism::LANDLOCK,
             Rung::None => &[],
         };
-        let lacking: Vec<String> =
-            needed.iter().filter(|mechanism| !probe.has(**mechanism)).map(|mechanism| mechanism.name().to_owned()).collect();
+        let lacking: Vec<String> = needed
+            .iter()
+            .filter(|mechanism| !probe.has(**mechanism))
+            .map(|mechanism| mechanism.name().to_owned())
+            .collect();
         (!lacking.is_empty()).then(|| format!("missing: {}", lacking.join(", ")))
     };
     match isolation.rung {
@@ -56,7 +61,10 @@ pub fn reachable_rung(isolation: &Isolation, probe: &Probe) -> Result<Rung, Erro
         None if missing(Rung::Full).is_none() => Ok(Rung::Full),
         None => match missing(Rung::Landlock) {
             None => Ok(Rung::Landlock),
-            Some(reason) => Err(Error::Unreachable { wanted: Rung::Landlock, reason }),
+            Some(reason) => Err(Error::Unreachable {
+                wanted: Rung::Landlock,
+                reason,
+            }),
         },
     }
 }
@@ -67,15 +75,25 @@ mod tests {
 
     #[test]
     fn each_wall_that_native_code_builds_has_a_bit_of_its_own() {
-        let native: Vec<u64> = Wall::ALL.into_iter().filter(|wall| *wall != Wall::Output).map(bit).collect();
-        assert_eq!(native.iter().fold(0, |all, bit| all | bit).count_ones() as usize, native.len());
+        let native: Vec<u64> = Wall::ALL
+            .into_iter()
+            .filter(|wall| *wall != Wall::Output)
+            .map(bit)
+            .collect();
+        assert_eq!(
+            native.iter().fold(0, |all, bit| all | bit).count_ones() as usize,
+            native.len()
+        );
     }
 
     #[test]
     fn a_wall_that_is_left_out_by_name_is_the_only_one_that_is_not_there() {
         let whole = native_walls(Rung::Full, &Isolation::default());
         for wall in Wall::ALL {
-            assert_eq!(native_walls(Rung::Full, &Isolation::default().without(wall)), whole & !bit(wall));
+            assert_eq!(
+                native_walls(Rung::Full, &Isolation::default().without(wall)),
+                whole & !bit(wall)
+            );
         }
         assert_eq!(native_walls(Rung::None, &Isolation::default()), 0);
     }
@@ -83,8 +101,17 @@ mod tests {
     #[test]
     fn no_walls_at_all_are_never_chosen_by_themselves() {
         let nothing_works = Probe::default();
-        assert!(matches!(reachable_rung(&Isolation::default(), &nothing_works), Err(Error::Unreachable { .. })));
-        assert!(matches!(reachable_rung(&Isolation::on(Rung::Full), &nothing_works), Err(Error::Unreachable { .. })));
-        assert!(matches!(reachable_rung(&Isolation::on(Rung::None), &nothing_works), Ok(Rung::None)));
+        assert!(matches!(
+            reachable_rung(&Isolation::default(), &nothing_works),
+            Err(Error::Unreachable { .. })
+        ));
+        assert!(matches!(
+            reachable_rung(&Isolation::on(Rung::Full), &nothing_works),
+            Err(Error::Unreachable { .. })
+        ));
+        assert!(matches!(
+            reachable_rung(&Isolation::on(Rung::None), &nothing_works),
+            Ok(Rung::None)
+        ));
     }
 }

@@ -1,19 +1,21 @@
 //! The task that owns a session: it alone speaks with the head and with init, one thing at a time.
 
+use crate::Error;
 use crate::cell_run::CellRun;
 use crate::channel::Channel;
 use crate::checkpoints::{Checkpoints, Recovered};
+use crate::file_history::FileHistory;
 use crate::outputs::Outputs;
 use crate::packets::Packets;
 use crate::pipes::Pipes;
 use crate::session::Shared;
-use crate::verdict::Ending;
-use crate::file_history::FileHistory;
 use crate::tracker::{Changes, Tracker};
+use crate::verdict::Ending;
 use crate::zygote::Zygote;
-use crate::Error;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
-use cellblock_protocol::{Cell, CellResult, CheckpointEntry, CheckpointState, Event, SessionOptions, Stream, Undone};
+use cellblock_protocol::{
+    Cell, CellResult, CheckpointEntry, CheckpointState, Event, SessionOptions, Stream, Undone,
+};
 use cellblock_sandbox::{Cgroup, Death, Exit, FromInit, ToInit};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -35,14 +37,36 @@ pub(crate) enum Effect {
 
 /// What a handle asks of its session.
 pub(crate) enum Command {
-    Run { cell: Cell, events: Option<mpsc::Sender<Event>>, reply: oneshot::Sender<Result<CellResult, Error>> },
-    Ask { operation: Box<dyn FnOnce(u64) -> ToHead + Send>, effect: Effect, limit: Duration, reply: oneshot::Sender<Result<Reply, Error>> },
+    Run {
+        cell: Cell,
+        events: Option<mpsc::Sender<Event>>,
+        reply: oneshot::Sender<Result<CellResult, Error>>,
+    },
+    Ask {
+        operation: Box<dyn FnOnce(u64) -> ToHead + Send>,
+        effect: Effect,
+        limit: Duration,
+        reply: oneshot::Sender<Result<Reply, Error>>,
+    },
     Answer(ToHead),
     Interrupt,
-    ReadOutput { cell: u64, stream: Stream, offset: u64, length: u64, reply: oneshot::Sender<Result<String, Error>> },
-    Undo { count: usize, reply: oneshot::Sender<Result<Undone, Error>> },
-    Checkpoints { reply: oneshot::Sender<(CheckpointState, Vec<CheckpointEntry>)> },
-    Close { reply: oneshot::Sender<()> },
+    ReadOutput {
+        cell: u64,
+        stream: Stream,
+        offset: u64,
+        length: u64,
+        reply: oneshot::Sender<Result<String, Error>>,
+    },
+    Undo {
+        count: usize,
+        reply: oneshot::Sender<Result<Undone, Error>>,
+    },
+    Checkpoints {
+        reply: oneshot::Sender<(CheckpointState, Vec<CheckpointEntry>)>,
+    },
+    Close {
+        reply: oneshot::Sender<()>,
+    },
 }
 
 /// The session's own side of everything.
@@ -150,14 +174,23 @@ impl Actor {
 
     async fn obey(&mut self, command: Command) -> Fate {
         match command {
-            Command::Run { cell, events, reply } => {
+            Command::Run {
+                cell,
+                events,
+                reply,
+            } => {
                 self.cells += 1;
                 self.arm_before_cell().await;
                 let (result, fate) = self.run(cell, self.cells, events).await;
                 let _ = reply.send(Ok(result));
                 fate
             }
-            Command::Ask { operation, effect, limit, reply } => {
+            Command::Ask {
+                operation,
+                effect,
+                limit,
+                reply,
+            } => {
                 let (answer, fate) = self.ask(operation, limit).await;
                 if effect == Effect::Changes {
                     self.checkpoints.revise();
@@ -165,7 +198,13 @@ impl Actor {
                 let _ = reply.send(answer);
                 fate
             }
-            Command::ReadOutput { cell, stream, offset, length, reply } => {
+            Command::ReadOutput {
+                cell,
+                stream,
+                offset,
+                length,
+                reply,
+            } => {
                 let _ = reply.send(self.outputs.read(cell, stream, offset, length));
                 Fate::Lives
             }
@@ -193,7 +232,12 @@ impl Actor {
     }
 
     /// Runs one cell to its end.
-    pub(crate) async fn run(&mut self, cell: Cell, number: u64, events: Option<mpsc::Sender<Event>>) -> (CellResult, Fate) {
+    pub(crate) async fn run(
+        &mut self,
+        cell: Cell,
+        number: u64,
+        events: Option<mpsc::Sender<Event>>,
+    ) -> (CellResult, Fate) {
         let mut run = CellRun::new(self, cell, number, events).await;
         let finish = run.drive(self).await;
         run.conclude(self, finish).await
@@ -223,7 +267,11 @@ impl Actor {
     /// The head is gone: wakes a standby, or says why the session is over.
     ///
     /// `dirty` is what the head changed in the workspace since its checkpoint.
-    pub(crate) async fn survive(&mut self, reason: String, dirty: Vec<PathBuf>) -> (Fate, Vec<String>) {
+    pub(crate) async fn survive(
+        &mut self,
+        reason: String,
+        dirty: Vec<PathBuf>,
+    ) -> (Fate, Vec<String>) {
         match self.recover(dirty).await {
             Some(Recovered { cell, not_restored }) => {
                 let _ = self.shared.logs.send(Event::Restored { checkpoint: cell });
@@ -234,7 +282,11 @@ impl Actor {
     }
 
     /// Asks the head something that is not a cell.
-    pub(crate) async fn ask(&mut self, operation: Box<dyn FnOnce(u64) -> ToHead + Send>, limit: Duration) -> (Result<Reply, Error>, Fate) {
+    pub(crate) async fn ask(
+        &mut self,
+        operation: Box<dyn FnOnce(u64) -> ToHead + Send>,
+        limit: Duration,
+    ) -> (Result<Reply, Error>, Fate) {
         self.questions += 1;
         let question = self.questions;
         match timeout(limit, self.exchange(operation(question), question)).await {
@@ -248,7 +300,9 @@ impl Actor {
                 let (fate, _) = self.survive(reason.clone(), dirty).await;
                 let session = self.shared.id.clone();
                 let error = match fate {
-                    Fate::Lives => Error::Refused(format!("the session could not answer and went back to its last checkpoint: {reason}")),
+                    Fate::Lives => Error::Refused(format!(
+                        "the session could not answer and went back to its last checkpoint: {reason}"
+                    )),
                     Fate::Over(_) => Error::Ended { session, reason },
                 };
                 (Err(error), fate)
@@ -256,7 +310,11 @@ impl Actor {
         }
     }
 
-    pub(crate) async fn exchange(&mut self, operation: ToHead, question: u64) -> std::io::Result<Reply> {
+    pub(crate) async fn exchange(
+        &mut self,
+        operation: ToHead,
+        question: u64,
+    ) -> std::io::Result<Reply> {
         self.channel.send(&operation).await?;
         loop {
             tokio::select! {
@@ -313,14 +371,24 @@ impl Actor {
     }
 
     async fn refuse_stray(&mut self, frame: FromHead) {
-        let refusal = "no cell is running: a call from a thread that outlived its cell is not answered".to_owned();
+        let refusal =
+            "no cell is running: a call from a thread that outlived its cell is not answered"
+                .to_owned();
         let answer = match frame {
             FromHead::Log { text } => {
                 let _ = self.shared.logs.send(Event::Log { text });
                 return;
             }
-            FromHead::ToolCall { call, .. } | FromHead::OutputRequest { call, .. } => ToHead::ToolResult { call, outcome: Err(refusal) },
-            FromHead::InputRequest { call, .. } => ToHead::Input { call, outcome: Err(refusal) },
+            FromHead::ToolCall { call, .. } | FromHead::OutputRequest { call, .. } => {
+                ToHead::ToolResult {
+                    call,
+                    outcome: Err(refusal),
+                }
+            }
+            FromHead::InputRequest { call, .. } => ToHead::Input {
+                call,
+                outcome: Err(refusal),
+            },
             _ => return,
         };
         let _ = timeout(Duration::from_secs(1), self.channel.send(&answer)).await;

@@ -1,5 +1,6 @@
 //! The making of one session.
 
+use crate::Error;
 use crate::actor::{Actor, Command, Fate};
 use crate::channel::Channel;
 use crate::checkpoints::{Checkpoints, OWN_MEMORY};
@@ -12,7 +13,6 @@ use crate::session::{Session, Shared};
 use crate::tracker::Tracker;
 use crate::workspace::Workspace;
 use crate::zygote::Zygote;
-use crate::Error;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
 use cellblock_protocol::{Cell, Rung, SessionOptions, Status, Strategy, Wall, import_statement};
 use cellblock_sandbox::{Birth, Cgroup, FromInit, packet_pair, stream_pair};
@@ -32,13 +32,25 @@ const MOST_LOGS: usize = 256;
 
 impl Inner {
     /// Makes a session, or takes one that waits in the pool, seeds it, and hands out its handle.
-    pub(crate) async fn open(self: &Arc<Self>, mut options: SessionOptions) -> Result<Session, Error> {
+    pub(crate) async fn open(
+        self: &Arc<Self>,
+        mut options: SessionOptions,
+    ) -> Result<Session, Error> {
         options.validate()?;
         if options.strategy == Strategy::Thread {
-            return Err(Error::Refused("the strategy `thread` is not available yet; use `process` or `direct`".to_owned()));
+            return Err(Error::Refused(
+                "the strategy `thread` is not available yet; use `process` or `direct`".to_owned(),
+            ));
         }
-        let imports = options.imports.iter().map(|entry| import_statement(entry)).collect::<Result<Vec<_>, _>>()?;
-        let id = options.session.get_or_insert_with(|| self.fresh_id()).clone();
+        let imports = options
+            .imports
+            .iter()
+            .map(|entry| import_statement(entry))
+            .collect::<Result<Vec<_>, _>>()?;
+        let id = options
+            .session
+            .get_or_insert_with(|| self.fresh_id())
+            .clone();
         let mut actor = match self.take_pooled(&options) {
             Some(actor) => actor,
             None => self.make(&id, options.clone()).await?,
@@ -46,7 +58,13 @@ impl Inner {
         let (commands, receiver) = mpsc::unbounded_channel::<Command>();
         let (logs, _) = broadcast::channel(MOST_LOGS);
         let workspace = Arc::clone(&actor.shared.workspace);
-        let shared = Arc::new(Shared { id, workspace, rung: self.rung, logs, end: OnceLock::new() });
+        let shared = Arc::new(Shared {
+            id,
+            workspace,
+            rung: self.rung,
+            logs,
+            end: OnceLock::new(),
+        });
         let environment = self.environment(&actor.directory);
         actor.shared = Arc::clone(&shared);
         actor.commands = receiver;
@@ -65,24 +83,45 @@ impl Inner {
         let user = self.next_user();
         let (zygote, mount) = self.zygote_with_mount(&workspace, user).await?;
         let directory = self.session_directory(id)?;
-        let place = Place { user, mount, workspace: &workspace, directory: &directory };
-        let Born { channel, init, pipes, cgroup } = self.bear(&zygote, id, &options, place).await?;
+        let place = Place {
+            user,
+            mount,
+            workspace: &workspace,
+            directory: &directory,
+        };
+        let Born {
+            channel,
+            init,
+            pipes,
+            cgroup,
+        } = self.bear(&zygote, id, &options, place).await?;
 
         let files = {
-            let (workspace, watcher, store) = (Arc::clone(&workspace), Arc::clone(&self.watcher), directory.join("files"));
+            let (workspace, watcher, store) = (
+                Arc::clone(&workspace),
+                Arc::clone(&self.watcher),
+                directory.join("files"),
+            );
             tokio::task::spawn_blocking(move || {
                 let tracker = Tracker::new(Arc::clone(&workspace), &watcher);
                 let history = FileHistory::new(workspace, store, tracker.known());
                 (tracker, history)
             })
         };
-        let (tracker, history) = files
-            .await
-            .map_err(|error| Error::System { what: "watching the workspace", source: std::io::Error::other(error) })?;
+        let (tracker, history) = files.await.map_err(|error| Error::System {
+            what: "watching the workspace",
+            source: std::io::Error::other(error),
+        })?;
         let (_, nobody) = mpsc::unbounded_channel();
         let (logs, _) = broadcast::channel(1);
         Ok(Actor {
-            shared: Arc::new(Shared { id: id.to_owned(), workspace, rung: self.rung, logs, end: OnceLock::new() }),
+            shared: Arc::new(Shared {
+                id: id.to_owned(),
+                workspace,
+                rung: self.rung,
+                logs,
+                end: OnceLock::new(),
+            }),
             isolation: self.described.clone(),
             channel,
             init,
@@ -104,25 +143,50 @@ impl Inner {
         })
     }
 
-    async fn bear(&self, zygote: &Zygote, id: &str, options: &SessionOptions, place: Place<'_>) -> Result<Born, Error> {
-        let Place { user, mount, workspace, directory } = place;
+    async fn bear(
+        &self,
+        zygote: &Zygote,
+        id: &str,
+        options: &SessionOptions,
+        place: Place<'_>,
+    ) -> Result<Born, Error> {
+        let Place {
+            user,
+            mount,
+            workspace,
+            directory,
+        } = place;
         let limits = &options.limits;
         let walled = |wall| !self.isolation.without.contains(&wall);
         // Standbys are copies: what they hold beyond the head has a budget of its own.
-        let together = limits.memory.saturating_add(limits.checkpoint_budget()).saturating_add(OWN_MEMORY);
+        let together = limits
+            .memory
+            .saturating_add(limits.checkpoint_budget())
+            .saturating_add(OWN_MEMORY);
         let cgroup = match &self.cgroups {
             Some(cgroups) if self.rung != Rung::None && walled(Wall::Memory) => {
-                let most = if walled(Wall::ProcessCount) { limits.processes + OWN_PROCESSES + limits.checkpoints } else { 1 << 20 };
+                let most = if walled(Wall::ProcessCount) {
+                    limits.processes + OWN_PROCESSES + limits.checkpoints
+                } else {
+                    1 << 20
+                };
                 Some(cgroups.create(&unique(id, user), together, most)?)
             }
             _ => None,
         };
         let has_view = self.has_view();
-        let home = if has_view { PathBuf::from("/workspace") } else { workspace.path().to_owned() };
+        let home = if has_view {
+            PathBuf::from("/workspace")
+        } else {
+            workspace.path().to_owned()
+        };
         let mut birth = Birth::new(self.walls, &home)?
             .user(user)
             .memory(limits.memory, if cgroup.is_some() { 0 } else { together })
-            .counts(limits.processes + OWN_PROCESSES + limits.checkpoints, limits.open_files)
+            .counts(
+                limits.processes + OWN_PROCESSES + limits.checkpoints,
+                limits.open_files,
+            )
             .disk(limits.disk, limits.disk.min(limits.memory / 2));
         if has_view {
             birth = birth.keep_visible(&self.view)?.readable(Path::new("/"))?;
@@ -131,13 +195,24 @@ impl Inner {
             }
         } else {
             let private = directory.join("tmp");
-            std::fs::create_dir_all(&private).map_err(|source| Error::Storage { what: "making a temporary directory", path: private.clone(), source })?;
+            std::fs::create_dir_all(&private).map_err(|source| Error::Storage {
+                what: "making a temporary directory",
+                path: private.clone(),
+                source,
+            })?;
             self.give_to_session(&private)?;
             self.give_to_session(workspace.path())?;
             for path in self.readable_paths() {
                 birth = birth.readable(&path)?;
             }
-            for path in [workspace.path(), &private, Path::new("/dev/null"), Path::new("/dev/zero"), Path::new("/dev/urandom"), Path::new("/dev/random")] {
+            for path in [
+                workspace.path(),
+                &private,
+                Path::new("/dev/null"),
+                Path::new("/dev/zero"),
+                Path::new("/dev/urandom"),
+                Path::new("/dev/random"),
+            ] {
                 birth = birth.writable(path)?;
             }
         }
@@ -145,34 +220,63 @@ impl Inner {
         let (control, far_control) = packet_pair()?;
         let (near_channel, far_channel) = stream_pair()?;
         let (pipes, far_pipes) = Pipes::new().map_err(Error::system("making pipes"))?;
-        let entrances = cgroup.as_ref().map(Cgroup::entrances).transpose()?.unwrap_or_default();
+        let entrances = cgroup
+            .as_ref()
+            .map(Cgroup::entrances)
+            .transpose()?
+            .unwrap_or_default();
         let [out, error] = &far_pipes;
-        let mut descriptors: Vec<BorrowedFd<'_>> = vec![far_control.as_fd(), far_channel.as_fd(), out.as_fd(), error.as_fd()];
+        let mut descriptors: Vec<BorrowedFd<'_>> = vec![
+            far_control.as_fd(),
+            far_channel.as_fd(),
+            out.as_fd(),
+            error.as_fd(),
+        ];
         descriptors.extend(mount.iter().map(OwnedFd::as_fd));
         descriptors.extend(entrances.iter().map(OwnedFd::as_fd));
         let init = Packets::new(control, 4096).map_err(Error::system("listening to init"))?;
-        let mut channel = Channel::new(near_channel).map_err(Error::system("listening to the head"))?;
+        let mut channel =
+            Channel::new(near_channel).map_err(Error::system("listening to the head"))?;
 
         zygote.spawn(&birth.to_bytes(), &descriptors).await?;
         // Ours must go, so that the end of theirs can be seen.
         drop((far_control, far_channel, far_pipes, mount, entrances));
         let up = async {
-            let packet = init.receive().await.map_err(Error::system("waiting for the session's init"))?;
+            let packet = init
+                .receive()
+                .await
+                .map_err(Error::system("waiting for the session's init"))?;
             match FromInit::from_bytes(&packet.bytes)? {
                 FromInit::Born { .. } => {}
                 _ => return Err(cellblock_sandbox::Error::Protocol { process: "init" }.into()),
             }
             match channel.receive().await {
                 Ok(FromHead::Ready { .. }) => Ok(()),
-                Ok(_) => Err(cellblock_sandbox::Error::Protocol { process: "the head" }.into()),
-                Err(error) => Err(Error::System { what: "waiting for the session's interpreter", source: error }),
+                Ok(_) => Err(cellblock_sandbox::Error::Protocol {
+                    process: "the head",
+                }
+                .into()),
+                Err(error) => Err(Error::System {
+                    what: "waiting for the session's interpreter",
+                    source: error,
+                }),
             }
         };
         match timeout(BIRTH_LIMIT, up).await {
             Ok(outcome) => outcome?,
-            Err(_) => return Err(Error::System { what: "making a session", source: std::io::ErrorKind::TimedOut.into() }),
+            Err(_) => {
+                return Err(Error::System {
+                    what: "making a session",
+                    source: std::io::ErrorKind::TimedOut.into(),
+                });
+            }
         }
-        Ok(Born { channel, init, pipes, cgroup })
+        Ok(Born {
+            channel,
+            init,
+            pipes,
+            cgroup,
+        })
     }
 
     /// Without a view, `/tmp` is everybody's, so the session has a directory of its own.
@@ -181,17 +285,26 @@ impl Inner {
             return Vec::new();
         }
         let private = directory.join("tmp").display().to_string();
-        ["TMPDIR", "HOME", "MPLCONFIGDIR"].map(|name| (name.to_owned(), private.clone())).to_vec()
+        ["TMPDIR", "HOME", "MPLCONFIGDIR"]
+            .map(|name| (name.to_owned(), private.clone()))
+            .to_vec()
     }
 
     /// The zygote, and the workspace as the session will mount it.
     ///
     /// A launcher sees the mounts that were there when it started, and later ones only where the system passes them on. If it
     /// found another directory than we do, a new one finds the right one.
-    async fn zygote_with_mount(&self, workspace: &Workspace, user: u32) -> Result<(Arc<Zygote>, Option<OwnedFd>), Error> {
+    async fn zygote_with_mount(
+        &self,
+        workspace: &Workspace,
+        user: u32,
+    ) -> Result<(Arc<Zygote>, Option<OwnedFd>), Error> {
         use std::os::unix::fs::MetadataExt as _;
         let path = workspace.path();
-        let refuse = |problem: String| Error::Workspace { path: path.to_owned(), problem };
+        let refuse = |problem: String| Error::Workspace {
+            path: path.to_owned(),
+            problem,
+        };
         for _ in 0..2 {
             let zygote = self.zygote().await?;
             if !self.has_view() {
@@ -205,7 +318,9 @@ impl Inner {
             }
             zygote.retire();
         }
-        Err(refuse("the sandbox does not find the same directory there".to_owned()))
+        Err(refuse(
+            "the sandbox does not find the same directory there".to_owned(),
+        ))
     }
 }
 
@@ -226,21 +341,42 @@ struct Born {
 }
 
 /// Seeds, imports and setup code: before the first cell.
-async fn prepare(actor: &mut Actor, imports: Vec<String>, environment: Vec<(String, String)>) -> Result<(), Error> {
+async fn prepare(
+    actor: &mut Actor,
+    imports: Vec<String>,
+    environment: Vec<(String, String)>,
+) -> Result<(), Error> {
     const LIMIT: Duration = Duration::from_secs(60);
     let variables = std::mem::take(&mut actor.options.seed);
     if !variables.is_empty() || !imports.is_empty() || !environment.is_empty() {
-        let (reply, _) = actor.ask(Box::new(|seq| ToHead::Seed { seq, variables, imports, environment }), LIMIT).await;
+        let (reply, _) = actor
+            .ask(
+                Box::new(|seq| ToHead::Seed {
+                    seq,
+                    variables,
+                    imports,
+                    environment,
+                }),
+                LIMIT,
+            )
+            .await;
         Reply::done(reply?).map_err(|error| Error::Refused(error.to_string()))?;
         actor.checkpoints.revise();
     }
-    let Some(setup) = actor.options.setup.clone() else { return Ok(()) };
+    let Some(setup) = actor.options.setup.clone() else {
+        return Ok(());
+    };
     let (result, fate) = actor.run(Cell::new(setup), 0, None).await;
     match (result.status, fate) {
         (Status::Success, Fate::Lives) => Ok(()),
         (status, _) => {
-            let why = result.error.map_or_else(|| result.stderr.clone(), |error| error.traceback);
-            Err(Error::Refused(format!("the setup code ended with {}:\n{why}", status.name())))
+            let why = result
+                .error
+                .map_or_else(|| result.stderr.clone(), |error| error.traceback);
+            Err(Error::Refused(format!(
+                "the setup code ended with {}:\n{why}",
+                status.name()
+            )))
         }
     }
 }

@@ -69,7 +69,12 @@ impl Capture {
     /// The three texts of a result, with what was cut.
     pub(crate) fn texts(&self) -> (String, String, String, Option<Truncated>) {
         let truncated = Truncated::any(self.stdout.cut(), self.stderr.cut(), self.output.cut());
-        (self.stdout.text(), self.stderr.text(), self.output.text(), truncated)
+        (
+            self.stdout.text(),
+            self.stderr.text(),
+            self.output.text(),
+            truncated,
+        )
     }
 
     /// What stays to be read by pages.
@@ -97,14 +102,17 @@ impl Capture {
                 return;
             }
             // A disk that is full costs the pages of the rest, not the cell.
-            let Ok(mut file) = File::create(&self.spill_path) else { return };
+            let Ok(mut file) = File::create(&self.spill_path) else {
+                return;
+            };
             if file.write_all(&self.output.bytes).is_err() {
                 return;
             }
             self.spilled = self.output.bytes.len() as u64;
             self.spill = Some(file);
         }
-        let room = usize::try_from(self.spill_limit.saturating_sub(self.spilled)).unwrap_or(usize::MAX);
+        let room =
+            usize::try_from(self.spill_limit.saturating_sub(self.spilled)).unwrap_or(usize::MAX);
         let fitting = &bytes[..bytes.len().min(room)];
         if let Some(file) = &mut self.spill
             && file.write_all(fitting).is_ok()
@@ -117,13 +125,18 @@ impl Capture {
 impl Kept {
     fn keep(&mut self, bytes: &[u8], limit: usize) {
         let room = limit.saturating_sub(self.bytes.len());
-        self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        self.bytes
+            .extend_from_slice(&bytes[..bytes.len().min(room)]);
         self.total += bytes.len() as u64;
     }
 
     /// Whole characters up to the limit: a cut in the middle of one would not be text.
     fn whole(&self) -> &[u8] {
-        if self.total == self.bytes.len() as u64 { &self.bytes } else { &self.bytes[..whole_characters(&self.bytes)] }
+        if self.total == self.bytes.len() as u64 {
+            &self.bytes
+        } else {
+            &self.bytes[..whole_characters(&self.bytes)]
+        }
     }
 
     fn text(&self) -> String {
@@ -132,7 +145,10 @@ impl Kept {
 
     fn cut(&self) -> Option<Cut> {
         let kept = self.whole().len() as u64;
-        (kept < self.total).then_some(Cut { kept, left_out: self.total - kept })
+        (kept < self.total).then_some(Cut {
+            kept,
+            left_out: self.total - kept,
+        })
     }
 
     fn decode(&mut self, bytes: &[u8]) -> String {
@@ -161,7 +177,11 @@ pub(crate) fn whole_characters(bytes: &[u8]) -> usize {
             0x80..=0xBF => continue,
             _ => return bytes.len(),
         };
-        return if needed > back { bytes.len() - back } else { bytes.len() };
+        return if needed > back {
+            bytes.len() - back
+        } else {
+            bytes.len()
+        };
     }
     bytes.len()
 }
@@ -182,7 +202,12 @@ mod tests {
         capture.take(Stream::Stdout, b"one ");
         capture.take(Stream::Stderr, b"two ");
         capture.take(Stream::Stdout, b"three");
-        let expected = ("one three".to_owned(), "two ".to_owned(), "one two three".to_owned(), None);
+        let expected = (
+            "one three".to_owned(),
+            "two ".to_owned(),
+            "one two three".to_owned(),
+            None,
+        );
         assert_eq!(capture.texts(), expected);
     }
 
@@ -190,7 +215,10 @@ mod tests {
     fn a_character_split_between_two_reads_arrives_whole() {
         let (_directory, mut capture) = capture(100);
         let snow = "☃".as_bytes();
-        let live = [capture.take(Stream::Stdout, &snow[..1]), capture.take(Stream::Stdout, &snow[1..])];
+        let live = [
+            capture.take(Stream::Stdout, &snow[..1]),
+            capture.take(Stream::Stdout, &snow[1..]),
+        ];
         assert_eq!(live, ["".to_owned(), "☃".to_owned()]);
     }
 
@@ -202,7 +230,10 @@ mod tests {
         capture.take(Stream::Stdout, b"def");
         let cut = |kept, left_out| Some(Cut { kept, left_out });
         let truncated = Truncated::any(cut(4, 2), None, cut(4, 4));
-        assert_eq!(capture.texts(), ("abcd".into(), "XY".into(), "abcX".into(), truncated));
+        assert_eq!(
+            capture.texts(),
+            ("abcd".into(), "XY".into(), "abcX".into(), truncated)
+        );
         let written = capture.into_written();
         assert_eq!(written.read(Stream::Stdout, 3, 10).unwrap(), "def");
         assert_eq!(written.read(Stream::Stderr, 0, 10).unwrap(), "XY");

@@ -1,12 +1,13 @@
 //! One cell, from its first frame to its result.
 
+use crate::Error;
 use crate::actor::{Actor, Command, Fate, INTERRUPT_GRACE};
 use crate::capture::Capture;
 use crate::verdict::{Ending, LimitHit, Verdict};
-use crate::Error;
 use cellblock_protocol::guest::{Done, FromHead, ToHead};
 use cellblock_protocol::{
-    Backend, Cell, CellResult, CheckpointState, Event, FileChanges, MimeBundle, State, StateOutcome, Status, Stream, ToolCall, ToolOutcome, Usage, VariableChanges, Wall,
+    Backend, Cell, CellResult, CheckpointState, Event, FileChanges, MimeBundle, State,
+    StateOutcome, Status, Stream, ToolCall, ToolOutcome, Usage, VariableChanges, Wall,
 };
 use cellblock_sandbox::{Death, Exit, FromInit, ToInit};
 use std::collections::HashMap;
@@ -80,7 +81,12 @@ impl Clock {
 }
 
 impl CellRun {
-    pub(crate) async fn new(actor: &mut Actor, cell: Cell, number: u64, events: Option<mpsc::Sender<Event>>) -> CellRun {
+    pub(crate) async fn new(
+        actor: &mut Actor,
+        cell: Cell,
+        number: u64,
+        events: Option<mpsc::Sender<Event>>,
+    ) -> CellRun {
         actor.note_outside_changes();
         actor.copy_files().await;
         let limits = &actor.options.limits;
@@ -88,9 +94,19 @@ impl CellRun {
         let kept = if walled { limits.output_kept } else { u64::MAX };
         let started = Instant::now();
         CellRun {
-            clock: Clock { left: cell.wall(limits.wall), running_since: Some(started) },
-            capture: Capture::new(kept, limits.output_spilled, actor.directory.join(format!("cell-{number}"))),
-            memory_kills: actor.cgroup.as_ref().map_or(0, |cgroup| cgroup.memory_kills()),
+            clock: Clock {
+                left: cell.wall(limits.wall),
+                running_since: Some(started),
+            },
+            capture: Capture::new(
+                kept,
+                limits.output_spilled,
+                actor.directory.join(format!("cell-{number}")),
+            ),
+            memory_kills: actor
+                .cgroup
+                .as_ref()
+                .map_or(0, |cgroup| cgroup.memory_kills()),
             cell,
             number,
             events,
@@ -107,21 +123,31 @@ impl CellRun {
 
     /// Sends the cell and attends to everything until it is over.
     pub(crate) async fn drive(&mut self, actor: &mut Actor) -> Finish {
-        let request = ToHead::Run { cell: self.number, code: self.cell.code.clone(), display_limit: None };
+        let request = ToHead::Run {
+            cell: self.number,
+            code: self.cell.code.clone(),
+            display_limit: None,
+        };
         let mut outgoing = vec![request];
         let mut disk_check = self.started + DISK_PERIOD;
         let mut last_word: Option<Instant> = None;
         loop {
             // A head that does not read would block us here for ever; its time runs out all the same.
             while let Some(message) = outgoing.pop() {
-                let limit = self.clock.deadline().unwrap_or_else(|| Instant::now() + Duration::from_secs(60));
+                let limit = self
+                    .clock
+                    .deadline()
+                    .unwrap_or_else(|| Instant::now() + Duration::from_secs(60));
                 match tokio::time::timeout_at(limit, actor.channel.send(&message)).await {
                     Ok(Ok(())) => {}
                     Ok(Err(_)) => break,
                     Err(_) => return self.end(actor, Ending::Timeout).await,
                 }
             }
-            let room = self.events.as_ref().is_none_or(|events| events.capacity() >= ROOM);
+            let room = self
+                .events
+                .as_ref()
+                .is_none_or(|events| events.capacity() >= ROOM);
             // A reader that does not read stops the cell, and so its clock.
             if !room {
                 self.clock.stop();
@@ -199,9 +225,17 @@ impl CellRun {
     }
 
     /// The result, and what becomes of the session.
-    pub(crate) async fn conclude(mut self, actor: &mut Actor, finish: Finish) -> (CellResult, Fate) {
+    pub(crate) async fn conclude(
+        mut self,
+        actor: &mut Actor,
+        finish: Finish,
+    ) -> (CellResult, Fate) {
         self.drain(actor);
-        for call in self.waiting.drain().filter_map(|(_, (index, since))| Some((index?, since))) {
+        for call in self
+            .waiting
+            .drain()
+            .filter_map(|(_, (index, since))| Some((index?, since)))
+        {
             let (index, since) = call;
             self.calls[index].ms = since.elapsed().as_secs_f64() * 1e3;
         }
@@ -213,15 +247,32 @@ impl CellRun {
             Finish::Ended(death, ending) => {
                 // The head's last words are missing; init saw what its whole life cost.
                 let cpu_ms = (death.cpu_ms - actor.spent_ms).max(0.0);
-                let done = Done { cpu_ms, peak_bytes: death.peak_bytes, ..Done::default() };
-                (Verdict::of_exit(death.exit, &ending), done, Some(ending.reason(death.exit)))
+                let done = Done {
+                    cpu_ms,
+                    peak_bytes: death.peak_bytes,
+                    ..Done::default()
+                };
+                (
+                    Verdict::of_exit(death.exit, &ending),
+                    done,
+                    Some(ending.reason(death.exit)),
+                )
             }
             Finish::Lost => {
                 let verdict = Verdict::of_exit(Exit::Signal(9), &Ending::Itself);
-                (verdict, Done::default(), Some("its init process died".to_owned()))
+                (
+                    verdict,
+                    Done::default(),
+                    Some("its init process died".to_owned()),
+                )
             }
         };
-        let Settled { outcome, fate, files, not_restored } = self.settle(actor, verdict.status, done.pure, death).await;
+        let Settled {
+            outcome,
+            fate,
+            files,
+            not_restored,
+        } = self.settle(actor, verdict.status, done.pure, death).await;
         let (stdout, stderr, output, truncated) = self.capture.texts();
         let (stdout_bytes, stderr_bytes) = self.capture.totals();
         let result = CellResult {
@@ -237,9 +288,17 @@ impl CellRun {
             value: done.value,
             displays: self.displays,
             error: verdict.error,
-            variables: if outcome == StateOutcome::Kept { done.variables } else { VariableChanges::default() },
+            variables: if outcome == StateOutcome::Kept {
+                done.variables
+            } else {
+                VariableChanges::default()
+            },
             files,
-            state: State { outcome, checkpoint: self.net, not_restored },
+            state: State {
+                outcome,
+                checkpoint: self.net,
+                not_restored,
+            },
             usage: Usage {
                 wall_ms: self.started.elapsed().as_secs_f64() * 1e3,
                 cpu_ms: done.cpu_ms,
@@ -257,13 +316,24 @@ impl CellRun {
     }
 
     /// What becomes of the state: kept, or as before the cell, or gone with the session.
-    async fn settle(&self, actor: &mut Actor, status: Status, pure: bool, death: Option<String>) -> Settled {
+    async fn settle(
+        &self,
+        actor: &mut Actor,
+        status: Status,
+        pure: bool,
+        death: Option<String>,
+    ) -> Settled {
         let atomic = self.cell.atomic.unwrap_or(actor.options.atomic);
         let reason = match death {
             Some(_) if actor.closing.is_some() || actor.commands.is_closed() => {
                 let fate = Fate::Over("it was closed".to_owned());
                 let files = actor.tracker.changes().files;
-                return Settled { outcome: StateOutcome::Ended, fate, files, not_restored: Vec::new() };
+                return Settled {
+                    outcome: StateOutcome::Ended,
+                    fate,
+                    files,
+                    not_restored: Vec::new(),
+                };
             }
             Some(reason) => reason,
             None if status != Status::Success && atomic && actor.checkpoints.is_armed() => {
@@ -272,8 +342,15 @@ impl CellRun {
             }
             None => {
                 let files = actor.note_changes_of(self.number).files;
-                actor.checkpoints.keep(self.number, pure && files.is_empty());
-                return Settled { outcome: StateOutcome::Kept, fate: Fate::Lives, files, not_restored: Vec::new() };
+                actor
+                    .checkpoints
+                    .keep(self.number, pure && files.is_empty());
+                return Settled {
+                    outcome: StateOutcome::Kept,
+                    fate: Fate::Lives,
+                    files,
+                    not_restored: Vec::new(),
+                };
             }
         };
         let changes = actor.tracker.changes();
@@ -281,10 +358,22 @@ impl CellRun {
         match fate {
             Fate::Lives => {
                 actor.tracker.settle();
-                self.emit(Event::Restored { checkpoint: actor.checkpoints.current() });
-                Settled { outcome: StateOutcome::Restored, fate, files: FileChanges::default(), not_restored }
+                self.emit(Event::Restored {
+                    checkpoint: actor.checkpoints.current(),
+                });
+                Settled {
+                    outcome: StateOutcome::Restored,
+                    fate,
+                    files: FileChanges::default(),
+                    not_restored,
+                }
             }
-            Fate::Over(_) => Settled { outcome: StateOutcome::Ended, fate, files: changes.files, not_restored },
+            Fate::Over(_) => Settled {
+                outcome: StateOutcome::Ended,
+                fate,
+                files: changes.files,
+                not_restored,
+            },
         }
     }
 
@@ -297,7 +386,13 @@ impl CellRun {
             Some(Command::Answer(answer)) => return self.answered(answer),
             Some(Command::Run { reply, .. }) => drop(reply.send(Err(busy()))),
             Some(Command::Ask { reply, .. }) => drop(reply.send(Err(busy()))),
-            Some(Command::ReadOutput { cell, stream, offset, length, reply }) => {
+            Some(Command::ReadOutput {
+                cell,
+                stream,
+                offset,
+                length,
+                reply,
+            }) => {
                 drop(reply.send(actor.outputs.read(cell, stream, offset, length)));
             }
             Some(Command::Undo { reply, .. }) => drop(reply.send(Err(busy()))),
@@ -315,12 +410,21 @@ impl CellRun {
 
     fn answered(&mut self, answer: ToHead) -> Obeyed {
         let (call, outcome) = match &answer {
-            ToHead::ToolResult { call, outcome } => (call, if outcome.is_ok() { ToolOutcome::Ok } else { ToolOutcome::Error }),
+            ToHead::ToolResult { call, outcome } => (
+                call,
+                if outcome.is_ok() {
+                    ToolOutcome::Ok
+                } else {
+                    ToolOutcome::Error
+                },
+            ),
             ToHead::Input { call, .. } => (call, ToolOutcome::Ok),
             _ => return Obeyed::Fine,
         };
         // An answer to nothing, or a second one.
-        let Some((index, since)) = self.waiting.remove(call) else { return Obeyed::Fine };
+        let Some((index, since)) = self.waiting.remove(call) else {
+            return Obeyed::Fine;
+        };
         if let Some(call) = index.and_then(|index| self.calls.get_mut(index)) {
             call.ms = since.elapsed().as_secs_f64() * 1e3;
             call.outcome = outcome;
@@ -335,7 +439,10 @@ impl CellRun {
     fn attend(&mut self, actor: &Actor, frame: FromHead) -> Option<ToHead> {
         match frame {
             FromHead::Display { mime } => {
-                let size: usize = mime.iter().map(|(_, value)| value.as_str().map_or(1024, str::len)).sum();
+                let size: usize = mime
+                    .iter()
+                    .map(|(_, value)| value.as_str().map_or(1024, str::len))
+                    .sum();
                 self.display_bytes += size;
                 if self.displays.len() < MOST_DISPLAYS && self.display_bytes <= MOST_DISPLAY_BYTES {
                     self.emit(Event::Display { mime: mime.clone() });
@@ -343,16 +450,26 @@ impl CellRun {
                 }
                 None
             }
-            FromHead::ToolCall { call, name, arguments } => {
+            FromHead::ToolCall {
+                call,
+                name,
+                arguments,
+            } => {
                 if self.events.is_none() {
-                    let outcome = Err(format!("nobody answers tool calls here, so `{name}` cannot be called"));
+                    let outcome = Err(format!(
+                        "nobody answers tool calls here, so `{name}` cannot be called"
+                    ));
                     self.note_call(&call, &name, &arguments, ToolOutcome::Error);
                     return Some(ToHead::ToolResult { call, outcome });
                 }
                 let index = self.note_call(&call, &name, &arguments, ToolOutcome::Unanswered);
                 self.waiting.insert(call.clone(), (index, Instant::now()));
                 self.clock.stop();
-                self.emit(Event::ToolCall { call, name, arguments });
+                self.emit(Event::ToolCall {
+                    call,
+                    name,
+                    arguments,
+                });
                 None
             }
             FromHead::InputRequest { call, prompt } => {
@@ -369,9 +486,17 @@ impl CellRun {
                 let _ = actor.shared.logs.send(Event::Log { text });
                 None
             }
-            FromHead::OutputRequest { call, cell, stream, offset, length } => {
+            FromHead::OutputRequest {
+                call,
+                cell,
+                stream,
+                offset,
+                length,
+            } => {
                 let page = actor.outputs.read(cell, stream, offset, length);
-                let outcome = page.map(serde_json::Value::String).map_err(|error| error.to_string());
+                let outcome = page
+                    .map(serde_json::Value::String)
+                    .map_err(|error| error.to_string());
                 Some(ToHead::ToolResult { call, outcome })
             }
             // Left over from earlier, or a lie: a wrong cell number, an answer to no question.
@@ -385,21 +510,43 @@ impl CellRun {
         let waiting = std::mem::take(&mut self.waiting);
         let answers = waiting.into_iter().map(|(call, (index, since))| {
             let Some(noted) = index.and_then(|index| self.calls.get_mut(index)) else {
-                return ToHead::Input { call, outcome: Err(reason()) };
+                return ToHead::Input {
+                    call,
+                    outcome: Err(reason()),
+                };
             };
             noted.ms = since.elapsed().as_secs_f64() * 1e3;
             noted.outcome = ToolOutcome::Error;
-            ToHead::ToolResult { call, outcome: Err(reason()) }
+            ToHead::ToolResult {
+                call,
+                outcome: Err(reason()),
+            }
         });
         answers.collect()
     }
 
-    fn note_call(&mut self, call: &str, name: &str, arguments: &serde_json::Map<String, serde_json::Value>, outcome: ToolOutcome) -> Option<usize> {
-        self.call_bytes += name.len() + arguments.iter().map(|(key, value)| key.len() + weight(value)).sum::<usize>();
+    fn note_call(
+        &mut self,
+        call: &str,
+        name: &str,
+        arguments: &serde_json::Map<String, serde_json::Value>,
+        outcome: ToolOutcome,
+    ) -> Option<usize> {
+        self.call_bytes += name.len()
+            + arguments
+                .iter()
+                .map(|(key, value)| key.len() + weight(value))
+                .sum::<usize>();
         if self.calls.len() >= MOST_CALLS || self.call_bytes > MOST_CALL_BYTES {
             return None;
         }
-        self.calls.push(ToolCall { call: call.to_owned(), name: name.to_owned(), arguments: arguments.clone(), ms: 0.0, outcome });
+        self.calls.push(ToolCall {
+            call: call.to_owned(),
+            name: name.to_owned(),
+            arguments: arguments.clone(),
+            ms: 0.0,
+            outcome,
+        });
         Some(self.calls.len() - 1)
     }
 
@@ -412,17 +559,40 @@ impl CellRun {
         }
         match actor.end_head().await {
             // Whatever it died of in the end, we had decided: a time-out has signal 9 and no exit code.
-            Some(death) => Finish::Ended(Death { exit: Exit::Signal(9), ..death }, ending),
+            Some(death) => Finish::Ended(
+                Death {
+                    exit: Exit::Signal(9),
+                    ..death
+                },
+                ending,
+            ),
             None => Finish::Lost,
         }
     }
 
-    fn why_it_died(&self, actor: &Actor, Death { exit, out_of_memory, .. }: Death) -> Ending {
-        let kills = actor.cgroup.as_ref().map_or(0, |cgroup| cgroup.memory_kills());
+    fn why_it_died(
+        &self,
+        actor: &Actor,
+        Death {
+            exit,
+            out_of_memory,
+            ..
+        }: Death,
+    ) -> Ending {
+        let kills = actor
+            .cgroup
+            .as_ref()
+            .map_or(0, |cgroup| cgroup.memory_kills());
         if out_of_memory || (exit == Exit::Signal(9) && kills > self.memory_kills) {
-            return Ending::Limit(LimitHit::Memory { limit: actor.options.limits.memory });
+            return Ending::Limit(LimitHit::Memory {
+                limit: actor.options.limits.memory,
+            });
         }
-        if self.interrupted { Ending::Interrupt } else { Ending::Itself }
+        if self.interrupted {
+            Ending::Interrupt
+        } else {
+            Ending::Itself
+        }
     }
 
     fn disk_hit(&self, actor: &mut Actor) -> Option<LimitHit> {
@@ -443,7 +613,9 @@ impl CellRun {
     fn drain(&mut self, actor: &mut Actor) {
         let mut texts = Vec::new();
         let capture = &mut self.capture;
-        actor.pipes.drain(|stream, bytes| texts.push((stream, capture.take(stream, bytes))));
+        actor
+            .pipes
+            .drain(|stream, bytes| texts.push((stream, capture.take(stream, bytes))));
         for (stream, text) in texts {
             self.emit_text(stream, text);
         }
@@ -451,7 +623,11 @@ impl CellRun {
 
     fn emit_text(&self, stream: Stream, text: String) {
         if !text.is_empty() {
-            self.emit(if stream == Stream::Stderr { Event::Stderr { text } } else { Event::Stdout { text } });
+            self.emit(if stream == Stream::Stderr {
+                Event::Stderr { text }
+            } else {
+                Event::Stdout { text }
+            });
         }
     }
 
@@ -469,7 +645,10 @@ fn weight(value: &serde_json::Value) -> usize {
     NODE + match value {
         serde_json::Value::String(text) => text.len(),
         serde_json::Value::Array(items) => items.iter().map(weight).sum(),
-        serde_json::Value::Object(map) => map.iter().map(|(key, value)| key.len() + weight(value)).sum(),
+        serde_json::Value::Object(map) => map
+            .iter()
+            .map(|(key, value)| key.len() + weight(value))
+            .sum(),
         _ => 0,
     }
 }

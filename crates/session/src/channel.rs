@@ -20,7 +20,12 @@ pub(crate) struct Channel {
 impl Channel {
     pub(crate) fn new(socket: OwnedFd) -> io::Result<Channel> {
         let buffer = vec![0; 64 << 10].into_boxed_slice();
-        Ok(Channel { socket: readiness(socket)?, decoder: FrameDecoder::new(MAX_FRAME_FROM_HEAD), buffer, enclosed: None })
+        Ok(Channel {
+            socket: readiness(socket)?,
+            decoder: FrameDecoder::new(MAX_FRAME_FROM_HEAD),
+            buffer,
+            enclosed: None,
+        })
     }
 
     /// Sends one frame. The head may be stuck and not read: the caller bounds the time.
@@ -30,7 +35,13 @@ impl Channel {
         while !rest.is_empty() {
             let written = self
                 .socket
-                .async_io(Interest::WRITABLE, |socket| Ok(rustix::net::send(socket, rest, rustix::net::SendFlags::NOSIGNAL)?))
+                .async_io(Interest::WRITABLE, |socket| {
+                    Ok(rustix::net::send(
+                        socket,
+                        rest,
+                        rustix::net::SendFlags::NOSIGNAL,
+                    )?)
+                })
                 .await?;
             rest = &rest[written..];
         }

@@ -1,9 +1,9 @@
 //! The standbys of a session: frozen copies of its head, from the oldest that `undo` can reach to the newest.
 
+use crate::Error;
 use crate::actor::Actor;
 use crate::channel::Channel;
 use crate::file_history::FileHistory;
-use crate::Error;
 use cellblock_protocol::guest::{Armed, FromHead, ToHead};
 use cellblock_protocol::{Arming, CheckpointEntry, CheckpointState, Strategy};
 use cellblock_sandbox::{FromInit, ToInit};
@@ -66,7 +66,10 @@ impl Checkpoints {
     /// A cell's effects stay.
     pub(crate) fn keep(&mut self, cell: u64, pure: bool) {
         // A copy from before a cell that changed nothing is as good as one from after.
-        if pure && self.is_armed() && let Some(newest) = self.standbys.back_mut() {
+        if pure
+            && self.is_armed()
+            && let Some(newest) = self.standbys.back_mut()
+        {
             newest.cell = cell;
         }
         self.kept.push(cell);
@@ -80,7 +83,8 @@ impl Checkpoints {
 
     /// The head's state is that of the newest standby.
     pub(crate) fn is_armed(&self) -> bool {
-        let is_newest = |standby: &Standby| standby.cell == self.current() && standby.revision == self.revision;
+        let is_newest =
+            |standby: &Standby| standby.cell == self.current() && standby.revision == self.revision;
         self.standbys.back().is_some_and(is_newest)
     }
 
@@ -98,7 +102,11 @@ impl Checkpoints {
     /// Makes a standby soon, if the newest state has none.
     pub(crate) fn plan(&mut self) {
         self.obstacle = None;
-        self.due = if self.is_armed() { None } else { Some(Instant::now() + QUIET) };
+        self.due = if self.is_armed() {
+            None
+        } else {
+            Some(Instant::now() + QUIET)
+        };
     }
 
     /// A standby died by itself.
@@ -116,16 +124,33 @@ impl Checkpoints {
         match self.standbys.back() {
             Some(newest) => {
                 let behind = self.kept.iter().filter(|cell| **cell > newest.cell).count() as u64;
-                CheckpointState::behind(behind, reason.unwrap_or_else(|| "the newest checkpoint is not made yet".to_owned()))
+                CheckpointState::behind(
+                    behind,
+                    reason.unwrap_or_else(|| "the newest checkpoint is not made yet".to_owned()),
+                )
             }
-            None => CheckpointState::unavailable(reason.unwrap_or_else(|| "no checkpoint is made yet".to_owned())),
+            None => CheckpointState::unavailable(
+                reason.unwrap_or_else(|| "no checkpoint is made yet".to_owned()),
+            ),
         }
     }
 
     /// What can be gone back to, newest first.
     pub(crate) fn entries(&self) -> Vec<CheckpointEntry> {
-        let seconds = |at: SystemTime| at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        self.standbys.iter().rev().map(|standby| CheckpointEntry { cell: standby.cell, at: seconds(standby.at), bytes: self.alone(standby) }).collect()
+        let seconds = |at: SystemTime| {
+            at.duration_since(UNIX_EPOCH)
+                .unwrap_or_default()
+                .as_secs_f64()
+        };
+        self.standbys
+            .iter()
+            .rev()
+            .map(|standby| CheckpointEntry {
+                cell: standby.cell,
+                at: seconds(standby.at),
+                bytes: self.alone(standby),
+            })
+            .collect()
     }
 
     /// Bytes that a standby holds and nobody else, as far as that can be told: pages that the head wrote to or gave back until the
@@ -135,7 +160,9 @@ impl Checkpoints {
         let next = self.standbys.iter().find(|other| other.at > standby.at);
         next.map_or(0, |next| {
             let written = next.faults.saturating_sub(standby.faults) * PAGE;
-            written.min(standby.resident).max(standby.resident.saturating_sub(next.resident))
+            written
+                .min(standby.resident)
+                .max(standby.resident.saturating_sub(next.resident))
         })
     }
 
@@ -182,9 +209,14 @@ impl Actor {
     }
 
     /// Copying gigabytes must not hold up other sessions.
-    async fn with_history<T: Send + 'static>(&self, work: impl FnOnce(&mut FileHistory) -> T + Send + 'static) -> Option<T> {
+    async fn with_history<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut FileHistory) -> T + Send + 'static,
+    ) -> Option<T> {
         let history = Arc::clone(&self.history);
-        let task = tokio::task::spawn_blocking(move || history.lock().ok().map(|mut history| work(&mut history)));
+        let task = tokio::task::spawn_blocking(move || {
+            history.lock().ok().map(|mut history| work(&mut history))
+        });
         task.await.ok().flatten()
     }
 
@@ -192,34 +224,64 @@ impl Actor {
         self.channel.take_enclosed();
         self.questions += 1;
         let question = self.questions;
-        let exchange = timeout(ARM_LIMIT, self.exchange(ToHead::Arm { seq: question }, question)).await;
+        let exchange = timeout(
+            ARM_LIMIT,
+            self.exchange(ToHead::Arm { seq: question }, question),
+        )
+        .await;
         let reply = match exchange {
             Ok(Ok(reply)) => reply,
             Ok(Err(_)) => return Err("the head is gone".to_owned()),
             Err(_) => return Err("the head did not make a copy of itself in time".to_owned()),
         };
-        let Armed { pid, resident, faults } = reply.armed().map_err(|error| error.to_string())??;
-        let channel = self.channel.take_enclosed().ok_or("the head sent no channel for its copy")?;
+        let Armed {
+            pid,
+            resident,
+            faults,
+        } = reply.armed().map_err(|error| error.to_string())??;
+        let channel = self
+            .channel
+            .take_enclosed()
+            .ok_or("the head sent no channel for its copy")?;
         rustix::io::ioctl_fionbio(&channel, true).map_err(|error| error.to_string())?;
         self.protect(pid).await?;
         let (cell, revision) = (self.checkpoints.current(), self.checkpoints.revision);
         // One for each cell is enough: only the newest state after it can be gone back to.
-        if let Some(old) = self.checkpoints.standbys.pop_back_if(|newest| newest.cell == cell) {
+        if let Some(old) = self
+            .checkpoints
+            .standbys
+            .pop_back_if(|newest| newest.cell == cell)
+        {
             let _ = self.init.send(&ToInit::Drop(old.pid).to_bytes(), &[]).await;
         }
-        self.checkpoints.standbys.push_back(Standby { pid, channel, cell, revision, at: SystemTime::now(), resident, faults });
+        self.checkpoints.standbys.push_back(Standby {
+            pid,
+            channel,
+            cell,
+            revision,
+            at: SystemTime::now(),
+            resident,
+            faults,
+        });
         self.trim().await;
         Ok(())
     }
 
     async fn protect(&mut self, pid: u32) -> Result<(), String> {
         let lost = "init is gone";
-        self.init.send(&ToInit::Protect(pid).to_bytes(), &[]).await.map_err(|_| lost)?;
+        self.init
+            .send(&ToInit::Protect(pid).to_bytes(), &[])
+            .await
+            .map_err(|_| lost)?;
         loop {
             let packet = self.init.receive().await.map_err(|_| lost)?;
             match FromInit::from_bytes(&packet.bytes) {
                 Ok(FromInit::Protected { pid: which, done }) if which == pid => {
-                    return if done { Ok(()) } else { Err("the copy is not init's child".to_owned()) };
+                    return if done {
+                        Ok(())
+                    } else {
+                        Err("the copy is not init's child".to_owned())
+                    };
                 }
                 Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
                 Ok(FromInit::Ended(death)) => {
@@ -233,7 +295,9 @@ impl Actor {
 
     /// The newest, and as many older ones as the limits allow.
     async fn trim(&mut self) {
-        let most = usize::try_from(self.options.limits.checkpoints).unwrap_or(usize::MAX).saturating_add(1);
+        let most = usize::try_from(self.options.limits.checkpoints)
+            .unwrap_or(usize::MAX)
+            .saturating_add(1);
         while self.checkpoints.standbys.len() > most {
             self.drop_oldest().await;
         }
@@ -242,8 +306,13 @@ impl Actor {
             // Its memory is free when it has gone.
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        if let (Some(oldest), Ok(mut history)) = (self.checkpoints.standbys.front(), self.history.lock()) {
-            history.forget_before(oldest.cell);
+        self.forget_old_files();
+        // Copies of files are new data on disk as well.
+        while self.checkpoints.standbys.len() > 1
+            && self.earlier_file_bytes() > self.options.limits.disk
+        {
+            self.drop_oldest().await;
+            self.forget_old_files();
         }
     }
 
@@ -251,7 +320,10 @@ impl Actor {
     fn history_is_too_large(&self) -> bool {
         let budget = self.options.limits.checkpoint_budget();
         let standbys = &self.checkpoints.standbys;
-        let estimate: u64 = standbys.iter().map(|standby| self.checkpoints.alone(standby)).sum();
+        let estimate: u64 = standbys
+            .iter()
+            .map(|standby| self.checkpoints.alone(standby))
+            .sum();
         let counted = self.cgroup.as_ref().and_then(|cgroup| cgroup.memory_used());
         let head = standbys.back().map_or(0, |newest| newest.resident);
         match counted {
@@ -260,9 +332,26 @@ impl Actor {
         }
     }
 
+    fn forget_old_files(&self) {
+        if let (Some(oldest), Ok(mut history)) =
+            (self.checkpoints.standbys.front(), self.history.lock())
+        {
+            history.forget_before(oldest.cell);
+        }
+    }
+
+    fn earlier_file_bytes(&self) -> u64 {
+        self.history
+            .lock()
+            .map_or(0, |history| history.earlier_bytes())
+    }
+
     async fn drop_oldest(&mut self) {
         if let Some(standby) = self.checkpoints.standbys.pop_front() {
-            let _ = self.init.send(&ToInit::Drop(standby.pid).to_bytes(), &[]).await;
+            let _ = self
+                .init
+                .send(&ToInit::Drop(standby.pid).to_bytes(), &[])
+                .await;
         }
     }
 
@@ -273,7 +362,11 @@ impl Actor {
         while let Some(standby) = self.checkpoints.standbys.pop_back() {
             let (cell, revision) = (standby.cell, standby.revision);
             let dirty = std::mem::take(&mut dirty);
-            not_restored.extend(self.with_history(move |history| history.go_back(cell, dirty)).await.unwrap_or_default());
+            not_restored.extend(
+                self.with_history(move |history| history.go_back(cell, dirty))
+                    .await
+                    .unwrap_or_default(),
+            );
             if let Some(channel) = self.wake(standby).await {
                 self.channel = channel;
                 self.spent_ms = 0.0;
@@ -292,13 +385,28 @@ impl Actor {
     /// Goes back `count` kept cells.
     pub(crate) async fn go_back(&mut self, count: usize) -> Result<Recovered, Error> {
         self.arm().await;
-        let reachable = || self.checkpoints.standbys.front().map(|standby| standby.cell);
+        let reachable = || {
+            self.checkpoints
+                .standbys
+                .front()
+                .map(|standby| standby.cell)
+        };
         let target = self.checkpoints.before(count);
-        let there = target.is_some_and(|target| self.checkpoints.standbys.iter().any(|standby| standby.cell == target));
+        let there = target.is_some_and(|target| {
+            self.checkpoints
+                .standbys
+                .iter()
+                .any(|standby| standby.cell == target)
+        });
         let Some(target) = target.filter(|_| there) else {
             let message = match (target, reachable()) {
-                (None, _) => format!("there are only {} cells to take back", self.checkpoints.kept.len()),
-                (_, Some(oldest)) => format!("the history does not reach that far: the oldest checkpoint is the one after cell {oldest}"),
+                (None, _) => format!(
+                    "there are only {} cells to take back",
+                    self.checkpoints.kept.len()
+                ),
+                (_, Some(oldest)) => format!(
+                    "the history does not reach that far: the oldest checkpoint is the one after cell {oldest}"
+                ),
                 (_, None) => {
                     let why = self.checkpoints.obstacle.clone().unwrap_or_default();
                     format!("there is no checkpoint to go back to: {why}")
@@ -307,24 +415,40 @@ impl Actor {
             return Err(Error::NotFound(message));
         };
         self.end_head().await;
-        while let Some(newest) = self.checkpoints.standbys.back().filter(|standby| standby.cell != target) {
-            let _ = self.init.send(&ToInit::Drop(newest.pid).to_bytes(), &[]).await;
+        while let Some(newest) = self
+            .checkpoints
+            .standbys
+            .back()
+            .filter(|standby| standby.cell != target)
+        {
+            let _ = self
+                .init
+                .send(&ToInit::Drop(newest.pid).to_bytes(), &[])
+                .await;
             self.checkpoints.standbys.pop_back();
         }
         self.checkpoints.kept.retain(|kept| *kept <= target);
         let recovered = self.recover(Vec::new()).await;
-        recovered.ok_or_else(|| Error::Ended { session: self.shared.id.clone(), reason: "no checkpoint could be woken".to_owned() })
+        recovered.ok_or_else(|| Error::Ended {
+            session: self.shared.id.clone(),
+            reason: "no checkpoint could be woken".to_owned(),
+        })
     }
 
     async fn wake(&mut self, standby: Standby) -> Option<Channel> {
         let Standby { pid, channel, .. } = standby;
         let mut channel = Channel::new(channel).ok()?;
-        self.init.send(&ToInit::Wake(pid).to_bytes(), &[]).await.ok()?;
+        self.init
+            .send(&ToInit::Wake(pid).to_bytes(), &[])
+            .await
+            .ok()?;
         let woken = async {
             loop {
                 let packet = self.init.receive().await.ok()?;
                 match FromInit::from_bytes(&packet.bytes) {
-                    Ok(FromInit::Woken { pid: which, done }) if which == pid => return done.then_some(()),
+                    Ok(FromInit::Woken { pid: which, done }) if which == pid => {
+                        return done.then_some(());
+                    }
                     Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
                     _ => {}
                 }

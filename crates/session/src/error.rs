@@ -9,7 +9,9 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// A cell is running.
-    #[error("session `{session}` is busy: a cell is running in it; wait for its result or interrupt it")]
+    #[error(
+        "session `{session}` is busy: a cell is running in it; wait for its result or interrupt it"
+    )]
     Busy {
         /// Which session.
         session: String,

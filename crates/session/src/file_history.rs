@@ -57,7 +57,12 @@ enum Content {
     Absent,
     Directory,
     Link(PathBuf),
-    File { copy: PathBuf, modified: i128, mode: u32 },
+    File {
+        copy: PathBuf,
+        bytes: u64,
+        modified: i128,
+        mode: u32,
+    },
     Unknown,
 }
 
@@ -73,9 +78,24 @@ enum Before {
 }
 
 impl FileHistory {
-    pub(crate) fn new(workspace: Arc<Workspace>, store: PathBuf, known: &BTreeMap<PathBuf, Seen>) -> FileHistory {
-        let before = if workspace.is_ours() { Before::Nothing } else { Before::There(known.keys().cloned().collect()) };
-        let mut history = FileHistory { workspace, store, next: 0, versions: BTreeMap::new(), before, uncopied: Vec::new() };
+    pub(crate) fn new(
+        workspace: Arc<Workspace>,
+        store: PathBuf,
+        known: &BTreeMap<PathBuf, Seen>,
+    ) -> FileHistory {
+        let before = if workspace.is_ours() {
+            Before::Nothing
+        } else {
+            Before::There(known.keys().cloned().collect())
+        };
+        let mut history = FileHistory {
+            workspace,
+            store,
+            next: 0,
+            versions: BTreeMap::new(),
+            before,
+            uncopied: Vec::new(),
+        };
         let bytes: u64 = known.values().map(|seen| seen.bytes).sum();
         let small = bytes <= MOST_BYTES_AT_START && known.len() <= MOST_FILES_AT_START;
         if matches!(history.before, Before::There(_)) && small {
@@ -87,12 +107,20 @@ impl FileHistory {
 
     /// A cell that was kept changed these. They are copied when there is time, see [`FileHistory::catch_up`].
     pub(crate) fn note(&mut self, cell: u64, paths: Vec<PathBuf>) {
-        self.uncopied.push(Uncopied { cell, by: Author::Cell, paths });
+        self.uncopied.push(Uncopied {
+            cell,
+            by: Author::Cell,
+            paths,
+        });
     }
 
     /// Someone else changed these after `cell`.
     pub(crate) fn note_outside(&mut self, cell: u64, paths: Vec<PathBuf>) {
-        self.uncopied.push(Uncopied { cell, by: Author::Outside, paths });
+        self.uncopied.push(Uncopied {
+            cell,
+            by: Author::Outside,
+            paths,
+        });
     }
 
     /// Whether something was noted and not copied.
@@ -115,22 +143,37 @@ impl FileHistory {
         let mut failed = Vec::new();
         let mut paths: BTreeSet<PathBuf> = dirty.into_iter().collect();
         for (path, versions) in &mut self.versions {
-            let Some(newest) = versions.last().filter(|version| version.cell > cell) else { continue };
+            let Some(newest) = versions.last().filter(|version| version.cell > cell) else {
+                continue;
+            };
             if newest.by == Author::Cell || paths.contains(path) {
                 paths.insert(path.clone());
                 continue;
             }
             // Someone changed it after the cells did. It is part of the state that we go back to.
-            if versions.iter().any(|version| version.cell > cell && version.by == Author::Cell) {
-                failed.push(format!("{}: it was changed by someone else since, and was left alone", path.display()));
+            if versions
+                .iter()
+                .any(|version| version.cell > cell && version.by == Author::Cell)
+            {
+                failed.push(format!(
+                    "{}: it was changed by someone else since, and was left alone",
+                    path.display()
+                ));
             }
             if let Some(newest) = versions.last_mut() {
                 newest.cell = cell;
             }
         }
-        let wanted: Vec<(PathBuf, Content)> = paths.into_iter().map(|path| (path.clone(), self.at(&path, cell))).collect();
+        let wanted: Vec<(PathBuf, Content)> = paths
+            .into_iter()
+            .map(|path| (path.clone(), self.at(&path, cell)))
+            .collect();
         // What must go goes first, from the inside out; then what must be there comes, from the outside in.
-        for (path, _) in wanted.iter().rev().filter(|(_, content)| matches!(content, Content::Absent)) {
+        for (path, _) in wanted
+            .iter()
+            .rev()
+            .filter(|(_, content)| matches!(content, Content::Absent))
+        {
             self.remove(path);
         }
         for (path, content) in &wanted {
@@ -139,21 +182,43 @@ impl FileHistory {
             }
         }
         for versions in self.versions.values_mut() {
-            versions.extract_if(.., |version| version.cell > cell).for_each(discard);
+            versions
+                .extract_if(.., |version| version.cell > cell)
+                .for_each(discard);
         }
         failed
+    }
+
+    /// Bytes that the copies of earlier versions take on disk: all but the newest of each file.
+    pub(crate) fn earlier_bytes(&self) -> u64 {
+        let size = |version: &Version| match &version.content {
+            Content::File { bytes, .. } => *bytes,
+            _ => 0,
+        };
+        self.versions
+            .values()
+            .flat_map(|versions| versions.iter().rev().skip(1))
+            .map(size)
+            .sum()
     }
 
     /// Nobody goes back before `cell` any more.
     pub(crate) fn forget_before(&mut self, cell: u64) {
         for versions in self.versions.values_mut() {
-            let needed = versions.iter().rposition(|version| version.cell <= cell).unwrap_or(0);
+            let needed = versions
+                .iter()
+                .rposition(|version| version.cell <= cell)
+                .unwrap_or(0);
             versions.drain(..needed).for_each(discard);
         }
     }
 
     fn at(&self, path: &Path, cell: u64) -> Content {
-        let versions = self.versions.get(path).map(Vec::as_slice).unwrap_or_default();
+        let versions = self
+            .versions
+            .get(path)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         if let Some(version) = versions.iter().rev().find(|version| version.cell <= cell) {
             return version.content.clone();
         }
@@ -166,7 +231,10 @@ impl FileHistory {
     fn copy(&mut self, cell: u64, by: Author, paths: Vec<PathBuf>) {
         for path in paths {
             let content = self.content_of(&path);
-            self.versions.entry(path).or_default().push(Version { cell, by, content });
+            self.versions
+                .entry(path)
+                .or_default()
+                .push(Version { cell, by, content });
         }
     }
 
@@ -174,12 +242,21 @@ impl FileHistory {
         match self.workspace.look(path) {
             None => Content::Absent,
             Some(seen) if seen.kind == Kind::Directory => Content::Directory,
-            Some(seen) if seen.kind == Kind::Link => self.workspace.directory().read_link(path).map_or(Content::Unknown, Content::Link),
+            Some(seen) if seen.kind == Kind::Link => self
+                .workspace
+                .directory()
+                .read_link(path)
+                .map_or(Content::Unknown, Content::Link),
             Some(seen) => {
                 let copy = self.store.join(self.next.to_string());
                 self.next += 1;
                 match self.copy_file(path, &copy) {
-                    Ok(()) => Content::File { copy, modified: seen.modified, mode: seen.mode },
+                    Ok(()) => Content::File {
+                        copy,
+                        bytes: seen.bytes,
+                        modified: seen.modified,
+                        mode: seen.mode,
+                    },
                     Err(_) => Content::Unknown,
                 }
             }
@@ -202,14 +279,25 @@ impl FileHistory {
         let directory = self.workspace.directory();
         match content {
             Content::Absent => Ok(()),
-            Content::Unknown => Err(io::Error::other("it was changed, and no copy from before was kept")),
+            Content::Unknown => Err(io::Error::other(
+                "it was changed, and no copy from before was kept",
+            )),
             Content::Directory => directory.make_directories(path),
             Content::Link(target) => {
                 self.remove(path);
                 directory.make_link(path, target)
             }
-            Content::File { copy, modified, mode } => {
-                if self.workspace.look(path).is_some_and(|seen| seen.kind != Kind::File) {
+            Content::File {
+                copy,
+                modified,
+                mode,
+                ..
+            } => {
+                if self
+                    .workspace
+                    .look(path)
+                    .is_some_and(|seen| seen.kind != Kind::File)
+                {
                     self.remove(path);
                 }
                 let mut file = directory.write(path)?;

@@ -10,7 +10,9 @@ include!(concat!(env!("OUT_DIR"), "/guest_modules.rs"));
 
 /// The directory that holds the package `cellblock_guest`, below `cache`.
 pub(crate) fn lay_out(cache: &Path, python: &Python) -> Result<PathBuf, Error> {
-    let directory = cache.join("guest").join(format!("{:016x}", fingerprint(MODULES)));
+    let directory = cache
+        .join("guest")
+        .join(format!("{:016x}", fingerprint(MODULES)));
     let failed = |what| {
         let path = directory.clone();
         move |source| Error::Storage { what, path, source }
@@ -19,7 +21,10 @@ pub(crate) fn lay_out(cache: &Path, python: &Python) -> Result<PathBuf, Error> {
         write_modules(&directory).map_err(failed("writing the guest's modules to"))?;
     }
     // Byte code is a convenience: without it every start compiles the modules again.
-    let mark = directory.join(format!(".compiled-{:016x}", fingerprint(&python.executable)));
+    let mark = directory.join(format!(
+        ".compiled-{:016x}",
+        fingerprint(&python.executable)
+    ));
     if !mark.exists() && compile(python, &directory) {
         let _ = fs::write(&mark, "");
     }
@@ -39,15 +44,33 @@ fn write_modules(directory: &Path) -> io::Result<()> {
         Err(error) => {
             fs::remove_dir_all(&draft)?;
             // Another process was quicker.
-            if directory.is_dir() { Ok(()) } else { Err(error) }
+            if directory.is_dir() {
+                Ok(())
+            } else {
+                Err(error)
+            }
         }
     }
 }
 
 fn compile(python: &Python, directory: &Path) -> bool {
     let mut command = Command::new(&python.executable);
-    command.args(["-I", "-S", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"]).arg(directory);
-    command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .args([
+            "-I",
+            "-S",
+            "-m",
+            "compileall",
+            "-q",
+            "--invalidation-mode",
+            "unchecked-hash",
+        ])
+        .arg(directory);
+    command
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 

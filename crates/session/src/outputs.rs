@@ -37,11 +37,19 @@ enum Place {
 
 impl Written {
     pub(crate) fn in_memory(bytes: Vec<u8>, segments: Vec<Segment>) -> Written {
-        Written { length: bytes.len() as u64, place: Place::Memory(bytes), segments }
+        Written {
+            length: bytes.len() as u64,
+            place: Place::Memory(bytes),
+            segments,
+        }
     }
 
     pub(crate) fn in_file(path: PathBuf, length: u64, segments: Vec<Segment>) -> Written {
-        Written { place: Place::File(path), length, segments }
+        Written {
+            place: Place::File(path),
+            length,
+            segments,
+        }
     }
 
     /// At most `length` bytes of one stream from `offset` on, cut to whole characters.
@@ -72,7 +80,10 @@ impl Written {
 
     fn pieces(&self, stream: Stream) -> Vec<Segment> {
         match stream {
-            Stream::Output => vec![Segment { stream, end: self.length }],
+            Stream::Output => vec![Segment {
+                stream,
+                end: self.length,
+            }],
             _ => self.segments.clone(),
         }
     }
@@ -81,8 +92,12 @@ impl Written {
         let old = into.len();
         match &self.place {
             Place::Memory(bytes) => {
-                let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
-                let to = from.saturating_add(usize::try_from(length).unwrap_or(usize::MAX)).min(bytes.len());
+                let from = usize::try_from(offset)
+                    .unwrap_or(usize::MAX)
+                    .min(bytes.len());
+                let to = from
+                    .saturating_add(usize::try_from(length).unwrap_or(usize::MAX))
+                    .min(bytes.len());
                 into.extend_from_slice(&bytes[from..to]);
                 Ok(())
             }
@@ -114,7 +129,10 @@ pub(crate) const LONGEST_PAGE: u64 = 8 << 20;
 impl Outputs {
     pub(crate) fn keep(&mut self, cell: u64, written: Written) {
         self.cells.push_back((cell, written));
-        while self.cells.len() > MOST_CELLS || self.used(true) > MOST_MEMORY || self.used(false) > MOST_DISK {
+        while self.cells.len() > MOST_CELLS
+            || self.used(true) > MOST_MEMORY
+            || self.used(false) > MOST_DISK
+        {
             // The newest stays, however large: it is the one that was just cut.
             if self.cells.len() == 1 {
                 break;
@@ -123,14 +141,30 @@ impl Outputs {
         }
     }
 
-    pub(crate) fn read(&self, cell: u64, stream: Stream, offset: u64, length: u64) -> Result<String, Error> {
+    pub(crate) fn read(
+        &self,
+        cell: u64,
+        stream: Stream,
+        offset: u64,
+        length: u64,
+    ) -> Result<String, Error> {
         let found = self.cells.iter().find(|(number, _)| *number == cell);
-        let (_, written) = found.ok_or_else(|| Error::NotFound(format!("the output of cell {cell} is not there: no such cell ran, or it is too long ago")))?;
-        written.read(stream, offset, length.min(LONGEST_PAGE)).map_err(Error::system("reading the output of a cell"))
+        let (_, written) = found.ok_or_else(|| {
+            Error::NotFound(format!(
+                "the output of cell {cell} is not there: no such cell ran, or it is too long ago"
+            ))
+        })?;
+        written
+            .read(stream, offset, length.min(LONGEST_PAGE))
+            .map_err(Error::system("reading the output of a cell"))
     }
 
     fn used(&self, memory: bool) -> u64 {
         let fits = |written: &Written| matches!(written.place, Place::Memory(_)) == memory;
-        self.cells.iter().filter(|(_, written)| fits(written)).map(|(_, written)| written.length).sum()
+        self.cells
+            .iter()
+            .filter(|(_, written)| fits(written))
+            .map(|(_, written)| written.length)
+            .sum()
     }
 }

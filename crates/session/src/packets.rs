@@ -16,11 +16,22 @@ pub(crate) struct Packets {
 impl Packets {
     /// Takes a non-blocking socket; packets longer than `most` bytes are cut.
     pub(crate) fn new(socket: OwnedFd, most: usize) -> io::Result<Packets> {
-        Ok(Packets { socket: readiness(socket)?, most })
+        Ok(Packets {
+            socket: readiness(socket)?,
+            most,
+        })
     }
 
-    pub(crate) async fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        self.socket.async_io(Interest::WRITABLE, |socket| send_packet(socket, bytes, descriptors)).await
+    pub(crate) async fn send(
+        &self,
+        bytes: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> io::Result<()> {
+        self.socket
+            .async_io(Interest::WRITABLE, |socket| {
+                send_packet(socket, bytes, descriptors)
+            })
+            .await
     }
 
     /// Says that nothing more will be sent: the other side sees the end.
@@ -30,7 +41,16 @@ impl Packets {
 
     /// The next packet; the end of the other side is an error.
     pub(crate) async fn receive(&self) -> io::Result<Packet> {
-        let packet = self.socket.async_io(Interest::READABLE, |socket| receive_packet(socket, self.most)).await?;
-        if packet.bytes.is_empty() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(packet) }
+        let packet = self
+            .socket
+            .async_io(Interest::READABLE, |socket| {
+                receive_packet(socket, self.most)
+            })
+            .await?;
+        if packet.bytes.is_empty() {
+            Err(io::ErrorKind::UnexpectedEof.into())
+        } else {
+            Ok(packet)
+        }
     }
 }

@@ -20,7 +20,14 @@ impl Pipes {
         let (stdout, out) = pipe()?;
         let (stderr, error) = pipe()?;
         let buffer = vec![0; 64 << 10].into_boxed_slice();
-        Ok((Pipes { stdout: readiness(stdout)?, stderr: readiness(stderr)?, buffer }, [out, error]))
+        Ok((
+            Pipes {
+                stdout: readiness(stdout)?,
+                stderr: readiness(stderr)?,
+                buffer,
+            },
+            [out, error],
+        ))
     }
 
     /// Waits until one of them has something, and reads it.
@@ -42,10 +49,15 @@ impl Pipes {
 
     /// Reads what is in the pipes now, and no more: a stray child may go on writing for ever.
     pub(crate) fn drain(&mut self, mut take: impl FnMut(Stream, &[u8])) {
-        for (pipe, stream) in [(&self.stdout, Stream::Stdout), (&self.stderr, Stream::Stderr)] {
+        for (pipe, stream) in [
+            (&self.stdout, Stream::Stdout),
+            (&self.stderr, Stream::Stderr),
+        ] {
             let mut left = rustix::io::ioctl_fionread(pipe.get_ref()).unwrap_or(0);
             while left > 0 {
-                let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(self.buffer.len());
+                let wanted = usize::try_from(left)
+                    .unwrap_or(usize::MAX)
+                    .min(self.buffer.len());
                 match rustix::io::read(pipe.get_ref(), &mut self.buffer[..wanted]) {
                     Ok(read) if read > 0 => {
                         take(stream, &self.buffer[..read]);

@@ -49,12 +49,21 @@ impl std::fmt::Debug for Pool {
 
 impl Pool {
     pub(crate) fn new(size: usize) -> Pool {
-        Pool { waiting: Mutex::new(Waiting { size, ..Waiting::default() }) }
+        Pool {
+            waiting: Mutex::new(Waiting {
+                size,
+                ..Waiting::default()
+            }),
+        }
     }
 
     pub(crate) fn state(&self) -> PoolState {
         let waiting = self.lock();
-        PoolState { ready: waiting.actors.len(), size: waiting.size, served: waiting.served }
+        PoolState {
+            ready: waiting.actors.len(),
+            size: waiting.size,
+            served: waiting.served,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -95,8 +104,14 @@ impl Inner {
 /// Holds the runtime only while it makes a session, so that a runtime nobody uses can go.
 async fn fill(runtime: Weak<Inner>) {
     loop {
-        let Some(inner) = runtime.upgrade() else { return };
-        let made = if memory_is_short() { None } else { inner.make_ahead().await };
+        let Some(inner) = runtime.upgrade() else {
+            return;
+        };
+        let made = if memory_is_short() {
+            None
+        } else {
+            inner.make_ahead().await
+        };
         let mut waiting = inner.pool.lock();
         let failed = made.is_none();
         waiting.actors.extend(made);
@@ -140,7 +155,11 @@ fn memory_is_short() -> bool {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let field = |name: &str| -> Option<f64> {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim_start_matches(':').split_whitespace().next()?.parse().ok()
+        line.trim_start_matches(':')
+            .split_whitespace()
+            .next()?
+            .parse()
+            .ok()
     };
     match (field("MemTotal"), field("MemAvailable")) {
         (Some(total), Some(available)) => available < total * LEAST_FREE,

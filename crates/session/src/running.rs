@@ -24,8 +24,13 @@ impl Running {
         }
         let outcome = self.take_result().await?;
         Some(match outcome {
-            Ok(result) => Event::Result { result: Box::new(result) },
-            Err(error) => Event::Error { code: error.code().to_owned(), message: error.to_string() },
+            Ok(result) => Event::Result {
+                result: Box::new(result),
+            },
+            Err(error) => Event::Error {
+                code: error.code().to_owned(),
+                message: error.to_string(),
+            },
         })
     }
 

@@ -51,8 +51,19 @@ pub(crate) struct Inner {
 
 impl Runtime {
     /// Starts with this Python; `state` keeps workspaces, `cache` what can be made again.
-    pub fn builder(python: Python, state: impl Into<PathBuf>, cache: impl Into<PathBuf>) -> RuntimeBuilder {
-        RuntimeBuilder { python, isolation: Isolation::default(), preload: Preload::default(), pool: 0, state: state.into(), cache: cache.into() }
+    pub fn builder(
+        python: Python,
+        state: impl Into<PathBuf>,
+        cache: impl Into<PathBuf>,
+    ) -> RuntimeBuilder {
+        RuntimeBuilder {
+            python,
+            isolation: Isolation::default(),
+            preload: Preload::default(),
+            pool: 0,
+            state: state.into(),
+            cache: cache.into(),
+        }
     }
 
     /// Makes a session.
@@ -121,7 +132,14 @@ impl RuntimeBuilder {
     }
 
     fn prepare(self, rung: Rung) -> Result<Inner, Error> {
-        let RuntimeBuilder { python, isolation, preload, pool, state, cache } = self;
+        let RuntimeBuilder {
+            python,
+            isolation,
+            preload,
+            pool,
+            state,
+            cache,
+        } = self;
         let walls = native_walls(rung, &isolation);
         // Sessions of root's run as another user, who cannot enter root's home; with a view, mounts lead there.
         let (state, cache) = if rung == Rung::Landlock && cellblock_sandbox::first_id() != 0 {
@@ -133,8 +151,18 @@ impl RuntimeBuilder {
         remove_orphans(&state.join("sessions"));
         let guest = guest::lay_out(&cache, &python)?;
         let view = View::new(&python.prefixes, &guest);
-        let plan = ZygotePlan { python, walls, view: view.clone(), guest, preload };
-        let described = Isolation { rung: Some(rung), without: isolation.without.clone() }.to_string();
+        let plan = ZygotePlan {
+            python,
+            walls,
+            view: view.clone(),
+            guest,
+            preload,
+        };
+        let described = Isolation {
+            rung: Some(rung),
+            without: isolation.without.clone(),
+        }
+        .to_string();
         Ok(Inner {
             isolation,
             rung,
@@ -142,7 +170,11 @@ impl RuntimeBuilder {
             walls,
             view,
             state,
-            cgroups: if rung == Rung::None { None } else { Cgroups::detect() },
+            cgroups: if rung == Rung::None {
+                None
+            } else {
+                Cgroups::detect()
+            },
             watcher: Watcher::new(),
             pool: Pool::new(pool),
             plan,
@@ -157,16 +189,26 @@ impl RuntimeBuilder {
 fn remove_orphans(sessions: &Path) {
     for entry in std::fs::read_dir(sessions).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let owner = name.to_str().and_then(|name| name.rsplit('-').nth(1)?.parse::<u32>().ok());
+        let owner = name
+            .to_str()
+            .and_then(|name| name.rsplit('-').nth(1)?.parse::<u32>().ok());
         if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
 
-async fn blocking<T: Send + 'static>(what: &'static str, work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
+async fn blocking<T: Send + 'static>(
+    what: &'static str,
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(Error::System { what, source: std::io::Error::other(error) }))
+    done.unwrap_or_else(|error| {
+        Err(Error::System {
+            what,
+            source: std::io::Error::other(error),
+        })
+    })
 }
 
 impl Inner {
@@ -183,7 +225,11 @@ impl Inner {
 
     /// The user id of the next session, counted from the zygote's. An ordinary user has only one: his own.
     pub(crate) fn next_user(&self) -> u32 {
-        if cellblock_sandbox::first_id() == 0 { 0 } else { 1 + self.users.fetch_add(1, Ordering::Relaxed) % MOST_USERS }
+        if cellblock_sandbox::first_id() == 0 {
+            0
+        } else {
+            1 + self.users.fetch_add(1, Ordering::Relaxed) % MOST_USERS
+        }
     }
 
     pub(crate) fn fresh_id(&self) -> String {
@@ -193,8 +239,15 @@ impl Inner {
     /// A directory for what a session spills; it goes with the session.
     pub(crate) fn session_directory(&self, id: &str) -> Result<PathBuf, Error> {
         let number = self.names.fetch_add(1, Ordering::Relaxed);
-        let path = self.state.join("sessions").join(format!("{id}-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&path).map_err(|source| Error::Storage { what: "making a directory for the session", path: path.clone(), source })?;
+        let path = self
+            .state
+            .join("sessions")
+            .join(format!("{id}-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).map_err(|source| Error::Storage {
+            what: "making a directory for the session",
+            path: path.clone(),
+            source,
+        })?;
         Ok(path)
     }
 
@@ -209,13 +262,33 @@ impl Inner {
             return Ok(());
         }
         let id = Some(cellblock_sandbox::first_id());
-        std::os::unix::fs::chown(path, id, id).map_err(|source| Error::Storage { what: "giving to the session", path: path.to_owned(), source })
+        std::os::unix::fs::chown(path, id, id).map_err(|source| Error::Storage {
+            what: "giving to the session",
+            path: path.to_owned(),
+            source,
+        })
     }
 
     /// What Landlock lets a session read where there is no view.
     pub(crate) fn readable_paths(&self) -> Vec<PathBuf> {
-        const SYSTEM: [&str; 11] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/etc/fonts", "/etc/ssl/certs", "/etc/mime.types"];
+        const SYSTEM: [&str; 11] = [
+            "/usr",
+            "/bin",
+            "/sbin",
+            "/lib",
+            "/lib32",
+            "/lib64",
+            "/etc/ld.so.cache",
+            "/etc/localtime",
+            "/etc/fonts",
+            "/etc/ssl/certs",
+            "/etc/mime.types",
+        ];
         let system = SYSTEM.iter().map(PathBuf::from);
-        system.chain(self.plan.python.prefixes.iter().cloned()).chain([self.plan.guest.clone()]).filter(|path: &PathBuf| Path::exists(path)).collect()
+        system
+            .chain(self.plan.python.prefixes.iter().cloned())
+            .chain([self.plan.guest.clone()])
+            .filter(|path: &PathBuf| Path::exists(path))
+            .collect()
     }
 }

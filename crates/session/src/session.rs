@@ -6,7 +6,8 @@ use crate::workspace::Workspace;
 use crate::{Error, Running};
 use cellblock_protocol::guest::{Reply, ToHead};
 use cellblock_protocol::{
-    Cell, CellResult, CheckpointEntry, CheckpointState, Computed, Event, Undone, FileEntry, Inspection, Rung, Seed, Stream, ToolSpec, Variable, validate_seed,
+    Cell, CellResult, CheckpointEntry, CheckpointState, Computed, Event, FileEntry, Inspection,
+    Rung, Seed, Stream, ToolSpec, Undone, Variable, validate_seed,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -63,7 +64,11 @@ impl Session {
         let cell = cell.into();
         cell.validate()?;
         let (reply, result) = oneshot::channel();
-        self.tell(Command::Run { cell, events: None, reply });
+        self.tell(Command::Run {
+            cell,
+            events: None,
+            reply,
+        });
         result.await.unwrap_or_else(|_| Err(self.ended()))
     }
 
@@ -73,8 +78,16 @@ impl Session {
         cell.validate()?;
         let (reply, result) = oneshot::channel();
         let (sender, events) = mpsc::channel(MOST_EVENTS);
-        self.tell(Command::Run { cell, events: Some(sender), reply });
-        Ok(Running { session: self.clone(), events, result: Some(result) })
+        self.tell(Command::Run {
+            cell,
+            events: Some(sender),
+            reply,
+        });
+        Ok(Running {
+            session: self.clone(),
+            events,
+            result: Some(result),
+        })
     }
 
     /// Ends the cell that runs, if one does, as a person's Ctrl-C would; harder when it does not listen.
@@ -86,36 +99,78 @@ impl Session {
     pub async fn compute(&self, code: &str, description: &str) -> Result<Computed, Error> {
         let (code, description) = (code.to_owned(), description.to_owned());
         let limit = Duration::from_secs_f64(COMPUTE_SECONDS) + ANSWER_LIMIT;
-        let operation = |seq| ToHead::Compute { seq, code, description, seconds: COMPUTE_SECONDS, memory: COMPUTE_MEMORY };
-        self.ask(Effect::Looks, limit, operation, Reply::computed).await
+        let operation = |seq| ToHead::Compute {
+            seq,
+            code,
+            description,
+            seconds: COMPUTE_SECONDS,
+            memory: COMPUTE_MEMORY,
+        };
+        self.ask(Effect::Looks, limit, operation, Reply::computed)
+            .await
     }
 
     /// Binds variables.
     pub async fn seed(&self, variables: Seed) -> Result<(), Error> {
         validate_seed(&variables)?;
-        self.ask(Effect::Changes, ANSWER_LIMIT, |seq| ToHead::Seed { seq, variables, imports: Vec::new(), environment: Vec::new() }, Reply::done).await
+        self.ask(
+            Effect::Changes,
+            ANSWER_LIMIT,
+            |seq| ToHead::Seed {
+                seq,
+                variables,
+                imports: Vec::new(),
+                environment: Vec::new(),
+            },
+            Reply::done,
+        )
+        .await
     }
 
     /// Lists the variables.
     pub async fn vars(&self) -> Result<Vec<Variable>, Error> {
-        self.ask(Effect::Looks, ANSWER_LIMIT, |seq| ToHead::Vars { seq }, Reply::variables).await
+        self.ask(
+            Effect::Looks,
+            ANSWER_LIMIT,
+            |seq| ToHead::Vars { seq },
+            Reply::variables,
+        )
+        .await
     }
 
     /// Looks at one variable.
     pub async fn inspect(&self, name: &str) -> Result<Inspection, Error> {
         let name = name.to_owned();
-        self.ask(Effect::Looks, ANSWER_LIMIT, |seq| ToHead::Inspect { seq, name }, Reply::inspection).await
+        self.ask(
+            Effect::Looks,
+            ANSWER_LIMIT,
+            |seq| ToHead::Inspect { seq, name },
+            Reply::inspection,
+        )
+        .await
     }
 
     /// Forgets all variables; files stay.
     pub async fn reset(&self) -> Result<(), Error> {
-        self.ask(Effect::Changes, ANSWER_LIMIT, |seq| ToHead::Reset { seq }, Reply::done).await
+        self.ask(
+            Effect::Changes,
+            ANSWER_LIMIT,
+            |seq| ToHead::Reset { seq },
+            Reply::done,
+        )
+        .await
     }
 
     /// Offers these tools to the code, and no others.
     pub async fn set_tools(&self, tools: Vec<ToolSpec>) -> Result<(), Error> {
         tools.iter().try_for_each(ToolSpec::validate)?;
-        self.ask(Effect::Changes, ANSWER_LIMIT, |seq| ToHead::Tools { seq, tools }, Reply::done).await
+        self.ask(
+            Effect::Changes,
+            ANSWER_LIMIT,
+            |seq| ToHead::Tools { seq, tools },
+            Reply::done,
+        )
+        .await
     }
 
     /// Takes back the last `count` cells that were kept: variables and files are as before them.
@@ -134,18 +189,25 @@ impl Session {
 
     /// Answers a tool call that came as [`Event::ToolCall`].
     pub fn tool_result(&self, call: &str, outcome: Result<Value, String>) {
-        self.tell(Command::Answer(ToHead::ToolResult { call: call.to_owned(), outcome }));
+        self.tell(Command::Answer(ToHead::ToolResult {
+            call: call.to_owned(),
+            outcome,
+        }));
     }
 
     /// Answers a question that came as [`Event::InputRequest`].
     pub fn input(&self, call: &str, outcome: Result<String, String>) {
-        self.tell(Command::Answer(ToHead::Input { call: call.to_owned(), outcome }));
+        self.tell(Command::Answer(ToHead::Input {
+            call: call.to_owned(),
+            outcome,
+        }));
     }
 
     /// Writes a file of the workspace, with the directories above it.
     pub async fn put_file(&self, path: &str, contents: Vec<u8>) -> Result<(), Error> {
         let path = path.to_owned();
-        self.with_files(move |workspace| workspace.put(&path, &contents)).await
+        self.with_files(move |workspace| workspace.put(&path, &contents))
+            .await
     }
 
     /// Reads a file of the workspace.
@@ -160,9 +222,21 @@ impl Session {
     }
 
     /// A page of what an earlier cell wrote, from the byte `offset` on; at most 8 MiB.
-    pub async fn read_output(&self, cell: u64, stream: Stream, offset: u64, length: u64) -> Result<String, Error> {
+    pub async fn read_output(
+        &self,
+        cell: u64,
+        stream: Stream,
+        offset: u64,
+        length: u64,
+    ) -> Result<String, Error> {
         let (reply, text) = oneshot::channel();
-        self.tell(Command::ReadOutput { cell, stream, offset, length: length.min(LONGEST_PAGE), reply });
+        self.tell(Command::ReadOutput {
+            cell,
+            stream,
+            offset,
+            length: length.min(LONGEST_PAGE),
+            reply,
+        });
         text.await.unwrap_or_else(|_| Err(self.ended()))
     }
 
@@ -180,8 +254,16 @@ impl Session {
 
     /// The error for a session that is not there any more.
     pub(crate) fn ended(&self) -> Error {
-        let reason = self.shared.end.get().cloned().unwrap_or_else(|| "it was closed".to_owned());
-        Error::Ended { session: self.shared.id.clone(), reason }
+        let reason = self
+            .shared
+            .end
+            .get()
+            .cloned()
+            .unwrap_or_else(|| "it was closed".to_owned());
+        Error::Ended {
+            session: self.shared.id.clone(),
+            reason,
+        }
     }
 
     fn tell(&self, command: Command) {
@@ -197,14 +279,27 @@ impl Session {
         read: impl FnOnce(Reply) -> Result<T, cellblock_protocol::guest::HeadError>,
     ) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();
-        self.tell(Command::Ask { operation: Box::new(operation), effect, limit, reply });
+        self.tell(Command::Ask {
+            operation: Box::new(operation),
+            effect,
+            limit,
+            reply,
+        });
         let answer = answer.await.unwrap_or_else(|_| Err(self.ended()))?;
         read(answer).map_err(|error| Error::Refused(error.to_string()))
     }
 
-    async fn with_files<T: Send + 'static>(&self, work: impl FnOnce(&Workspace) -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
+    async fn with_files<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Workspace) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
         let workspace = Arc::clone(&self.shared.workspace);
         let done = tokio::task::spawn_blocking(move || work(&workspace)).await;
-        done.unwrap_or_else(|error| Err(Error::System { what: "working with files", source: std::io::Error::other(error) }))
+        done.unwrap_or_else(|error| {
+            Err(Error::System {
+                what: "working with files",
+                source: std::io::Error::other(error),
+            })
+        })
     }
 }

@@ -38,9 +38,18 @@ impl Tracker {
     pub(crate) fn new(workspace: Arc<Workspace>, watcher: &Arc<Watcher>) -> Tracker {
         let watch = watcher.watch(workspace.path());
         let mut known = BTreeMap::new();
-        workspace.walk(Path::new(""), &mut known, &mut |directory| watch.add(directory));
+        workspace.walk(Path::new(""), &mut known, &mut |directory| {
+            watch.add(directory)
+        });
         let ground = (known.values().map(|seen| seen.bytes).sum(), known.len());
-        Tracker { workspace, watch, known, lately: VecDeque::new(), pending: Touched::default(), ground }
+        Tracker {
+            workspace,
+            watch,
+            known,
+            lately: VecDeque::new(),
+            pending: Touched::default(),
+            ground,
+        }
     }
 
     /// What is there, as far as was looked.
@@ -51,7 +60,11 @@ impl Tracker {
     /// What happened between two cells: it was not the next cell's doing.
     pub(crate) fn settle(&mut self) -> Changes {
         let touched = self.watch.take();
-        if touched.everything || !touched.paths.is_empty() { self.differences(touched) } else { Changes::default() }
+        if touched.everything || !touched.paths.is_empty() {
+            self.differences(touched)
+        } else {
+            Changes::default()
+        }
     }
 
     /// What the cell that just ended changed.
@@ -79,7 +92,10 @@ impl Tracker {
             bytes = (bytes + more).saturating_sub(known.unwrap_or(0));
             files = (files + found.len()).saturating_sub(usize::from(known.is_some()));
         }
-        (bytes.saturating_sub(self.ground.0), files.saturating_sub(self.ground.1))
+        (
+            bytes.saturating_sub(self.ground.0),
+            files.saturating_sub(self.ground.1),
+        )
     }
 
     fn differences(&mut self, touched: Touched) -> Changes {
@@ -87,8 +103,16 @@ impl Tracker {
         if touched.everything {
             let mut now = BTreeMap::new();
             let watch = &self.watch;
-            self.workspace.walk(Path::new(""), &mut now, &mut |directory| watch.add(directory));
-            let gone: Vec<PathBuf> = self.known.keys().filter(|path| !now.contains_key(*path)).cloned().collect();
+            self.workspace
+                .walk(Path::new(""), &mut now, &mut |directory| {
+                    watch.add(directory)
+                });
+            let gone: Vec<PathBuf> = self
+                .known
+                .keys()
+                .filter(|path| !now.contains_key(*path))
+                .cloned()
+                .collect();
             for (path, seen) in now {
                 self.compare(&path, Some(seen), &mut changes);
             }
@@ -108,17 +132,24 @@ impl Tracker {
         if seen.is_some_and(|seen| seen.kind == Kind::Directory) {
             let mut found = BTreeMap::new();
             let watch = &self.watch;
-            self.workspace.walk(path, &mut found, &mut |directory| watch.add(directory));
+            self.workspace
+                .walk(path, &mut found, &mut |directory| watch.add(directory));
             for (path, seen) in found {
                 self.compare(&path, Some(seen), changes);
             }
             return;
         }
         // It may have been a directory, moved away with all that was in it.
-        let was_directory = self.known.get(path).is_some_and(|old| old.kind == Kind::Directory);
+        let was_directory = self
+            .known
+            .get(path)
+            .is_some_and(|old| old.kind == Kind::Directory);
         self.compare(path, seen, changes);
         if was_directory {
-            let below = self.known.range(path.join("")..).map(|(inner, _)| inner.clone());
+            let below = self
+                .known
+                .range(path.join("")..)
+                .map(|(inner, _)| inner.clone());
             let inside: Vec<PathBuf> = below.take_while(|inner| inner.starts_with(path)).collect();
             for path in inside {
                 self.compare(&path, None, changes);
@@ -164,6 +195,10 @@ impl Tracker {
 fn push(list: &mut Vec<FileChange>, path: &Path, bytes: u64) {
     if list.len() < MOST_CHANGES {
         let path = path.to_string_lossy().into_owned();
-        list.push(FileChange { mime: mime_of(&path).to_owned(), path, bytes });
+        list.push(FileChange {
+            mime: mime_of(&path).to_owned(),
+            path,
+            bytes,
+        });
     }
 }

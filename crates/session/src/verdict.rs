@@ -44,7 +44,12 @@ impl Verdict {
             (false, true) => Status::Interrupted,
             (false, false) => Status::Failure,
         };
-        Verdict { status, exit_code: None, signal: None, error: done.error.clone() }
+        Verdict {
+            status,
+            exit_code: None,
+            signal: None,
+            error: done.error.clone(),
+        }
     }
 
     /// The head ended.
@@ -57,19 +62,47 @@ impl Verdict {
             Ending::Timeout => (Status::Timeout, None),
             Ending::Interrupt => (Status::Interrupted, None),
             Ending::Limit(hit) => (Status::Crashed, Some(hit.explain())),
-            Ending::Forged(what) => (Status::Crashed, Some(plain("ProtocolError", &format!("the session's process sent something that makes no sense ({what}); it was ended")))),
+            Ending::Forged(what) => (
+                Status::Crashed,
+                Some(plain(
+                    "ProtocolError",
+                    &format!(
+                        "the session's process sent something that makes no sense ({what}); it was ended"
+                    ),
+                )),
+            ),
             Ending::Itself => (Status::Crashed, None),
         };
-        Verdict { status, exit_code, signal, error }
+        Verdict {
+            status,
+            exit_code,
+            signal,
+            error,
+        }
     }
 }
 
 impl LimitHit {
     fn explain(&self) -> CellError {
         match self {
-            LimitHit::Memory { limit } => plain("MemoryLimit", &format!("the session needed more than its {} of memory and was ended; work on less at a time, or ask for a higher limit", size(*limit))),
-            LimitHit::Disk { limit } => plain("DiskLimit", &format!("the session wrote more than its {} to the workspace and was ended; delete what is not needed, or ask for a higher limit", size(*limit))),
-            LimitHit::Files { limit } => plain("DiskLimit", &format!("the session made more than {limit} files in the workspace and was ended")),
+            LimitHit::Memory { limit } => plain(
+                "MemoryLimit",
+                &format!(
+                    "the session needed more than its {} of memory and was ended; work on less at a time, or ask for a higher limit",
+                    size(*limit)
+                ),
+            ),
+            LimitHit::Disk { limit } => plain(
+                "DiskLimit",
+                &format!(
+                    "the session wrote more than its {} to the workspace and was ended; delete what is not needed, or ask for a higher limit",
+                    size(*limit)
+                ),
+            ),
+            LimitHit::Files { limit } => plain(
+                "DiskLimit",
+                &format!("the session made more than {limit} files in the workspace and was ended"),
+            ),
         }
     }
 }

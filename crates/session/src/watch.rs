@@ -51,8 +51,15 @@ pub(crate) struct Watch {
 impl Watcher {
     pub(crate) fn new() -> Arc<Watcher> {
         let instance = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok();
-        let state = State { instance, next_tree: 1, watches: HashMap::new(), trees: HashMap::new() };
-        Arc::new(Watcher { state: Mutex::new(state) })
+        let state = State {
+            instance,
+            next_tree: 1,
+            watches: HashMap::new(),
+            trees: HashMap::new(),
+        };
+        Arc::new(Watcher {
+            state: Mutex::new(state),
+        })
     }
 
     /// Watches `root` with all its directories.
@@ -60,8 +67,17 @@ impl Watcher {
         let mut state = self.lock();
         let tree = state.next_tree;
         state.next_tree += 1;
-        state.trees.insert(tree, Tree { root: root.to_owned(), touched: Touched::default() });
-        Watch { watcher: Arc::clone(self), tree }
+        state.trees.insert(
+            tree,
+            Tree {
+                root: root.to_owned(),
+                touched: Touched::default(),
+            },
+        );
+        Watch {
+            watcher: Arc::clone(self),
+            tree,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -79,7 +95,11 @@ impl Watch {
     pub(crate) fn take(&self) -> Touched {
         let mut state = self.watcher.lock();
         state.read_events();
-        state.trees.get_mut(&self.tree).map(|tree| std::mem::take(&mut tree.touched)).unwrap_or_default()
+        state
+            .trees
+            .get_mut(&self.tree)
+            .map(|tree| std::mem::take(&mut tree.touched))
+            .unwrap_or_default()
     }
 }
 
@@ -87,7 +107,9 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let mut state = self.watcher.lock();
         state.trees.remove(&self.tree);
-        let State { instance, watches, .. } = &mut *state;
+        let State {
+            instance, watches, ..
+        } = &mut *state;
         watches.retain(|watch, (tree, _)| {
             let other = *tree != self.tree;
             if !other && let Some(instance) = instance {
@@ -100,7 +122,9 @@ impl Drop for Watch {
 
 impl State {
     fn add(&mut self, tree: u64, directory: &Path) {
-        let Some(entry) = self.trees.get_mut(&tree) else { return };
+        let Some(entry) = self.trees.get_mut(&tree) else {
+            return;
+        };
         let wanted = WatchFlags::CREATE
             | WatchFlags::MODIFY
             | WatchFlags::ATTRIB
@@ -110,7 +134,9 @@ impl State {
             | WatchFlags::MOVED_TO
             | WatchFlags::ONLYDIR
             | WatchFlags::DONT_FOLLOW;
-        let added = self.instance.as_ref().and_then(|instance| inotify::add_watch(instance, entry.root.join(directory), wanted).ok());
+        let added = self.instance.as_ref().and_then(|instance| {
+            inotify::add_watch(instance, entry.root.join(directory), wanted).ok()
+        });
         match added {
             Some(watch) => {
                 self.watches.insert(watch, (tree, directory.to_owned()));
@@ -121,22 +147,30 @@ impl State {
 
     fn read_events(&mut self) {
         let Some(instance) = &self.instance else {
-            self.trees.values_mut().for_each(|tree| tree.touched.everything = true);
+            self.trees
+                .values_mut()
+                .for_each(|tree| tree.touched.everything = true);
             return;
         };
         let mut buffer = [MaybeUninit::uninit(); 16 << 10];
         let mut reader = inotify::Reader::new(instance, &mut buffer);
         while let Ok(event) = reader.next() {
             if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
-                self.trees.values_mut().for_each(|tree| tree.touched.everything = true);
+                self.trees
+                    .values_mut()
+                    .for_each(|tree| tree.touched.everything = true);
                 continue;
             }
             if event.events().contains(ReadFlags::IGNORED) {
                 self.watches.remove(&event.wd());
                 continue;
             }
-            let Some((tree, directory)) = self.watches.get(&event.wd()) else { continue };
-            let (Some(tree), Some(name)) = (self.trees.get_mut(tree), event.file_name()) else { continue };
+            let Some((tree, directory)) = self.watches.get(&event.wd()) else {
+                continue;
+            };
+            let (Some(tree), Some(name)) = (self.trees.get_mut(tree), event.file_name()) else {
+                continue;
+            };
             let path = directory.join(OsStr::from_bytes(name.to_bytes()));
             tree.touched.paths.insert(path);
         }

@@ -25,7 +25,10 @@ pub(crate) struct Workspace {
 impl Workspace {
     /// A directory of the user's.
     pub(crate) fn given(path: &Path) -> Result<Workspace, Error> {
-        let refuse = |problem: String| Error::Workspace { path: path.to_owned(), problem };
+        let refuse = |problem: String| Error::Workspace {
+            path: path.to_owned(),
+            problem,
+        };
         let path = fs::canonicalize(path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => refuse("it does not exist; create it first".into()),
             _ => refuse(error.to_string()),
@@ -39,7 +42,9 @@ impl Workspace {
         check_writable(&path).map_err(|error| match error.kind() {
             io::ErrorKind::ReadOnlyFilesystem => refuse("it is on a read-only file system".into()),
             io::ErrorKind::PermissionDenied => refuse("it cannot be written by this user".into()),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => refuse("its disk is full".into()),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                refuse("its disk is full".into())
+            }
             _ => refuse(error.to_string()),
         })?;
         Workspace::open(path, false)
@@ -48,13 +53,24 @@ impl Workspace {
     /// A fresh one, which survives the session unless it stays empty.
     pub(crate) fn fresh(state: &Path, session: &str) -> Result<Workspace, Error> {
         let path = state.join("workspaces").join(unique_name(session));
-        fs::create_dir_all(&path).map_err(|source| Error::Storage { what: "making the workspace", path: path.clone(), source })?;
+        fs::create_dir_all(&path).map_err(|source| Error::Storage {
+            what: "making the workspace",
+            path: path.clone(),
+            source,
+        })?;
         Workspace::open(path, true)
     }
 
     fn open(path: PathBuf, ours: bool) -> Result<Workspace, Error> {
-        let directory = Confined::open(&path).map_err(|error| Error::Workspace { path: path.clone(), problem: error.to_string() })?;
-        Ok(Workspace { path, directory, ours })
+        let directory = Confined::open(&path).map_err(|error| Error::Workspace {
+            path: path.clone(),
+            problem: error.to_string(),
+        })?;
+        Ok(Workspace {
+            path,
+            directory,
+            ours,
+        })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -70,8 +86,14 @@ impl Workspace {
         let read = || {
             let mut file = self.directory.read(Path::new(path))?;
             let mut contents = Vec::new();
-            let length = (&mut file).take(LARGEST_FILE + 1).read_to_end(&mut contents)? as u64;
-            if length > LARGEST_FILE { Err(io::Error::from(io::ErrorKind::FileTooLarge)) } else { Ok(contents) }
+            let length = (&mut file)
+                .take(LARGEST_FILE + 1)
+                .read_to_end(&mut contents)? as u64;
+            if length > LARGEST_FILE {
+                Err(io::Error::from(io::ErrorKind::FileTooLarge))
+            } else {
+                Ok(contents)
+            }
         };
         read().map_err(|source| file_error(path, source))
     }
@@ -80,11 +102,20 @@ impl Workspace {
     pub(crate) fn list(&self) -> Vec<FileEntry> {
         let entry = |(path, seen): (&PathBuf, &Seen)| {
             let path = path.to_string_lossy().into_owned();
-            FileEntry { mime: mime_of(&path).to_owned(), bytes: seen.bytes, modified: Some(seen.modified as f64 / 1e9), path }
+            FileEntry {
+                mime: mime_of(&path).to_owned(),
+                bytes: seen.bytes,
+                modified: Some(seen.modified as f64 / 1e9),
+                path,
+            }
         };
         let mut found = BTreeMap::new();
         self.walk(Path::new(""), &mut found, &mut |_| {});
-        found.iter().filter(|(_, seen)| seen.kind == Kind::File).map(entry).collect()
+        found
+            .iter()
+            .filter(|(_, seen)| seen.kind == Kind::File)
+            .map(entry)
+            .collect()
     }
 
     /// Whether a fresh directory was made for this session.
@@ -98,7 +129,12 @@ impl Workspace {
     }
 
     /// Everything below `from`, and `from` itself unless it is the root.
-    pub(crate) fn walk(&self, from: &Path, found: &mut BTreeMap<PathBuf, Seen>, on_directory: &mut dyn FnMut(&Path)) {
+    pub(crate) fn walk(
+        &self,
+        from: &Path,
+        found: &mut BTreeMap<PathBuf, Seen>,
+        on_directory: &mut dyn FnMut(&Path),
+    ) {
         if !from.as_os_str().is_empty()
             && let Some(seen) = self.look(from)
         {
@@ -125,10 +161,20 @@ impl Workspace {
     /// What is at a path; pipes, sockets and devices count as nothing.
     pub(crate) fn look(&self, path: &Path) -> Option<Seen> {
         let stat = self.directory.stat(path).ok()?;
-        let nanoseconds = |seconds: i64, rest: u64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+        let nanoseconds =
+            |seconds: i64, rest: u64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
         let kind = match stat.st_mode & 0o170_000 {
             0o100_000 => Kind::File,
-            0o040_000 => return Some(Seen { kind: Kind::Directory, bytes: 0, modified: 0, mode: 0, changed: 0, inode: 0 }),
+            0o040_000 => {
+                return Some(Seen {
+                    kind: Kind::Directory,
+                    bytes: 0,
+                    modified: 0,
+                    mode: 0,
+                    changed: 0,
+                    inode: 0,
+                });
+            }
             0o120_000 => Kind::Link,
             _ => return None,
         };
@@ -174,10 +220,16 @@ impl Drop for Workspace {
 fn file_error(path: &str, source: io::Error) -> Error {
     // What openat2 says of a link that leads out is a riddle.
     let source = match source.raw_os_error() {
-        Some(18) => io::Error::new(io::ErrorKind::PermissionDenied, "it leads out of the workspace"),
+        Some(18) => io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "it leads out of the workspace",
+        ),
         _ => source,
     };
-    Error::File { path: path.to_owned(), source }
+    Error::File {
+        path: path.to_owned(),
+        source,
+    }
 }
 
 fn check_writable(path: &Path) -> io::Result<()> {
@@ -188,6 +240,12 @@ fn check_writable(path: &Path) -> io::Result<()> {
 
 /// The session's id, when it began, and who made it: two processes may both have a session `default`.
 fn unique_name(session: &str) -> String {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    format!("{session}-{}-{:x}", now.as_secs(), now.subsec_nanos() ^ std::process::id())
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    format!(
+        "{session}-{}-{:x}",
+        now.as_secs(),
+        now.subsec_nanos() ^ std::process::id()
+    )
 }

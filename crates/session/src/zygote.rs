@@ -2,7 +2,9 @@
 
 use crate::packets::Packets;
 use crate::{Error, Preload, Python};
-use cellblock_sandbox::{Exit, FromLauncher, GUEST_DIRECTORY, LaunchPlan, Launched, View, mount_request};
+use cellblock_sandbox::{
+    Exit, FromLauncher, GUEST_DIRECTORY, LaunchPlan, Launched, View, mount_request,
+};
 use serde::Deserialize;
 use std::io::{self, Read as _};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -50,14 +52,26 @@ pub(crate) struct Ready {
 impl Zygote {
     /// Starts Python behind the outer walls and waits until it has imported its preload.
     pub(crate) async fn start(plan: &ZygotePlan) -> Result<Zygote, Error> {
-        let Launched { control, zygote, mut complaints, process } = plan.launch()?.start()?;
+        let Launched {
+            control,
+            zygote,
+            mut complaints,
+            process,
+        } = plan.launch()?.start()?;
         let wrap = Error::system("listening to the launcher");
         let launcher = Packets::new(control, 4096).map_err(wrap)?;
-        let births = Packets::new(zygote, 64 << 10).map_err(Error::system("listening to the zygote"))?;
-        let refused = |problem: String| Error::Python { python: plan.python.executable.clone(), problem };
+        let births =
+            Packets::new(zygote, 64 << 10).map_err(Error::system("listening to the zygote"))?;
+        let refused = |problem: String| Error::Python {
+            python: plan.python.executable.clone(),
+            problem,
+        };
 
         let begun = tokio::time::timeout(START_LIMIT, async {
-            let packet = launcher.receive().await.map_err(Error::system("starting the launcher"))?;
+            let packet = launcher
+                .receive()
+                .await
+                .map_err(Error::system("starting the launcher"))?;
             FromLauncher::from_bytes(&packet.bytes).map_err(|error| plan.explain(error))?;
             Ok::<_, Error>(births.receive().await)
         });
@@ -68,10 +82,22 @@ impl Zygote {
                 return Err(refused(how_it_ended(&launcher, &said).await));
             }
             Ok(Err(error)) => return Err(error),
-            Err(_) => return Err(refused(format!("nothing was heard of it for {} s", START_LIMIT.as_secs()))),
+            Err(_) => {
+                return Err(refused(format!(
+                    "nothing was heard of it for {} s",
+                    START_LIMIT.as_secs()
+                )));
+            }
         };
-        let ready = serde_json::from_slice(&first.bytes).map_err(|_| refused("its first message made no sense".into()))?;
-        Ok(Zygote { launcher: Mutex::new(launcher), births: Mutex::new(births), process: std::sync::Mutex::new(process), dead: AtomicBool::new(false), ready })
+        let ready = serde_json::from_slice(&first.bytes)
+            .map_err(|_| refused("its first message made no sense".into()))?;
+        Ok(Zygote {
+            launcher: Mutex::new(launcher),
+            births: Mutex::new(births),
+            process: std::sync::Mutex::new(process),
+            dead: AtomicBool::new(false),
+            ready,
+        })
     }
 
     /// Whether it still runs. The launcher outlives its zygote as long as sessions of it live.
@@ -85,35 +111,67 @@ impl Zygote {
     }
 
     /// Makes a session; its init answers on its own socket.
-    pub(crate) async fn spawn(&self, request: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Error> {
+    pub(crate) async fn spawn(
+        &self,
+        request: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), Error> {
         let births = self.births.lock().await;
         let wrap = || Error::system("asking the zygote for a session");
         let exchange = async {
             births.send(request, descriptors).await?;
             births.receive().await
         };
-        let answer = exchange.await.inspect_err(|_| self.dead.store(true, Ordering::Relaxed)).map_err(wrap())?;
-        match std::str::from_utf8(&answer.bytes).ok().and_then(|text| text.parse::<i32>().ok()) {
+        let answer = exchange
+            .await
+            .inspect_err(|_| self.dead.store(true, Ordering::Relaxed))
+            .map_err(wrap())?;
+        match std::str::from_utf8(&answer.bytes)
+            .ok()
+            .and_then(|text| text.parse::<i32>().ok())
+        {
             Some(1..) => Ok(()),
             Some(errno) if errno < 0 => Err(wrap()(io::Error::from_raw_os_error(-errno))),
-            _ => Err(cellblock_sandbox::Error::Protocol { process: "the zygote" }.into()),
+            _ => Err(cellblock_sandbox::Error::Protocol {
+                process: "the zygote",
+            }
+            .into()),
         }
     }
 
     /// A mount of a workspace for the session with this user id.
-    pub(crate) async fn mount(&self, path: &Path, owner: u32, group: u32, user: u32) -> Result<OwnedFd, Error> {
+    pub(crate) async fn mount(
+        &self,
+        path: &Path,
+        owner: u32,
+        group: u32,
+        user: u32,
+    ) -> Result<OwnedFd, Error> {
         let launcher = self.launcher.lock().await;
         let wrap = || Error::system("asking the launcher for a mount");
         let lost = |_: &io::Error| self.dead.store(true, Ordering::Relaxed);
-        launcher.send(&mount_request(path, owner, group, user)?, &[]).await.inspect_err(lost).map_err(wrap())?;
+        launcher
+            .send(&mount_request(path, owner, group, user)?, &[])
+            .await
+            .inspect_err(lost)
+            .map_err(wrap())?;
         loop {
             let mut packet = launcher.receive().await.inspect_err(lost).map_err(wrap())?;
-            let message = FromLauncher::from_bytes(&packet.bytes).map_err(|error| Error::Workspace { path: path.to_owned(), problem: error.to_string() })?;
+            let message =
+                FromLauncher::from_bytes(&packet.bytes).map_err(|error| Error::Workspace {
+                    path: path.to_owned(),
+                    problem: error.to_string(),
+                })?;
             match (message, packet.descriptors.pop()) {
                 (FromLauncher::Mounted, Some(mount)) => return Ok(mount),
                 // News of the zygote's end, from before.
                 (FromLauncher::ZygoteEnded(_), _) => {}
-                _ => return Err(cellblock_sandbox::Error::Protocol { process: "the launcher" }.into()),
+                _ => {
+                    return Err(cellblock_sandbox::Error::Protocol {
+                        process: "the launcher",
+                    }
+                    .into());
+                }
             }
         }
     }
@@ -133,14 +191,27 @@ impl ZygotePlan {
     fn launch(&self) -> Result<LaunchPlan, Error> {
         const START: &str = "import sys; sys.path.insert(0, sys.argv[1]); from cellblock_guest import zygote; sys.path.pop(0); zygote.main(4, 5, sys.argv[2])";
         let mut plan = LaunchPlan::new(self.walls, &self.python.executable)?;
-        let guest = if plan.has_view() { GUEST_DIRECTORY.to_owned() } else { self.guest.display().to_string() };
+        let guest = if plan.has_view() {
+            GUEST_DIRECTORY.to_owned()
+        } else {
+            self.guest.display().to_string()
+        };
         let python = self.python.executable.display().to_string();
         let site: &[&str] = if self.python.packages { &[] } else { &["-S"] };
         let first = [python.as_str(), "-I", "-B", "-X", "utf8"];
-        for word in first.iter().chain(site).chain(&["-c", START, &guest, self.preload.name()]) {
+        for word in first
+            .iter()
+            .chain(site)
+            .chain(&["-c", START, &guest, self.preload.name()])
+        {
             plan = plan.argument(word)?;
         }
-        let fonts = self.python.font_cache.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        let fonts = self
+            .python
+            .font_cache
+            .as_ref()
+            .map(|path| path.display().to_string())
+            .unwrap_or_default();
         for (name, value) in [
             ("PATH", "/usr/local/bin:/usr/bin:/bin"),
             ("HOME", "/tmp"),
@@ -158,13 +229,21 @@ impl ZygotePlan {
         ] {
             plan = plan.variable(name, value)?;
         }
-        Ok(if plan.has_view() { plan.view(&self.view)? } else { plan })
+        Ok(if plan.has_view() {
+            plan.view(&self.view)?
+        } else {
+            plan
+        })
     }
 
     /// Says what a failure to execute most likely means.
     fn explain(&self, error: cellblock_sandbox::Error) -> Error {
         match &error {
-            cellblock_sandbox::Error::Build { step: "executing Python", source, .. } => {
+            cellblock_sandbox::Error::Build {
+                step: "executing Python",
+                source,
+                ..
+            } => {
                 let problem = match source.kind() {
                     io::ErrorKind::NotFound => "there is no such program".to_owned(),
                     io::ErrorKind::PermissionDenied => {
@@ -172,7 +251,10 @@ impl ZygotePlan {
                     }
                     _ => source.to_string(),
                 };
-                Error::Python { python: self.python.executable.clone(), problem }
+                Error::Python {
+                    python: self.python.executable.clone(),
+                    problem,
+                }
             }
             _ => error.into(),
         }
@@ -185,12 +267,23 @@ async fn how_it_ended(launcher: &Packets, said: &str) -> String {
         _ => None,
     };
     let how = match ended {
-        Some(FromLauncher::ZygoteEnded(Exit::Code(code))) => format!("it ended with exit code {code}"),
-        Some(FromLauncher::ZygoteEnded(Exit::Signal(signal))) => format!("it was ended by signal {signal}"),
+        Some(FromLauncher::ZygoteEnded(Exit::Code(code))) => {
+            format!("it ended with exit code {code}")
+        }
+        Some(FromLauncher::ZygoteEnded(Exit::Signal(signal))) => {
+            format!("it was ended by signal {signal}")
+        }
         _ => "it ended at once".to_owned(),
     };
     let last: Vec<&str> = said.trim().lines().rev().take(5).collect();
-    if last.is_empty() { how } else { format!("{how}; it said: {}", last.into_iter().rev().collect::<Vec<_>>().join("\n")) }
+    if last.is_empty() {
+        how
+    } else {
+        format!(
+            "{how}; it said: {}",
+            last.into_iter().rev().collect::<Vec<_>>().join("\n")
+        )
+    }
 }
 
 /// What is there now: the launcher still holds the other end, so it never ends by itself.

@@ -5,7 +5,10 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use cellblock::env::Dirs;
-use cellblock::{Cell, CellResult, Error, Host, Isolation, Limits, Preload, PythonChoice, Session, SessionBuilder};
+use cellblock::{
+    Cell, CellResult, Error, Host, Isolation, Limits, Preload, PythonChoice, Session,
+    SessionBuilder,
+};
 use serde_json::{Map, Value};
 use std::future::Future;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -28,7 +31,9 @@ pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 /// Waits for anything that is asynchronous, but not for ever.
 pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
     let limited = async { tokio::time::timeout(MINUTE, future).await };
-    RUNTIME.block_on(limited).expect("it did not end within a minute")
+    RUNTIME
+        .block_on(limited)
+        .expect("it did not end within a minute")
 }
 
 /// The host of this test binary.
@@ -39,8 +44,13 @@ pub(crate) fn host() -> &'static Host {
 
 /// A host that keeps everything below `directory`.
 pub(crate) fn new_host(directory: &Path) -> Host {
-    let dirs = Dirs { cache: directory.join("cache"), state: directory.join("state") };
-    let host = Host::builder().interpreter(python()).python(PythonChoice::StandardLibrary);
+    let dirs = Dirs {
+        cache: directory.join("cache"),
+        state: directory.join("state"),
+    };
+    let host = Host::builder()
+        .interpreter(python())
+        .python(PythonChoice::StandardLibrary);
     host.preload(Preload::None).dirs(dirs).build().unwrap()
 }
 
@@ -68,7 +78,9 @@ const GROUND_PREFIX: &str = "cellblock-test-";
 fn remove_old_grounds() {
     for entry in fs::read_dir(env::temp_dir()).unwrap().flatten() {
         let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(GROUND_PREFIX)?.parse().ok());
+        let pid = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(GROUND_PREFIX)?.parse().ok());
         if pid.is_some_and(|pid| process(pid).is_none()) {
             // Those of another user stay.
             let _ = fs::remove_dir_all(entry.path());
@@ -94,7 +106,9 @@ pub(crate) fn open(builder: SessionBuilder) -> Session {
 
 /// A session behind these walls that knows these variables.
 pub(crate) fn behind(isolation: Isolation, limits: Limits, seeds: &Map<String, Value>) -> Session {
-    let seeded = seeds.iter().fold(builder(), |builder, (name, value)| builder.variable(name, value.clone()));
+    let seeded = seeds.iter().fold(builder(), |builder, (name, value)| {
+        builder.variable(name, value.clone())
+    });
     open(seeded.isolation(isolation).limits(limits))
 }
 
@@ -121,9 +135,22 @@ pub(crate) fn refusal(builder: SessionBuilder) -> Error {
 /// The short of a result, for the message of a failed test: some are megabytes.
 pub(crate) fn short(result: &CellResult) -> String {
     let output: String = result.output.chars().take(300).collect();
-    let error = result.error.as_ref().map(|error| error.repr.as_str()).unwrap_or_default();
-    let CellResult { status, exit_code, signal, state, .. } = result;
-    format!("{status} (exit {exit_code:?}, signal {signal:?}, {:?}) {error} {output:?}", state.outcome)
+    let error = result
+        .error
+        .as_ref()
+        .map(|error| error.repr.as_str())
+        .unwrap_or_default();
+    let CellResult {
+        status,
+        exit_code,
+        signal,
+        state,
+        ..
+    } = result;
+    format!(
+        "{status} (exit {exit_code:?}, signal {signal:?}, {:?}) {error} {output:?}",
+        state.outcome
+    )
 }
 
 /// Waits until something is so that is bound to become so.
@@ -159,7 +186,11 @@ pub(crate) fn is_long() -> bool {
 /// A text that nobody can guess.
 pub(crate) fn token() -> String {
     use std::hash::{BuildHasher as _, RandomState};
-    format!("{:016x}{:016x}", RandomState::new().hash_one(0), RandomState::new().hash_one(1))
+    format!(
+        "{:016x}{:016x}",
+        RandomState::new().hash_one(0),
+        RandomState::new().hash_one(1)
+    )
 }
 
 /// One process of this machine, seen from outside of every wall.
@@ -174,7 +205,9 @@ pub(crate) struct Process {
 /// Every process of this machine that is not yet reaped.
 pub(crate) fn processes() -> Vec<Process> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
-    entries.filter_map(|entry| process(entry.file_name().to_str()?.parse().ok()?)).collect()
+    entries
+        .filter_map(|entry| process(entry.file_name().to_str()?.parse().ok()?))
+        .collect()
 }
 
 /// One process, if it is there.
@@ -184,7 +217,12 @@ pub(crate) fn process(pid: u32) -> Option<Process> {
     let name = head.split_once('(')?.1.to_owned();
     let mut fields = tail.split_whitespace();
     let state = fields.next()?.chars().next()?;
-    Some(Process { pid, parent: fields.next()?.parse().ok()?, state, name })
+    Some(Process {
+        pid,
+        parent: fields.next()?.parse().ok()?,
+        state,
+        name,
+    })
 }
 
 /// Everything that a process started, and what that started, and so on; the dead that nobody reaped included.
@@ -203,7 +241,8 @@ pub(crate) fn descendants(pid: u32) -> Vec<Process> {
 
 /// The processes whose process namespace is this one. A session's processes are found by it wherever they went.
 pub(crate) fn in_process_namespace(namespace: &str) -> Vec<Process> {
-    let inside = |process: &Process| process_namespace(process.pid).is_ok_and(|found| found == namespace);
+    let inside =
+        |process: &Process| process_namespace(process.pid).is_ok_and(|found| found == namespace);
     processes().into_iter().filter(inside).collect()
 }
 
@@ -211,25 +250,39 @@ pub(crate) fn in_process_namespace(namespace: &str) -> Vec<Process> {
 pub(crate) fn memory_in_process_namespace(namespace: &str) -> u64 {
     let share = |process: Process| {
         let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", process.pid)).ok()?;
-        let line = text.lines().find_map(|line| line.strip_prefix("Pss_Anon:"))?;
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("Pss_Anon:"))?;
         line.trim().strip_suffix(" kB")?.parse::<u64>().ok()
     };
-    in_process_namespace(namespace).into_iter().filter_map(share).sum::<u64>() << 10
+    in_process_namespace(namespace)
+        .into_iter()
+        .filter_map(share)
+        .sum::<u64>()
+        << 10
 }
 
 /// How many of them have this name.
 pub(crate) fn in_process_namespace_named(namespace: &str, name: &str) -> usize {
-    in_process_namespace(namespace).iter().filter(|process| process.name == name).count()
+    in_process_namespace(namespace)
+        .iter()
+        .filter(|process| process.name == name)
+        .count()
 }
 
 /// The command lines of all processes, their words ended by zero bytes.
 pub(crate) fn command_lines() -> impl Iterator<Item = String> {
     let read = |process: Process| fs::read(format!("/proc/{}/cmdline", process.pid)).ok();
-    processes().into_iter().filter_map(read).map(|line| String::from_utf8_lossy(&line).into_owned())
+    processes()
+        .into_iter()
+        .filter_map(read)
+        .map(|line| String::from_utf8_lossy(&line).into_owned())
 }
 
 pub(crate) fn process_namespace(pid: u32) -> io::Result<String> {
-    Ok(fs::read_link(format!("/proc/{pid}/ns/pid"))?.to_string_lossy().into_owned())
+    Ok(fs::read_link(format!("/proc/{pid}/ns/pid"))?
+        .to_string_lossy()
+        .into_owned())
 }
 
 /// A process that must live or die; ended when it is dropped.

@@ -20,8 +20,15 @@ pub(crate) struct Stage {
 pub(crate) fn stage(test: &str) -> Option<Stage> {
     let Ok(text) = env::var("CELLBLOCK_STAGE") else {
         let mut command = Command::new(python());
-        command.args(["-I", "-c", include_str!("stage.py")]).arg(env::current_exe().unwrap()).arg(test);
-        assert!(command.status().unwrap().success(), "{test} failed on its stage (as root: {})", is_root());
+        command
+            .args(["-I", "-c", include_str!("stage.py")])
+            .arg(env::current_exe().unwrap())
+            .arg(test);
+        assert!(
+            command.status().unwrap().success(),
+            "{test} failed on its stage (as root: {})",
+            is_root()
+        );
         return None;
     };
     let stage: Value = serde_json::from_str(&text).unwrap();
@@ -29,6 +36,8 @@ pub(crate) fn stage(test: &str) -> Option<Stage> {
     Some(Stage {
         variable: secret("variable"),
         descriptor: (stage["descriptor"].as_u64().unwrap(), secret("descriptor")),
-        key: stage["key"].as_str().map(|description| (description.to_owned(), secret("key"))),
+        key: stage["key"]
+            .as_str()
+            .map(|description| (description.to_owned(), secret("key"))),
     })
 }

@@ -57,7 +57,11 @@ impl Forgery {
             let before = peak_memory_from_now();
             self.is_survived();
             let grown = peak_memory().saturating_sub(before);
-            assert!(grown < MOST_MEMORY, "the host needed {} MiB more", grown >> 20);
+            assert!(
+                grown < MOST_MEMORY,
+                "the host needed {} MiB more",
+                grown >> 20
+            );
         } else {
             let _others = QUIET.read().unwrap_or_else(PoisonError::into_inner);
             self.is_survived();
@@ -67,31 +71,63 @@ impl Forgery {
     fn is_survived(&self) {
         let bystander = open(builder());
         run(&bystander, "x = 'untouched'");
-        let session = behind(Isolation::default(), Limits::default(), &Map::from_iter([("cell".to_owned(), Value::from(1))]));
+        let session = behind(
+            Isolation::default(),
+            Limits::default(),
+            &Map::from_iter([("cell".to_owned(), Value::from(1))]),
+        );
         let begin = Instant::now();
 
-        let limit = self.note("seconds").map_or(2.0, |seconds| seconds.parse().unwrap());
+        let limit = self
+            .note("seconds")
+            .map_or(2.0, |seconds| seconds.parse().unwrap());
         let result = run(&session, Cell::new(self.0).timeout(limit));
-        assert!(begin.elapsed() < Duration::from_secs_f64(limit + 8.0), "the host waited {:?}", begin.elapsed());
+        assert!(
+            begin.elapsed() < Duration::from_secs_f64(limit + 8.0),
+            "the host waited {:?}",
+            begin.elapsed()
+        );
         self.check(&result);
         self.check_next(&session);
 
         assert_eq!(run(&bystander, "x").value.unwrap().repr, "'untouched'");
         // A session of its own has some twenty; the others that run now have as many.
-        assert!(open_descriptors() < 700, "{} descriptors", open_descriptors());
+        assert!(
+            open_descriptors() < 700,
+            "{} descriptors",
+            open_descriptors()
+        );
         wait(session.close());
         wait(bystander.close());
     }
 
     /// The status is one of those that can be true; what the process died of is the kernel's word.
     fn check(&self, result: &CellResult) {
-        let expected = self.note("status").expect("every forgery says what comes of it");
-        assert!(expected.split(' ').any(|status| status == result.status.name()), "{}", short(result));
+        let expected = self
+            .note("status")
+            .expect("every forgery says what comes of it");
+        assert!(
+            expected
+                .split(' ')
+                .any(|status| status == result.status.name()),
+            "{}",
+            short(result)
+        );
         if let Some(signal) = self.note("signal") {
-            assert_eq!((result.signal, result.exit_code), (signal.parse().ok(), None), "{}", short(result));
+            assert_eq!(
+                (result.signal, result.exit_code),
+                (signal.parse().ok(), None),
+                "{}",
+                short(result)
+            );
         }
         if let Some(code) = self.note("exit") {
-            assert_eq!((result.exit_code, result.signal), (code.parse().ok(), None), "{}", short(result));
+            assert_eq!(
+                (result.exit_code, result.signal),
+                (code.parse().ok(), None),
+                "{}",
+                short(result)
+            );
         }
     }
 
@@ -99,7 +135,11 @@ impl Forgery {
     fn check_next(&self, session: &Session) {
         let begin = Instant::now();
         let next = wait(session.run(Cell::new("40 + 2").timeout(2.0)));
-        assert!(begin.elapsed() < Duration::from_secs(15), "the next cell took {:?}", begin.elapsed());
+        assert!(
+            begin.elapsed() < Duration::from_secs(15),
+            "the next cell took {:?}",
+            begin.elapsed()
+        );
         match next {
             Ok(result) => println!("next: {} {:?}", result.status, result.state.outcome),
             Err(error) => assert_eq!(error.code(), "ended", "{error}"),
@@ -114,7 +154,9 @@ impl Forgery {
 
     fn note(&self, word: &str) -> Option<&'static str> {
         let comments = self.0.lines().map_while(|line| line.strip_prefix("# "));
-        comments.filter_map(|line| line.split_once(": ")).find_map(|(found, text)| (found == word).then_some(text))
+        comments
+            .filter_map(|line| line.split_once(": "))
+            .find_map(|(found, text)| (found == word).then_some(text))
     }
 }
 
@@ -130,6 +172,14 @@ fn peak_memory_from_now() -> u64 {
 
 fn peak_memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM:"))
+        .unwrap();
+    line.split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse::<u64>()
+        .unwrap()
+        << 10
 }

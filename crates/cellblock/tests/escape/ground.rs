@@ -1,6 +1,8 @@
 //! The host that a snippet would escape to: the canary, what an escape would change, and how that is seen.
 
-use super::common::{Child, behind, new_directory, process, python, run, run_if_alive, token, wait, within};
+use super::common::{
+    Child, behind, new_directory, process, python, run, run_if_alive, token, wait, within,
+};
 use super::snippets::Snippet;
 use super::stage::Stage;
 use cellblock::{Cell, CellResult, Isolation, Limits, Session};
@@ -26,12 +28,20 @@ impl Ground {
         let script = directory.path().join("canary.py");
         fs::write(&script, include_str!("canary.py")).unwrap();
         let mut command = Command::new(python());
-        command.arg("-I").arg(&script).arg(directory.path()).arg(token()).env("CANARY", token());
+        command
+            .arg("-I")
+            .arg(&script)
+            .arg(directory.path())
+            .arg(token())
+            .env("CANARY", token());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut canary = Child::start(&mut command);
         let mut said = String::new();
-        BufReader::new(canary.0.stdout.take().unwrap()).read_line(&mut said).unwrap();
-        let mut said: Map<String, Value> = serde_json::from_str(&said).expect("the canary did not come up");
+        BufReader::new(canary.0.stdout.take().unwrap())
+            .read_line(&mut said)
+            .unwrap();
+        let mut said: Map<String, Value> =
+            serde_json::from_str(&said).expect("the canary did not come up");
         let mut part = |name| match said.remove(name) {
             Some(Value::Object(part)) => part,
             other => panic!("{other:?}"),
@@ -42,7 +52,10 @@ impl Ground {
         doors.insert("host".to_owned(), std::process::id().into());
         doors.insert("host_address".to_owned(), (secret.as_ptr().addr()).into());
         doors.insert("inherited".to_owned(), stage.descriptor.0.into());
-        doors.insert("key".to_owned(), json!(stage.key.as_ref().map(|(name, _)| name)));
+        doors.insert(
+            "key".to_owned(),
+            json!(stage.key.as_ref().map(|(name, _)| name)),
+        );
         tokens.insert("host_memory".to_owned(), secret.into());
         tokens.insert("variable".to_owned(), stage.variable.clone().into());
         tokens.insert("inherited".to_owned(), stage.descriptor.1.clone().into());
@@ -51,7 +64,12 @@ impl Ground {
             tokens.insert("key_name".to_owned(), name.clone().into());
         }
         tokens.insert("port".to_owned(), format!("{}.", doors["tcp"]).into());
-        Ground { doors, tokens, directory, _canary: canary }
+        Ground {
+            doors,
+            tokens,
+            directory,
+            _canary: canary,
+        }
     }
 
     /// Whether this machine has what the snippet is after.
@@ -72,16 +90,33 @@ impl Ground {
         let session = behind(isolation.clone(), Limits::default(), &scene.seeds);
         let visitor = scene.visit.map(|port| thread::spawn(move || visit(port)));
         let result = run(&session, Cell::new(snippet.code).timeout(10.0));
-        let visited = visitor.map(|visitor| visitor.join().unwrap()).unwrap_or_default();
+        let visited = visitor
+            .map(|visitor| visitor.join().unwrap())
+            .unwrap_or_default();
         let reached = self.is_reached(snippet, &mut scene, &result, &visited);
         wait(session.close());
         scene.clean_up();
         let error = result.error.map(|error| error.repr).unwrap_or_default();
-        (reached, format!("{} {:?} {} {error}", result.status, result.signal, result.output.trim()))
+        (
+            reached,
+            format!(
+                "{} {:?} {} {error}",
+                result.status,
+                result.signal,
+                result.output.trim()
+            ),
+        )
     }
 
-    fn is_reached(&self, snippet: &Snippet, scene: &mut Scene, result: &CellResult, visited: &str) -> bool {
-        let holds_mark = |path: &str| fs::read(path).is_ok_and(|bytes| contains(&bytes, scene.mark.as_bytes()));
+    fn is_reached(
+        &self,
+        snippet: &Snippet,
+        scene: &mut Scene,
+        result: &CellResult,
+        visited: &str,
+    ) -> bool {
+        let holds_mark =
+            |path: &str| fs::read(path).is_ok_and(|bytes| contains(&bytes, scene.mark.as_bytes()));
         match snippet.canary() {
             file @ ("outside" | "temporary" | "shared") => {
                 let path = scene.path(file);
@@ -89,13 +124,26 @@ impl Ground {
                 let _ = fs::remove_file(path);
                 reached
             }
-            "heard" => within(Duration::from_millis(200), || holds_mark(self.doors["heard"].as_str().unwrap())),
-            "death" => within(Duration::from_millis(100), || process(scene.victim.pid()).is_none_or(|found| found.state == 'Z')),
+            "heard" => within(Duration::from_millis(200), || {
+                holds_mark(self.doors["heard"].as_str().unwrap())
+            }),
+            "death" => within(Duration::from_millis(100), || {
+                process(scene.victim.pid()).is_none_or(|found| found.state == 'Z')
+            }),
             "score" => scene.fact_of_victim("oom_score_adj").trim() == "777",
-            "limit" => scene.fact_of_victim("limits").lines().any(|line| line.starts_with("Max open files            7 ")),
+            "limit" => scene
+                .fact_of_victim("limits")
+                .lines()
+                .any(|line| line.starts_with("Max open files            7 ")),
             "visit" => visited == scene.mark,
-            "neighbour" => contains(result.stdout.as_bytes(), format!("CANARY:{}", scene.mark).as_bytes()),
-            "neighbour_death" => scene.neighbour.take().is_some_and(|(neighbour, pid)| !is_still(&neighbour, pid)),
+            "neighbour" => contains(
+                result.stdout.as_bytes(),
+                format!("CANARY:{}", scene.mark).as_bytes(),
+            ),
+            "neighbour_death" => scene
+                .neighbour
+                .take()
+                .is_some_and(|(neighbour, pid)| !is_still(&neighbour, pid)),
             name => {
                 let token = self.tokens[name].as_str().unwrap();
                 result.stdout.contains("CANARY:") && result.stdout.contains(token)
@@ -121,14 +169,24 @@ impl Scene {
         let mut door = |name: &str, value: Value| drop(doors.insert(name.to_owned(), value));
         door("mark", mark.clone().into());
         door("victim", victim.pid().into());
-        door("outside", ground.directory.path().join(&mark).to_str().into());
+        door(
+            "outside",
+            ground.directory.path().join(&mark).to_str().into(),
+        );
         door("temporary", format!("/tmp/cellblock-{mark}").into());
         door("shared", format!("/dev/shm/cellblock-{mark}").into());
         let visit = (snippet.canary() == "visit").then(free_port);
         door("visit", json!(visit));
-        let neighbour = (snippet.family == "neighbours").then(|| start_neighbour(&mark, isolation, &mut door));
+        let neighbour =
+            (snippet.family == "neighbours").then(|| start_neighbour(&mark, isolation, &mut door));
         let seeds = Map::from_iter([("canary".to_owned(), Value::Object(doors))]);
-        Scene { seeds, mark, victim, visit, neighbour }
+        Scene {
+            seeds,
+            mark,
+            victim,
+            visit,
+            neighbour,
+        }
     }
 
     fn path(&self, name: &str) -> String {
@@ -153,13 +211,20 @@ impl Scene {
 }
 
 /// Another session behind the same walls, whose secret is `mark`.
-fn start_neighbour(mark: &str, isolation: &Isolation, door: &mut impl FnMut(&str, Value)) -> (Session, u64) {
+fn start_neighbour(
+    mark: &str,
+    isolation: &Isolation,
+    door: &mut impl FnMut(&str, Value),
+) -> (Session, u64) {
     let names = json!({
         "file": format!("/tmp/neighbour-{mark}"),
         "memory": format!("/dev/shm/neighbour-{mark}"),
         "socket": format!("neighbour-{mark}"),
     });
-    let seeds = Map::from_iter([("names".to_owned(), names.clone()), ("secret".to_owned(), mark.into())]);
+    let seeds = Map::from_iter([
+        ("names".to_owned(), names.clone()),
+        ("secret".to_owned(), mark.into()),
+    ]);
     let session = behind(isolation.clone(), Limits::default(), &seeds);
     let result = run(&session, include_str!("neighbour.py"));
     let said: Value = serde_json::from_str(&result.stdout).unwrap_or_default();
@@ -180,7 +245,11 @@ fn is_still(session: &Session, pid: u64) -> bool {
 }
 
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
 }
 
 /// What a service of the session's says to the host, if it can be reached at all.

@@ -3,7 +3,12 @@
 //! A snippet counts only if it reaches the canary with the walls off: then it is known to be able to, and that it fails behind
 //! the walls is the walls' doing. What it is after is a secret that only the canary knows, or a change that the host itself
 //! sees; its own word counts for nothing.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests are tests"
+)]
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -30,15 +35,30 @@ const AT_ONCE: usize = 4;
 
 #[test]
 fn every_way_out_is_open_without_walls_and_shut_behind_them() {
-    let Some(stage) = stage::stage("every_way_out_is_open_without_walls_and_shut_behind_them") else { return };
+    let Some(stage) = stage::stage("every_way_out_is_open_without_walls_and_shut_behind_them")
+    else {
+        return;
+    };
     let begin = Instant::now();
     let ground = Ground::new(&stage);
     let possible = |snippet: &&Snippet| has_needed(snippet) && ground.has(snippet);
     let tried: Vec<&Snippet> = CORPUS.iter().filter(possible).collect();
-    let problems: Vec<String> = each_at_once(&tried, |snippet| problems(&ground, snippet)).into_iter().flatten().collect();
+    let problems: Vec<String> = each_at_once(&tried, |snippet| problems(&ground, snippet))
+        .into_iter()
+        .flatten()
+        .collect();
     report(&tried, begin);
-    assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
-    assert!(tried.len() >= FEWEST, "only {} snippets count here", tried.len());
+    assert!(
+        problems.is_empty(),
+        "{} problems:\n{}",
+        problems.len(),
+        problems.join("\n")
+    );
+    assert!(
+        tried.len() >= FEWEST,
+        "only {} snippets count here",
+        tried.len()
+    );
 }
 
 fn has_needed(snippet: &Snippet) -> bool {
@@ -55,7 +75,9 @@ fn problems(ground: &Ground, snippet: &Snippet) -> Vec<String> {
     let mut problems = Vec::new();
     let (reached, said) = ground.reaches(snippet, &Isolation::on(Rung::None));
     if !reached {
-        problems.push(format!("{snippet} does not even get out where there are no walls: {said}"));
+        problems.push(format!(
+            "{snippet} does not even get out where there are no walls: {said}"
+        ));
     }
     let (reached, said) = ground.reaches(snippet, &Isolation::default());
     if reached {
@@ -65,7 +87,9 @@ fn problems(ground: &Ground, snippet: &Snippet) -> Vec<String> {
     let (reached, said) = ground.reaches(snippet, &Isolation::on(Rung::Landlock));
     match (reached, snippet.note("landlock")) {
         (true, None) => problems.push(format!("{snippet} GOT OUT of the rung `landlock`: {said}")),
-        (false, Some(why)) => problems.push(format!("{snippet} is said to get out of the rung `landlock` ({why}), but does not: {said}")),
+        (false, Some(why)) => problems.push(format!(
+            "{snippet} is said to get out of the rung `landlock` ({why}), but does not: {said}"
+        )),
         _ => {}
     }
     problems
@@ -92,5 +116,10 @@ fn report(tried: &[&Snippet], begin: Instant) {
     for snippet in tried {
         *families.entry(snippet.family).or_default() += 1;
     }
-    println!("{} of {} snippets, three runs each, in {:.1} s: {families:?}", tried.len(), CORPUS.len(), begin.elapsed().as_secs_f64());
+    println!(
+        "{} of {} snippets, three runs each, in {:.1} s: {families:?}",
+        tried.len(),
+        CORPUS.len(),
+        begin.elapsed().as_secs_f64()
+    );
 }

@@ -10,13 +10,16 @@ pub(crate) struct Snippet {
 impl Snippet {
     /// What it is after, from its first line.
     pub(crate) fn canary(&self) -> &'static str {
-        self.note("canary").expect("every snippet says what it is after")
+        self.note("canary")
+            .expect("every snippet says what it is after")
     }
 
     /// A line of the form `# word: text` at the top of the file.
     pub(crate) fn note(&self, word: &str) -> Option<&'static str> {
         let comments = self.code.lines().map_while(|line| line.strip_prefix("# "));
-        comments.filter_map(|line| line.split_once(": ")).find_map(|(found, text)| (found == word).then_some(text))
+        comments
+            .filter_map(|line| line.split_once(": "))
+            .find_map(|(found, text)| (found == word).then_some(text))
     }
 }
 
@@ -87,9 +90,16 @@ fn no_snippet_is_forgotten() {
         return;
     };
     let mut on_disk: Vec<String> = Vec::new();
-    for family in root.flatten().filter(|entry| entry.path().is_dir() && entry.file_name() != "forged_frames") {
+    for family in root
+        .flatten()
+        .filter(|entry| entry.path().is_dir() && entry.file_name() != "forged_frames")
+    {
         for file in family.path().read_dir().unwrap().flatten() {
-            let path = format!("{}/{}", family.file_name().display(), file.file_name().display());
+            let path = format!(
+                "{}/{}",
+                family.file_name().display(),
+                file.file_name().display()
+            );
             on_disk.extend(path.strip_suffix(".py").map(str::to_owned));
         }
     }

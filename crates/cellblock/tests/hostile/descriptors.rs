@@ -5,7 +5,10 @@ use cellblock::Status::{Crashed, Failure, Success};
 
 #[test]
 fn the_channel_closed() {
-    let result = harmless("import os; print('before', flush=True); os.close(3)", &[Crashed]);
+    let result = harmless(
+        "import os; print('before', flush=True); os.close(3)",
+        &[Crashed],
+    );
     assert_eq!(result.stdout, "before\n");
 }
 
@@ -21,7 +24,10 @@ fn every_descriptor_closed() {
 
 #[test]
 fn the_channel_replaced_by_nothing() {
-    harmless("import os; os.dup2(os.open('/dev/null', os.O_RDWR), 3)", &[Crashed]);
+    harmless(
+        "import os; os.dup2(os.open('/dev/null', os.O_RDWR), 3)",
+        &[Crashed],
+    );
 }
 
 #[test]
@@ -67,7 +73,10 @@ print('to the file', flush=True)
 
 #[test]
 fn the_outputs_replaced_by_each_other_and_the_channel() {
-    harmless("import os; os.dup2(3, 1); os.dup2(3, 2); print('noise', flush=True)", &[Crashed, Success, Failure]);
+    harmless(
+        "import os; os.dup2(3, 1); os.dup2(3, 2); print('noise', flush=True)",
+        &[Crashed, Success, Failure],
+    );
 }
 
 #[test]

@@ -8,14 +8,20 @@ use cellblock::Status::{Crashed, Failure, Success, Timeout};
 fn survived(code: &str) {
     let scene = Scene::new();
     let result = scene.run(code);
-    assert!([Success, Failure].contains(&result.status), "{code}\n{}", short(&result));
+    assert!(
+        [Success, Failure].contains(&result.status),
+        "{code}\n{}",
+        short(&result)
+    );
     scene.goes_on();
     scene.ends_clean();
 }
 
 #[test]
 fn the_builtins_replaced() {
-    survived("import builtins\nfor name in list(vars(builtins)):\n    if not name.startswith('_'): setattr(builtins, name, None)");
+    survived(
+        "import builtins\nfor name in list(vars(builtins)):\n    if not name.startswith('_'): setattr(builtins, name, None)",
+    );
 }
 
 #[test]
@@ -25,7 +31,9 @@ fn the_builtins_removed() {
 
 #[test]
 fn the_modules_that_we_use_replaced() {
-    survived("import json, os, sys, time\nfor module in (json, os, time):\n    for name in list(vars(module)):\n        if not name.startswith('__'): setattr(module, name, None)");
+    survived(
+        "import json, os, sys, time\nfor module in (json, os, time):\n    for name in list(vars(module)):\n        if not name.startswith('__'): setattr(module, name, None)",
+    );
 }
 
 #[test]
@@ -55,7 +63,10 @@ sys.setswitchinterval(1000)
 #[test]
 fn tracing_that_never_ends() {
     let scene = Scene::new();
-    let result = scene.run_for(2.0, "import sys\ndef trace(*_):\n    while True: pass\nsys.settrace(trace)\ndef f(): pass\nf()");
+    let result = scene.run_for(
+        2.0,
+        "import sys\ndef trace(*_):\n    while True: pass\nsys.settrace(trace)\ndef f(): pass\nf()",
+    );
     assert_eq!(result.status, Timeout);
     scene.goes_on_or_has_ended();
     scene.ends_clean();
@@ -79,7 +90,10 @@ y
 #[test]
 fn a_value_whose_repr_never_ends() {
     let scene = Scene::new();
-    let result = scene.run_for(2.0, "class Evil:\n    def __repr__(self):\n        while True: pass\nEvil()");
+    let result = scene.run_for(
+        2.0,
+        "class Evil:\n    def __repr__(self):\n        while True: pass\nEvil()",
+    );
     assert_eq!(result.status, Timeout);
     scene.goes_on_or_has_ended();
     scene.ends_clean();
@@ -88,14 +102,27 @@ fn a_value_whose_repr_never_ends() {
 #[test]
 fn recursion_without_a_floor() {
     // Through C, where there is no counting on some versions of Python.
-    let result = harmless("import sys; sys.setrecursionlimit(2**31 - 1)\ndef f(_=0): return sorted([1], key=f)\nf()", &[Crashed, Failure]);
-    assert!(result.signal.is_none() || result.signal == Some(11), "{}", short(&result));
+    let result = harmless(
+        "import sys; sys.setrecursionlimit(2**31 - 1)\ndef f(_=0): return sorted([1], key=f)\nf()",
+        &[Crashed, Failure],
+    );
+    assert!(
+        result.signal.is_none() || result.signal == Some(11),
+        "{}",
+        short(&result)
+    );
 }
 
 #[test]
 fn memory_that_is_not_ours() {
-    let result = harmless("import ctypes; print('before', flush=True); ctypes.string_at(0)", &[Crashed]);
-    assert_eq!((result.signal, result.stdout.as_str()), (Some(11), "before\n"));
+    let result = harmless(
+        "import ctypes; print('before', flush=True); ctypes.string_at(0)",
+        &[Crashed],
+    );
+    assert_eq!(
+        (result.signal, result.stdout.as_str()),
+        (Some(11), "before\n")
+    );
 }
 
 #[test]
@@ -109,7 +136,11 @@ for thing in gc.get_objects():
 ";
     let scene = Scene::new();
     let _ = scene.run_for(3.0, code);
-    let next = super::common::wait(scene.session.run(cellblock::Cell::new("40 + 2").timeout(3.0)));
+    let next = super::common::wait(
+        scene
+            .session
+            .run(cellblock::Cell::new("40 + 2").timeout(3.0)),
+    );
     assert!(next.is_ok() || next.is_err_and(|error| error.code() == "ended"));
     scene.ends_clean();
 }

@@ -2,7 +2,12 @@
 //!
 //! Whatever it does, there is a clear status, the host lives, a session beside it is untouched, and when the session is closed
 //! nothing of it is left. Whether the session itself survives is another question (see the tests of checkpoints).
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests are tests"
+)]
 
 #[path = "../common/mod.rs"]
 mod common;

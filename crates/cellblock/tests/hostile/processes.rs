@@ -9,7 +9,11 @@ use std::time::Duration;
 
 #[test]
 fn its_own_parent_killed() {
-    for code in ["import os; os.kill(1, 9)", "import os; os.kill(os.getppid(), 9)", "import os; os.kill(1, 15)"] {
+    for code in [
+        "import os; os.kill(1, 9)",
+        "import os; os.kill(os.getppid(), 9)",
+        "import os; os.kill(1, 15)",
+    ] {
         let scene = Scene::new();
         assert_eq!(scene.run(code).status, Failure, "{code}");
         scene.goes_on();
@@ -34,7 +38,12 @@ fn itself_killed_in_every_way() {
     for signal in [4, 6, 7, 8, 9, 11, 15, 24, 25, 31] {
         let scene = Scene::new();
         let result = scene.run(&format!("import os, signal; signal.signal({signal}, signal.SIG_DFL) if {signal} != 9 else 0; os.kill(os.getpid(), {signal})"));
-        assert_eq!((result.status, result.signal, result.exit_code), (Crashed, Some(signal), None), "{}", short(&result));
+        assert_eq!(
+            (result.status, result.signal, result.exit_code),
+            (Crashed, Some(signal), None),
+            "{}",
+            short(&result)
+        );
         scene.goes_on_or_has_ended();
         scene.ends_clean();
     }
@@ -43,7 +52,10 @@ fn itself_killed_in_every_way() {
 #[test]
 fn itself_stopped() {
     let scene = Scene::new();
-    let result = scene.run_for(1.0, "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)");
+    let result = scene.run_for(
+        1.0,
+        "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)",
+    );
     assert_eq!((result.status, result.signal), (Timeout, Some(9)));
     scene.goes_on_or_has_ended();
     scene.ends_clean();
@@ -53,7 +65,11 @@ fn itself_stopped() {
 fn another_program_in_its_place() {
     let scene = Scene::new();
     let result = scene.run_for(1.0, "import os; os.execv('/bin/sleep', ['sleep', '600'])");
-    assert!([Timeout, Crashed].contains(&result.status), "{}", short(&result));
+    assert!(
+        [Timeout, Crashed].contains(&result.status),
+        "{}",
+        short(&result)
+    );
     scene.goes_on_or_has_ended();
     scene.ends_clean();
 }
@@ -68,11 +84,18 @@ while True:
     except OSError:
         pass
 ";
-    let scene = Scene::with(Limits { processes: 32, ..Limits::default() });
+    let scene = Scene::with(Limits {
+        processes: 32,
+        ..Limits::default()
+    });
     let result = scene.run_for(2.0, code);
     assert_eq!(result.status, Timeout, "{}", short(&result));
     // Nothing of the bomb, whatever became of the session: at most init, the head and the standbys.
-    assert!(within(Duration::from_secs(2), || scene.processes() < 16), "{} processes", scene.processes());
+    assert!(
+        within(Duration::from_secs(2), || scene.processes() < 16),
+        "{} processes",
+        scene.processes()
+    );
     scene.goes_on_or_has_ended();
     scene.ends_clean();
 }
@@ -92,9 +115,16 @@ while True:
     except OSError:
         pass
 ";
-    let scene = Scene::with(Limits { processes: 32, ..Limits::default() });
+    let scene = Scene::with(Limits {
+        processes: 32,
+        ..Limits::default()
+    });
     assert_eq!(scene.run_for(2.0, code).status, Timeout);
-    assert!(within(Duration::from_secs(2), || scene.processes() < 16), "{} processes", scene.processes());
+    assert!(
+        within(Duration::from_secs(2), || scene.processes() < 16),
+        "{} processes",
+        scene.processes()
+    );
     scene.goes_on_or_has_ended();
     scene.ends_clean();
 }
@@ -115,7 +145,11 @@ for _ in range(5):
     let scene = Scene::new();
     assert_eq!(scene.run(code).status, Success);
     let sleepers = || super::common::in_process_namespace_named(&scene.namespace, "sleep");
-    assert!(within(Duration::from_secs(2), || sleepers() == 5), "{} daemons", sleepers());
+    assert!(
+        within(Duration::from_secs(2), || sleepers() == 5),
+        "{} daemons",
+        sleepers()
+    );
     let result = scene.run("import os; os.abort()");
     assert_eq!((result.status, result.signal), (Crashed, Some(6)));
     assert_eq!(sleepers(), 0);
@@ -156,7 +190,10 @@ while True:
 ";
     let scene = Scene::new();
     let result = scene.run_for(1.0, code);
-    assert_eq!((result.status, result.exit_code, result.signal), (Timeout, None, Some(9)));
+    assert_eq!(
+        (result.status, result.exit_code, result.signal),
+        (Timeout, None, Some(9))
+    );
     scene.goes_on_or_has_ended();
     scene.ends_clean();
 }
@@ -186,7 +223,10 @@ signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
     let scene = Scene::new();
     scene.run(code);
     // Each cell fails, or does not get far enough; but none hangs.
-    for code in ["import time; time.sleep(0.2)", "import signal; signal.setitimer(signal.ITIMER_REAL, 0)"] {
+    for code in [
+        "import time; time.sleep(0.2)",
+        "import signal; signal.setitimer(signal.ITIMER_REAL, 0)",
+    ] {
         match wait(scene.session.run(cellblock::Cell::new(code).timeout(5.0))) {
             Ok(result) => println!("{}", short(&result)),
             Err(error) => assert_eq!(error.code(), "ended", "{error}"),
@@ -215,7 +255,10 @@ if os.fork() == 0:
 fn hidden_from_everyone() {
     // With this no other process of the same user can look into it, not even to find it.
     let scene = Scene::new();
-    let result = scene.run_for(1.0, "import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\nwhile True: pass");
+    let result = scene.run_for(
+        1.0,
+        "import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\nwhile True: pass",
+    );
     assert_eq!(result.status, Timeout);
     scene.goes_on_or_has_ended();
     scene.ends_clean();
@@ -251,7 +294,11 @@ libc.prctl(22, 2, ctypes.byref(Filter(1, ctypes.addressof(program))))
 
 #[test]
 fn everything_it_started_dies_also_where_there_is_no_namespace() {
-    let session = behind(Isolation::on(Rung::Landlock), Limits::default(), &Map::new());
+    let session = behind(
+        Isolation::on(Rung::Landlock),
+        Limits::default(),
+        &Map::new(),
+    );
     let code = r"
 import os, threading
 def daemon():
@@ -268,8 +315,20 @@ thread.join()
 print(mark, end='')
 ";
     let mark = run(&session, code).stdout;
-    let sleepers = || super::common::command_lines().filter(|line| *line == format!("sleep\0{mark}\0")).count();
-    assert!(within(Duration::from_secs(2), || sleepers() == 2), "{} daemons", sleepers());
+    let sleepers = || {
+        super::common::command_lines()
+            .filter(|line| *line == format!("sleep\0{mark}\0"))
+            .count()
+    };
+    assert!(
+        within(Duration::from_secs(2), || sleepers() == 2),
+        "{} daemons",
+        sleepers()
+    );
     wait(session.close());
-    assert!(within(Duration::from_secs(2), || sleepers() == 0), "{} daemons are left", sleepers());
+    assert!(
+        within(Duration::from_secs(2), || sleepers() == 0),
+        "{} daemons are left",
+        sleepers()
+    );
 }

@@ -9,14 +9,23 @@ use std::path::Path;
 use std::process::Command;
 
 fn small() -> Limits {
-    Limits { memory: 128 << 20, disk: 8 << 20, processes: 16, ..Limits::default() }
+    Limits {
+        memory: 128 << 20,
+        disk: 8 << 20,
+        processes: 16,
+        ..Limits::default()
+    }
 }
 
 /// Runs code that takes more than it may. It fails by itself or is ended; success would mean that there is no limit.
 fn is_refused(limits: Limits, code: &str) {
     let scene = Scene::with(limits);
     let result = scene.run_for(20.0, code);
-    assert!([Failure, Crashed].contains(&result.status), "{code}\n{}", short(&result));
+    assert!(
+        [Failure, Crashed].contains(&result.status),
+        "{code}\n{}",
+        short(&result)
+    );
     scene.goes_on_or_has_ended();
     scene.ends_clean();
 }
@@ -71,21 +80,38 @@ for _ in range(10):
         os.write(file, b'x' * (1 << 20))
     time.sleep(0.25)
 ";
-    is_refused(Limits { disk: 1 << 30, ..small() }, code);
+    is_refused(
+        Limits {
+            disk: 1 << 30,
+            ..small()
+        },
+        code,
+    );
 }
 
 #[test]
 fn memory_in_temporary_files() {
     for directory in ["/tmp", "/dev/shm"] {
-        let code = format!("with open('{directory}/x', 'wb') as file:\n    for _ in range(400): file.write(b'x' * (1 << 20))");
-        is_refused(Limits { disk: 1 << 30, ..small() }, &code);
+        let code = format!(
+            "with open('{directory}/x', 'wb') as file:\n    for _ in range(400): file.write(b'x' * (1 << 20))"
+        );
+        is_refused(
+            Limits {
+                disk: 1 << 30,
+                ..small()
+            },
+            &code,
+        );
     }
 }
 
 #[test]
 fn memory_of_the_history_is_bounded_and_costs_no_cell() {
     // Each cell makes its data anew, so each checkpoint holds another copy: ten of them are three times the limit.
-    let limits = Limits { memory: 200 << 20, ..Limits::default() };
+    let limits = Limits {
+        memory: 200 << 20,
+        ..Limits::default()
+    };
     let most = limits.memory + limits.checkpoint_budget();
     let scene = Scene::with(limits);
     for number in 0..12 {
@@ -93,7 +119,11 @@ fn memory_of_the_history_is_bounded_and_costs_no_cell() {
         assert_eq!(result.status, Success, "cell {number}: {}", short(&result));
     }
     let used = memory_in_process_namespace(&scene.namespace);
-    assert!((60 << 20..most + most / 10).contains(&used), "{} MiB", used >> 20);
+    assert!(
+        (60 << 20..most + most / 10).contains(&used),
+        "{} MiB",
+        used >> 20
+    );
     scene.goes_on();
     scene.ends_clean();
 }
@@ -122,7 +152,10 @@ time.sleep(2)
 
 #[test]
 fn the_disk_filled() {
-    is_refused(small(), "with open('x', 'wb') as file:\n    while True: file.write(b'x' * (1 << 20))");
+    is_refused(
+        small(),
+        "with open('x', 'wb') as file:\n    while True: file.write(b'x' * (1 << 20))",
+    );
     let code = r"
 import time
 for number in range(1000):
@@ -136,21 +169,39 @@ for number in range(1000):
 #[test]
 fn the_disk_filled_with_earlier_versions() {
     // Each cell writes the file anew: never more than its limit in the workspace, but each checkpoint keeps a copy.
-    let scene = Scene::with(Limits { disk: 8 << 20, ..Limits::default() });
+    let scene = Scene::with(Limits {
+        disk: 8 << 20,
+        ..Limits::default()
+    });
     for number in 0..12 {
-        let result = scene.run(&format!("open('x', 'wb').write(b'{}' * (6 << 20))", number % 10));
+        let result = scene.run(&format!(
+            "open('x', 'wb').write(b'{}' * (6 << 20))",
+            number % 10
+        ));
         assert_eq!(result.status, Success, "cell {number}: {}", short(&result));
     }
     scene.goes_on();
-    let kept = bytes_below(&ground().join("state/sessions"), &format!("{}-", scene.session.id()));
-    assert!(kept <= 2 * (8 << 20), "{} MiB are kept of files of 6 MiB", kept >> 20);
+    let kept = bytes_below(
+        &ground().join("state/sessions"),
+        &format!("{}-", scene.session.id()),
+    );
+    assert!(
+        kept <= 2 * (8 << 20),
+        "{} MiB are kept of files of 6 MiB",
+        kept >> 20
+    );
     scene.ends_clean();
 }
 
 /// The size of all files below the directories whose names begin so.
 fn bytes_below(directory: &Path, prefix: &str) -> u64 {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let wanted = entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix)));
+    let wanted = entries.filter(|entry| {
+        entry
+            .file_name()
+            .to_str()
+            .is_some_and(|name| name.starts_with(prefix))
+    });
     let size = |entry: fs::DirEntry| match entry.metadata() {
         Ok(found) if found.is_dir() => bytes_below(&entry.path(), ""),
         Ok(found) => found.len(),
@@ -161,7 +212,10 @@ fn bytes_below(directory: &Path, prefix: &str) -> u64 {
 
 #[test]
 fn a_file_of_a_terabyte_that_holds_nothing() {
-    is_refused(small(), "import os; os.truncate(os.open('x', os.O_CREAT | os.O_RDWR), 1 << 40)");
+    is_refused(
+        small(),
+        "import os; os.truncate(os.open('x', os.O_CREAT | os.O_RDWR), 1 << 40)",
+    );
 }
 
 #[test]
@@ -194,8 +248,16 @@ for number in range(200_000):
 fn peak_growth(work: impl FnOnce()) -> u64 {
     let peak = || {
         let status = fs::read_to_string("/proc/self/status").unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmHWM:"))
+            .unwrap();
+        line.split_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+            << 10
     };
     fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = peak();
@@ -208,14 +270,28 @@ fn more_output_than_anyone_can_hold() {
     let megabytes = if is_long() { 10_000 } else { 100 };
     let grown = peak_growth(|| {
         let scene = Scene::new();
-        let result = scene.run_for(30.0, &format!("text = 'x' * 1_000_000\nfor _ in range({megabytes}): print(text)"));
-        assert!([Success, Timeout].contains(&result.status), "{}", short(&result));
-        assert_eq!((result.stdout.len(), result.output.len()), (1_000_000, 1_000_000));
+        let result = scene.run_for(
+            30.0,
+            &format!("text = 'x' * 1_000_000\nfor _ in range({megabytes}): print(text)"),
+        );
+        assert!(
+            [Success, Timeout].contains(&result.status),
+            "{}",
+            short(&result)
+        );
+        assert_eq!(
+            (result.stdout.len(), result.output.len()),
+            (1_000_000, 1_000_000)
+        );
         assert!(result.usage.stdout_bytes > 50_000_000);
         scene.goes_on_or_has_ended();
         scene.ends_clean();
     });
-    assert!(grown < 100 << 20, "the host needed {} MiB more", grown >> 20);
+    assert!(
+        grown < 100 << 20,
+        "the host needed {} MiB more",
+        grown >> 20
+    );
 }
 
 #[test]
@@ -230,13 +306,21 @@ threading.Thread(target=flood, daemon=True).start()
     let scene = Scene::new();
     assert_eq!(scene.run(code).status, Success);
     let result = scene.run_for(5.0, "40 + 2");
-    assert_eq!(result.value.as_ref().map(|value| value.repr.as_str()), Some("42"), "{}", short(&result));
+    assert_eq!(
+        result.value.as_ref().map(|value| value.repr.as_str()),
+        Some("42"),
+        "{}",
+        short(&result)
+    );
     scene.ends_clean();
 }
 
 #[test]
 fn threads_without_end() {
-    harmless("import threading, time\nfor _ in range(10_000): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()", &[Failure]);
+    harmless(
+        "import threading, time\nfor _ in range(10_000): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()",
+        &[Failure],
+    );
 }
 
 #[test]
@@ -251,10 +335,16 @@ while libc.inotify_init() >= 0:
 print(taken)
 ";
     let scenes: Vec<Scene> = (0..3).map(|_| Scene::new()).collect();
-    let taken: u32 = scenes.iter().map(|scene| scene.run(code).stdout.trim().parse::<u32>().unwrap()).sum();
+    let taken: u32 = scenes
+        .iter()
+        .map(|scene| scene.run(code).stdout.trim().parse::<u32>().unwrap())
+        .sum();
     assert!((1..=64).contains(&taken), "{taken} instances");
     let script = "import ctypes, sys; sys.exit(ctypes.CDLL(None).inotify_init() < 0)";
-    let left = Command::new(python()).args(["-I", "-c", script]).status().unwrap();
+    let left = Command::new(python())
+        .args(["-I", "-c", script])
+        .status()
+        .unwrap();
     assert!(left.success(), "there is none left for the host");
     scenes.into_iter().for_each(Scene::ends_clean);
 }

@@ -1,6 +1,8 @@
 //! A session that is attacked from inside, and one beside it that must not notice.
 
-use super::common::{behind, builder, in_process_namespace, open, run, run_if_alive, short, wait, within};
+use super::common::{
+    behind, builder, in_process_namespace, open, run, run_if_alive, short, wait, within,
+};
 use cellblock::{Cell, CellResult, Isolation, Limits, Session, Status};
 use serde_json::Map;
 use std::time::{Duration, Instant};
@@ -19,11 +21,22 @@ impl Scene {
 
     pub(crate) fn with(limits: Limits) -> Scene {
         let session = behind(Isolation::default(), limits, &Map::new());
-        let namespace = run(&session, "import os; print(os.readlink('/proc/self/ns/pid'), end='')").stdout;
+        let namespace = run(
+            &session,
+            "import os; print(os.readlink('/proc/self/ns/pid'), end='')",
+        )
+        .stdout;
         let bystander = open(builder());
         run(&bystander, "import os; x, pid = 'untouched', os.getpid()");
-        let scene = Scene { session, bystander, namespace };
-        assert!(scene.processes() >= 2, "the session's processes cannot be counted from here");
+        let scene = Scene {
+            session,
+            bystander,
+            namespace,
+        };
+        assert!(
+            scene.processes() >= 2,
+            "the session's processes cannot be counted from here"
+        );
         scene
     }
 
@@ -41,30 +54,54 @@ impl Scene {
         let begin = Instant::now();
         let result = run(&self.session, Cell::new(code).timeout(seconds));
         let most = Duration::from_secs_f64(seconds + 10.0);
-        assert!(begin.elapsed() < most, "the cell ended after {:?}: {}", begin.elapsed(), short(&result));
+        assert!(
+            begin.elapsed() < most,
+            "the cell ended after {:?}: {}",
+            begin.elapsed(),
+            short(&result)
+        );
         result
     }
 
     /// Runs the next cell, in the session or not at all: but it does not hang, and it does not lie.
     pub(crate) fn goes_on_or_has_ended(&self) {
         if let Some(result) = run_if_alive(&self.session, "40 + 2") {
-            assert_eq!(result.value.as_ref().map(|value| value.repr.as_str()), Some("42"), "{}", short(&result));
+            assert_eq!(
+                result.value.as_ref().map(|value| value.repr.as_str()),
+                Some("42"),
+                "{}",
+                short(&result)
+            );
         }
     }
 
     /// The session must have survived.
     pub(crate) fn goes_on(&self) {
         let result = run(&self.session, "40 + 2");
-        assert_eq!(result.value.as_ref().map(|value| value.repr.as_str()), Some("42"), "{}", short(&result));
+        assert_eq!(
+            result.value.as_ref().map(|value| value.repr.as_str()),
+            Some("42"),
+            "{}",
+            short(&result)
+        );
     }
 
     /// Closes the session: the one beside it is as it was, and of this one nothing is left.
     pub(crate) fn ends_clean(self) {
         let beside = run(&self.bystander, "import os; (x, pid == os.getpid())");
-        assert_eq!(beside.value.as_ref().map(|value| value.repr.as_str()), Some("('untouched', True)"), "{}", short(&beside));
+        assert_eq!(
+            beside.value.as_ref().map(|value| value.repr.as_str()),
+            Some("('untouched', True)"),
+            "{}",
+            short(&beside)
+        );
         wait(self.session.close());
         let gone = within(Duration::from_secs(2), || self.processes() == 0);
-        assert!(gone, "left behind: {:?}", in_process_namespace(&self.namespace));
+        assert!(
+            gone,
+            "left behind: {:?}",
+            in_process_namespace(&self.namespace)
+        );
         wait(self.bystander.close());
     }
 }
@@ -73,7 +110,11 @@ impl Scene {
 pub(crate) fn harmless(code: &str, statuses: &[Status]) -> CellResult {
     let scene = Scene::new();
     let result = scene.run(code);
-    assert!(statuses.contains(&result.status), "{code}\n{}", short(&result));
+    assert!(
+        statuses.contains(&result.status),
+        "{code}\n{}",
+        short(&result)
+    );
     scene.goes_on_or_has_ended();
     scene.ends_clean();
     result

@@ -9,17 +9,27 @@ use std::time::{Duration, Instant};
 /// What the host gets when it asks for a file.
 fn get(scene: &Scene, path: &str) -> Result<Vec<u8>, String> {
     let begin = Instant::now();
-    let got = super::common::wait(scene.session.get_file(path)).map_err(|error| error.code().to_owned());
-    assert!(begin.elapsed() < Duration::from_secs(5), "{path} took {:?}", begin.elapsed());
+    let got =
+        super::common::wait(scene.session.get_file(path)).map_err(|error| error.code().to_owned());
+    assert!(
+        begin.elapsed() < Duration::from_secs(5),
+        "{path} took {:?}",
+        begin.elapsed()
+    );
     got
 }
 
 fn put(scene: &Scene, path: &str) -> Result<(), String> {
-    super::common::wait(scene.session.put_file(path, b"changed".to_vec())).map_err(|error| error.code().to_owned())
+    super::common::wait(scene.session.put_file(path, b"changed".to_vec()))
+        .map_err(|error| error.code().to_owned())
 }
 
 fn listed(scene: &Scene) -> Vec<String> {
-    super::common::wait(scene.session.list_files()).unwrap().into_iter().map(|entry| entry.path).collect()
+    super::common::wait(scene.session.list_files())
+        .unwrap()
+        .into_iter()
+        .map(|entry| entry.path)
+        .collect()
 }
 
 #[test]
@@ -43,7 +53,14 @@ open('honest.txt', 'w').write('honest')
         outside = outside.path().display()
     );
     assert_eq!(scene.run(&code).status, Success);
-    for path in ["etc/passwd", "door/secret.txt", "file", "climb", "magic", "loop"] {
+    for path in [
+        "etc/passwd",
+        "door/secret.txt",
+        "file",
+        "climb",
+        "magic",
+        "loop",
+    ] {
         assert_eq!(get(&scene, path), Err("file".to_owned()), "{path}");
         assert_eq!(put(&scene, path), Err("file".to_owned()), "{path}");
     }
@@ -169,7 +186,11 @@ os.fchdir(home)
     assert_eq!(scene.run(code).status, Success);
     let begin = Instant::now();
     listed(&scene);
-    assert!(begin.elapsed() < Duration::from_secs(10), "listing took {:?}", begin.elapsed());
+    assert!(
+        begin.elapsed() < Duration::from_secs(10),
+        "listing took {:?}",
+        begin.elapsed()
+    );
     scene.goes_on();
     // Out of the way of whoever cleans up.
     scene.run("import shutil, subprocess; subprocess.run(['rm', '-rf', 'd'])");

@@ -33,15 +33,24 @@ time.sleep(600)
 /// Not a test of its own: what the other process runs.
 #[test]
 fn holder_of_sessions() {
-    let Some(directory) = env::var_os(DIRECTORY) else { return };
+    let Some(directory) = env::var_os(DIRECTORY) else {
+        return;
+    };
     let host = new_host(Path::new(&directory));
     let mut held = Vec::new();
     for rung in [Rung::Full, Rung::Landlock, Rung::None] {
         for code in CELLS {
-            let builder = Session::builder().host(&host).isolation(Isolation::on(rung));
+            let builder = Session::builder()
+                .host(&host)
+                .isolation(Isolation::on(rung));
             let session = wait(builder.start()).unwrap();
             let mut running = session.start(Cell::new(code).timeout(600.0)).unwrap();
-            assert_eq!(wait(running.next()), Some(Event::Stdout { text: "on\n".to_owned() }));
+            assert_eq!(
+                wait(running.next()),
+                Some(Event::Stdout {
+                    text: "on\n".to_owned()
+                })
+            );
             held.push((session, running));
         }
     }
@@ -63,30 +72,51 @@ impl Holder {
     pub(crate) fn start() -> Holder {
         let directory = new_directory();
         let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["holder::holder_of_sessions", "--exact", "--nocapture"]).env(DIRECTORY, directory.path());
+        command
+            .args(["holder::holder_of_sessions", "--exact", "--nocapture"])
+            .env(DIRECTORY, directory.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = Child::start(&mut command);
         let mut output = BufReader::new(process.0.stdout.take().unwrap());
-        let ready = output.by_ref().lines().map_while(Result::ok).any(|line| line.contains(READY));
+        let ready = output
+            .by_ref()
+            .lines()
+            .map_while(Result::ok)
+            .any(|line| line.contains(READY));
         assert!(ready, "the other host did not come up");
-        Holder { process, directory, _output: output }
+        Holder {
+            process,
+            directory,
+            _output: output,
+        }
     }
 
     /// Everything that it started, with when it started: numbers are used again.
     pub(crate) fn offspring(&self) -> BTreeSet<Offspring> {
-        descendants(self.process.pid()).into_iter().filter_map(|process| Offspring::of(process.pid)).collect()
+        descendants(self.process.pid())
+            .into_iter()
+            .filter_map(|process| Offspring::of(process.pid))
+            .collect()
     }
 
     /// The daemons that its cells started.
     pub(crate) fn daemons(&self) -> usize {
-        descendants(self.process.pid()).iter().filter(|process| process.name == "sleep").count()
+        descendants(self.process.pid())
+            .iter()
+            .filter(|process| process.name == "sleep")
+            .count()
     }
 
     /// The directories of its cgroups.
     pub(crate) fn cgroups(&self) -> Vec<PathBuf> {
         let prefix = format!("cellblock-{}-", self.process.pid());
         let mut found = Vec::new();
-        find(Path::new("/sys/fs/cgroup"), 6, &|name| name.starts_with(&prefix), &mut found);
+        find(
+            Path::new("/sys/fs/cgroup"),
+            6,
+            &|name| name.starts_with(&prefix),
+            &mut found,
+        );
         found
     }
 
@@ -96,7 +126,12 @@ impl Holder {
 }
 
 fn find(directory: &Path, depth: usize, wanted: &impl Fn(&str) -> bool, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+    for entry in fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+    {
         if entry.file_name().to_str().is_some_and(wanted) {
             found.push(entry.path());
         } else if depth > 0 {
@@ -115,13 +150,20 @@ pub(crate) struct Offspring {
 impl Offspring {
     fn of(pid: u32) -> Option<Offspring> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let started = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
+        let started = stat
+            .rsplit_once(')')?
+            .1
+            .split_whitespace()
+            .nth(19)?
+            .parse()
+            .ok()?;
         Some(Offspring { pid, started })
     }
 
     /// Whether it still runs; one that is dead and waits for its parent does not.
     pub(crate) fn is_there(&self) -> bool {
-        Offspring::of(self.pid) == Some(*self) && process(self.pid).is_some_and(|found| found.state != 'Z')
+        Offspring::of(self.pid) == Some(*self)
+            && process(self.pid).is_some_and(|found| found.state != 'Z')
     }
 }
 
@@ -132,5 +174,9 @@ pub(crate) fn bound_to(word: &Path) -> Vec<u32> {
         let place = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
         String::from_utf8_lossy(&line).contains(word.to_str().unwrap()) || place.starts_with(word)
     };
-    processes().into_iter().map(|process| process.pid).filter(|pid| is_bound(*pid)).collect()
+    processes()
+        .into_iter()
+        .map(|process| process.pid)
+        .filter(|pid| is_bound(*pid))
+        .collect()
 }

@@ -20,14 +20,21 @@ fn a_host_that_is_killed_leaves_no_process_and_no_mount() {
     let before = mounts();
     let mut holder = Holder::start();
     let offspring = holder.offspring();
-    assert!(offspring.len() >= 3 * 9, "{} processes for nine sessions", offspring.len());
+    assert!(
+        offspring.len() >= 3 * 9,
+        "{} processes for nine sessions",
+        offspring.len()
+    );
     assert_eq!(mounts(), before, "its mounts are seen outside");
 
     holder.process.0.kill().unwrap();
     holder.process.0.wait().unwrap();
     thread::sleep(TWO_SECONDS);
 
-    let left: Vec<_> = offspring.iter().filter(|process| process.is_there()).collect();
+    let left: Vec<_> = offspring
+        .iter()
+        .filter(|process| process.is_there())
+        .collect();
     assert!(left.is_empty(), "{left:?} are left of {}", offspring.len());
     assert_eq!(bound_to(holder.directory()), Vec::<u32>::new());
     assert_eq!(mounts(), before);
@@ -40,7 +47,9 @@ fn a_host_that_ends_leaves_nothing_at_once() {
     let offspring = holder.offspring();
     drop(holder.process.0.stdin.take());
     assert!(holder.process.0.wait().unwrap().success());
-    assert!(within(TWO_SECONDS, || !offspring.iter().any(|process| process.is_there())));
+    assert!(within(TWO_SECONDS, || !offspring
+        .iter()
+        .any(|process| process.is_there())));
 }
 
 #[test]
@@ -48,10 +57,16 @@ fn cgroups_of_a_host_that_was_killed_are_removed_by_the_next() {
     let _alone = alone();
     let mut holder = Holder::start();
     if Cgroups::detect().is_none() {
-        assert!(holder.cgroups().is_empty() && !is_root(), "root can write cgroups here");
+        assert!(
+            holder.cgroups().is_empty() && !is_root(),
+            "root can write cgroups here"
+        );
         return;
     }
-    assert!(!holder.cgroups().is_empty(), "the other host has no cgroups");
+    assert!(
+        !holder.cgroups().is_empty(),
+        "the other host has no cgroups"
+    );
     holder.process.0.kill().unwrap();
     holder.process.0.wait().unwrap();
     thread::sleep(TWO_SECONDS);
@@ -67,7 +82,11 @@ fn two_hosts_do_not_disturb_each_other() {
     run(&mine, "import os; x, pid = 'mine', os.getpid()");
     let mut others = [Holder::start(), Holder::start()];
     let [first, second] = &mut others;
-    assert!(within(TWO_SECONDS, || second.daemons() == 9), "{} daemons of nine", second.daemons());
+    assert!(
+        within(TWO_SECONDS, || second.daemons() == 9),
+        "{} daemons of nine",
+        second.daemons()
+    );
     first.process.0.kill().unwrap();
     first.process.0.wait().unwrap();
     thread::sleep(TWO_SECONDS);
@@ -77,6 +96,12 @@ fn two_hosts_do_not_disturb_each_other() {
     run(&another, "1 + 1");
     wait(another.close());
     assert_eq!(second.daemons(), 9, "they died with another host");
-    assert_eq!(run(&mine, "import os; (x, pid == os.getpid())").value.unwrap().repr, "('mine', True)");
+    assert_eq!(
+        run(&mine, "import os; (x, pid == os.getpid())")
+            .value
+            .unwrap()
+            .repr,
+        "('mine', True)"
+    );
     wait(mine.close());
 }

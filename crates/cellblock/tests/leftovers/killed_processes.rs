@@ -1,24 +1,43 @@
 //! Processes of ours that someone on the host kills: each session says so, and the next one starts.
 
 use super::alone;
-use super::common::{behind, builder, descendants, new_directory, new_host, open, run, run_if_alive, wait, within};
+use super::common::{
+    behind, builder, descendants, new_directory, new_host, open, run, run_if_alive, wait, within,
+};
 use cellblock::{Cell, Isolation, Limits, Session, Status};
 use serde_json::Map;
 use std::process::Command;
 use std::time::Duration;
 
 fn kill(pid: u32) {
-    let killed = Command::new("/bin/sh").args(["-c", &format!("kill -9 {pid}")]).status().unwrap();
+    let killed = Command::new("/bin/sh")
+        .args(["-c", &format!("kill -9 {pid}")])
+        .status()
+        .unwrap();
     assert!(killed.success());
 }
 
 /// The launcher of a host that was just started, and the zygote below it. Other hosts of this process have theirs.
 fn launcher_and_zygote(before: &[u32]) -> (u32, u32) {
     let children = descendants(std::process::id());
-    let ours: Vec<_> = children.iter().filter(|process| !before.contains(&process.pid)).collect();
-    let launcher = ours.iter().find(|process| process.parent == std::process::id()).unwrap().pid;
-    let is_zygote = |pid: &u32| std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains("zygote.main"));
-    let zygote = ours.iter().map(|process| process.pid).find(is_zygote).unwrap();
+    let ours: Vec<_> = children
+        .iter()
+        .filter(|process| !before.contains(&process.pid))
+        .collect();
+    let launcher = ours
+        .iter()
+        .find(|process| process.parent == std::process::id())
+        .unwrap()
+        .pid;
+    let is_zygote = |pid: &u32| {
+        std::fs::read(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|line| String::from_utf8_lossy(&line).contains("zygote.main"))
+    };
+    let zygote = ours
+        .iter()
+        .map(|process| process.pid)
+        .find(is_zygote)
+        .unwrap();
     (launcher, zygote)
 }
 
@@ -27,16 +46,29 @@ fn a_launcher_that_is_killed_takes_its_sessions_along_and_the_next_session_has_a
     let _alone = alone();
     let directory = new_directory();
     let host = new_host(directory.path());
-    let before: Vec<u32> = descendants(std::process::id()).into_iter().map(|process| process.pid).collect();
+    let before: Vec<u32> = descendants(std::process::id())
+        .into_iter()
+        .map(|process| process.pid)
+        .collect();
     let session = wait(Session::builder().host(&host).start()).unwrap();
     let (launcher, _) = launcher_and_zygote(&before);
     let offspring = descendants(launcher);
     assert!(offspring.len() >= 3);
     kill(launcher);
-    assert!(within(Duration::from_secs(2), || offspring.iter().all(|process| super::common::process(process.pid).is_none_or(|found| found.state == 'Z'))));
+    assert!(within(Duration::from_secs(2), || offspring.iter().all(
+        |process| super::common::process(process.pid).is_none_or(|found| found.state == 'Z')
+    )));
     let after = wait(session.run(Cell::new("1 + 1").timeout(5.0)));
-    assert!(after.as_ref().is_err_and(|error| error.code() == "ended") || after.as_ref().is_ok_and(|result| result.status == Status::Crashed), "{after:?}");
-    let next = wait(Session::builder().host(&host).start()).or_else(|_| wait(Session::builder().host(&host).start())).unwrap();
+    assert!(
+        after.as_ref().is_err_and(|error| error.code() == "ended")
+            || after
+                .as_ref()
+                .is_ok_and(|result| result.status == Status::Crashed),
+        "{after:?}"
+    );
+    let next = wait(Session::builder().host(&host).start())
+        .or_else(|_| wait(Session::builder().host(&host).start()))
+        .unwrap();
     assert_eq!(run(&next, "1 + 1").value.unwrap().repr, "2");
     wait(next.close());
 }
@@ -46,13 +78,18 @@ fn a_zygote_that_is_killed_takes_no_session_along() {
     let _alone = alone();
     let directory = new_directory();
     let host = new_host(directory.path());
-    let before: Vec<u32> = descendants(std::process::id()).into_iter().map(|process| process.pid).collect();
+    let before: Vec<u32> = descendants(std::process::id())
+        .into_iter()
+        .map(|process| process.pid)
+        .collect();
     let session = wait(Session::builder().host(&host).start()).unwrap();
     run(&session, "x = 'kept'");
     let (_, zygote) = launcher_and_zygote(&before);
     kill(zygote);
     assert_eq!(run(&session, "x").value.unwrap().repr, "'kept'");
-    let next = wait(Session::builder().host(&host).start()).or_else(|_| wait(Session::builder().host(&host).start())).unwrap();
+    let next = wait(Session::builder().host(&host).start())
+        .or_else(|_| wait(Session::builder().host(&host).start()))
+        .unwrap();
     assert_eq!(run(&next, "1 + 1").value.unwrap().repr, "2");
     assert_eq!(run(&session, "x").value.unwrap().repr, "'kept'");
     wait(session.close());
@@ -65,12 +102,22 @@ fn an_init_that_is_killed_takes_its_session_along_and_no_other() {
     let beside = open(builder());
     run(&beside, "x = 'kept'");
     let session = behind(Isolation::default(), Limits::default(), &Map::new());
-    let namespace = run(&session, "import os; print(os.readlink('/proc/self/ns/pid'), end='')").stdout;
+    let namespace = run(
+        &session,
+        "import os; print(os.readlink('/proc/self/ns/pid'), end='')",
+    )
+    .stdout;
     let inside = super::common::in_process_namespace(&namespace);
     let numbers: Vec<u32> = inside.iter().map(|process| process.pid).collect();
-    let init = inside.iter().find(|process| !numbers.contains(&process.parent)).unwrap().pid;
+    let init = inside
+        .iter()
+        .find(|process| !numbers.contains(&process.parent))
+        .unwrap()
+        .pid;
     kill(init);
-    assert!(within(Duration::from_secs(2), || super::common::in_process_namespace(&namespace).is_empty()));
+    assert!(within(Duration::from_secs(2), || {
+        super::common::in_process_namespace(&namespace).is_empty()
+    }));
     let after = run_if_alive(&session, "1 + 1");
     assert!(after.is_none_or(|result| result.status == Status::Crashed));
     assert_eq!(run(&beside, "x").value.unwrap().repr, "'kept'");

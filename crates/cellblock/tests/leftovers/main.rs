@@ -2,7 +2,12 @@
 //!
 //! A host that can be killed must be a process of its own. So this test binary starts itself again as one that holds sessions
 //! with running cells, and counts from outside.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests are tests"
+)]
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -6,8 +6,14 @@ use cellblock::{CheckpointState, CheckpointStatus, StateOutcome, Status, Strateg
 #[test]
 fn a_cell_has_an_armed_checkpoint_under_it() {
     let session = session();
-    assert_eq!(session.good("x = 1").state.checkpoint, CheckpointState::armed());
-    assert_eq!(session.good("x += 1").state.checkpoint, CheckpointState::armed());
+    assert_eq!(
+        session.good("x = 1").state.checkpoint,
+        CheckpointState::armed()
+    );
+    assert_eq!(
+        session.good("x += 1").state.checkpoint,
+        CheckpointState::armed()
+    );
 }
 
 #[test]
@@ -16,7 +22,10 @@ fn a_thread_of_the_codes_own_makes_it_unavailable_with_the_reason() {
     session.good("import threading, time; threading.Thread(target=time.sleep, args=(60,), daemon=True).start()");
     let checkpoint = session.good("1 if True else x").state.checkpoint;
     assert_eq!(checkpoint.status, CheckpointStatus::Behind);
-    assert_eq!(checkpoint.reason.as_deref(), Some("1 thread of the code's own still runs"));
+    assert_eq!(
+        checkpoint.reason.as_deref(),
+        Some("1 thread of the code's own still runs")
+    );
 }
 
 #[test]
@@ -24,9 +33,15 @@ fn the_strategy_direct_takes_none_and_says_so() {
     let session = open(builder().strategy(Strategy::Direct));
     let result = session.good("x = 1");
     assert_eq!(result.strategy, Strategy::Direct);
-    assert_eq!(result.state.checkpoint, CheckpointState::unavailable("the strategy `direct` makes none"));
+    assert_eq!(
+        result.state.checkpoint,
+        CheckpointState::unavailable("the strategy `direct` makes none")
+    );
     let result = session.run("import os; os._exit(1)");
-    assert_eq!((result.status, result.state.outcome), (Status::Crashed, StateOutcome::Ended));
+    assert_eq!(
+        (result.status, result.state.outcome),
+        (Status::Crashed, StateOutcome::Ended)
+    );
 }
 
 #[test]
@@ -36,33 +51,49 @@ fn they_are_listed_newest_first() {
     session.good("x = 2");
     let (state, entries) = wait(session.checkpoints()).unwrap();
     assert_eq!(state, CheckpointState::armed());
-    assert_eq!(entries.iter().map(|entry| entry.cell).collect::<Vec<_>>(), [2, 1, 0]);
+    assert_eq!(
+        entries.iter().map(|entry| entry.cell).collect::<Vec<_>>(),
+        [2, 1, 0]
+    );
 }
 
 #[test]
 fn the_history_is_bounded() {
-    let limits = cellblock::Limits { checkpoints: 3, ..cellblock::Limits::default() };
+    let limits = cellblock::Limits {
+        checkpoints: 3,
+        ..cellblock::Limits::default()
+    };
     let session = open(builder().limits(limits));
     for _ in 0..8 {
         session.good("x = 1 if 'x' not in globals() else x + 1");
     }
     let (_, entries) = wait(session.checkpoints()).unwrap();
-    assert_eq!(entries.iter().map(|entry| entry.cell).collect::<Vec<_>>(), [8, 7, 6, 5]);
+    assert_eq!(
+        entries.iter().map(|entry| entry.cell).collect::<Vec<_>>(),
+        [8, 7, 6, 5]
+    );
 }
 
 #[test]
 fn a_standby_is_no_child_that_the_code_could_wait_for() {
     let session = session();
     session.good("import os");
-    assert_eq!(session.exception("os.wait()"), "ChildProcessError(10, 'No child processes')");
+    assert_eq!(
+        session.exception("os.wait()"),
+        "ChildProcessError(10, 'No child processes')"
+    );
 }
 
 #[test]
 fn an_atomic_cell_that_fails_leaves_no_trace() {
     let session = session();
     session.good("x = 1");
-    let result = session.run(cellblock::Cell::new("x = 2; open('trace', 'w').write('!'); 1/0").atomic(true));
-    assert_eq!((result.status, result.state.outcome), (Status::Failure, StateOutcome::Restored));
+    let result =
+        session.run(cellblock::Cell::new("x = 2; open('trace', 'w').write('!'); 1/0").atomic(true));
+    assert_eq!(
+        (result.status, result.state.outcome),
+        (Status::Failure, StateOutcome::Restored)
+    );
     assert_eq!(session.value("import os; x, os.listdir()"), "(1, [])");
 }
 
@@ -82,5 +113,8 @@ fn what_stood_in_the_way_of_a_checkpoint_is_looked_at_again() {
     let session = session();
     session.good("import threading, time; thread = threading.Thread(target=time.sleep, args=(0.3,)); thread.start()");
     std::thread::sleep(std::time::Duration::from_millis(600));
-    assert_eq!(session.good("x = 1").state.checkpoint, CheckpointState::armed());
+    assert_eq!(
+        session.good("x = 1").state.checkpoint,
+        CheckpointState::armed()
+    );
 }

@@ -28,21 +28,30 @@ fn a_time_out_in_a_c_loop_loses_no_variable() {
     let session = session();
     session.good("import re; x = 7");
     let result = session.run(Cell::new("x = 8; re.match(r'(a+)+$', 'a' * 40 + 'b')").timeout(0.5));
-    assert_eq!((result.status, result.exit_code, result.signal), (Status::Timeout, None, Some(9)));
+    assert_eq!(
+        (result.status, result.exit_code, result.signal),
+        (Status::Timeout, None, Some(9))
+    );
     restored(&result);
     assert_eq!(session.value("x"), "7");
 }
 
 #[test]
 fn a_memory_kill_loses_no_variable() {
-    let limits = Limits { memory: 256 << 20, ..Limits::default() };
+    let limits = Limits {
+        memory: 256 << 20,
+        ..Limits::default()
+    };
     let session = open(builder().limits(limits));
     session.good("x = 7");
     // Shared memory is not the process's own, so no MemoryError comes before the limit does.
     let greedy = "import mmap\nhoard = []\nwhile True:\n    part = mmap.mmap(-1, 1 << 24)\n    part.write(b'x' * (1 << 24))\n    hoard.append(part)";
     let result = session.run(greedy);
     assert_eq!(result.status, Status::Crashed);
-    assert_eq!(result.error.as_ref().map(|error| error.type_.as_str()), Some("MemoryLimit"));
+    assert_eq!(
+        result.error.as_ref().map(|error| error.type_.as_str()),
+        Some("MemoryLimit")
+    );
     restored(&result);
     assert_eq!(session.value("x, 'hoard' in globals()"), "(7, False)");
 }
@@ -52,7 +61,10 @@ fn an_exit_in_the_middle_of_a_cell_takes_its_assignments_back() {
     let session = session();
     session.good("x = 1");
     let result = session.run("x = 2; import os; os._exit(139)");
-    assert_eq!((result.status, result.exit_code), (Status::Crashed, Some(139)));
+    assert_eq!(
+        (result.status, result.exit_code),
+        (Status::Crashed, Some(139))
+    );
     assert_eq!(session.value("x"), "1");
 }
 
@@ -64,7 +76,10 @@ fn functions_classes_generators_and_modules_live_on() {
          def count():\n    n = 0\n    while True:\n        n += 1\n        yield n\nnumbers = count(); next(numbers); point = Point(3)",
     );
     crash(&session);
-    assert_eq!(session.value("next(numbers), double(point.x), math.floor(2.5), isinstance(point, Point)"), "(2, 6, 2, True)");
+    assert_eq!(
+        session.value("next(numbers), double(point.x), math.floor(2.5), isinstance(point, Point)"),
+        "(2, 6, 2, True)"
+    );
 }
 
 #[test]
@@ -86,7 +101,10 @@ fn a_cursor_on_a_database_in_memory_goes_on() {
     );
     let result = session.run(format!("base.execute('delete from t'); {SEGFAULT}"));
     restored(&result);
-    assert_eq!(session.value("cursor.fetchone(), base.execute('select count(*) from t').fetchone()"), "((1,), (5,))");
+    assert_eq!(
+        session.value("cursor.fetchone(), base.execute('select count(*) from t').fetchone()"),
+        "((1,), (5,))"
+    );
 }
 
 #[test]
@@ -97,7 +115,10 @@ fn a_seeded_generator_goes_on_exactly() {
     let crashed = session();
     crashed.good("import random; random.seed(42)");
     crash(&crashed);
-    assert_eq!(crashed.value("[random.random() for _ in range(3)]"), expected);
+    assert_eq!(
+        crashed.value("[random.random() for _ in range(3)]"),
+        expected
+    );
 }
 
 #[test]
@@ -108,9 +129,13 @@ fn with_packages_a_fitted_model_predicts_and_fits_again() {
          data = np.random.default_rng(0).normal(size=(200, 3)); labels = (data[:, 0] > 0).astype(int)\n\
          clusters = KMeans(3, n_init=1, random_state=0).fit(data); trees = HistGradientBoostingClassifier(max_iter=5).fit(data, labels)",
     );
-    let before = session.value("clusters.predict(data[:5]).tolist(), trees.predict(data[:5]).tolist()");
+    let before =
+        session.value("clusters.predict(data[:5]).tolist(), trees.predict(data[:5]).tolist()");
     crash(&session);
-    assert_eq!(session.value("clusters.predict(data[:5]).tolist(), trees.predict(data[:5]).tolist()"), before);
+    assert_eq!(
+        session.value("clusters.predict(data[:5]).tolist(), trees.predict(data[:5]).tolist()"),
+        before
+    );
     session.good("KMeans(2, n_init=1).fit(data); HistGradientBoostingClassifier(max_iter=5).fit(data, labels); data @ data.T");
 }
 
@@ -129,7 +154,8 @@ fn fifty_crashes_in_a_row_lose_nothing() {
 fn a_fork_bomb_is_swept_away_and_the_variables_stay() {
     let session = session();
     session.good("x = 7");
-    let bomb = "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass";
+    let bomb =
+        "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass";
     let result = session.run(Cell::new(bomb).timeout(1.0));
     assert_eq!(result.status, Status::Timeout);
     restored(&result);

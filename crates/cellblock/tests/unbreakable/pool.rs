@@ -5,7 +5,12 @@ use cellblock::{Host, Isolation, Limits, Preload, PythonChoice, Session};
 use std::time::Duration;
 
 fn host() -> Host {
-    Host::builder().python(PythonChoice::StandardLibrary).preload(Preload::None).pool(2).build().unwrap()
+    Host::builder()
+        .python(PythonChoice::StandardLibrary)
+        .preload(Preload::None)
+        .pool(2)
+        .build()
+        .unwrap()
 }
 
 /// Waits until the pool holds what it shall.
@@ -25,12 +30,34 @@ fn a_session_from_the_pool_is_armed_and_new() {
     wait(async {
         let host = host();
         filled(&host).await;
-        let first = Session::builder().host(&host).name("mine").variable("x", 20).start().await.unwrap();
+        let first = Session::builder()
+            .host(&host)
+            .name("mine")
+            .variable("x", 20)
+            .start()
+            .await
+            .unwrap();
         let result = first.run("x + 1").await.unwrap();
-        assert_eq!((result.session.as_str(), result.cell, result.value.unwrap().repr.as_str()), ("mine", 1, "21"));
+        assert_eq!(
+            (
+                result.session.as_str(),
+                result.cell,
+                result.value.unwrap().repr.as_str()
+            ),
+            ("mine", 1, "21")
+        );
         assert_eq!(filled(&host).await.served, 1);
         let second = Session::builder().host(&host).start().await.unwrap();
-        assert_eq!(second.run("'x' in globals()").await.unwrap().value.unwrap().repr, "False");
+        assert_eq!(
+            second
+                .run("'x' in globals()")
+                .await
+                .unwrap()
+                .value
+                .unwrap()
+                .repr,
+            "False"
+        );
     });
 }
 
@@ -39,9 +66,21 @@ fn what_a_pooled_session_cannot_have_is_made_on_demand() {
     wait(async {
         let host = host();
         filled(&host).await;
-        let limits = Limits { open_files: 40, ..Limits::default() };
-        let session = Session::builder().host(&host).limits(limits).start().await.unwrap();
-        let value = session.run("import resource; resource.getrlimit(resource.RLIMIT_NOFILE)[0]").await.unwrap().value;
+        let limits = Limits {
+            open_files: 40,
+            ..Limits::default()
+        };
+        let session = Session::builder()
+            .host(&host)
+            .limits(limits)
+            .start()
+            .await
+            .unwrap();
+        let value = session
+            .run("import resource; resource.getrlimit(resource.RLIMIT_NOFILE)[0]")
+            .await
+            .unwrap()
+            .value;
         assert_eq!(value.unwrap().repr, "40");
         assert_eq!(filled(&host).await.served, 0);
     });

@@ -8,12 +8,27 @@ fn the_last_cell_is_taken_back_with_its_variables_and_files() {
     let session = session();
     session.good("x = 1");
     session.good("x = 2; y = 3; open('a.txt', 'w').write('hello')");
-    let change = |name: &str, summary: &str| VariableChange { name: name.into(), type_: "int".into(), summary: summary.into() };
-    let file = FileChange { path: "a.txt".into(), bytes: 5, mime: "text/plain".into() };
+    let change = |name: &str, summary: &str| VariableChange {
+        name: name.into(),
+        type_: "int".into(),
+        summary: summary.into(),
+    };
+    let file = FileChange {
+        path: "a.txt".into(),
+        bytes: 5,
+        mime: "text/plain".into(),
+    };
     let expected = Undone {
         cell: 1,
-        variables: VariableChanges { added: vec![], changed: vec![change("x", "1")], removed: vec![change("y", "3")] },
-        files: FileChanges { deleted: vec![file], ..FileChanges::default() },
+        variables: VariableChanges {
+            added: vec![],
+            changed: vec![change("x", "1")],
+            removed: vec![change("y", "3")],
+        },
+        files: FileChanges {
+            deleted: vec![file],
+            ..FileChanges::default()
+        },
         not_restored: vec![],
     };
     assert_eq!(wait(session.undo(1)).unwrap(), expected);
@@ -53,7 +68,10 @@ fn more_than_there_is_cannot_be_taken_back() {
     let session = session();
     session.good("x = 1");
     let error = wait(session.undo(2)).unwrap_err();
-    assert_eq!((error.code(), error.to_string().as_str()), ("not_found", "there are only 1 cells to take back"));
+    assert_eq!(
+        (error.code(), error.to_string().as_str()),
+        ("not_found", "there are only 1 cells to take back")
+    );
     assert_eq!(session.value("x"), "1");
 }
 
@@ -63,7 +81,10 @@ fn everything_can_be_taken_back() {
     session.good("x = 1");
     session.good("y = 1");
     assert_eq!(wait(session.undo(2)).unwrap().cell, 0);
-    assert_eq!(session.value("[name for name in ('x', 'y') if name in globals()]"), "[]");
+    assert_eq!(
+        session.value("[name for name in ('x', 'y') if name in globals()]"),
+        "[]"
+    );
 }
 
 #[test]
@@ -74,7 +95,13 @@ fn what_the_user_did_to_the_files_since_is_left_alone_and_told() {
     std::fs::write(session.workspace().join("shared"), "by the user").unwrap();
     std::fs::write(session.workspace().join("notes"), "by the user").unwrap();
     let undone = wait(session.undo(1)).unwrap();
-    assert_eq!(undone.not_restored, ["shared: it was changed by someone else since, and was left alone"]);
+    assert_eq!(
+        undone.not_restored,
+        ["shared: it was changed by someone else since, and was left alone"]
+    );
     let content = "import os; sorted((name, open(name).read()) for name in os.listdir())";
-    assert_eq!(session.value(content), "[('notes', 'by the user'), ('shared', 'by the user')]");
+    assert_eq!(
+        session.value(content),
+        "[('notes', 'by the user'), ('shared', 'by the user')]"
+    );
 }

@@ -18,7 +18,14 @@ pub(crate) struct Attack {
 impl Attack {
     /// On this wall.
     pub(crate) fn on(wall: Wall, code: impl Into<String>) -> Attack {
-        Attack { wall, rung: Rung::Full, helpers: Vec::new(), code: code.into(), seeds: Map::new(), limits: Limits::default() }
+        Attack {
+            wall,
+            rung: Rung::Full,
+            helpers: Vec::new(),
+            code: code.into(),
+            seeds: Map::new(),
+            limits: Limits::default(),
+        }
     }
 
     /// Where there are no namespaces.
@@ -50,13 +57,27 @@ impl Attack {
 
     /// The same for an attack whose success is seen in another way.
     pub(crate) fn is_stopped_as(&self, succeeded: impl Fn(&CellResult) -> bool) {
-        let alone = self.helpers.iter().fold(Isolation::on(self.rung), |isolation, wall| isolation.without(*wall));
+        let alone = self
+            .helpers
+            .iter()
+            .fold(Isolation::on(self.rung), |isolation, wall| {
+                isolation.without(*wall)
+            });
         let off = alone.clone().without(self.wall);
         let result = self.run(&off);
-        assert!(succeeded(&result), "without the wall `{}` it should work: {}", self.wall, short(&result));
+        assert!(
+            succeeded(&result),
+            "without the wall `{}` it should work: {}",
+            self.wall,
+            short(&result)
+        );
         for isolation in [alone, Isolation::default()] {
             let result = self.run(&isolation);
-            assert!(!succeeded(&result), "behind `{isolation}` it should not work: {}", short(&result));
+            assert!(
+                !succeeded(&result),
+                "behind `{isolation}` it should not work: {}",
+                short(&result)
+            );
         }
     }
 

@@ -54,7 +54,10 @@ for change in (
 #[test]
 fn nothing_in_a_workspace_runs_as_its_owner_on_the_host() {
     let session = behind(Isolation::default(), Limits::default(), &Map::new());
-    run(&session, "import os; open('tool', 'w').close(); os.chmod('tool', 0o755); os.chmod('tool', 0o4755)");
+    run(
+        &session,
+        "import os; open('tool', 'w').close(); os.chmod('tool', 0o755); os.chmod('tool', 0o4755)",
+    );
     assert_eq!(permissions_of(&session.workspace().join("tool")), 0o755);
     wait(session.close());
 }
@@ -102,7 +105,10 @@ fn a_cell_cannot_kill_its_own_safety_net() {
         wait(session.close());
         result.state.outcome
     };
-    assert_eq!(outcome(Isolation::on(Rung::Full).without(Wall::Signals)), StateOutcome::Ended);
+    assert_eq!(
+        outcome(Isolation::on(Rung::Full).without(Wall::Signals)),
+        StateOutcome::Ended
+    );
     assert_eq!(outcome(Isolation::default()), StateOutcome::Restored);
 }
 
@@ -115,7 +121,9 @@ os.kill(stranger, 0)
 print('REACHED')
 ";
     let stranger = Child::sleeping();
-    let attack = Attack::on(Wall::Signals, code).without_namespaces().helped_by([Wall::Landlock, Wall::Privileges]);
+    let attack = Attack::on(Wall::Signals, code)
+        .without_namespaces()
+        .helped_by([Wall::Landlock, Wall::Privileges]);
     attack.variable("stranger", stranger.pid()).is_stopped();
 }
 

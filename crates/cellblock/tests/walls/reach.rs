@@ -24,13 +24,19 @@ const READS_THE_FILE: &str = "print('REACHED', open(path).read())";
 #[test]
 fn files_of_the_host_are_not_in_the_view() {
     let (_directory, path) = secret_file();
-    Attack::on(Wall::Files, READS_THE_FILE).helped_by([Wall::Landlock]).variable("path", path).is_stopped();
+    Attack::on(Wall::Files, READS_THE_FILE)
+        .helped_by([Wall::Landlock])
+        .variable("path", path)
+        .is_stopped();
 }
 
 #[test]
 fn landlock_keeps_files_shut_where_there_is_no_view() {
     let (_directory, path) = secret_file();
-    Attack::on(Wall::Landlock, READS_THE_FILE).helped_by([Wall::Files]).variable("path", path).is_stopped();
+    Attack::on(Wall::Landlock, READS_THE_FILE)
+        .helped_by([Wall::Files])
+        .variable("path", path)
+        .is_stopped();
 }
 
 #[test]
@@ -41,7 +47,9 @@ libc = ctypes.CDLL(None, use_errno=True)
 if libc.mount(b'none', b'/tmp', b'tmpfs', 0, None) == 0:
     print('REACHED')
 ";
-    Attack::on(Wall::Landlock, code).helped_by([Wall::Privileges, Wall::Seccomp]).is_stopped();
+    Attack::on(Wall::Landlock, code)
+        .helped_by([Wall::Privileges, Wall::Seccomp])
+        .is_stopped();
 }
 
 #[test]
@@ -50,7 +58,10 @@ fn processes_of_the_host_are_not_to_be_seen() {
     let mut command = Command::new(python());
     let canary = Child::start(command.args(["-I", "-c", "import time; time.sleep(600)", &secret]));
     let code = "print('REACHED', open(f'/proc/{pid}/cmdline').read().index(secret))";
-    Attack::on(Wall::Processes, code).variable("pid", canary.pid()).variable("secret", secret).is_stopped();
+    Attack::on(Wall::Processes, code)
+        .variable("pid", canary.pid())
+        .variable("secret", secret)
+        .is_stopped();
 }
 
 #[test]
@@ -62,8 +73,11 @@ fn no_network_leads_out_not_even_to_the_machine_itself() {
             let _ = connection.write_all(b"REACHED");
         }
     });
-    let code = "import socket; print(socket.create_connection(('127.0.0.1', port), 3).recv(100).decode())";
-    Attack::on(Wall::Network, code).variable("port", port).is_stopped();
+    let code =
+        "import socket; print(socket.create_connection(('127.0.0.1', port), 3).recv(100).decode())";
+    Attack::on(Wall::Network, code)
+        .variable("port", port)
+        .is_stopped();
 }
 
 #[test]
@@ -83,7 +97,10 @@ wire = socket.socket(socket.AF_UNIX)
 wire.connect(path)
 print(wire.recv(100).decode())
 ";
-    Attack::on(Wall::Network, code).without_namespaces().variable("path", path.to_str().unwrap()).is_stopped();
+    Attack::on(Wall::Network, code)
+        .without_namespaces()
+        .variable("path", path.to_str().unwrap())
+        .is_stopped();
 }
 
 /// A segment of the host's that any user may read, until it is dropped.
@@ -105,11 +122,19 @@ sys.stdin.read()
 libc.shmctl(segment, 0, None)
 ";
         let mut command = Command::new(python());
-        command.args(["-I", "-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .args(["-I", "-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut canary = Child::start(&mut command);
         let mut number = String::new();
-        BufReader::new(canary.0.stdout.take().unwrap()).read_line(&mut number).unwrap();
-        Segment { canary, number: number.trim().parse().unwrap() }
+        BufReader::new(canary.0.stdout.take().unwrap())
+            .read_line(&mut number)
+            .unwrap();
+        Segment {
+            canary,
+            number: number.trim().parse().unwrap(),
+        }
     }
 }
 
@@ -133,18 +158,25 @@ if address not in (None, 2**64 - 1):
 #[test]
 fn shared_memory_of_the_host_is_not_ours() {
     let segment = Segment::new();
-    Attack::on(Wall::Ipc, READS_THE_SEGMENT).variable("segment", segment.number).is_stopped();
+    Attack::on(Wall::Ipc, READS_THE_SEGMENT)
+        .variable("segment", segment.number)
+        .is_stopped();
 }
 
 #[test]
 fn shared_memory_of_the_host_is_not_ours_where_there_is_no_namespace() {
     let segment = Segment::new();
-    Attack::on(Wall::Ipc, READS_THE_SEGMENT).without_namespaces().variable("segment", segment.number).is_stopped();
+    Attack::on(Wall::Ipc, READS_THE_SEGMENT)
+        .without_namespaces()
+        .variable("segment", segment.number)
+        .is_stopped();
 }
 
 #[test]
 fn the_host_s_name_is_not_told() {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let code = "import socket; socket.gethostname() == name and print('REACHED')";
-    Attack::on(Wall::Hostname, code).variable("name", name.trim()).is_stopped();
+    Attack::on(Wall::Hostname, code)
+        .variable("name", name.trim())
+        .is_stopped();
 }

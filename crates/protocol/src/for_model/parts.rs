@@ -19,7 +19,12 @@ pub(super) fn parts<'a>(result: &'a CellResult, code: &str, options: &ForModel) 
         Status::Crashed => {
             parts.extend(end_of_process(result, words).map(Part::line));
             // Only a limit that ended the process has words: the code itself raised nothing.
-            parts.extend(result.error.iter().map(|error| Part::line(error.value.clone())));
+            parts.extend(
+                result
+                    .error
+                    .iter()
+                    .map(|error| Part::line(error.value.clone())),
+            );
         }
         Status::Interrupted => {}
     }

@@ -132,7 +132,8 @@ pub struct Items<'a>(pub &'a [u8]);
 impl<'a> Items<'a> {
     /// Only the entries with this tag.
     pub fn of(self, item: Item) -> impl Iterator<Item = (&'a CStr, &'a CStr)> {
-        self.filter(move |(tag, ..)| *tag == item as u8).map(|(_, first, second)| (first, second))
+        self.filter(move |(tag, ..)| *tag == item as u8)
+            .map(|(_, first, second)| (first, second))
     }
 
     /// The first entry with this tag.
@@ -160,17 +161,28 @@ mod tests {
 
     #[test]
     fn a_record_comes_back_as_it_went_with_what_follows_it() {
-        let launch = Launch { walls: walls::FILES | walls::NAMESPACES, first_id: 7, temporary_bytes: u64::MAX };
+        let launch = Launch {
+            walls: walls::FILES | walls::NAMESPACES,
+            first_id: 7,
+            temporary_bytes: u64::MAX,
+        };
         let mut bytes = launch.to_bytes().to_vec();
         bytes.extend_from_slice(b"rest");
         assert_eq!(Launch::from_bytes(&bytes), Ok((launch, &b"rest"[..])));
-        assert_eq!(Launch::from_bytes(&bytes[..Launch::SIZE - 1]), Err(Errno::PROTO));
+        assert_eq!(
+            Launch::from_bytes(&bytes[..Launch::SIZE - 1]),
+            Err(Errno::PROTO)
+        );
     }
 
     #[test]
     fn items_are_found_by_their_tag_in_order() {
         let items = Items(b"\x06python\0\0\x01/usr\0/usr\0\x06-I\0\0");
-        assert!(items.of(Item::Argument).eq([(c"python", c""), (c"-I", c"")]));
+        assert!(
+            items
+                .of(Item::Argument)
+                .eq([(c"python", c""), (c"-I", c"")])
+        );
         assert_eq!(items.of(Item::Show).next(), Some((c"/usr", c"/usr")));
         assert_eq!(items.one(Item::Home), None);
     }

@@ -16,11 +16,16 @@ unsafe extern "C" fn cellblock_spawn(
     fork: LibcFork,
 ) -> i32 {
     // SAFETY: the guest passes a bytes object and an array with their lengths.
-    let (bytes, descriptors) =
-        unsafe { (core::slice::from_raw_parts(request, length), core::slice::from_raw_parts(descriptors, count)) };
+    let (bytes, descriptors) = unsafe {
+        (
+            core::slice::from_raw_parts(request, length),
+            core::slice::from_raw_parts(descriptors, count),
+        )
+    };
     let attempt = || {
         let (spawn_request, strings) = Spawn::from_bytes(bytes)?;
-        let mounted = spawn_request.walls & walls::NAMESPACES != 0 && spawn_request.walls & walls::FILES != 0;
+        let mounted =
+            spawn_request.walls & walls::NAMESPACES != 0 && spawn_request.walls & walls::FILES != 0;
         let taken = Descriptors::from_wire(descriptors, mounted)?;
         // SAFETY: the zygote is single-threaded and called Python's hooks before this.
         let born = unsafe { spawn(&spawn_request, Items(strings), &taken, fork) };
@@ -70,5 +75,7 @@ unsafe extern "C" fn cellblock_stand_by(fork: LibcFork, channel: Fd) -> i32 {
 /// Gives up every way to change the file system. Returns 0, or a negative error number.
 #[unsafe(no_mangle)]
 extern "C" fn cellblock_forbid_changes() -> i32 {
-    landlock::forbid_changes().err().map_or(0, |Errno(number)| -number)
+    landlock::forbid_changes()
+        .err()
+        .map_or(0, |Errno(number)| -number)
 }

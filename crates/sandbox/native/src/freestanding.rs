@@ -20,7 +20,9 @@ extern "C" fn _Unwind_Resume() -> ! {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
     // SAFETY: the caller vouches for both regions.
-    unsafe { asm!("rep movsb", inout("rcx") count => _, inout("rdi") to => _, inout("rsi") from => _, options(nostack, preserves_flags)) };
+    unsafe {
+        asm!("rep movsb", inout("rcx") count => _, inout("rdi") to => _, inout("rsi") from => _, options(nostack, preserves_flags))
+    };
     to
 }
 
@@ -46,7 +48,9 @@ unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, count: usize) -> *mut
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memset(to: *mut u8, value: i32, count: usize) -> *mut u8 {
     // SAFETY: the caller vouches for the region.
-    unsafe { asm!("rep stosb", inout("rcx") count => _, inout("rdi") to => _, in("al") value as u8, options(nostack, preserves_flags)) };
+    unsafe {
+        asm!("rep stosb", inout("rcx") count => _, inout("rdi") to => _, in("al") value as u8, options(nostack, preserves_flags))
+    };
     to
 }
 
@@ -55,7 +59,12 @@ unsafe extern "C" fn memcmp(one: *const u8, other: *const u8, count: usize) -> i
     let mut index = 0;
     while index < count {
         // SAFETY: the caller vouches for both regions. Volatile, so that this does not become a call of itself.
-        let (a, b) = unsafe { (one.add(index).read_volatile(), other.add(index).read_volatile()) };
+        let (a, b) = unsafe {
+            (
+                one.add(index).read_volatile(),
+                other.add(index).read_volatile(),
+            )
+        };
         if a != b {
             return i32::from(a) - i32::from(b);
         }

@@ -5,7 +5,9 @@
 use crate::message::{Message, from_init, to_init};
 use crate::notify::{self, Protected};
 use crate::sweep::{self, Reach};
-use crate::sys::{self, Ended, Errno, Fd, Pid, Poll, kill, poll, reap, receive, send, signal_descriptor, signals};
+use crate::sys::{
+    self, Ended, Errno, Fd, Pid, Poll, kill, poll, reap, receive, send, signal_descriptor, signals,
+};
 use crate::watchdog::{self, Finding, Watched};
 
 /// Most standbys of one session: the history and the newest.
@@ -49,14 +51,18 @@ struct OutOfBounds<'a> {
 
 impl Protected for OutOfBounds<'_> {
     fn is_protected(&self, pid: Pid) -> bool {
-        let foreign = || self.reach == Reach::Descendants && !sweep::is_descendant(self.proc_directory, pid);
+        let foreign =
+            || self.reach == Reach::Descendants && !sweep::is_descendant(self.proc_directory, pid);
         self.standbys.is_protected(pid) || pid != 0 && foreign()
     }
 }
 
 impl Standbys {
     fn none() -> Standbys {
-        Standbys { pids: [0; MOST_STANDBYS], init: sys::own_pid() }
+        Standbys {
+            pids: [0; MOST_STANDBYS],
+            init: sys::own_pid(),
+        }
     }
 
     fn replace(&mut self, old: Pid, new: Pid) -> bool {
@@ -79,15 +85,25 @@ enum Reason {
 
 /// Runs until the host goes away.
 pub fn run(init: Init) -> ! {
-    let mut session = Session { init, standbys: Standbys::none(), doubts: 0 };
+    let mut session = Session {
+        init,
+        standbys: Standbys::none(),
+        doubts: 0,
+    };
     sys::set_signal_mask(u64::MAX);
-    let Ok(children) = signal_descriptor(1 << (signals::CHLD - 1)) else { sys::exit(70) };
+    let Ok(children) = signal_descriptor(1 << (signals::CHLD - 1)) else {
+        sys::exit(70)
+    };
     session.tell(from_init::BORN, session.init.head.unwrap_or(0) as u64, 0, 0);
     let mut looked = sys::monotonic_milliseconds();
     loop {
         let watching = session.init.memory > 0 && session.init.head.is_some();
         let period = if watching { watchdog::PERIOD } else { -1 };
-        let mut wanted = [Poll::readable(session.init.control), Poll::readable(children), Poll::readable(session.init.listener)];
+        let mut wanted = [
+            Poll::readable(session.init.control),
+            Poll::readable(children),
+            Poll::readable(session.init.listener),
+        ];
         poll(&mut wanted, period);
         let [control, child, question] = wanted;
         if question.seen & 1 != 0 {
@@ -104,7 +120,9 @@ pub fn run(init: Init) -> ! {
             session.obey();
         }
         // By the clock: a process that keeps us busy with questions must not keep us from looking.
-        if watching && sys::monotonic_milliseconds().saturating_sub(looked) >= watchdog::PERIOD as u64 {
+        if watching
+            && sys::monotonic_milliseconds().saturating_sub(looked) >= watchdog::PERIOD as u64
+        {
             session.watch_memory();
             looked = sys::monotonic_milliseconds();
         }
@@ -120,20 +138,32 @@ struct Session {
 
 impl Session {
     fn out_of_bounds(&self) -> OutOfBounds<'_> {
-        OutOfBounds { standbys: &self.standbys, reach: self.init.reach, proc_directory: self.init.proc_directory }
+        OutOfBounds {
+            standbys: &self.standbys,
+            reach: self.init.reach,
+            proc_directory: self.init.proc_directory,
+        }
     }
 
     fn tell(&self, kind: u64, a: u64, b: u64, c: u64) {
-        let _ = send(self.init.control, &Message { kind, a, b, c }.to_bytes(), &[]);
+        let _ = send(
+            self.init.control,
+            &Message { kind, a, b, c }.to_bytes(),
+            &[],
+        );
     }
 
     fn obey(&mut self) {
         let mut bytes = [0; Message::SIZE];
-        let Ok(received) = receive(self.init.control, &mut bytes) else { self.end() };
+        let Ok(received) = receive(self.init.control, &mut bytes) else {
+            self.end()
+        };
         if received.bytes == 0 {
             self.end();
         }
-        let Ok((message, _)) = Message::from_bytes(&bytes[..received.bytes]) else { return };
+        let Ok((message, _)) = Message::from_bytes(&bytes[..received.bytes]) else {
+            return;
+        };
         let pid = message.a as Pid;
         match message.kind {
             to_init::SIGNAL => {
@@ -164,7 +194,11 @@ impl Session {
         if reap(pid, false)?.is_some() {
             return Err(Errno::SRCH);
         }
-        if self.standbys.replace(0, pid) { Ok(()) } else { Err(Errno::AGAIN) }
+        if self.standbys.replace(0, pid) {
+            Ok(())
+        } else {
+            Err(Errno::AGAIN)
+        }
     }
 
     fn drop_standby(&mut self, pid: Pid) {
@@ -195,8 +229,15 @@ impl Session {
     }
 
     fn end_head(&mut self, reason: Reason) {
-        let Some(head) = self.init.head.take() else { return };
-        let verdict = self.sweep(head).unwrap_or(Ended { pid: head, status: signals::KILL, cpu: 0, peak: 0 });
+        let Some(head) = self.init.head.take() else {
+            return;
+        };
+        let verdict = self.sweep(head).unwrap_or(Ended {
+            pid: head,
+            status: signals::KILL,
+            cpu: 0,
+            peak: 0,
+        });
         self.report(verdict, reason);
     }
 
@@ -205,15 +246,20 @@ impl Session {
         let standbys = &self.standbys;
         let mut verdict = None;
         let mut lost = [None; MOST_STANDBYS];
-        sweep::sweep(self.init.reach, self.init.proc_directory, standbys, |ended| {
-            if ended.pid == head {
-                verdict = Some(ended);
-            } else if standbys.is_protected(ended.pid)
-                && let Some(slot) = lost.iter_mut().find(|slot| slot.is_none())
-            {
-                *slot = Some(ended);
-            }
-        });
+        sweep::sweep(
+            self.init.reach,
+            self.init.proc_directory,
+            standbys,
+            |ended| {
+                if ended.pid == head {
+                    verdict = Some(ended);
+                } else if standbys.is_protected(ended.pid)
+                    && let Some(slot) = lost.iter_mut().find(|slot| slot.is_none())
+                {
+                    *slot = Some(ended);
+                }
+            },
+        );
         for ended in lost.into_iter().flatten() {
             self.forget_standby(ended);
         }
@@ -227,13 +273,28 @@ impl Session {
     }
 
     fn report(&self, ended: Ended, reason: Reason) {
-        self.tell(from_init::ENDED, ended.status as u64, reason as u64 | ended.cpu << 8, ended.peak);
+        self.tell(
+            from_init::ENDED,
+            ended.status as u64,
+            reason as u64 | ended.cpu << 8,
+            ended.peak,
+        );
     }
 
     fn watch_memory(&mut self) {
-        let Init { reach, proc_directory, memory, .. } = self.init;
+        let Init {
+            reach,
+            proc_directory,
+            memory,
+            ..
+        } = self.init;
         let Some(head) = self.init.head else { return };
-        let watched = Watched { reach, proc_directory, head, standbys: &self.standbys };
+        let watched = Watched {
+            reach,
+            proc_directory,
+            head,
+            standbys: &self.standbys,
+        };
         self.doubts = match watched.look(memory) {
             Finding::Fine => 0,
             Finding::Doubtful => self.doubts + 1,

@@ -42,7 +42,11 @@ pub fn confine(items: Items<'_>, network: bool) -> Result<()> {
     let ruleset = Ruleset {
         files: all,
         network: if version >= 4 && !network { TCP } else { 0 },
-        scoped: if version >= 6 { ABSTRACT_SOCKETS_AND_SIGNALS } else { 0 },
+        scoped: if version >= 6 {
+            ABSTRACT_SOCKETS_AND_SIGNALS
+        } else {
+            0
+        },
     };
     // An older kernel takes the shorter structure that it knows.
     let size = match version {
@@ -51,7 +55,12 @@ pub fn confine(items: Items<'_>, network: bool) -> Result<()> {
         _ => 24,
     };
     // SAFETY: the structure lives through the call and its size is told.
-    let rules = unsafe { syscall(nr::LANDLOCK_CREATE_RULESET, [&raw const ruleset as usize, size, 0]) }? as Fd;
+    let rules = unsafe {
+        syscall(
+            nr::LANDLOCK_CREATE_RULESET,
+            [&raw const ruleset as usize, size, 0],
+        )
+    }? as Fd;
     for (path, _) in items.of(Item::Readable) {
         allow(rules, path, READ & all)?;
     }
@@ -68,7 +77,12 @@ pub fn confine(items: Items<'_>, network: bool) -> Result<()> {
 pub fn forbid_changes() -> Result<()> {
     let changes = all_accesses(version()?) & !READ;
     // SAFETY: the structure lives through the call; eight bytes of it are enough for files.
-    let rules = unsafe { syscall(nr::LANDLOCK_CREATE_RULESET, [&raw const changes as usize, 8, 0]) }? as Fd;
+    let rules = unsafe {
+        syscall(
+            nr::LANDLOCK_CREATE_RULESET,
+            [&raw const changes as usize, 8, 0],
+        )
+    }? as Fd;
     // SAFETY: a descriptor and no flags.
     let outcome = unsafe { syscall(nr::LANDLOCK_RESTRICT_SELF, [rules as usize, 0]) };
     close(rules);
@@ -78,14 +92,27 @@ pub fn forbid_changes() -> Result<()> {
 fn allow(rules: Fd, path: &core::ffi::CStr, accesses: u64) -> Result<()> {
     const PATH_BENEATH: usize = 1;
     // What is not there needs no rule.
-    let Ok(parent) = open(path, open_flags::PATH, 0) else { return Ok(()) };
+    let Ok(parent) = open(path, open_flags::PATH, 0) else {
+        return Ok(());
+    };
     let add = |allowed| {
         let rule = PathRule { allowed, parent };
         // SAFETY: the rule lives through the call.
-        unsafe { syscall(nr::LANDLOCK_ADD_RULE, [rules as usize, PATH_BENEATH, &raw const rule as usize, 0]) }
+        unsafe {
+            syscall(
+                nr::LANDLOCK_ADD_RULE,
+                [rules as usize, PATH_BENEATH, &raw const rule as usize, 0],
+            )
+        }
     };
     // EINVAL: the path is a file, and directory accesses make no sense on it.
-    let outcome = add(accesses).or_else(|error| if error == Errno::INVAL { add(accesses & ON_A_FILE) } else { Err(error) });
+    let outcome = add(accesses).or_else(|error| {
+        if error == Errno::INVAL {
+            add(accesses & ON_A_FILE)
+        } else {
+            Err(error)
+        }
+    });
     close(parent);
     outcome.map(drop)
 }

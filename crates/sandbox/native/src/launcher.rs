@@ -5,14 +5,15 @@
 
 use crate::config::{Item, Items, Launch, walls};
 use crate::message::{At, Failure, Message, Stage, from_launcher, to_launcher};
+use crate::mounts::{self, Trees};
+use crate::privileges;
 use crate::sys::{
-    self, Errno, Fd, Forked, Pid, Poll, clone_flags, clone_process, close, close_all_but, execute, kill, mount_attributes,
-    move_to, open, open_flags, packet_pair, poll, reap, receive, send, signal_descriptor, signals,
+    self, Errno, Fd, Forked, Pid, Poll, clone_flags, clone_process, close, close_all_but, execute,
+    kill, mount_attributes, move_to, open, open_flags, packet_pair, poll, reap, receive, send,
+    signal_descriptor, signals,
 };
 use crate::text::Text;
 use crate::users::{self, Mapping, map_users};
-use crate::mounts::{self, Trees};
-use crate::privileges;
 use core::ffi::{CStr, c_char};
 
 /// The descriptors that the host leaves open for the launcher.
@@ -63,15 +64,23 @@ fn start(launch: &Launch, items: Items<'_>) -> Result<Never, Failure> {
     match unsafe { clone_process(0) }.at(Stage::Fork)? {
         Forked::Child => {
             privileges::follow_parent(signals::KILL);
-            let flags = sys::mount_flags::NOSUID | sys::mount_flags::NODEV | sys::mount_flags::NOEXEC;
+            let flags =
+                sys::mount_flags::NOSUID | sys::mount_flags::NODEV | sys::mount_flags::NOEXEC;
             sys::mount(c"proc", c"/proc", c"proc", flags, c"").at(Stage::Proc)?;
             serve(launch, items)
         }
         Forked::Parent(inner) => {
             // The host waits for this process; it ends as the inner one does.
             close_all_but(&[]);
-            let status = reap(inner, true).ok().flatten().map_or(70, |ended| ended.status);
-            sys::exit(if status & 0x7F == 0 { status >> 8 & 0xFF } else { 128 + (status & 0x7F) })
+            let status = reap(inner, true)
+                .ok()
+                .flatten()
+                .map_or(70, |ended| ended.status);
+            sys::exit(if status & 0x7F == 0 {
+                status >> 8 & 0xFF
+            } else {
+                128 + (status & 0x7F)
+            })
         }
     }
 }
@@ -82,12 +91,20 @@ fn has_process_namespace(launch: &Launch) -> bool {
 
 fn enter_namespaces(launch: &Launch) -> Result<(), Failure> {
     let ordinary = launch.first_id == 0;
-    let processes = if has_process_namespace(launch) { clone_flags::NEWPID } else { 0 };
+    let processes = if has_process_namespace(launch) {
+        clone_flags::NEWPID
+    } else {
+        0
+    };
     let flags = clone_flags::NEWNS | processes;
     if ordinary {
         let (user, group) = sys::effective_ids();
         sys::unshare(flags | clone_flags::NEWUSER).at(Stage::Namespaces)?;
-        let only = |outside| Mapping { inside: 0, outside, count: 1 };
+        let only = |outside| Mapping {
+            inside: 0,
+            outside,
+            count: 1,
+        };
         map_users(sys::own_pid(), only(user), only(group)).at(Stage::Users)?;
     } else {
         sys::unshare(flags).at(Stage::Namespaces)?;
@@ -104,7 +121,10 @@ fn serve(launch: &Launch, items: Items<'_>) -> Result<Never, Failure> {
     close(descriptors::LIBRARY);
     tell(from_launcher::STARTED, zygote as u64, 0, &[]);
     loop {
-        let mut wanted = [Poll::readable(descriptors::CONTROL), Poll::readable(children)];
+        let mut wanted = [
+            Poll::readable(descriptors::CONTROL),
+            Poll::readable(children),
+        ];
         poll(&mut wanted, -1);
         let [control, child] = wanted;
         if child.seen != 0 {
@@ -126,17 +146,27 @@ fn serve(launch: &Launch, items: Items<'_>) -> Result<Never, Failure> {
 /// Answers one request; false when the host has gone.
 fn answer(launch: &Launch) -> bool {
     let mut buffer = [0u8; Message::SIZE + mounts::LONGEST_PATH];
-    let Ok(received) = receive(descriptors::CONTROL, &mut buffer) else { return false };
+    let Ok(received) = receive(descriptors::CONTROL, &mut buffer) else {
+        return false;
+    };
     if received.bytes == 0 {
         return false;
     }
-    let outcome = Message::from_bytes(&buffer[..received.bytes]).at(Stage::Request).and_then(|(message, path)| {
-        if message.kind != to_launcher::MOUNT {
-            return Err(Failure { stage: Stage::Request, errno: Errno::INVAL });
-        }
-        let path = CStr::from_bytes_until_nul(path).map_err(|_| Failure { stage: Stage::Request, errno: Errno::INVAL })?;
-        detached_mount(launch, &message, path)
-    });
+    let outcome = Message::from_bytes(&buffer[..received.bytes])
+        .at(Stage::Request)
+        .and_then(|(message, path)| {
+            if message.kind != to_launcher::MOUNT {
+                return Err(Failure {
+                    stage: Stage::Request,
+                    errno: Errno::INVAL,
+                });
+            }
+            let path = CStr::from_bytes_until_nul(path).map_err(|_| Failure {
+                stage: Stage::Request,
+                errno: Errno::INVAL,
+            })?;
+            detached_mount(launch, &message, path)
+        });
     match outcome {
         Ok(mount) => {
             tell(from_launcher::MOUNTED, 0, 0, &[mount]);
@@ -156,12 +186,23 @@ fn detached_mount(launch: &Launch, request: &Message, path: &CStr) -> Result<Fd,
     } else {
         // The session has a user id of its own; what it writes shall belong to the owner of the directory.
         let session = (launch.first_id + request.c) as u32;
-        let map = |disk: u64| Mapping { inside: disk as u32, outside: session, count: 1 };
-        user_namespace(map(request.a), map(request.b)).at(Stage::IdMap).and_then(|namespace| {
-            let set = sys::set_mount_attributes(mount, c"", plain | mount_attributes::IDMAP, Some(namespace));
-            close(namespace);
-            set.at(Stage::IdMap)
-        })
+        let map = |disk: u64| Mapping {
+            inside: disk as u32,
+            outside: session,
+            count: 1,
+        };
+        user_namespace(map(request.a), map(request.b))
+            .at(Stage::IdMap)
+            .and_then(|namespace| {
+                let set = sys::set_mount_attributes(
+                    mount,
+                    c"",
+                    plain | mount_attributes::IDMAP,
+                    Some(namespace),
+                );
+                close(namespace);
+                set.at(Stage::IdMap)
+            })
     };
     match outcome {
         Ok(()) => Ok(mount),
@@ -192,14 +233,23 @@ fn user_namespace(users: Mapping, groups: Mapping) -> sys::Result<Fd> {
 
 fn start_zygote(launch: &Launch, items: Items<'_>) -> Result<Pid, Failure> {
     let has_view = launch.walls & walls::NAMESPACES != 0 && launch.walls & walls::FILES != 0;
-    let trees = if has_view { Some(Trees::collect(items)?) } else { None };
+    let trees = if has_view {
+        Some(Trees::collect(items)?)
+    } else {
+        None
+    };
     let (near, far) = packet_pair().at(Stage::Fork)?;
     // SAFETY: the child stays native until it executes Python.
     match unsafe { clone_process(zygote_namespaces(launch.walls)) }.at(Stage::Namespaces)? {
         Forked::Child => {
             close(near);
             let failure = become_zygote(launch, items, trees.as_ref(), far);
-            let message = Message { kind: from_launcher::FAILED, a: failure.stage as u64, b: failure.errno.0 as u64, c: 0 };
+            let message = Message {
+                kind: from_launcher::FAILED,
+                a: failure.stage as u64,
+                b: failure.errno.0 as u64,
+                c: 0,
+            };
             let _ = send(far, &message.to_bytes(), &[]);
             sys::exit(70)
         }
@@ -210,9 +260,17 @@ fn start_zygote(launch: &Launch, items: Items<'_>) -> Result<Pid, Failure> {
             }
             if launch.walls & walls::NAMESPACES != 0 {
                 let map = if launch.first_id == 0 {
-                    Mapping { inside: 0, outside: 0, count: 1 }
+                    Mapping {
+                        inside: 0,
+                        outside: 0,
+                        count: 1,
+                    }
                 } else {
-                    Mapping { inside: 0, outside: launch.first_id as u32, count: IDS }
+                    Mapping {
+                        inside: 0,
+                        outside: launch.first_id as u32,
+                        count: IDS,
+                    }
                 };
                 map_users(pid, map, map).at(Stage::Users)?;
             }
@@ -237,21 +295,41 @@ fn zygote_namespaces(walls: u64) -> usize {
     if walls & walls::NAMESPACES == 0 {
         return 0;
     }
-    let network = if walls & walls::NETWORK != 0 { flags::NEWNET } else { 0 };
-    let ipc = if walls & walls::IPC != 0 { flags::NEWIPC } else { 0 };
-    let names = if walls & walls::HOSTNAME != 0 { flags::NEWUTS } else { 0 };
+    let network = if walls & walls::NETWORK != 0 {
+        flags::NEWNET
+    } else {
+        0
+    };
+    let ipc = if walls & walls::IPC != 0 {
+        flags::NEWIPC
+    } else {
+        0
+    };
+    let names = if walls & walls::HOSTNAME != 0 {
+        flags::NEWUTS
+    } else {
+        0
+    };
     flags::NEWUSER | flags::NEWNS | flags::NEWCGROUP | network | ipc | names
 }
 
 /// Returns only when something failed.
 fn become_zygote(launch: &Launch, items: Items<'_>, trees: Option<&Trees>, go: Fd) -> Failure {
     match prepare_zygote(launch, items, trees, go) {
-        Ok(()) => Failure { stage: Stage::Execute, errno: execute_python(items) },
+        Ok(()) => Failure {
+            stage: Stage::Execute,
+            errno: execute_python(items),
+        },
         Err(failure) => failure,
     }
 }
 
-fn prepare_zygote(launch: &Launch, items: Items<'_>, trees: Option<&Trees>, go: Fd) -> Result<(), Failure> {
+fn prepare_zygote(
+    launch: &Launch,
+    items: Items<'_>,
+    trees: Option<&Trees>,
+    go: Fd,
+) -> Result<(), Failure> {
     let mut byte = [0];
     receive(go, &mut byte).at(Stage::Users)?;
     sys::new_session();
@@ -286,22 +364,39 @@ fn prepare_zygote(launch: &Launch, items: Items<'_>, trees: Option<&Trees>, go: 
 }
 
 fn execute_python(items: Items<'_>) -> Errno {
-    let Some(program) = items.one(Item::Program) else { return Errno::INVAL };
+    let Some(program) = items.one(Item::Program) else {
+        return Errno::INVAL;
+    };
     let mut arguments: [*const c_char; MOST_WORDS] = [core::ptr::null(); MOST_WORDS];
     let mut environment: [*const c_char; MOST_WORDS] = [core::ptr::null(); MOST_WORDS];
-    for (slot, (word, _)) in arguments[..MOST_WORDS - 1].iter_mut().zip(items.of(Item::Argument)) {
+    for (slot, (word, _)) in arguments[..MOST_WORDS - 1]
+        .iter_mut()
+        .zip(items.of(Item::Argument))
+    {
         *slot = word.as_ptr();
     }
-    for (slot, (word, _)) in environment[..MOST_WORDS - 1].iter_mut().zip(items.of(Item::Variable)) {
+    for (slot, (word, _)) in environment[..MOST_WORDS - 1]
+        .iter_mut()
+        .zip(items.of(Item::Variable))
+    {
         *slot = word.as_ptr();
     }
     execute(program, &arguments, &environment)
 }
 
 fn tell(kind: u64, a: u64, b: u64, descriptors: &[Fd]) {
-    let _ = send(descriptors::CONTROL, &Message { kind, a, b, c: 0 }.to_bytes(), descriptors);
+    let _ = send(
+        descriptors::CONTROL,
+        &Message { kind, a, b, c: 0 }.to_bytes(),
+        descriptors,
+    );
 }
 
 fn tell_failure(failure: Failure) {
-    tell(from_launcher::FAILED, failure.stage as u64, failure.errno.0 as u64, &[]);
+    tell(
+        from_launcher::FAILED,
+        failure.stage as u64,
+        failure.errno.0 as u64,
+        &[],
+    );
 }

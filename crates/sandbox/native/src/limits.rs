@@ -14,6 +14,9 @@ const PROCESSES: usize = 6;
 const OPEN_FILES: usize = 7;
 const MESSAGE_QUEUES: usize = 12;
 
+/// What the interpreter itself may use beyond the memory limit.
+const RESERVE: u64 = 48 << 20;
+
 /// Applies the limits of a session to the calling process and so to all that it starts.
 pub fn apply(spawn: &Spawn) -> Result<()> {
     // 1, not 0: a core dump that goes to a program of the host's, as on most distributions, ignores a limit of 0. That
@@ -28,7 +31,11 @@ pub fn apply(spawn: &Spawn) -> Result<()> {
         // The kernel counts for each user, and in a user namespace only those inside. Without one, everything that the user
         // runs is counted too, and comes and goes.
         const COMING: u64 = 256;
-        let others = if spawn.walls & walls::NAMESPACES != 0 { 0 } else { tasks_of_own_user()? + COMING };
+        let others = if spawn.walls & walls::NAMESPACES != 0 {
+            0
+        } else {
+            tasks_of_own_user()? + COMING
+        };
         set(PROCESSES, spawn.processes + others)?;
     }
     if spawn.walls & walls::DISK != 0 {
@@ -36,7 +43,8 @@ pub fn apply(spawn: &Spawn) -> Result<()> {
     }
     if spawn.walls & walls::MEMORY != 0 {
         // DATA, not AS: it gives a clean MemoryError and still lets a large file be mapped.
-        set(DATA, spawn.memory)?;
+        // A cell that ran into it leaves the interpreter no room to go on; the guest may then take what is above.
+        prlimit(DATA, [spawn.memory, spawn.memory.saturating_add(RESERVE)])?;
     }
     Ok(())
 }
@@ -46,7 +54,9 @@ fn tasks_of_own_user() -> Result<u64> {
     let (user, _) = effective_ids();
     let processes = mounts::open_proc()?;
     let mut tasks = 0;
-    sweep::each_entry(processes, |pid| tasks += tasks_of(processes, pid, user).unwrap_or(0));
+    sweep::each_entry(processes, |pid| {
+        tasks += tasks_of(processes, pid, user).unwrap_or(0)
+    });
     close(processes);
     Ok(tasks)
 }
@@ -54,13 +64,18 @@ fn tasks_of_own_user() -> Result<u64> {
 fn tasks_of(processes: Fd, pid: Pid, user: u32) -> Option<u64> {
     let path = Text::<32>::new(format_args!("{pid}/status")).ok()?;
     let (mut owner, mut threads) = (None, None);
-    let number = |line: &[u8], name: &[u8]| leading_number(line.strip_prefix(name)?.trim_ascii_start());
+    let number =
+        |line: &[u8], name: &[u8]| leading_number(line.strip_prefix(name)?.trim_ascii_start());
     each_line_at(processes, path.as_c_str(), |line| {
         owner = owner.or_else(|| number(line, b"Uid:"));
         threads = threads.or_else(|| number(line, b"Threads:"));
     })
     .ok()?;
-    if owner? == u64::from(user) { threads } else { Some(0) }
+    if owner? == u64::from(user) {
+        threads
+    } else {
+        Some(0)
+    }
 }
 
 /// Both limits. Where the host's own is lower, that one stays: nobody but root may raise it.

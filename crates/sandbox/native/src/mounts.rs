@@ -3,8 +3,8 @@
 use crate::config::{Item, Items, Launch};
 use crate::message::{At, Failure, Stage};
 use crate::sys::{
-    self, Errno, Fd, Result, attach_mount, chdir, close, mkdir, mount, mount_attributes, mount_flags, open, open_flags,
-    pivot_root, set_mount_attributes, symlink, unmount, write_all,
+    self, Errno, Fd, Result, attach_mount, chdir, close, mkdir, mount, mount_attributes,
+    mount_flags, open, open_flags, pivot_root, set_mount_attributes, symlink, unmount, write_all,
 };
 use crate::text::Text;
 use core::ffi::CStr;
@@ -14,12 +14,24 @@ pub const LONGEST_PATH: usize = 4096;
 
 /// What the host mounts later is seen here, and nothing the other way.
 pub fn follow_host() -> Result<()> {
-    mount(c"none", c"/", c"", mount_flags::REC | mount_flags::SLAVE, c"")
+    mount(
+        c"none",
+        c"/",
+        c"",
+        mount_flags::REC | mount_flags::SLAVE,
+        c"",
+    )
 }
 
 /// Nothing that happens to mounts here is seen elsewhere.
 pub fn make_private() -> Result<()> {
-    mount(c"none", c"/", c"", mount_flags::REC | mount_flags::PRIVATE, c"")
+    mount(
+        c"none",
+        c"/",
+        c"",
+        mount_flags::REC | mount_flags::PRIVATE,
+        c"",
+    )
 }
 
 /// Detached copies of everything that shall be shown, in the order of the items, and of `/proc` at the end.
@@ -33,16 +45,25 @@ const MOST_TREES: usize = 64;
 impl Trees {
     /// Made by the launcher: it may read directories that the zygote's own user may not, such as root's home.
     pub fn collect(items: Items<'_>) -> core::result::Result<Trees, Failure> {
-        let mut trees = Trees { mounts: [-1; MOST_TREES], count: 0 };
+        let mut trees = Trees {
+            mounts: [-1; MOST_TREES],
+            count: 0,
+        };
         for (tag, host, _) in items {
             let attributes = match tag {
-                tag if tag == Item::Show as u8 => mount_attributes::RDONLY | mount_attributes::NODEV,
+                tag if tag == Item::Show as u8 => {
+                    mount_attributes::RDONLY | mount_attributes::NODEV
+                }
                 tag if tag == Item::Device as u8 => 0,
                 _ => continue,
             };
-            trees.add(host, attributes | mount_attributes::NOSUID).at(Stage::Show)?;
+            trees
+                .add(host, attributes | mount_attributes::NOSUID)
+                .at(Stage::Show)?;
         }
-        trees.add(c"/proc", mount_attributes::NOSUID).at(Stage::Proc)?;
+        trees
+            .add(c"/proc", mount_attributes::NOSUID)
+            .at(Stage::Proc)?;
         Ok(trees)
     }
 
@@ -60,7 +81,11 @@ impl Trees {
 }
 
 /// Replaces the root directory by an empty one that holds only what `items` list, read-only.
-pub fn enter_view(launch: &Launch, items: Items<'_>, trees: &Trees) -> core::result::Result<(), Failure> {
+pub fn enter_view(
+    launch: &Launch,
+    items: Items<'_>,
+    trees: &Trees,
+) -> core::result::Result<(), Failure> {
     let own = mount_flags::NOSUID | mount_flags::NODEV;
     mount(c"cellblock", c"/tmp", c"tmpfs", own, c"mode=0755,size=4m").at(Stage::Root)?;
     mkdir(c"/tmp/.host", 0o700).at(Stage::Root)?;
@@ -74,18 +99,27 @@ pub fn enter_view(launch: &Launch, items: Items<'_>, trees: &Trees) -> core::res
     let mut mounts = trees.mounts.iter().copied();
     for (tag, first, second) in items {
         let outcome = match tag {
-            tag if tag == Item::Show as u8 || tag == Item::Device as u8 => {
-                mounts.next().ok_or(Errno::PROTO).and_then(|tree| show(tree, second))
+            tag if tag == Item::Show as u8 || tag == Item::Device as u8 => mounts
+                .next()
+                .ok_or(Errno::PROTO)
+                .and_then(|tree| show(tree, second)),
+            tag if tag == Item::Link as u8 => {
+                make_parents(second).and_then(|()| symlink(first, second))
             }
-            tag if tag == Item::Link as u8 => make_parents(second).and_then(|()| symlink(first, second)),
-            tag if tag == Item::Directory as u8 => make_parents(second).and_then(|()| mkdir(second, 0o755)),
+            tag if tag == Item::Directory as u8 => {
+                make_parents(second).and_then(|()| mkdir(second, 0o755))
+            }
             tag if tag == Item::File as u8 => make_file(second, first.to_bytes()),
             _ => Ok(()),
         };
         outcome.at(Stage::Show)?;
     }
     // The launcher's /proc: a session may only mount its own where one is visible already.
-    mounts.next().ok_or(Errno::PROTO).and_then(|tree| show(tree, c"/proc")).at(Stage::Proc)?;
+    mounts
+        .next()
+        .ok_or(Errno::PROTO)
+        .and_then(|tree| show(tree, c"/proc"))
+        .at(Stage::Proc)?;
     set_root_read_only().at(Stage::Root)
 }
 
@@ -133,7 +167,10 @@ pub fn enter_session(
     }
     mount_temporary(temporary_bytes).at(Stage::Temporary)?;
     for (tree, (path, _)) in carried.into_iter().zip(items.of(Item::Show)) {
-        make_parents(path).and_then(|()| mkdir(path, 0o755)).and_then(|()| attach_mount(tree, path)).at(Stage::Show)?;
+        make_parents(path)
+            .and_then(|()| mkdir(path, 0o755))
+            .and_then(|()| attach_mount(tree, path))
+            .at(Stage::Show)?;
     }
     if let Some(workspace) = workspace {
         attach_mount(workspace, c"/workspace").at(Stage::Workspace)?;
@@ -157,7 +194,11 @@ fn mount_temporary(bytes: u64) -> Result<()> {
 /// Only the root's own mount, not what was mounted below it since.
 fn set_root_read_only() -> Result<()> {
     const REMOUNT: usize = 32;
-    let flags = REMOUNT | mount_flags::BIND | mount_flags::RDONLY | mount_flags::NOSUID | mount_flags::NODEV;
+    let flags = REMOUNT
+        | mount_flags::BIND
+        | mount_flags::RDONLY
+        | mount_flags::NOSUID
+        | mount_flags::NODEV;
     mount(c"none", c"/", c"", flags, c"")
 }
 
@@ -182,7 +223,12 @@ fn make_parents(path: &CStr) -> Result<()> {
     if bytes.len() >= LONGEST_PATH {
         return Err(Errno::OVERFLOW);
     }
-    for (index, _) in bytes.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/') {
+    for (index, _) in bytes
+        .iter()
+        .enumerate()
+        .skip(1)
+        .filter(|(_, byte)| **byte == b'/')
+    {
         buffer[..index].copy_from_slice(&bytes[..index]);
         buffer[index] = 0;
         let parent = CStr::from_bytes_until_nul(&buffer).map_err(|_| Errno::INVAL)?;

@@ -36,7 +36,12 @@ const CONTINUE: u32 = 1;
 pub fn answer(listener: Fd, protected: &impl Protected) -> Result<()> {
     let mut request = Request::default();
     // SAFETY: the structure is zeroed and of the size that the request number tells.
-    unsafe { syscall(nr::IOCTL, [listener as usize, RECEIVE, &raw mut request as usize]) }?;
+    unsafe {
+        syscall(
+            nr::IOCTL,
+            [listener as usize, RECEIVE, &raw mut request as usize],
+        )
+    }?;
     let allowed = is_allowed(request.number as usize, &request.arguments, protected);
     let response = Response {
         id: request.id,
@@ -45,7 +50,12 @@ pub fn answer(listener: Fd, protected: &impl Protected) -> Result<()> {
         flags: if allowed { CONTINUE } else { 0 },
     };
     // SAFETY: the structure is of the size that the request number tells. An asker that died meanwhile is no error of ours.
-    let _ = unsafe { syscall(nr::IOCTL, [listener as usize, SEND, &raw const response as usize]) };
+    let _ = unsafe {
+        syscall(
+            nr::IOCTL,
+            [listener as usize, SEND, &raw const response as usize],
+        )
+    };
     Ok(())
 }
 
@@ -61,9 +71,15 @@ fn is_allowed(number: usize, arguments: &[u64; 6], protected: &impl Protected) -
         },
         // Only `F_SETOWN` is asked about: who gets the signal that a descriptor raises.
         nr::FCNTL => !protected.is_protected((arguments[2] as Pid).wrapping_abs()),
-        nr::TGKILL | nr::RT_TGSIGQUEUEINFO => !protected.is_protected(first) && !protected.is_protected(second),
+        nr::TGKILL | nr::RT_TGSIGQUEUEINFO => {
+            !protected.is_protected(first) && !protected.is_protected(second)
+        }
         // "which" and "who": a process or a group by number; all of a user would be everyone.
-        nr::SETPRIORITY | nr::IOPRIO_SET => first != 2 && !(number == nr::IOPRIO_SET && first == 3) && !protected.is_protected(second),
+        nr::SETPRIORITY | nr::IOPRIO_SET => {
+            first != 2
+                && !(number == nr::IOPRIO_SET && first == 3)
+                && !protected.is_protected(second)
+        }
         _ => !protected.is_protected(first),
     }
 }
@@ -83,7 +99,18 @@ mod tests {
     fn a_standby_and_init_cannot_be_signalled() {
         let standby = Standby(7);
         let kill = |pid: Pid| is_allowed(nr::KILL, &[pid as u64, 9, 0, 0, 0, 0], &standby);
-        assert_eq!([kill(7), kill(-7), kill(1), kill(-1), kill(-4), kill(8), kill(0)], [false, false, false, false, true, true, true]);
+        assert_eq!(
+            [
+                kill(7),
+                kill(-7),
+                kill(1),
+                kill(-1),
+                kill(-4),
+                kill(8),
+                kill(0)
+            ],
+            [false, false, false, false, true, true, true]
+        );
     }
 
     #[test]
@@ -94,6 +121,9 @@ mod tests {
     #[test]
     fn a_descriptor_cannot_be_tied_to_a_standby() {
         let own = |pid: Pid| is_allowed(nr::FCNTL, &[3, 8, pid as u64, 0, 0, 0], &Standby(7));
-        assert_eq!([own(7), own(-7), own(1), own(8), own(0)], [false, false, false, true, true]);
+        assert_eq!(
+            [own(7), own(-7), own(1), own(8), own(0)],
+            [false, false, false, true, true]
+        );
     }
 }

@@ -24,7 +24,13 @@ pub fn drop_all() -> Result<()> {
     let header = [VERSION_3, 0];
     let empty = [0u32; 6];
     // SAFETY: the header and two empty sets in the layout of version 3.
-    unsafe { syscall(nr::CAPSET, [header.as_ptr() as usize, empty.as_ptr() as usize]) }.map(drop)
+    unsafe {
+        syscall(
+            nr::CAPSET,
+            [header.as_ptr() as usize, empty.as_ptr() as usize],
+        )
+    }
+    .map(drop)
 }
 
 /// From now on no `exec` gains anything.

@@ -2,7 +2,9 @@
 
 use crate::message::Message;
 use crate::seccomp::{Ipc, NamelessFiles, Rules, Signals, Sockets};
-use crate::sys::{self, Errno, Forked, Pid, clone_flags, clone_process, exit, mount_flags, reap, send};
+use crate::sys::{
+    self, Errno, Forked, Pid, clone_flags, clone_process, exit, mount_flags, reap, send,
+};
 use crate::users::{Mapping, map_users};
 use crate::{landlock, launcher, mounts, privileges, seccomp};
 
@@ -37,13 +39,29 @@ pub fn run() -> ! {
     use clone_flags as flags;
     use mechanisms::*;
     say(USERS, child(|| enter(0)), 0);
-    say(MOUNTS, child(|| enter(flags::NEWNS).and_then(|()| own_root())), 0);
-    say(PROCESSES, child(|| enter(flags::NEWNS | flags::NEWPID).and_then(|()| own_proc())), 0);
+    say(
+        MOUNTS,
+        child(|| enter(flags::NEWNS).and_then(|()| own_root())),
+        0,
+    );
+    say(
+        PROCESSES,
+        child(|| enter(flags::NEWNS | flags::NEWPID).and_then(|()| own_proc())),
+        0,
+    );
     say(NETWORK, child(|| enter(flags::NEWNET)), 0);
     say(IPC, child(|| enter(flags::NEWIPC)), 0);
-    say(HOSTNAME, child(|| enter(flags::NEWUTS).and_then(|()| sys::set_host_name(b"cellblock"))), 0);
+    say(
+        HOSTNAME,
+        child(|| enter(flags::NEWUTS).and_then(|()| sys::set_host_name(b"cellblock"))),
+        0,
+    );
     say(CGROUP, child(|| enter(flags::NEWCGROUP)), 0);
-    say(LANDLOCK, landlock::version().map(drop), landlock::version().unwrap_or(0).into());
+    say(
+        LANDLOCK,
+        landlock::version().map(drop),
+        landlock::version().unwrap_or(0).into(),
+    );
     say(SECCOMP, child(|| filter(Signals::Free)), 0);
     say(NOTIFY, child(|| filter(Signals::AskInit)), 0);
     say(END, Ok(()), 0);
@@ -52,7 +70,17 @@ pub fn run() -> ! {
 
 fn say(kind: u64, outcome: sys::Result<()>, b: u64) {
     let errno = outcome.err().map_or(0, |error| error.0 as u64);
-    let _ = send(launcher::descriptors::CONTROL, &Message { kind, a: errno, b, c: 0 }.to_bytes(), &[]);
+    let _ = send(
+        launcher::descriptors::CONTROL,
+        &Message {
+            kind,
+            a: errno,
+            b,
+            c: 0,
+        }
+        .to_bytes(),
+        &[],
+    );
 }
 
 /// Runs `attempt` in a child and brings its error back as the exit code.
@@ -76,7 +104,11 @@ fn verdict(pid: Pid) -> sys::Result<()> {
 fn enter(namespaces: usize) -> sys::Result<()> {
     let (user, group) = sys::effective_ids();
     sys::unshare(clone_flags::NEWUSER | namespaces)?;
-    let only = |outside| Mapping { inside: 0, outside, count: 1 };
+    let only = |outside| Mapping {
+        inside: 0,
+        outside,
+        count: 1,
+    };
     map_users(sys::own_pid(), only(user), only(group))
 }
 
@@ -91,12 +123,23 @@ fn own_root() -> sys::Result<()> {
 fn own_proc() -> sys::Result<()> {
     child(|| {
         mounts::make_private()?;
-        sys::mount(c"proc", c"/proc", c"proc", mount_flags::NOSUID | mount_flags::NODEV | mount_flags::NOEXEC, c"hidepid=4")
+        sys::mount(
+            c"proc",
+            c"/proc",
+            c"proc",
+            mount_flags::NOSUID | mount_flags::NODEV | mount_flags::NOEXEC,
+            c"hidepid=4",
+        )
     })
 }
 
 fn filter(signals: Signals) -> sys::Result<()> {
     privileges::no_new_privileges()?;
-    let rules = Rules { sockets: Sockets::InEmptyNamespace, signals, nameless: NamelessFiles::Forbidden, ipc: Ipc::Forbidden };
+    let rules = Rules {
+        sockets: Sockets::InEmptyNamespace,
+        signals,
+        nameless: NamelessFiles::Forbidden,
+        ipc: Ipc::Forbidden,
+    };
     seccomp::install(rules).map(drop)
 }

@@ -42,39 +42,113 @@ const fn argument(index: u32) -> u32 {
 /// Refused with "operation not permitted".
 const DENIED: &[usize] = &[
     // Mounts and roots.
-    nr::MOUNT, nr::UMOUNT2, nr::PIVOT_ROOT, nr::CHROOT, nr::MOVE_MOUNT, nr::OPEN_TREE, nr::OPEN_TREE_ATTR, nr::FSOPEN,
-    nr::FSCONFIG, nr::FSMOUNT, nr::FSPICK, nr::MOUNT_SETATTR, nr::QUOTACTL, nr::QUOTACTL_FD, nr::SWAPON, nr::SWAPOFF,
+    nr::MOUNT,
+    nr::UMOUNT2,
+    nr::PIVOT_ROOT,
+    nr::CHROOT,
+    nr::MOVE_MOUNT,
+    nr::OPEN_TREE,
+    nr::OPEN_TREE_ATTR,
+    nr::FSOPEN,
+    nr::FSCONFIG,
+    nr::FSMOUNT,
+    nr::FSPICK,
+    nr::MOUNT_SETATTR,
+    nr::QUOTACTL,
+    nr::QUOTACTL_FD,
+    nr::SWAPON,
+    nr::SWAPOFF,
     // Namespaces.
-    nr::UNSHARE, nr::SETNS,
+    nr::UNSHARE,
+    nr::SETNS,
     // Other processes' memory and descriptors.
-    nr::PTRACE, nr::PROCESS_VM_READV, nr::PROCESS_VM_WRITEV, nr::PROCESS_MADVISE, nr::PROCESS_MRELEASE, nr::PIDFD_GETFD,
-    nr::KCMP, nr::MOVE_PAGES, nr::MIGRATE_PAGES, nr::MBIND, nr::SET_MEMPOLICY,
+    nr::PTRACE,
+    nr::PROCESS_VM_READV,
+    nr::PROCESS_VM_WRITEV,
+    nr::PROCESS_MADVISE,
+    nr::PROCESS_MRELEASE,
+    nr::PIDFD_GETFD,
+    nr::KCMP,
+    nr::MOVE_PAGES,
+    nr::MIGRATE_PAGES,
+    nr::MBIND,
+    nr::SET_MEMPOLICY,
     // Kernel interfaces with a long history of holes.
-    nr::BPF, nr::PERF_EVENT_OPEN, nr::USERFAULTFD, nr::IO_URING_SETUP, nr::IO_URING_ENTER, nr::IO_URING_REGISTER,
-    nr::KEYCTL, nr::ADD_KEY, nr::REQUEST_KEY, nr::FANOTIFY_INIT, nr::MEMFD_SECRET, nr::MODIFY_LDT, nr::VHANGUP,
-    nr::PERSONALITY, nr::LOOKUP_DCOOKIE, nr::USELIB, nr::USTAT, nr::SYSFS, nr::NFSSERVCTL,
+    nr::BPF,
+    nr::PERF_EVENT_OPEN,
+    nr::USERFAULTFD,
+    nr::IO_URING_SETUP,
+    nr::IO_URING_ENTER,
+    nr::IO_URING_REGISTER,
+    nr::KEYCTL,
+    nr::ADD_KEY,
+    nr::REQUEST_KEY,
+    nr::FANOTIFY_INIT,
+    nr::MEMFD_SECRET,
+    nr::MODIFY_LDT,
+    nr::VHANGUP,
+    nr::PERSONALITY,
+    nr::LOOKUP_DCOOKIE,
+    nr::USELIB,
+    nr::USTAT,
+    nr::SYSFS,
+    nr::NFSSERVCTL,
     // The machine itself.
-    nr::KEXEC_LOAD, nr::KEXEC_FILE_LOAD, nr::INIT_MODULE, nr::FINIT_MODULE, nr::DELETE_MODULE, nr::REBOOT, nr::ACCT,
-    nr::SYSLOG, nr::SETTIMEOFDAY, nr::CLOCK_SETTIME, nr::CLOCK_ADJTIME, nr::ADJTIMEX, nr::IOPL, nr::IOPERM,
+    nr::KEXEC_LOAD,
+    nr::KEXEC_FILE_LOAD,
+    nr::INIT_MODULE,
+    nr::FINIT_MODULE,
+    nr::DELETE_MODULE,
+    nr::REBOOT,
+    nr::ACCT,
+    nr::SYSLOG,
+    nr::SETTIMEOFDAY,
+    nr::CLOCK_SETTIME,
+    nr::CLOCK_ADJTIME,
+    nr::ADJTIMEX,
+    nr::IOPL,
+    nr::IOPERM,
     // Opening by handle goes around every directory.
-    nr::OPEN_BY_HANDLE_AT, nr::NAME_TO_HANDLE_AT,
+    nr::OPEN_BY_HANDLE_AT,
+    nr::NAME_TO_HANDLE_AT,
 ];
 
 /// Refused where there is no namespace for them. Not only the calls that find an object: its number can be guessed.
 const IPC: &[usize] = &[
-    nr::SHMGET, nr::SHMAT, nr::SHMCTL, nr::SEMGET, nr::SEMOP, nr::SEMTIMEDOP, nr::SEMCTL, nr::MSGGET, nr::MSGSND, nr::MSGRCV,
-    nr::MSGCTL, nr::MQ_OPEN,
+    nr::SHMGET,
+    nr::SHMAT,
+    nr::SHMCTL,
+    nr::SEMGET,
+    nr::SEMOP,
+    nr::SEMTIMEDOP,
+    nr::SEMCTL,
+    nr::MSGGET,
+    nr::MSGSND,
+    nr::MSGRCV,
+    nr::MSGCTL,
+    nr::MQ_OPEN,
 ];
 
 /// Sent to init, which refuses what would hit itself or a standby (`notify.rs`).
 const ASKED: &[usize] = &[
-    nr::KILL, nr::TKILL, nr::TGKILL, nr::RT_SIGQUEUEINFO, nr::RT_TGSIGQUEUEINFO, nr::PIDFD_OPEN, nr::SETPRIORITY,
+    nr::KILL,
+    nr::TKILL,
+    nr::TGKILL,
+    nr::RT_SIGQUEUEINFO,
+    nr::RT_TGSIGQUEUEINFO,
+    nr::PIDFD_OPEN,
+    nr::SETPRIORITY,
     nr::IOPRIO_SET,
 ];
 
 /// Sent to init only when they name another process: the first argument is not 0.
-const ASKED_FOR_OTHERS: &[usize] =
-    &[nr::PRLIMIT64, nr::SCHED_SETAFFINITY, nr::SCHED_SETATTR, nr::SCHED_SETPARAM, nr::SCHED_SETSCHEDULER];
+const ASKED_FOR_OTHERS: &[usize] = &[
+    nr::PRLIMIT64,
+    nr::SCHED_SETAFFINITY,
+    nr::SCHED_SETATTR,
+    nr::SCHED_SETPARAM,
+    nr::SCHED_SETSCHEDULER,
+];
 
 const UNIX: u32 = 1;
 const INET: u32 = 2;
@@ -152,17 +226,33 @@ pub fn install(rules: Rules) -> Result<Option<Fd>> {
         length: u16,
         instructions: *const Instruction,
     }
-    let filter = Filter { length: program.length as u16, instructions: program.instructions.as_ptr() };
+    let filter = Filter {
+        length: program.length as u16,
+        instructions: program.instructions.as_ptr(),
+    };
     let asks = rules.signals == Signals::AskInit;
     let flags = if asks { NEW_LISTENER } else { 0 };
     // SAFETY: the program lives through the call and its length is told.
-    let outcome = unsafe { syscall(nr::SECCOMP, [SET_MODE_FILTER, flags, &raw const filter as usize]) }?;
+    let outcome = unsafe {
+        syscall(
+            nr::SECCOMP,
+            [SET_MODE_FILTER, flags, &raw const filter as usize],
+        )
+    }?;
     Ok(asks.then_some(outcome as Fd))
 }
 
 impl Program {
     fn new() -> Program {
-        Program { instructions: [Instruction { code: 0, if_true: 0, if_false: 0, value: 0 }; MOST], length: 0 }
+        Program {
+            instructions: [Instruction {
+                code: 0,
+                if_true: 0,
+                if_false: 0,
+                value: 0,
+            }; MOST],
+            length: 0,
+        }
     }
 
     fn build(&mut self, rules: Rules) {
@@ -181,7 +271,13 @@ impl Program {
         // C libraries fall back to `clone`, whose flags can be read; those of `clone3` lie in memory and cannot.
         self.when(nr::CLONE3, NOSYS);
         self.when(nr::OPENAT2, NOSYS);
-        self.when_argument(nr::CLONE, 0, JUMP_ANY_BIT, clone_flags::ALL_NAMESPACES as u32 & !0x80, PERM);
+        self.when_argument(
+            nr::CLONE,
+            0,
+            JUMP_ANY_BIT,
+            clone_flags::ALL_NAMESPACES as u32 & !0x80,
+            PERM,
+        );
         self.controls();
         self.sockets(rules.sockets);
         if rules.nameless == NamelessFiles::Forbidden {
@@ -309,7 +405,12 @@ impl Program {
 
     fn add(&mut self, code: u16, value: u32, if_true: u8, if_false: u8) {
         if let Some(slot) = self.instructions.get_mut(self.length) {
-            *slot = Instruction { code, if_true, if_false, value };
+            *slot = Instruction {
+                code,
+                if_true,
+                if_false,
+                value,
+            };
         }
         self.length += 1;
     }

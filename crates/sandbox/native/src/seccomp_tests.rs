@@ -12,8 +12,18 @@ enum Verdict {
 }
 use Verdict::*;
 
-const SEALED: Rules = Rules { sockets: Sockets::InEmptyNamespace, signals: Signals::AskInit, nameless: NamelessFiles::Forbidden, ipc: Ipc::OfItsNamespace };
-const BARE: Rules = Rules { sockets: Sockets::PairsOnly, signals: Signals::Free, nameless: NamelessFiles::Counted, ipc: Ipc::Forbidden };
+const SEALED: Rules = Rules {
+    sockets: Sockets::InEmptyNamespace,
+    signals: Signals::AskInit,
+    nameless: NamelessFiles::Forbidden,
+    ipc: Ipc::OfItsNamespace,
+};
+const BARE: Rules = Rules {
+    sockets: Sockets::PairsOnly,
+    signals: Signals::Free,
+    nameless: NamelessFiles::Counted,
+    ipc: Ipc::Forbidden,
+};
 
 fn judge(rules: Rules, number: usize, arguments: [u64; 6]) -> Verdict {
     run(rules, X86_64, number as u32, arguments)
@@ -30,7 +40,12 @@ fn run(rules: Rules, architecture: u32, number: u32, arguments: [u64; 6]) -> Ver
     };
     let (mut at, mut accumulator) = (0, 0);
     loop {
-        let Instruction { code, if_true, if_false, value } = program.instructions[at];
+        let Instruction {
+            code,
+            if_true,
+            if_false,
+            value,
+        } = program.instructions[at];
         at += 1;
         let test = match code {
             LOAD => {
@@ -69,13 +84,30 @@ fn every_path_through_the_filter_ends() {
 #[test]
 fn what_is_on_the_list_is_refused_whatever_its_arguments() {
     for &number in DENIED {
-        assert_eq!([judge(SEALED, number, [0; 6]), judge(BARE, number, [u64::MAX; 6])], [Refused(1); 2], "call {number}");
+        assert_eq!(
+            [
+                judge(SEALED, number, [0; 6]),
+                judge(BARE, number, [u64::MAX; 6])
+            ],
+            [Refused(1); 2],
+            "call {number}"
+        );
     }
 }
 
 #[test]
 fn what_python_lives_on_is_allowed() {
-    let plain = [nr::READ, nr::WRITE, nr::MMAP, nr::CLONE, nr::EXECVE, nr::EXIT_GROUP, nr::POLL, nr::FCNTL, nr::IOCTL];
+    let plain = [
+        nr::READ,
+        nr::WRITE,
+        nr::MMAP,
+        nr::CLONE,
+        nr::EXECVE,
+        nr::EXIT_GROUP,
+        nr::POLL,
+        nr::FCNTL,
+        nr::IOCTL,
+    ];
     for number in plain {
         assert_eq!(judge(SEALED, number, [0; 6]), Allowed, "call {number}");
     }
@@ -85,13 +117,19 @@ fn what_python_lives_on_is_allowed() {
 fn the_doors_of_other_architectures_are_shut() {
     const I386: u32 = 0x4000_0003;
     assert_eq!(run(SEALED, I386, 5, [0; 6]), Killed);
-    assert_eq!(run(SEALED, X86_64, X32 | nr::PTRACE as u32, [0; 6]), Refused(38));
+    assert_eq!(
+        run(SEALED, X86_64, X32 | nr::PTRACE as u32, [0; 6]),
+        Refused(38)
+    );
 }
 
 #[test]
 fn no_namespace_is_made_by_clone_and_c_libraries_fall_back_from_clone3() {
     let user_namespace = 0x1000_0000 | 17;
-    assert_eq!(judge(SEALED, nr::CLONE, [user_namespace, 0, 0, 0, 0, 0]), Refused(1));
+    assert_eq!(
+        judge(SEALED, nr::CLONE, [user_namespace, 0, 0, 0, 0, 0]),
+        Refused(1)
+    );
     assert_eq!(judge(SEALED, nr::CLONE3, [0; 6]), Refused(38));
 }
 
@@ -100,12 +138,32 @@ fn no_file_gets_the_privileges_of_its_owner() {
     const CREATE: u64 = 0o101;
     const TEMPORARY: u64 = 0o20_200_001;
     let made = |flags, mode| judge(SEALED, nr::OPENAT, [0, 0, flags, mode, 0, 0]);
-    assert_eq!([made(CREATE, 0o4755), made(TEMPORARY, 0o2755), made(CREATE, 0o755), made(0, 0o4755)], [Refused(1), Refused(1), Allowed, Allowed]);
-    assert_eq!(judge(SEALED, nr::OPEN, [0, CREATE, 0o4755, 0, 0, 0]), Refused(1));
-    assert_eq!(judge(SEALED, nr::CHMOD, [0, 0o4755, 0, 0, 0, 0]), Refused(1));
-    assert_eq!(judge(SEALED, nr::FCHMODAT, [0, 0, 0o2755, 0, 0, 0]), Refused(1));
+    assert_eq!(
+        [
+            made(CREATE, 0o4755),
+            made(TEMPORARY, 0o2755),
+            made(CREATE, 0o755),
+            made(0, 0o4755)
+        ],
+        [Refused(1), Refused(1), Allowed, Allowed]
+    );
+    assert_eq!(
+        judge(SEALED, nr::OPEN, [0, CREATE, 0o4755, 0, 0, 0]),
+        Refused(1)
+    );
+    assert_eq!(
+        judge(SEALED, nr::CHMOD, [0, 0o4755, 0, 0, 0, 0]),
+        Refused(1)
+    );
+    assert_eq!(
+        judge(SEALED, nr::FCHMODAT, [0, 0, 0o2755, 0, 0, 0]),
+        Refused(1)
+    );
     assert_eq!(judge(SEALED, nr::FCHMOD, [0, 0o1777, 0, 0, 0, 0]), Allowed);
-    assert_eq!(judge(SEALED, nr::MKNODAT, [0, 0, 0o104755, 0, 0, 0]), Refused(1));
+    assert_eq!(
+        judge(SEALED, nr::MKNODAT, [0, 0, 0o104755, 0, 0, 0]),
+        Refused(1)
+    );
 }
 
 #[test]
@@ -122,7 +180,8 @@ fn sockets_lead_nowhere() {
 
 #[test]
 fn signals_are_init_s_to_judge() {
-    let to_others = [nr::KILL, nr::TGKILL, nr::PIDFD_OPEN].map(|number| judge(SEALED, number, [7, 9, 0, 0, 0, 0]));
+    let to_others = [nr::KILL, nr::TGKILL, nr::PIDFD_OPEN]
+        .map(|number| judge(SEALED, number, [7, 9, 0, 0, 0, 0]));
     assert_eq!(to_others, [Asked; 3]);
     let own_limits = judge(SEALED, nr::PRLIMIT64, [0; 6]);
     let other_limits = judge(SEALED, nr::PRLIMIT64, [7, 0, 0, 0, 0, 0]);
@@ -134,20 +193,44 @@ fn signals_are_init_s_to_judge() {
 fn a_descriptor_raises_no_signal_that_nobody_judged() {
     let control = |command| judge(SEALED, nr::FCNTL, [0, command, 7, 0, 0, 0]);
     let [set_owner, set_owner_in_memory, set_flags] = [8, 15, 4];
-    assert_eq!([control(set_owner), control(set_owner_in_memory), control(set_flags)], [Asked, Refused(1), Allowed]);
+    assert_eq!(
+        [
+            control(set_owner),
+            control(set_owner_in_memory),
+            control(set_flags)
+        ],
+        [Asked, Refused(1), Allowed]
+    );
     let device = |request| judge(SEALED, nr::IOCTL, [0, request, 0, 0, 0, 0]);
     let [type_into_terminal, set_owner, read_size] = [0x5412, 0x8901, 0x541B];
-    assert_eq!([device(type_into_terminal), device(set_owner), device(read_size)], [Refused(1), Refused(1), Allowed]);
+    assert_eq!(
+        [
+            device(type_into_terminal),
+            device(set_owner),
+            device(read_size)
+        ],
+        [Refused(1), Refused(1), Allowed]
+    );
 }
 
 #[test]
 fn objects_of_the_host_s_are_out_of_reach_where_there_is_no_namespace() {
     for &number in IPC {
-        assert_eq!([judge(SEALED, number, [0; 6]), judge(BARE, number, [0; 6])], [Allowed, Refused(1)], "call {number}");
+        assert_eq!(
+            [judge(SEALED, number, [0; 6]), judge(BARE, number, [0; 6])],
+            [Allowed, Refused(1)],
+            "call {number}"
+        );
     }
 }
 
 #[test]
 fn memory_that_nobody_counts_is_not_given_out() {
-    assert_eq!([judge(SEALED, nr::MEMFD_CREATE, [0; 6]), judge(BARE, nr::MEMFD_CREATE, [0; 6])], [Refused(38), Allowed]);
+    assert_eq!(
+        [
+            judge(SEALED, nr::MEMFD_CREATE, [0; 6]),
+            judge(BARE, nr::MEMFD_CREATE, [0; 6])
+        ],
+        [Refused(38), Allowed]
+    );
 }

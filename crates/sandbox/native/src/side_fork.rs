@@ -35,7 +35,11 @@ pub unsafe fn side_fork(fork: LibcFork) -> Result<sys::Forked> {
     const CLONE_CHILDREN: usize = 0x8000_0000;
     // SAFETY: no status is wanted.
     let _ = unsafe { syscall(nr::WAIT4, [helper? as usize, 0, CLONE_CHILDREN, 0]) };
-    if errand.outcome < 0 { Err(Errno::AGAIN) } else { Ok(sys::Forked::Parent(errand.outcome)) }
+    if errand.outcome < 0 {
+        Err(Errno::AGAIN)
+    } else {
+        Ok(sys::Forked::Parent(errand.outcome))
+    }
 }
 
 /// Starts the helper on another stack and waits until it is gone.
@@ -83,7 +87,11 @@ unsafe fn run_on(top: usize, errand: *mut Errand) -> Result<Pid> {
             clobber_abi("C"),
         );
     }
-    if outcome < 0 { Err(Errno(-outcome as i32)) } else { Ok(outcome as Pid) }
+    if outcome < 0 {
+        Err(Errno(-outcome as i32))
+    } else {
+        Ok(outcome as Pid)
+    }
 }
 
 /// Runs in the helper; returns twice, in the helper with the child's id and in the child with 0.
@@ -103,7 +111,19 @@ impl Stack {
         const READ_WRITE: usize = 3;
         const PRIVATE_ANONYMOUS_NORESERVE: usize = 0x4022;
         // SAFETY: a fresh mapping.
-        let base = unsafe { syscall(nr::MMAP, [0, STACK_BYTES, READ_WRITE, PRIVATE_ANONYMOUS_NORESERVE, usize::MAX, 0]) }?;
+        let base = unsafe {
+            syscall(
+                nr::MMAP,
+                [
+                    0,
+                    STACK_BYTES,
+                    READ_WRITE,
+                    PRIVATE_ANONYMOUS_NORESERVE,
+                    usize::MAX,
+                    0,
+                ],
+            )
+        }?;
         Ok(Stack(base))
     }
 

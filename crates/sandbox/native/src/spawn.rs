@@ -6,8 +6,8 @@ use crate::message::{At, Failure, Message, Stage, from_init};
 use crate::seccomp::{Ipc, NamelessFiles, Rules, Signals, Sockets};
 use crate::sweep::Reach;
 use crate::sys::{
-    self, Errno, Fd, Forked, MOST_DESCRIPTORS, Pid, clone_flags, clone_process, close, close_all_but, move_to, open, open_flags,
-    packet_pair, receive, send, write_all, write_file,
+    self, Errno, Fd, Forked, MOST_DESCRIPTORS, Pid, clone_flags, clone_process, close,
+    close_all_but, move_to, open, open_flags, packet_pair, receive, send, write_all, write_file,
 };
 use crate::users::{self, Mapping, SESSION_ID, map_users};
 use crate::{landlock, limits, mounts, privileges, seccomp};
@@ -49,7 +49,13 @@ impl Descriptors {
 
     /// All of them, for the zygote to close.
     pub fn close(&self) {
-        let all = [self.control, self.channel, self.output, self.error, self.workspace];
+        let all = [
+            self.control,
+            self.channel,
+            self.output,
+            self.error,
+            self.workspace,
+        ];
         for fd in all.into_iter().chain(self.cgroups).filter(|fd| *fd >= 0) {
             close(fd);
         }
@@ -75,7 +81,12 @@ pub const CHANNEL: Fd = 3;
 ///
 /// # Safety
 /// The caller must be single-threaded and have prepared Python for a fork.
-pub unsafe fn spawn(request: &Spawn, items: Items<'_>, descriptors: &Descriptors, fork: LibcFork) -> sys::Result<Born> {
+pub unsafe fn spawn(
+    request: &Spawn,
+    items: Items<'_>,
+    descriptors: &Descriptors,
+    fork: LibcFork,
+) -> sys::Result<Born> {
     let (near, far) = packet_pair()?;
     // A child of the launcher, which reaps it, and not of the zygote, which waits for nobody.
     // SAFETY: init stays native; the head is made by libc's own fork below.
@@ -83,7 +94,11 @@ pub unsafe fn spawn(request: &Spawn, items: Items<'_>, descriptors: &Descriptors
         Ok(Forked::Parent(pid)) => {
             close(far);
             if has(request, walls::NAMESPACES) {
-                let map = Mapping { inside: SESSION_ID, outside: request.user as u32, count: 1 };
+                let map = Mapping {
+                    inside: SESSION_ID,
+                    outside: request.user as u32,
+                    count: 1,
+                };
                 // A failure is seen by init, which finds itself without an id and reports it.
                 let _ = map_users(pid, map, map);
             }
@@ -99,7 +114,12 @@ pub unsafe fn spawn(request: &Spawn, items: Items<'_>, descriptors: &Descriptors
                 Ok(()) => Ok(Born::Head),
                 Err(failure) => {
                     let Failure { stage, errno } = failure;
-                    let message = Message { kind: from_init::FAILED, a: stage as u64, b: errno.0 as u64, c: 0 };
+                    let message = Message {
+                        kind: from_init::FAILED,
+                        a: stage as u64,
+                        b: errno.0 as u64,
+                        c: 0,
+                    };
                     let _ = send(descriptors.control, &message.to_bytes(), &[]);
                     sys::exit(70)
                 }
@@ -144,7 +164,11 @@ unsafe fn build(
     let mut byte = [0];
     receive(go, &mut byte).at(Stage::Users)?;
     close(go);
-    let reach = if has(request, walls::NAMESPACES) && has(request, walls::PROCESSES) { Reach::Namespace } else { Reach::Descendants };
+    let reach = if has(request, walls::NAMESPACES) && has(request, walls::PROCESSES) {
+        Reach::Namespace
+    } else {
+        Reach::Descendants
+    };
     if reach == Reach::Descendants {
         privileges::adopt_orphans().at(Stage::Namespaces)?;
     }
@@ -156,7 +180,8 @@ unsafe fn build(
         sys::set_user(SESSION_ID).at(Stage::Identity)?;
         mounts::make_private().at(Stage::Namespaces)?;
         users::limit_kernel_objects(users::OF_ONE_SESSION);
-        let workspace = (descriptors.workspace >= 0 && has(request, walls::FILES)).then_some(descriptors.workspace);
+        let workspace = (descriptors.workspace >= 0 && has(request, walls::FILES))
+            .then_some(descriptors.workspace);
         if has(request, walls::FILES) {
             mounts::enter_session(request.temporary_bytes, items, workspace)?;
         }
@@ -171,7 +196,10 @@ unsafe fn build(
     let (near, far) = packet_pair().at(Stage::Fork)?;
     // SAFETY: single-threaded; the handlers of libc run around it.
     match unsafe { fork() } {
-        -1 => Err(Failure { stage: Stage::Fork, errno: Errno::AGAIN }),
+        -1 => Err(Failure {
+            stage: Stage::Fork,
+            errno: Errno::AGAIN,
+        }),
         0 => {
             // Out of the way of the numbers that the head's own descriptors will have.
             let far = sys::duplicate_above(far, 100).at(Stage::Fork)?;
@@ -190,14 +218,30 @@ unsafe fn build(
             for fd in 0..3 {
                 close(fd);
             }
-            let memory = if has(request, walls::MEMORY) { request.watched_memory } else { 0 };
-            init::run(Init { control: descriptors.control, listener, proc_directory, head: Some(head), reach, memory })
+            let memory = if has(request, walls::MEMORY) {
+                request.watched_memory
+            } else {
+                0
+            };
+            init::run(Init {
+                control: descriptors.control,
+                listener,
+                proc_directory,
+                head: Some(head),
+                reach,
+                memory,
+            })
         }
     }
 }
 
 /// Puts the walls around the head, outermost first; the filter comes last because it forbids the rest.
-fn harden(request: &Spawn, items: Items<'_>, descriptors: &Descriptors, report: Fd) -> Result<Option<Fd>, Failure> {
+fn harden(
+    request: &Spawn,
+    items: Items<'_>,
+    descriptors: &Descriptors,
+    report: Fd,
+) -> Result<Option<Fd>, Failure> {
     sys::new_session();
     arrange_descriptors(descriptors, report, has(request, walls::ENVIRONMENT)).at(Stage::Home)?;
     sys::umask(0o022);
@@ -209,7 +253,9 @@ fn harden(request: &Spawn, items: Items<'_>, descriptors: &Descriptors, report: 
     limits::apply(request).at(Stage::Limits)?;
     if has(request, walls::PRIVILEGES) {
         privileges::drop_all().at(Stage::Privileges)?;
-    } else if !has(request, walls::NAMESPACES) && (has(request, walls::LANDLOCK) || has(request, walls::SECCOMP)) {
+    } else if !has(request, walls::NAMESPACES)
+        && (has(request, walls::LANDLOCK) || has(request, walls::SECCOMP))
+    {
         // The kernel wants this promise before it takes rules from someone who is not root.
         privileges::no_new_privileges().at(Stage::Privileges)?;
     }
@@ -233,15 +279,36 @@ fn rules(request: &Spawn) -> Rules {
     } else {
         Sockets::PairsOnly
     };
-    let signals = if has(request, walls::SIGNALS) { Signals::AskInit } else { Signals::Free };
+    let signals = if has(request, walls::SIGNALS) {
+        Signals::AskInit
+    } else {
+        Signals::Free
+    };
     let watched = has(request, walls::MEMORY) && request.watched_memory > 0;
-    let nameless = if watched { NamelessFiles::Forbidden } else { NamelessFiles::Counted };
-    let ipc = if has(request, walls::NAMESPACES) || !has(request, walls::IPC) { Ipc::OfItsNamespace } else { Ipc::Forbidden };
-    Rules { sockets, signals, nameless, ipc }
+    let nameless = if watched {
+        NamelessFiles::Forbidden
+    } else {
+        NamelessFiles::Counted
+    };
+    let ipc = if has(request, walls::NAMESPACES) || !has(request, walls::IPC) {
+        Ipc::OfItsNamespace
+    } else {
+        Ipc::Forbidden
+    };
+    Rules {
+        sockets,
+        signals,
+        nameless,
+        ipc,
+    }
 }
 
 /// Leaves 0, 1, 2, the channel and the socket for the report.
-fn arrange_descriptors(descriptors: &Descriptors, report: Fd, close_others: bool) -> sys::Result<()> {
+fn arrange_descriptors(
+    descriptors: &Descriptors,
+    report: Fd,
+    close_others: bool,
+) -> sys::Result<()> {
     // First out of the way of the numbers that they will have.
     let channel = sys::duplicate_above(descriptors.channel, 100)?;
     let output = sys::duplicate_above(descriptors.output, 100)?;
@@ -260,15 +327,27 @@ fn arrange_descriptors(descriptors: &Descriptors, report: Fd, close_others: bool
 fn report(socket: Fd, outcome: Result<Option<Fd>, Failure>) {
     match outcome {
         Ok(listener) => {
-            let message = Message { kind: from_init::BORN, ..Message::default() };
+            let message = Message {
+                kind: from_init::BORN,
+                ..Message::default()
+            };
             let fds = [listener.unwrap_or(-1)];
-            let _ = send(socket, &message.to_bytes(), if listener.is_some() { &fds } else { &[] });
+            let _ = send(
+                socket,
+                &message.to_bytes(),
+                if listener.is_some() { &fds } else { &[] },
+            );
             if let Some(listener) = listener {
                 close(listener);
             }
         }
         Err(Failure { stage, errno }) => {
-            let message = Message { kind: from_init::FAILED, a: stage as u64, b: errno.0 as u64, c: 0 };
+            let message = Message {
+                kind: from_init::FAILED,
+                a: stage as u64,
+                b: errno.0 as u64,
+                c: 0,
+            };
             let _ = send(socket, &message.to_bytes(), &[]);
             sys::exit(70);
         }
@@ -285,9 +364,18 @@ fn hear(socket: Fd) -> Result<Fd, Failure> {
         return Ok(listener.copied().unwrap_or(-1));
     }
     // The stage came from our own code in the head, before any code of the user's.
-    let stage = [Stage::Home, Stage::Limits, Stage::Privileges, Stage::Landlock, Stage::Seccomp]
-        .into_iter()
-        .find(|stage| *stage as u64 == message.a)
-        .unwrap_or(Stage::Fork);
-    Err(Failure { stage, errno: Errno(message.b as i32) })
+    let stage = [
+        Stage::Home,
+        Stage::Limits,
+        Stage::Privileges,
+        Stage::Landlock,
+        Stage::Seccomp,
+    ]
+    .into_iter()
+    .find(|stage| *stage as u64 == message.a)
+    .unwrap_or(Stage::Fork);
+    Err(Failure {
+        stage,
+        errno: Errno(message.b as i32),
+    })
 }

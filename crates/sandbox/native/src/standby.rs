@@ -25,8 +25,12 @@ fn wait_for_init() {
         // `siginfo`: number, error, code, padding, sender.
         let mut info = [0i32; 32];
         // SAFETY: the mask and the structure live through the call; a null time waits for ever.
-        let outcome =
-            unsafe { syscall(nr::RT_SIGTIMEDWAIT, [&raw const wanted as usize, info.as_mut_ptr() as usize, 0, 8]) };
+        let outcome = unsafe {
+            syscall(
+                nr::RT_SIGTIMEDWAIT,
+                [&raw const wanted as usize, info.as_mut_ptr() as usize, 0, 8],
+            )
+        };
         // Asked for now: at birth the parent was still the helper of the fork.
         if outcome.is_ok() && info[2] == USER && (info[4] == 0 || info[4] == sys::parent_pid()) {
             return;

@@ -27,7 +27,11 @@ unsafe extern "C" fn start(stack: *const usize, dynamic: *const [usize; 2], base
     unsafe { relocate(dynamic, base) };
     // SAFETY: the count comes first.
     let arguments = unsafe { *stack };
-    if arguments > 1 { probe::run() } else { launcher::run() }
+    if arguments > 1 {
+        probe::run()
+    } else {
+        launcher::run()
+    }
 }
 
 /// Adds the base to every address in the image. The linker makes no other kind of relocation for this object.

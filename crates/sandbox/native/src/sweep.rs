@@ -16,7 +16,12 @@ pub enum Reach {
 /// Stops, kills and reaps until only protected processes are left. `seen` is told of every child that was reaped.
 ///
 /// Dead children still count against the process limit, so nothing may be forked before they are reaped.
-pub fn sweep(reach: Reach, proc_directory: Fd, protected: &impl Protected, mut seen: impl FnMut(Ended)) {
+pub fn sweep(
+    reach: Reach,
+    proc_directory: Fd,
+    protected: &impl Protected,
+    mut seen: impl FnMut(Ended),
+) {
     if reach == Reach::Namespace {
         // In one call, so that a fork bomb cannot outrun us. Standbys are stopped too and continued below.
         let _ = kill(-1, signals::STOP);
@@ -81,9 +86,13 @@ fn each_descendant(proc_directory: Fd, pid: Pid, depth: usize, visit: &mut impl 
     if depth > 16 {
         return;
     }
-    let Ok(path) = Text::<64>::new(format_args!("{pid}/task/{pid}/children")) else { return };
+    let Ok(path) = Text::<64>::new(format_args!("{pid}/task/{pid}/children")) else {
+        return;
+    };
     let mut buffer = [0u8; 2048];
-    let Ok(children) = sys::read_file_at(proc_directory, path.as_c_str(), &mut buffer) else { return };
+    let Ok(children) = sys::read_file_at(proc_directory, path.as_c_str(), &mut buffer) else {
+        return;
+    };
     for child in whole_numbers(children) {
         each_descendant(proc_directory, child as Pid, depth + 1, visit);
         visit(child as Pid);
@@ -93,7 +102,9 @@ fn each_descendant(proc_directory: Fd, pid: Pid, depth: usize, visit: &mut impl 
 /// The numbers of a list in which each is followed by a space. One that was cut off at the end would be someone else's.
 fn whole_numbers(list: &[u8]) -> impl Iterator<Item = u64> {
     let end = list.iter().rposition(|byte| *byte == b' ').unwrap_or(0);
-    list[..end].split(|byte| *byte == b' ').filter_map(leading_number)
+    list[..end]
+        .split(|byte| *byte == b' ')
+        .filter_map(leading_number)
 }
 
 /// Whether a process or thread is init's child, or a child of one.
@@ -121,7 +132,10 @@ fn parent_of(proc_directory: Fd, pid: Pid) -> Option<Pid> {
 /// The fourth field. The second is the name in brackets, which may hold anything; the last bracket ends it.
 fn parent_in(stat: &[u8]) -> Option<Pid> {
     let end = stat.iter().rposition(|byte| *byte == b')')?;
-    let parent = stat[end + 1..].split(|byte| *byte == b' ').filter(|field| !field.is_empty()).nth(1)?;
+    let parent = stat[end + 1..]
+        .split(|byte| *byte == b' ')
+        .filter(|field| !field.is_empty())
+        .nth(1)?;
     leading_number(parent).map(|parent| parent as Pid)
 }
 

@@ -12,8 +12,12 @@ pub struct Text<const N: usize> {
 impl<const N: usize> Text<N> {
     /// Formats a text.
     pub fn new(arguments: core::fmt::Arguments<'_>) -> crate::sys::Result<Self> {
-        let mut text = Text { bytes: [0; N], length: 0 };
-        text.write_fmt(arguments).map_err(|_| crate::sys::Errno::OVERFLOW)?;
+        let mut text = Text {
+            bytes: [0; N],
+            length: 0,
+        };
+        text.write_fmt(arguments)
+            .map_err(|_| crate::sys::Errno::OVERFLOW)?;
         Ok(text)
     }
 
@@ -42,9 +46,14 @@ impl<const N: usize> Write for Text<N> {
 
 /// The number at the start of `bytes`, if there is one.
 pub fn leading_number(bytes: &[u8]) -> Option<u64> {
-    let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let digits = bytes
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
     if digits == 0 {
         return None;
     }
-    bytes[..digits].iter().try_fold(0u64, |number, digit| number.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
+    bytes[..digits].iter().try_fold(0u64, |number, digit| {
+        number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
+    })
 }

@@ -24,10 +24,16 @@ pub struct KernelObjects {
 }
 
 /// What one session may have.
-pub const OF_ONE_SESSION: KernelObjects = KernelObjects { inotify_instances: 8, inotify_watches: 4096 };
+pub const OF_ONE_SESSION: KernelObjects = KernelObjects {
+    inotify_instances: 8,
+    inotify_watches: 4096,
+};
 /// What all sessions of one host may have together. The host's own user is charged for them as well, and has 128 instances on
 /// most machines: without this bound, sessions could take all of them from him.
-pub const OF_ALL_SESSIONS: KernelObjects = KernelObjects { inotify_instances: 64, inotify_watches: 65_536 };
+pub const OF_ALL_SESSIONS: KernelObjects = KernelObjects {
+    inotify_instances: 64,
+    inotify_watches: 65_536,
+};
 
 /// Bounds them in the user namespace of the caller. Kernels that do not count them have nothing to bound.
 pub fn limit_kernel_objects(most: KernelObjects) {
@@ -36,7 +42,10 @@ pub fn limit_kernel_objects(most: KernelObjects) {
             let _ = write_file(path, text.as_bytes());
         }
     };
-    set(c"/proc/sys/user/max_inotify_instances", most.inotify_instances);
+    set(
+        c"/proc/sys/user/max_inotify_instances",
+        most.inotify_instances,
+    );
     set(c"/proc/sys/user/max_inotify_watches", most.inotify_watches);
 }
 
@@ -46,7 +55,9 @@ pub fn limit_kernel_objects(most: KernelObjects) {
 /// a group that denies access.
 pub fn map_users(pid: Pid, users: Mapping, groups: Mapping) -> Result<()> {
     let path = |file: &str| Text::<64>::new(format_args!("/proc/{pid}/{file}"));
-    let line = |map: Mapping| Text::<64>::new(format_args!("{} {} {}", map.inside, map.outside, map.count));
+    let line = |map: Mapping| {
+        Text::<64>::new(format_args!("{} {} {}", map.inside, map.outside, map.count))
+    };
     // An older kernel or a nested namespace may have it denied already.
     let _ = write_file(path("setgroups")?.as_c_str(), b"deny");
     write_file(path("gid_map")?.as_c_str(), line(groups)?.as_bytes())?;

@@ -53,7 +53,11 @@ impl<P: Protected> Watched<'_, P> {
         self.each_counted(|pid| match shares(self.proc_directory, pid) {
             Some(share) => {
                 // The head counts in full: what it shares with its standbys is still its own.
-                own += if pid == self.head { share.own_in_full } else { share.own };
+                own += if pid == self.head {
+                    share.own_in_full
+                } else {
+                    share.own
+                };
                 shared += share.shared;
             }
             // A process that made itself unreadable counts in full.
@@ -90,13 +94,19 @@ struct Share {
 }
 
 fn temporary_files() -> u64 {
-    [c"/tmp", c"/dev/shm"].into_iter().filter_map(|path| used_on(path).ok()).map(|(bytes, _)| bytes).sum()
+    [c"/tmp", c"/dev/shm"]
+        .into_iter()
+        .filter_map(|path| used_on(path).ok())
+        .map(|(bytes, _)| bytes)
+        .sum()
 }
 
 /// System V segments stay when nobody has them mapped, so no process shows them.
 fn shared_segments(proc_directory: Fd) -> u64 {
     let mut sum = 0;
-    let _ = each_line_at(proc_directory, c"sysvipc/shm", |line| sum += segment_bytes(line).unwrap_or(0));
+    let _ = each_line_at(proc_directory, c"sysvipc/shm", |line| {
+        sum += segment_bytes(line).unwrap_or(0)
+    });
     sum
 }
 
@@ -105,7 +115,9 @@ fn shared_segments(proc_directory: Fd) -> u64 {
 fn segment_bytes(line: &[u8]) -> Option<u64> {
     const MAKER: usize = 4;
     const RESIDENT: usize = 14;
-    let mut fields = line.split(|byte| *byte == b' ').filter(|field| !field.is_empty());
+    let mut fields = line
+        .split(|byte| *byte == b' ')
+        .filter(|field| !field.is_empty());
     let maker = leading_number(fields.nth(MAKER)?)?;
     let bytes = leading_number(fields.nth(RESIDENT - MAKER - 1)?)?;
     (maker != 0).then_some(bytes)
@@ -124,10 +136,16 @@ fn shares(proc_directory: Fd, pid: i32) -> Option<Share> {
     let mut buffer = [0u8; 2048];
     let text = read_file_at(proc_directory, path.as_c_str(), &mut buffer).ok()?;
     let share = |name: &[u8]| {
-        let line = text.split(|byte| *byte == b'\n').find(|line| line.starts_with(name))?;
+        let line = text
+            .split(|byte| *byte == b'\n')
+            .find(|line| line.starts_with(name))?;
         leading_number(line[name.len()..].trim_ascii_start()).map(|kilobytes| kilobytes * 1024)
     };
-    Some(Share { own: share(b"Pss_Anon:")?, own_in_full: share(b"Anonymous:")?, shared: share(b"Pss_Shmem:").unwrap_or(0) })
+    Some(Share {
+        own: share(b"Pss_Anon:")?,
+        own_in_full: share(b"Anonymous:")?,
+        shared: share(b"Pss_Shmem:").unwrap_or(0),
+    })
 }
 
 #[cfg(test)]
@@ -137,10 +155,15 @@ mod tests {
     #[test]
     fn a_segment_counts_with_what_is_resident_of_it_if_the_session_made_it() {
         let of = |maker: &str| {
-            let line = std::format!("         0          3   600             104857600 {maker:>5}     0      0  1000  1000  1000  1000 1 2 3  4096     0");
+            let line = std::format!(
+                "         0          3   600             104857600 {maker:>5}     0      0  1000  1000  1000  1000 1 2 3  4096     0"
+            );
             segment_bytes(line.as_bytes())
         };
         assert_eq!([of("2"), of("0")], [Some(4096), None]);
-        assert_eq!(segment_bytes(b"       key      shmid perms                  size  cpid"), None);
+        assert_eq!(
+            segment_bytes(b"       key      shmid perms                  size  cpid"),
+            None
+        );
     }
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import sys
 from os import _exit
-from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
+from resource import RLIMIT_DATA, RUSAGE_CHILDREN, RUSAGE_SELF, getrlimit, getrusage, setrlimit
 from time import process_time
 
 from . import BUILTINS as __builtins__
@@ -72,6 +72,8 @@ class Interpreter:
             except BaseException as error:
                 if self.forked:
                     self._leave(error)
+                if isinstance(error, MemoryError):
+                    _take_reserve()
                 done.update(ok=False, value=None, error=self._explain(error))
             self._display.end_cell()
             self._streams.end_cell()
@@ -166,6 +168,15 @@ class Interpreter:
             self._streams.end_cell()
         finally:
             _exit(status & 0xFF)
+
+
+def _take_reserve() -> None:
+    """A cell may keep what it filled the memory with. The soft limit goes, so that the next cell can run and clear it away."""
+    try:
+        _, hard = getrlimit(RLIMIT_DATA)
+        setrlimit(RLIMIT_DATA, (hard, hard))
+    except (OSError, ValueError):
+        pass
 
 
 def _cpu_time() -> float:

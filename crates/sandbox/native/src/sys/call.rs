@@ -60,5 +60,9 @@ pub unsafe fn syscall<const N: usize>(number: usize, arguments: [usize; N]) -> R
             options(nostack),
         );
     }
-    if (-4095..0).contains(&outcome) { Err(Errno(-outcome as i32)) } else { Ok(outcome as usize) }
+    if (-4095..0).contains(&outcome) {
+        Err(Errno(-outcome as i32))
+    } else {
+        Ok(outcome as usize)
+    }
 }

@@ -54,7 +54,17 @@ pub mod mount_attributes {
 /// `open`
 pub fn open(path: &CStr, flags: usize, mode: usize) -> Result<Fd> {
     // SAFETY: the path is a C string.
-    let fd = unsafe { syscall(nr::OPENAT, [AT_FDCWD as usize, path.as_ptr() as usize, flags | open_flags::CLOEXEC, mode]) }?;
+    let fd = unsafe {
+        syscall(
+            nr::OPENAT,
+            [
+                AT_FDCWD as usize,
+                path.as_ptr() as usize,
+                flags | open_flags::CLOEXEC,
+                mode,
+            ],
+        )
+    }?;
     Ok(fd as Fd)
 }
 
@@ -76,7 +86,12 @@ pub fn close_range(first: u32, last: u32) {
 pub fn close_on_exec_from(first: u32) {
     const CLOEXEC: usize = 4;
     // SAFETY: only flags of descriptors change.
-    let _ = unsafe { syscall(nr::CLOSE_RANGE, [first as usize, u32::MAX as usize, CLOEXEC]) };
+    let _ = unsafe {
+        syscall(
+            nr::CLOSE_RANGE,
+            [first as usize, u32::MAX as usize, CLOEXEC],
+        )
+    };
 }
 
 /// Closes every descriptor from 3 up that is not in `kept`, which must be sorted.
@@ -116,7 +131,12 @@ pub fn duplicate_above(fd: Fd, least: Fd) -> Result<Fd> {
 pub fn read(fd: Fd, buffer: &mut [u8]) -> Result<usize> {
     loop {
         // SAFETY: the buffer is ours and its length is told.
-        match unsafe { syscall(nr::READ, [fd as usize, buffer.as_mut_ptr() as usize, buffer.len()]) } {
+        match unsafe {
+            syscall(
+                nr::READ,
+                [fd as usize, buffer.as_mut_ptr() as usize, buffer.len()],
+            )
+        } {
             Err(Errno::INTR) => {}
             outcome => return outcome,
         }
@@ -127,7 +147,12 @@ pub fn read(fd: Fd, buffer: &mut [u8]) -> Result<usize> {
 pub fn write_all(fd: Fd, mut bytes: &[u8]) -> Result<()> {
     while !bytes.is_empty() {
         // SAFETY: the buffer is ours and its length is told.
-        match unsafe { syscall(nr::WRITE, [fd as usize, bytes.as_ptr() as usize, bytes.len()]) } {
+        match unsafe {
+            syscall(
+                nr::WRITE,
+                [fd as usize, bytes.as_ptr() as usize, bytes.len()],
+            )
+        } {
             Ok(written) => bytes = &bytes[written.min(bytes.len())..],
             Err(Errno::INTR) => {}
             Err(error) => return Err(error),
@@ -147,7 +172,16 @@ pub fn write_file(path: &CStr, bytes: &[u8]) -> Result<()> {
 /// Reads the start of a small file below a directory.
 pub fn read_file_at<'a>(directory: Fd, path: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8]> {
     // SAFETY: the path is a C string.
-    let fd = unsafe { syscall(nr::OPENAT, [directory as usize, path.as_ptr() as usize, open_flags::CLOEXEC]) }? as Fd;
+    let fd = unsafe {
+        syscall(
+            nr::OPENAT,
+            [
+                directory as usize,
+                path.as_ptr() as usize,
+                open_flags::CLOEXEC,
+            ],
+        )
+    }? as Fd;
     let outcome = read(fd, buffer);
     close(fd);
     Ok(&buffer[..outcome?])
@@ -156,7 +190,16 @@ pub fn read_file_at<'a>(directory: Fd, path: &CStr, buffer: &'a mut [u8]) -> Res
 /// Calls `visit` with every line of a file that may be longer than any buffer. Lines beyond 512 bytes are cut in pieces.
 pub fn each_line_at(directory: Fd, path: &CStr, mut visit: impl FnMut(&[u8])) -> Result<()> {
     // SAFETY: the path is a C string.
-    let fd = unsafe { syscall(nr::OPENAT, [directory as usize, path.as_ptr() as usize, open_flags::CLOEXEC]) }? as Fd;
+    let fd = unsafe {
+        syscall(
+            nr::OPENAT,
+            [
+                directory as usize,
+                path.as_ptr() as usize,
+                open_flags::CLOEXEC,
+            ],
+        )
+    }? as Fd;
     let mut buffer = [0u8; 512];
     let mut held = 0;
     loop {
@@ -186,7 +229,12 @@ pub fn each_line_at(directory: Fd, path: &CStr, mut visit: impl FnMut(&[u8])) ->
 /// `getdents64`
 pub fn read_directory(fd: Fd, buffer: &mut [u8]) -> Result<usize> {
     // SAFETY: the buffer is ours and its length is told.
-    unsafe { syscall(nr::GETDENTS64, [fd as usize, buffer.as_mut_ptr() as usize, buffer.len()]) }
+    unsafe {
+        syscall(
+            nr::GETDENTS64,
+            [fd as usize, buffer.as_mut_ptr() as usize, buffer.len()],
+        )
+    }
 }
 
 /// `lseek` from the start.
@@ -217,14 +265,30 @@ pub fn is_directory(fd: Fd) -> Result<bool> {
     // `struct stat` is 144 bytes on x86-64; the mode is the low half of its fourth word.
     let mut words = [0u64; 18];
     // SAFETY: the structure lives through the call.
-    unsafe { syscall(nr::NEWFSTATAT, [fd as usize, c"".as_ptr() as usize, words.as_mut_ptr() as usize, AT_EMPTY_PATH]) }?;
+    unsafe {
+        syscall(
+            nr::NEWFSTATAT,
+            [
+                fd as usize,
+                c"".as_ptr() as usize,
+                words.as_mut_ptr() as usize,
+                AT_EMPTY_PATH,
+            ],
+        )
+    }?;
     Ok(words[3] as u32 & KIND == DIRECTORY)
 }
 
 /// `symlink`
 pub fn symlink(target: &CStr, path: &CStr) -> Result<()> {
     // SAFETY: both paths are C strings.
-    unsafe { syscall(nr::SYMLINK, [target.as_ptr() as usize, path.as_ptr() as usize]) }.map(drop)
+    unsafe {
+        syscall(
+            nr::SYMLINK,
+            [target.as_ptr() as usize, path.as_ptr() as usize],
+        )
+    }
+    .map(drop)
 }
 
 /// `chdir`
@@ -246,8 +310,20 @@ pub fn umask(mask: usize) {
 }
 
 /// `mount`
-pub fn mount(source: &CStr, target: &CStr, kind: &CStr, flags: usize, options: &CStr) -> Result<()> {
-    let words = [source.as_ptr() as usize, target.as_ptr() as usize, kind.as_ptr() as usize, flags, options.as_ptr() as usize];
+pub fn mount(
+    source: &CStr,
+    target: &CStr,
+    kind: &CStr,
+    flags: usize,
+    options: &CStr,
+) -> Result<()> {
+    let words = [
+        source.as_ptr() as usize,
+        target.as_ptr() as usize,
+        kind.as_ptr() as usize,
+        flags,
+        options.as_ptr() as usize,
+    ];
     // SAFETY: four C strings and flags.
     unsafe { syscall(nr::MOUNT, words) }.map(drop)
 }
@@ -261,7 +337,13 @@ pub fn unmount(target: &CStr, flags: usize) -> Result<()> {
 /// `pivot_root`
 pub fn pivot_root(new: &CStr, old: &CStr) -> Result<()> {
     // SAFETY: both paths are C strings.
-    unsafe { syscall(nr::PIVOT_ROOT, [new.as_ptr() as usize, old.as_ptr() as usize]) }.map(drop)
+    unsafe {
+        syscall(
+            nr::PIVOT_ROOT,
+            [new.as_ptr() as usize, old.as_ptr() as usize],
+        )
+    }
+    .map(drop)
 }
 
 /// A detached copy of the mount at `path`, with what is mounted below it.
@@ -269,13 +351,25 @@ pub fn clone_tree(path: &CStr) -> Result<Fd> {
     const OPEN_TREE_CLONE: usize = 1;
     let flags = OPEN_TREE_CLONE | open_flags::CLOEXEC | AT_RECURSIVE;
     // SAFETY: the path is a C string.
-    unsafe { syscall(nr::OPEN_TREE, [AT_FDCWD as usize, path.as_ptr() as usize, flags]) }.map(|fd| fd as Fd)
+    unsafe {
+        syscall(
+            nr::OPEN_TREE,
+            [AT_FDCWD as usize, path.as_ptr() as usize, flags],
+        )
+    }
+    .map(|fd| fd as Fd)
 }
 
 /// Puts a detached mount in place.
 pub fn attach_mount(mount: Fd, target: &CStr) -> Result<()> {
     const F_EMPTY_PATH: usize = 4;
-    let words = [mount as usize, c"".as_ptr() as usize, AT_FDCWD as usize, target.as_ptr() as usize, F_EMPTY_PATH];
+    let words = [
+        mount as usize,
+        c"".as_ptr() as usize,
+        AT_FDCWD as usize,
+        target.as_ptr() as usize,
+        F_EMPTY_PATH,
+    ];
     // SAFETY: C strings and descriptors.
     unsafe { syscall(nr::MOVE_MOUNT, words) }.map(drop)
 }
@@ -289,8 +383,18 @@ struct MountAttributes {
 }
 
 /// `mount_setattr`, on the mount at `path` below `fd` and all below it.
-pub fn set_mount_attributes(fd: Fd, path: &CStr, set: u64, user_namespace: Option<Fd>) -> Result<()> {
-    let attributes = MountAttributes { set, clear: 0, propagation: 0, user_namespace: user_namespace.unwrap_or(0) as u64 };
+pub fn set_mount_attributes(
+    fd: Fd,
+    path: &CStr,
+    set: u64,
+    user_namespace: Option<Fd>,
+) -> Result<()> {
+    let attributes = MountAttributes {
+        set,
+        clear: 0,
+        propagation: 0,
+        user_namespace: user_namespace.unwrap_or(0) as u64,
+    };
     let flags = AT_RECURSIVE | if path.is_empty() { AT_EMPTY_PATH } else { 0 };
     let words = [
         fd as usize,
@@ -307,7 +411,15 @@ pub fn set_mount_attributes(fd: Fd, path: &CStr, set: u64, user_namespace: Optio
 pub fn used_on(path: &CStr) -> Result<(u64, u64)> {
     let mut words = [0u64; 15];
     // SAFETY: `struct statfs` is 120 bytes on x86-64.
-    unsafe { syscall(nr::STATFS, [path.as_ptr() as usize, words.as_mut_ptr() as usize]) }?;
+    unsafe {
+        syscall(
+            nr::STATFS,
+            [path.as_ptr() as usize, words.as_mut_ptr() as usize],
+        )
+    }?;
     let [_, block, blocks, free, _, files, files_free, ..] = words;
-    Ok((blocks.saturating_sub(free).saturating_mul(block), files.saturating_sub(files_free)))
+    Ok((
+        blocks.saturating_sub(free).saturating_mul(block),
+        files.saturating_sub(files_free),
+    ))
 }

@@ -33,7 +33,8 @@ pub mod clone_flags {
     pub const NEWPID: usize = 0x2000_0000;
     pub const NEWNET: usize = 0x4000_0000;
     /// Every flag that makes a namespace, the time namespace too.
-    pub const ALL_NAMESPACES: usize = NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | 0x80;
+    pub const ALL_NAMESPACES: usize =
+        NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | 0x80;
 }
 
 /// Which side of a fork this is.
@@ -73,8 +74,16 @@ pub fn unshare(flags: usize) -> Result<()> {
 /// `execve` with arrays that end in a null pointer. Returns only on failure.
 pub fn execute(path: &CStr, arguments: &[*const c_char], environment: &[*const c_char]) -> Errno {
     // SAFETY: the caller's arrays end in null and point to C strings.
-    let outcome =
-        unsafe { syscall(nr::EXECVE, [path.as_ptr() as usize, arguments.as_ptr() as usize, environment.as_ptr() as usize]) };
+    let outcome = unsafe {
+        syscall(
+            nr::EXECVE,
+            [
+                path.as_ptr() as usize,
+                arguments.as_ptr() as usize,
+                environment.as_ptr() as usize,
+            ],
+        )
+    };
     outcome.err().unwrap_or(Errno::INVAL)
 }
 
@@ -93,7 +102,12 @@ pub fn parent_pid() -> Pid {
 /// Effective user and group.
 pub fn effective_ids() -> (u32, u32) {
     // SAFETY: no pointers.
-    unsafe { (syscall(nr::GETEUID, []).unwrap_or(0) as u32, syscall(nr::GETEGID, []).unwrap_or(0) as u32) }
+    unsafe {
+        (
+            syscall(nr::GETEUID, []).unwrap_or(0) as u32,
+            syscall(nr::GETEGID, []).unwrap_or(0) as u32,
+        )
+    }
 }
 
 /// All three group ids.
@@ -161,11 +175,26 @@ pub fn reap(pid: Pid, block: bool) -> Result<Option<Ended>> {
     loop {
         let flags = ALL_CHILDREN | if block { 0 } else { NOHANG };
         // SAFETY: the status and the usage live through the call.
-        match unsafe { syscall(nr::WAIT4, [pid as usize, &raw mut status as usize, flags, usage.as_mut_ptr() as usize]) } {
+        match unsafe {
+            syscall(
+                nr::WAIT4,
+                [
+                    pid as usize,
+                    &raw mut status as usize,
+                    flags,
+                    usage.as_mut_ptr() as usize,
+                ],
+            )
+        } {
             Ok(0) => return Ok(None),
             Ok(pid) => {
                 let cpu = (usage[0] + usage[2]) * 1_000_000 + usage[1] + usage[3];
-                return Ok(Some(Ended { pid: pid as Pid, status, cpu, peak: usage[4] * 1024 }));
+                return Ok(Some(Ended {
+                    pid: pid as Pid,
+                    status,
+                    cpu,
+                    peak: usage[4] * 1024,
+                }));
             }
             Err(Errno::INTR) => {}
             Err(error) => return Err(error),
@@ -178,7 +207,12 @@ pub fn set_signal_mask(mask: u64) -> u64 {
     const SETMASK: usize = 2;
     let mut old = 0u64;
     // SAFETY: both masks are eight bytes and live through the call.
-    let _ = unsafe { syscall(nr::RT_SIGPROCMASK, [SETMASK, &raw const mask as usize, &raw mut old as usize, 8]) };
+    let _ = unsafe {
+        syscall(
+            nr::RT_SIGPROCMASK,
+            [SETMASK, &raw const mask as usize, &raw mut old as usize, 8],
+        )
+    };
     old
 }
 
@@ -186,7 +220,13 @@ pub fn set_signal_mask(mask: u64) -> u64 {
 pub fn signal_descriptor(mask: u64) -> Result<Fd> {
     const NONBLOCK_CLOEXEC: usize = 0o2_004_000;
     // SAFETY: the mask is eight bytes and lives through the call.
-    unsafe { syscall(nr::SIGNALFD4, [usize::MAX, &raw const mask as usize, 8, NONBLOCK_CLOEXEC]) }.map(|fd| fd as Fd)
+    unsafe {
+        syscall(
+            nr::SIGNALFD4,
+            [usize::MAX, &raw const mask as usize, 8, NONBLOCK_CLOEXEC],
+        )
+    }
+    .map(|fd| fd as Fd)
 }
 
 /// Puts every signal back to its default, as after a fresh start.
@@ -194,7 +234,12 @@ pub fn default_signals() {
     let action = [0u64; 4];
     for signal in (1..=64).filter(|signal| *signal != signals::KILL && *signal != signals::STOP) {
         // SAFETY: a zeroed `struct sigaction` is the default action; the size of its mask is eight bytes.
-        let _ = unsafe { syscall(nr::RT_SIGACTION, [signal as usize, action.as_ptr() as usize, 0, 8]) };
+        let _ = unsafe {
+            syscall(
+                nr::RT_SIGACTION,
+                [signal as usize, action.as_ptr() as usize, 0, 8],
+            )
+        };
     }
 }
 
@@ -222,12 +267,26 @@ pub struct Poll {
 impl Poll {
     /// Waits for `fd` to be readable.
     pub const fn readable(fd: Fd) -> Poll {
-        Poll { fd, events: 1, seen: 0 }
+        Poll {
+            fd,
+            events: 1,
+            seen: 0,
+        }
     }
 }
 
 /// `poll`; a negative time-out waits for ever. An interruption counts as nothing seen.
 pub fn poll(descriptors: &mut [Poll], milliseconds: i32) -> usize {
     // SAFETY: the slice is ours and its length is told.
-    unsafe { syscall(nr::POLL, [descriptors.as_mut_ptr() as usize, descriptors.len(), milliseconds as usize]) }.unwrap_or(0)
+    unsafe {
+        syscall(
+            nr::POLL,
+            [
+                descriptors.as_mut_ptr() as usize,
+                descriptors.len(),
+                milliseconds as usize,
+            ],
+        )
+    }
+    .unwrap_or(0)
 }

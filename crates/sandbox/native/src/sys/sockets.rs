@@ -43,14 +43,27 @@ pub fn packet_pair() -> Result<(Fd, Fd)> {
     const SEQPACKET_CLOEXEC: usize = 5 | 0o2_000_000;
     let mut pair = [0; 2];
     // SAFETY: room for two descriptors.
-    unsafe { syscall(nr::SOCKETPAIR, [UNIX, SEQPACKET_CLOEXEC, 0, pair.as_mut_ptr() as usize]) }?;
+    unsafe {
+        syscall(
+            nr::SOCKETPAIR,
+            [UNIX, SEQPACKET_CLOEXEC, 0, pair.as_mut_ptr() as usize],
+        )
+    }?;
     Ok((pair[0], pair[1]))
 }
 
 /// Sends one message with descriptors.
 pub fn send(socket: Fd, bytes: &[u8], descriptors: &[Fd]) -> Result<()> {
-    let mut control = Control { length: 0, level: SOL_SOCKET, kind: SCM_RIGHTS, descriptors: [0; MOST_DESCRIPTORS] };
-    let mut slice = Slice { base: bytes.as_ptr() as usize, length: bytes.len() };
+    let mut control = Control {
+        length: 0,
+        level: SOL_SOCKET,
+        kind: SCM_RIGHTS,
+        descriptors: [0; MOST_DESCRIPTORS],
+    };
+    let mut slice = Slice {
+        base: bytes.as_ptr() as usize,
+        length: bytes.len(),
+    };
     let mut control_length = 0;
     if !descriptors.is_empty() {
         if descriptors.len() > MOST_DESCRIPTORS {
@@ -67,13 +80,22 @@ pub fn send(socket: Fd, bytes: &[u8], descriptors: &[Fd]) -> Result<()> {
         name_length: 0,
         slices: &raw mut slice,
         slice_count: 1,
-        control: if control_length == 0 { core::ptr::null_mut() } else { &raw mut control },
+        control: if control_length == 0 {
+            core::ptr::null_mut()
+        } else {
+            &raw mut control
+        },
         control_length,
         flags: 0,
     };
     loop {
         // SAFETY: the header and all it points to live through the call.
-        match unsafe { syscall(nr::SENDMSG, [socket as usize, &raw const header as usize, NOSIGNAL]) } {
+        match unsafe {
+            syscall(
+                nr::SENDMSG,
+                [socket as usize, &raw const header as usize, NOSIGNAL],
+            )
+        } {
             Err(Errno::INTR) => {}
             outcome => return outcome.map(drop),
         }
@@ -92,8 +114,16 @@ pub struct Received {
 
 /// Receives one message; descriptors arrive close-on-exec.
 pub fn receive(socket: Fd, buffer: &mut [u8]) -> Result<Received> {
-    let mut control = Control { length: 0, level: 0, kind: 0, descriptors: [-1; MOST_DESCRIPTORS] };
-    let mut slice = Slice { base: buffer.as_mut_ptr() as usize, length: buffer.len() };
+    let mut control = Control {
+        length: 0,
+        level: 0,
+        kind: 0,
+        descriptors: [-1; MOST_DESCRIPTORS],
+    };
+    let mut slice = Slice {
+        base: buffer.as_mut_ptr() as usize,
+        length: buffer.len(),
+    };
     let mut header = Header {
         name: 0,
         name_length: 0,
@@ -105,12 +135,31 @@ pub fn receive(socket: Fd, buffer: &mut [u8]) -> Result<Received> {
     };
     let bytes = loop {
         // SAFETY: the header and all it points to live through the call.
-        match unsafe { syscall(nr::RECVMSG, [socket as usize, &raw mut header as usize, CLOEXEC_ON_RECEIVE]) } {
+        match unsafe {
+            syscall(
+                nr::RECVMSG,
+                [
+                    socket as usize,
+                    &raw mut header as usize,
+                    CLOEXEC_ON_RECEIVE,
+                ],
+            )
+        } {
             Err(Errno::INTR) => {}
             outcome => break outcome?,
         }
     };
-    let told = header.control_length >= CONTROL_HEAD && control.level == SOL_SOCKET && control.kind == SCM_RIGHTS;
-    let count = if told { control.length.saturating_sub(CONTROL_HEAD) / size_of::<Fd>() } else { 0 };
-    Ok(Received { bytes, descriptors: control.descriptors, count: count.min(MOST_DESCRIPTORS) })
+    let told = header.control_length >= CONTROL_HEAD
+        && control.level == SOL_SOCKET
+        && control.kind == SCM_RIGHTS;
+    let count = if told {
+        control.length.saturating_sub(CONTROL_HEAD) / size_of::<Fd>()
+    } else {
+        0
+    };
+    Ok(Received {
+        bytes,
+        descriptors: control.descriptors,
+        count: count.min(MOST_DESCRIPTORS),
+    })
 }
