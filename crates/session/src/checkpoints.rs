@@ -247,10 +247,14 @@ impl Actor {
         self.protect(pid).await?;
         let (cell, revision) = (self.checkpoints.current(), self.checkpoints.revision);
         // One for each cell is enough: only the newest state after it can be gone back to.
-        if let Some(old) = self
+        let replaced = self
             .checkpoints
             .standbys
-            .pop_back_if(|newest| newest.cell == cell)
+            .back()
+            .is_some_and(|newest| newest.cell == cell);
+        if let Some(old) = replaced
+            .then(|| self.checkpoints.standbys.pop_back())
+            .flatten()
         {
             let _ = self.init.send(&ToInit::Drop(old.pid).to_bytes(), &[]).await;
         }

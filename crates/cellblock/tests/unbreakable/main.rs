@@ -1,4 +1,9 @@
 //! A cell either completes or it never happened: crashes, time-outs and memory kills cost no variable and no file.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on says so by a panic"
+)]
 
 #[path = "../contracts/support.rs"]
 #[allow(dead_code, reason = "the contract tests use the rest of it")]
