@@ -131,6 +131,7 @@ impl Actor {
                 if let (Fate::Over(reason), _) = self.survive(died_idle(exit), dirty).await {
                     return reason;
                 }
+                self.announce_restored();
                 continue;
             }
             tokio::select! {
@@ -254,6 +255,12 @@ impl Actor {
         changes
     }
 
+    /// Tells who listens to the session, and not to a cell, that it went back.
+    pub(crate) fn announce_restored(&self) {
+        let checkpoint = self.checkpoints.current();
+        let _ = self.shared.logs.send(Event::Restored { checkpoint });
+    }
+
     /// What happened to the files between two cells, by the user's hand or ours, is part of the state before the next one.
     pub(crate) fn note_outside_changes(&mut self) {
         let changes = self.tracker.settle();
@@ -273,10 +280,7 @@ impl Actor {
         dirty: Vec<PathBuf>,
     ) -> (Fate, Vec<String>) {
         match self.recover(dirty).await {
-            Some(Recovered { cell, not_restored }) => {
-                let _ = self.shared.logs.send(Event::Restored { checkpoint: cell });
-                (Fate::Lives, not_restored)
-            }
+            Some(Recovered { not_restored, .. }) => (Fate::Lives, not_restored),
             None => (Fate::Over(reason), Vec::new()),
         }
     }
@@ -298,6 +302,9 @@ impl Actor {
                 };
                 let dirty = self.tracker.changes().paths;
                 let (fate, _) = self.survive(reason.clone(), dirty).await;
+                if matches!(fate, Fate::Lives) {
+                    self.announce_restored();
+                }
                 let session = self.shared.id.clone();
                 let error = match fate {
                     Fate::Lives => Error::Refused(format!(

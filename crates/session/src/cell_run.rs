@@ -358,9 +358,12 @@ impl CellRun {
         match fate {
             Fate::Lives => {
                 actor.tracker.settle();
-                self.emit(Event::Restored {
-                    checkpoint: actor.checkpoints.current(),
-                });
+                match self.events {
+                    Some(_) => self.emit(Event::Restored {
+                        checkpoint: actor.checkpoints.current(),
+                    }),
+                    None => actor.announce_restored(),
+                }
                 Settled {
                     outcome: StateOutcome::Restored,
                     fate,

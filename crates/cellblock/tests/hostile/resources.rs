@@ -120,7 +120,7 @@ fn memory_of_the_history_is_bounded_and_costs_no_cell() {
     }
     let used = memory_in_process_namespace(&scene.namespace);
     assert!(
-        (60 << 20..most + most / 10).contains(&used),
+        (20 << 20..most + most / 10).contains(&used),
         "{} MiB",
         used >> 20
     );

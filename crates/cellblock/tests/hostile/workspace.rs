@@ -1,16 +1,15 @@
 //! What the code leaves in its workspace for the host to fall into.
 
-use super::common::{new_directory, token};
+use super::common::{builder, new_directory, open, run, token, wait};
 use super::scene::Scene;
 use cellblock::Status::Success;
-use std::fs;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 /// What the host gets when it asks for a file.
 fn get(scene: &Scene, path: &str) -> Result<Vec<u8>, String> {
     let begin = Instant::now();
-    let got =
-        super::common::wait(scene.session.get_file(path)).map_err(|error| error.code().to_owned());
+    let got = wait(scene.session.get_file(path)).map_err(|error| error.code().to_owned());
     assert!(
         begin.elapsed() < Duration::from_secs(5),
         "{path} took {:?}",
@@ -20,12 +19,11 @@ fn get(scene: &Scene, path: &str) -> Result<Vec<u8>, String> {
 }
 
 fn put(scene: &Scene, path: &str) -> Result<(), String> {
-    super::common::wait(scene.session.put_file(path, b"changed".to_vec()))
-        .map_err(|error| error.code().to_owned())
+    wait(scene.session.put_file(path, b"changed".to_vec())).map_err(|error| error.code().to_owned())
 }
 
 fn listed(scene: &Scene) -> Vec<String> {
-    super::common::wait(scene.session.list_files())
+    wait(scene.session.list_files())
         .unwrap()
         .into_iter()
         .map(|entry| entry.path)
@@ -171,19 +169,23 @@ for name in (b'new\nline', b'\xff\xfe', b'tab\t', b'x' * 255, b'-rf', b'\x1b[31m
     scene.ends_clean();
 }
 
-#[test]
-fn a_directory_deeper_than_any_path() {
-    let code = r"
+/// Digs a hole: deeper than a path can be long.
+const DIGS: &str = r"
 import os
 home = os.open('.', os.O_RDONLY)
-for _ in range(3000):
+for _ in range(2500):
     os.mkdir('d')
     os.chdir('d')
 open('bottom', 'w').close()
 os.fchdir(home)
 ";
+/// Out of the way of whoever cleans up.
+const FILLS_IT: &str = "import subprocess; subprocess.run(['rm', '-rf', 'd'])";
+
+#[test]
+fn a_directory_deeper_than_any_path() {
     let scene = Scene::new();
-    assert_eq!(scene.run(code).status, Success);
+    assert_eq!(scene.run_for(20.0, DIGS).status, Success);
     let begin = Instant::now();
     listed(&scene);
     assert!(
@@ -192,9 +194,37 @@ os.fchdir(home)
         begin.elapsed()
     );
     scene.goes_on();
-    // Out of the way of whoever cleans up.
-    scene.run("import shutil, subprocess; subprocess.run(['rm', '-rf', 'd'])");
+    scene.run_for(20.0, FILLS_IT);
     scene.ends_clean();
+}
+
+#[test]
+fn directories_that_take_long_to_look_at_keep_nobody_else_waiting() {
+    // As many as the host has threads for its tasks.
+    let scenes = [Scene::new(), Scene::new()];
+    let beside = open(builder());
+    let slowest = thread::scope(|scope| {
+        let diggers: Vec<_> = scenes
+            .iter()
+            .map(|scene| scope.spawn(|| scene.run_for(20.0, DIGS)))
+            .collect();
+        let mut slowest = Duration::ZERO;
+        while !diggers.iter().all(|digger| digger.is_finished()) {
+            let begin = Instant::now();
+            run(&beside, "40 + 2");
+            slowest = slowest.max(begin.elapsed());
+        }
+        slowest
+    });
+    assert!(
+        slowest < Duration::from_secs(3),
+        "a cell beside them took {slowest:?}"
+    );
+    for scene in scenes {
+        scene.run_for(20.0, FILLS_IT);
+        scene.ends_clean();
+    }
+    wait(beside.close());
 }
 
 #[test]
@@ -212,7 +242,7 @@ for attempt in (lambda: os.rmdir('/workspace'), lambda: os.rename('/workspace', 
     let scene = Scene::new();
     assert_eq!(scene.run(code).status, Success);
     let _ = get(&scene, "x");
-    let _ = super::common::wait(scene.session.list_files());
+    let _ = wait(scene.session.list_files());
     scene.run("import os; os.chmod('/workspace', 0o755)");
     scene.goes_on();
     scene.ends_clean();
