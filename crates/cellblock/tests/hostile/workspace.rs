@@ -1,10 +1,10 @@
 //! What the code leaves in its workspace for the host to fall into.
 
-use super::common::{builder, new_directory, open, run, token, wait};
+use super::common::{new_directory, token, wait};
 use super::scene::Scene;
 use cellblock::Status::Success;
+use std::fs;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
 /// What the host gets when it asks for a file.
 fn get(scene: &Scene, path: &str) -> Result<Vec<u8>, String> {
@@ -196,35 +196,6 @@ fn a_directory_deeper_than_any_path() {
     scene.goes_on();
     scene.run_for(20.0, FILLS_IT);
     scene.ends_clean();
-}
-
-#[test]
-fn directories_that_take_long_to_look_at_keep_nobody_else_waiting() {
-    // As many as the host has threads for its tasks.
-    let scenes = [Scene::new(), Scene::new()];
-    let beside = open(builder());
-    let slowest = thread::scope(|scope| {
-        let diggers: Vec<_> = scenes
-            .iter()
-            .map(|scene| scope.spawn(|| scene.run_for(20.0, DIGS)))
-            .collect();
-        let mut slowest = Duration::ZERO;
-        while !diggers.iter().all(|digger| digger.is_finished()) {
-            let begin = Instant::now();
-            run(&beside, "40 + 2");
-            slowest = slowest.max(begin.elapsed());
-        }
-        slowest
-    });
-    assert!(
-        slowest < Duration::from_secs(3),
-        "a cell beside them took {slowest:?}"
-    );
-    for scene in scenes {
-        scene.run_for(20.0, FILLS_IT);
-        scene.ends_clean();
-    }
-    wait(beside.close());
 }
 
 #[test]
