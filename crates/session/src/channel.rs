@@ -2,7 +2,7 @@
 
 use cellblock_protocol::codec::{FrameDecoder, MAX_FRAME_FROM_HEAD};
 use cellblock_protocol::guest::{FromHead, ToHead};
-use cellblock_sandbox::{readiness, receive_bytes};
+use cellblock_sandbox::{readiness, receive_bytes, send_bytes};
 use std::io;
 use std::os::fd::OwnedFd;
 use tokio::io::Interest;
@@ -35,13 +35,7 @@ impl Channel {
         while !rest.is_empty() {
             let written = self
                 .socket
-                .async_io(Interest::WRITABLE, |socket| {
-                    Ok(rustix::net::send(
-                        socket,
-                        rest,
-                        rustix::net::SendFlags::NOSIGNAL,
-                    )?)
-                })
+                .async_io(Interest::WRITABLE, |socket| send_bytes(socket, rest))
                 .await?;
             rest = &rest[written..];
         }

@@ -143,7 +143,8 @@ impl RuntimeBuilder {
         let walls = native_walls(rung, &isolation);
         // Sessions of root's run as another user, who cannot enter root's home; with a view, mounts lead there.
         let (state, cache) = if rung == Rung::Landlock && cellblock_sandbox::first_id() != 0 {
-            let open = std::env::temp_dir().join("cellblock-of-root");
+            // Only root can write there: in a directory of everybody's, others could put code or links in our way.
+            let open = Path::new("/run/cellblock");
             (open.join("state"), open.join("cache"))
         } else {
             (state, cache)

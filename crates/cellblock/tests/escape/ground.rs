@@ -19,7 +19,7 @@ pub(crate) struct Ground {
     doors: Map<String, Value>,
     tokens: Map<String, Value>,
     directory: TempDir,
-    _canary: Child,
+    canary: Child,
 }
 
 impl Ground {
@@ -68,7 +68,7 @@ impl Ground {
             doors,
             tokens,
             directory,
-            _canary: canary,
+            canary,
         }
     }
 
@@ -149,6 +149,16 @@ impl Ground {
                 result.stdout.contains("CANARY:") && result.stdout.contains(token)
             }
         }
+    }
+}
+
+impl Drop for Ground {
+    /// When nobody speaks to it any more, the canary takes its segments and queues away.
+    fn drop(&mut self) {
+        drop(self.canary.0.stdin.take());
+        within(Duration::from_secs(2), || {
+            process(self.canary.pid()).is_none_or(|found| found.state == 'Z')
+        });
     }
 }
 

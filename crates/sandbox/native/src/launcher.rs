@@ -4,6 +4,7 @@
 //! when the host goes: the end of its socket is the end of all.
 
 use crate::config::{Item, Items, Launch, walls};
+use crate::limits;
 use crate::message::{At, Failure, Message, Stage, from_launcher, to_launcher};
 use crate::mounts::{self, Trees};
 use crate::privileges;
@@ -49,6 +50,7 @@ pub fn run() -> ! {
 enum Never {}
 
 fn start(launch: &Launch, items: Items<'_>) -> Result<Never, Failure> {
+    limits::allow_open_files();
     // The host's thread that started us may end before the host does, so its death is no signal; the socket is.
     if launch.walls & walls::ENVIRONMENT != 0 {
         privileges::leave_keys_behind();

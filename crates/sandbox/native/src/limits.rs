@@ -23,7 +23,6 @@ pub fn apply(spawn: &Spawn) -> Result<()> {
     // program would run as root on memory of the session's making, and take its time over every crash.
     set(CORE, 1)?;
     set(MESSAGE_QUEUES, 0)?;
-    set(OPEN_FILES, spawn.open_files)?;
     // Threads take their stack size from this limit, and stacks count against DATA: eight megabytes each would make a
     // hundred threads fail.
     set_soft(STACK, 8 << 20)?;
@@ -47,6 +46,19 @@ pub fn apply(spawn: &Spawn) -> Result<()> {
         prlimit(DATA, [spawn.memory, spawn.memory.saturating_add(RESERVE)])?;
     }
     Ok(())
+}
+
+/// Limits the open files. Last of all: the limit is also that of descriptors on their way through sockets, counted for the
+/// whole user, and another session of his may have filled it; then ours would not come through.
+pub fn limit_open_files(most: u64) -> Result<()> {
+    set(OPEN_FILES, most)
+}
+
+/// As many open files as the host itself may have.
+pub fn allow_open_files() {
+    if let Ok(most) = hard(OPEN_FILES) {
+        let _ = set_soft(OPEN_FILES, most);
+    }
 }
 
 /// Processes and threads of the user that this process runs as.

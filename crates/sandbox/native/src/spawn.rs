@@ -206,6 +206,7 @@ unsafe fn build(
             let outcome = harden(request, items, descriptors, far);
             report(far, outcome);
             close(far);
+            let _ = limits::limit_open_files(request.open_files);
             Ok(())
         }
         head => {
