@@ -58,25 +58,33 @@ pub fn send_packet(
     Ok(())
 }
 
-/// Reads from a stream socket, with the last descriptor that came along. It never waits, whatever the socket's own mode is: the
+/// Reads from a stream socket; descriptors that come along are dropped. It never waits, whatever the socket's own mode is: the
 /// code inside may hold the same socket and change it.
-pub fn receive_bytes(
-    socket: impl AsFd,
-    buffer: &mut [u8],
-) -> std::io::Result<(usize, Option<OwnedFd>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    let received = recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, flags)?;
-    Ok((received.bytes, descriptors_of(&mut control).pop()))
+pub fn receive_bytes(socket: impl AsFd, buffer: &mut [u8]) -> std::io::Result<usize> {
+    let (read, _) = rustix::net::recv(socket, buffer, RecvFlags::DONTWAIT)?;
+    Ok(read)
 }
 
-/// Writes to a stream socket as much as it takes now. It never waits either.
-pub fn send_bytes(socket: impl AsFd, bytes: &[u8]) -> std::io::Result<usize> {
-    Ok(rustix::net::send(
+/// Writes to a stream socket as much as it takes now, with a descriptor if there is one. It never waits either.
+pub fn send_bytes(
+    socket: impl AsFd,
+    bytes: &[u8],
+    enclosed: Option<BorrowedFd<'_>>,
+) -> std::io::Result<usize> {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    let Some(descriptor) = enclosed else {
+        return Ok(rustix::net::send(socket, bytes, flags)?);
+    };
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(std::slice::from_ref(
+        &descriptor,
+    )));
+    Ok(sendmsg(
         socket,
-        bytes,
-        SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+        &[IoSlice::new(bytes)],
+        &mut control,
+        flags,
     )?)
 }
 

@@ -323,6 +323,11 @@ impl Actor {
         question: u64,
     ) -> std::io::Result<Reply> {
         self.channel.send(&operation).await?;
+        self.answer_to(question).await
+    }
+
+    /// Waits for the head's answer to a question.
+    pub(crate) async fn answer_to(&mut self, question: u64) -> std::io::Result<Reply> {
         loop {
             tokio::select! {
                 frame = self.channel.receive() => match frame? {

@@ -4,7 +4,7 @@ use cellblock_protocol::codec::{FrameDecoder, MAX_FRAME_FROM_HEAD};
 use cellblock_protocol::guest::{FromHead, ToHead};
 use cellblock_sandbox::{readiness, receive_bytes, send_bytes};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -14,7 +14,6 @@ pub(crate) struct Channel {
     socket: AsyncFd<OwnedFd>,
     decoder: FrameDecoder,
     buffer: Box<[u8]>,
-    enclosed: Option<OwnedFd>,
 }
 
 impl Channel {
@@ -24,19 +23,30 @@ impl Channel {
             socket: readiness(socket)?,
             decoder: FrameDecoder::new(MAX_FRAME_FROM_HEAD),
             buffer,
-            enclosed: None,
         })
     }
 
     /// Sends one frame. The head may be stuck and not read: the caller bounds the time.
     pub(crate) async fn send(&self, message: &ToHead) -> io::Result<()> {
+        self.send_with(message, None).await
+    }
+
+    /// Sends one frame and a descriptor with it.
+    pub(crate) async fn send_with(
+        &self,
+        message: &ToHead,
+        mut enclosed: Option<BorrowedFd<'_>>,
+    ) -> io::Result<()> {
         let frame = message.to_frame().map_err(io::Error::other)?;
         let mut rest = frame.as_slice();
         while !rest.is_empty() {
             let written = self
                 .socket
-                .async_io(Interest::WRITABLE, |socket| send_bytes(socket, rest))
+                .async_io(Interest::WRITABLE, |socket| {
+                    send_bytes(socket, rest, enclosed)
+                })
                 .await?;
+            enclosed = None;
             rest = &rest[written..];
         }
         Ok(())
@@ -50,21 +60,14 @@ impl Channel {
                 return FromHead::parse(&frame).map_err(io::Error::other);
             }
             let buffer = &mut self.buffer;
-            let (read, descriptor) = self
+            let read = self
                 .socket
                 .async_io(Interest::READABLE, |socket| receive_bytes(socket, buffer))
                 .await?;
             if read == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            // Only the last one is kept: a head may send thousands.
-            self.enclosed = descriptor.or(self.enclosed.take());
             self.decoder.feed(&self.buffer[..read]);
         }
-    }
-
-    /// The descriptor that came with a frame.
-    pub(crate) fn take_enclosed(&mut self) -> Option<OwnedFd> {
-        self.enclosed.take()
     }
 }

@@ -6,9 +6,9 @@ use crate::channel::Channel;
 use crate::file_history::FileHistory;
 use cellblock_protocol::guest::{Armed, FromHead, ToHead};
 use cellblock_protocol::{Arming, CheckpointEntry, CheckpointState, Strategy};
-use cellblock_sandbox::{FromInit, ToInit};
+use cellblock_sandbox::{FromInit, ToInit, stream_pair};
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -178,6 +178,10 @@ impl Checkpoints {
 impl Actor {
     /// Makes sure that the newest state has a standby, or a reason why not.
     pub(crate) async fn arm(&mut self) {
+        self.arm_for(false).await;
+    }
+
+    async fn arm_for(&mut self, hurry: bool) {
         self.checkpoints.due = None;
         if self.checkpoints.is_armed() || self.checkpoints.obstacle.is_some() {
             return;
@@ -187,7 +191,7 @@ impl Actor {
             return;
         }
         self.copy_files().await;
-        if let Err(reason) = self.make_standby().await {
+        if let Err(reason) = self.make_standby(hurry).await {
             self.checkpoints.obstacle = Some(reason);
         }
     }
@@ -197,7 +201,7 @@ impl Actor {
         if self.options.arming == Arming::Strict {
             // What stood in the way may be over: a thread that has ended.
             self.checkpoints.obstacle = None;
-            self.arm().await;
+            self.arm_for(true).await;
         }
     }
 
@@ -220,16 +224,16 @@ impl Actor {
         task.await.ok().flatten()
     }
 
-    async fn make_standby(&mut self) -> Result<(), String> {
-        self.channel.take_enclosed();
+    async fn make_standby(&mut self, hurry: bool) -> Result<(), String> {
         self.questions += 1;
-        let question = self.questions;
-        let exchange = timeout(
-            ARM_LIMIT,
-            self.exchange(ToHead::Arm { seq: question }, question),
-        )
-        .await;
-        let reply = match exchange {
+        let seq = self.questions;
+        let (channel, far) = stream_pair().map_err(|error| error.to_string())?;
+        let exchange = async {
+            let request = ToHead::Arm { seq, hurry };
+            self.channel.send_with(&request, Some(far.as_fd())).await?;
+            self.answer_to(seq).await
+        };
+        let reply = match timeout(ARM_LIMIT, exchange).await {
             Ok(Ok(reply)) => reply,
             Ok(Err(_)) => return Err("the head is gone".to_owned()),
             Err(_) => return Err("the head did not make a copy of itself in time".to_owned()),
@@ -239,11 +243,6 @@ impl Actor {
             resident,
             faults,
         } = reply.armed().map_err(|error| error.to_string())??;
-        let channel = self
-            .channel
-            .take_enclosed()
-            .ok_or("the head sent no channel for its copy")?;
-        rustix::io::ioctl_fionbio(&channel, true).map_err(|error| error.to_string())?;
         self.protect(pid).await?;
         let (cell, revision) = (self.checkpoints.current(), self.checkpoints.revision);
         // One for each cell is enough: only the newest state after it can be gone back to.

@@ -52,8 +52,12 @@ pub enum ToHead {
     Tools { seq: u64, tools: Vec<ToolSpec> },
     /// Forget all variables.
     Reset { seq: u64 },
-    /// Make a standby. The answer says which process it is, and the other end of its channel comes along.
-    Arm { seq: u64 },
+    /// Make a standby, which will serve the socket that comes along. The answer says which process it is.
+    Arm {
+        seq: u64,
+        /// A cell is waiting for it.
+        hurry: bool,
+    },
     /// Answer a tool call: `{"result": …}` or `{"error": …}`.
     ToolResult {
         call: String,

@@ -1,6 +1,6 @@
 """The guest of a Cellblock session: the Python that runs beside the user's code.
 
-`head.main` is the loop of a live session. It reads a frame, does what it asks (`execute` for cells, `compute` for
+`head.Head` is the loop of a live session. It reads a frame, does what it asks (`execute` for cells, `compute` for
 expressions, `variables` and `inspection` for looking around), and answers.
 
 Two customs hold in every module:

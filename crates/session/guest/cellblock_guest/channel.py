@@ -1,14 +1,15 @@
 """The socket to the host: framing, sending from any thread, and handing each frame that comes to whoever waits for it.
 
-`kept.extend(map(read, (fd,), (size,)))` stands where one would write `data = read(fd, size)`: it is one step of the
+`kept.extend(map(write, (fd,), (data,)))` stands where one would write `size = write(fd, data)`: it is one step of the
 interpreter, so a signal handler that raises cannot come between the call and the keeping of its result. For the same reason
 frames are put and taken by assignment and `del`, not by `append` and `pop`.
 """
 
 from __future__ import annotations
 
+from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOL_SOCKET, socket  # type: ignore[import-not-found]
 from _thread import RLock, allocate_lock
-from os import _exit, close, read, write
+from os import _exit, close, write
 
 from . import BUILTINS as __builtins__
 from .wire import decode, encode
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 LOST = 70  # the exit status of a head whose channel is gone
 _CHUNK = 65536
+_DESCRIPTOR = 4  # the bytes of one in a message
+_ROOM = CMSG_SPACE(_DESCRIPTOR)
 _ANSWERS = ("tool_result", "input")
 
 
@@ -51,6 +54,8 @@ class Channel:
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self.owned = True
+        self._socket = socket(fileno=fd) if fd >= 0 else None
+        self._enclosed = -1
         self._buffer = bytearray()
         self._sending = RLock()  # a signal handler may print or call a tool while its thread is sending
         self._midway = False
@@ -63,17 +68,10 @@ class Channel:
         """Send one frame. What a signal handler raises meanwhile is raised once the frame is out."""
         self.transmit(encode(frame), [])
 
-    def enclose(self, data: bytes, descriptor: int) -> None:
-        """Send a short frame with a descriptor, which is closed here."""
-        from _socket import SCM_RIGHTS, SOL_SOCKET, socket  # type: ignore[import-not-found]
-
-        handle = socket(fileno=self.fd)
-        try:
-            with self._sending:
-                handle.sendmsg([data], [(SOL_SOCKET, SCM_RIGHTS, descriptor.to_bytes(4, "little"))])
-        finally:
-            handle.detach()
-            close(descriptor)
+    def take_enclosed(self) -> int:
+        """The descriptor that came with the last frame; -1 for none."""
+        descriptor, self._enclosed = self._enclosed, -1
+        return descriptor
 
     def transmit(self, data: bytes, sent: list[int]) -> None:
         """Send a frame's bytes, all of them or none. `sent` gets the count of each write, so that a caller who is interrupted
@@ -136,8 +134,10 @@ class Channel:
 
     def adopt(self, fd: int) -> None:
         """Go on with another socket: for a process that was forked from a head and now becomes one."""
+        self._let_go()
         self.fd = fd
         self.owned = True
+        self._socket = socket(fileno=fd) if fd >= 0 else None
         self._buffer.clear()
         self._sending = RLock()
         self._midway = False
@@ -150,10 +150,17 @@ class Channel:
         if self.owned:
             self.owned = False
             self._sending = RLock()  # another thread of the parent may have held it
+            self._let_go()
             try:
                 close(self.fd)
             except OSError:
                 pass
+
+    def _let_go(self) -> None:
+        """Without closing the descriptor: it is ours to close, not the object's."""
+        if self._socket is not None:
+            self._socket.detach()
+            self._socket = None
 
     def _wait(self, mailbox: Mailbox) -> Frame:
         while not mailbox.frames:
@@ -183,19 +190,30 @@ class Channel:
 
     def _receive(self) -> None:
         """Read once, then deliver every frame that is whole."""
-        chunks: list[bytes] = []
+        if self._socket is None:
+            _lose()
+        received: list[tuple[bytes, list[tuple[int, int, bytes]], int, Any]] = []
         try:
-            chunks.extend(map(read, (self.fd,), (_CHUNK,)))
+            received.extend(map(self._socket.recvmsg, (_CHUNK,), (_ROOM,), (MSG_CMSG_CLOEXEC,)))
         except BaseException as error:
             if _is_loss(error):
                 _lose()
             raise
         finally:
-            if chunks:
-                self._buffer += chunks[0]
-        if not chunks[0]:
+            if received:
+                self._buffer += received[0][0]
+        if received[0][1]:
+            self._keep(received[0][1])
+        if not received[0][0]:
             _lose()
         self._deliver()
+
+    def _keep(self, messages: list[tuple[int, int, bytes]]) -> None:
+        for level, kind, payload in messages:
+            if level == SOL_SOCKET and kind == SCM_RIGHTS:
+                old, self._enclosed = self._enclosed, int.from_bytes(payload[:_DESCRIPTOR], "little")
+                if old >= 0:
+                    close(old)
 
     def _deliver(self) -> None:
         """Put every whole frame of the buffer where it is waited for."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from _socket import AF_UNIX, SO_ACCEPTCONN, SOCK_STREAM, SOL_SOCKET, socket  # type: ignore[import-not-found]
-
+from _socket import SO_ACCEPTCONN, SOL_SOCKET, socket  # type: ignore[import-not-found]
 from resource import RUSAGE_SELF, getpagesize, getrusage
 
 from . import BUILTINS as __builtins__
@@ -25,16 +24,14 @@ _REGULAR = 0o100000
 _SOCKET = 0o140000
 _KIND = 0o170000
 _MOST_GUESSED = 1024
+_PAGE = getpagesize()
 
 
 class Woken(BaseException):
-    """Raised in a copy that was woken: it is the head now, and serves the channel `descriptor`."""
-
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
+    """Raised in a copy that was woken: it is the head now."""
 
 
-def obstacle() -> str | None:
+def obstacle(descriptors: list[tuple[int, int]]) -> str | None:
     """Why a fork could not carry the state as it is, or None."""
     threads = len(sys._current_frames()) - 1
     if threads > 0:
@@ -44,36 +41,20 @@ def obstacle() -> str | None:
         return "CUDA is in use, and a graphics card's memory cannot be copied"
     if quiet.pause_openmp() and (name := quiet.foreign_thread()):
         return f"a native thread of a library runs ({name})"
-    for descriptor, kind in _descriptors():
+    for descriptor, kind in descriptors:
         if kind == _SOCKET and descriptor > 3 and _listens(descriptor):
             return "a socket is listening"
     return None
 
 
-def make(channel: int) -> tuple[int, int]:
-    """Copy this process. Returns the copy's id and the host's end of its channel; in the copy, when it is woken, raises `Woken`."""
-    near, far = os_socketpair()
-    keepsake = _Keepsake()
-    try:
-        pid = native.stand_by(channel)
-    except OSError:
-        os.close(near)
-        os.close(far)
-        raise
+def make(channel: int, descriptors: list[tuple[int, int]]) -> int:
+    """Copy this process, which serves `channel`. Returns the copy's id; in the copy, when it is woken, raises `Woken`."""
+    keepsake = _Keepsake(descriptors)
+    pid = native.stand_by(channel)
     if pid:
-        os.close(near)
-        return pid, far
-    os.close(far)
+        return pid
     keepsake.put_back()
-    raise Woken(near)
-
-
-def os_socketpair() -> tuple[int, int]:
-    """Two connected descriptors."""
-    from _socket import socketpair  # type: ignore[import-not-found]
-
-    near, far = socketpair(AF_UNIX, SOCK_STREAM)
-    return near.detach(), far.detach()
+    raise Woken
 
 
 def size() -> dict[str, int]:
@@ -83,18 +64,19 @@ def size() -> dict[str, int]:
 
 def _own_bytes() -> int:
     try:
-        with open("/proc/self/statm") as file:
-            fields = file.read().split()
+        file = os.open("/proc/self/statm", os.O_RDONLY)
     except OSError:  # no /proc behind these walls
         return 0
-    return (int(fields[1]) - int(fields[2])) * getpagesize()
+    fields = os.read(file, 200).split()
+    os.close(file)
+    return (int(fields[1]) - int(fields[2])) * _PAGE
 
 
 class _Keepsake:
     """What a fork shares or loses, as it was at the checkpoint."""
 
-    def __init__(self) -> None:
-        self._offsets = [(fd, os.lseek(fd, 0, os.SEEK_CUR)) for fd, kind in _descriptors() if kind == _REGULAR]
+    def __init__(self, descriptors: list[tuple[int, int]]) -> None:
+        self._offsets = [(fd, os.lseek(fd, 0, os.SEEK_CUR)) for fd, kind in descriptors if kind == _REGULAR]
         random: Any = modules.get("random")
         self._random = random.getstate() if random is not None else None
 
@@ -110,7 +92,8 @@ class _Keepsake:
             modules["random"].setstate(self._random)  # type: ignore[attr-defined]
 
 
-def _descriptors() -> list[tuple[int, int]]:
+def descriptors() -> list[tuple[int, int]]:
+    """The open descriptors, each with what kind of file it is."""
     found = []
     for descriptor in _open_descriptors():
         try:

@@ -33,10 +33,10 @@ _MIN_RECURSION = 500  # what our own code needs, with room to spare
 class Interpreter:
     """The namespace of a session, and the running of cells in it."""
 
-    def __init__(self, streams: Streams, display: Display, workspace: str) -> None:
+    def __init__(self, streams: Streams, display: Display) -> None:
         self._streams = streams
         self._display = display
-        self._workspace = workspace
+        self._workspace = ""
         self._module = type(sys)("__main__")
         self._compiler = Compiler()
         self._sources = Sources()
@@ -45,11 +45,16 @@ class Interpreter:
         self._trace: Any = None
         self._profile: Any = None
         self._peak = 0
-        self._floor = getrusage(RUSAGE_SELF).ru_maxrss * 1024
+        self._floor = 0
         self.forked = False  # set in a process that user code forked from this one
         self.namespace: dict[str, Any] = self._module.__dict__
         self.variables = Variables(self.namespace)
         self.clear()
+
+    def begin(self, workspace: str) -> None:
+        """Once, in the process that will run the cells."""
+        self._workspace = workspace
+        self._floor = getrusage(RUSAGE_SELF).ru_maxrss * 1024
 
     def run(self, number: int, source: str, display_limit: int | None = None) -> Frame:
         """Run a cell. The answer is its `done` frame."""
@@ -112,8 +117,12 @@ class Interpreter:
     def rehearse(self) -> Frame:
         """Run a cell that leaves no trace. After a fork this brings back the pages that every cell writes to."""
         done = self.run(-1, "1+1")
-        self._sources.remove("<cell -1>")
+        self.forget("<cell -1>")
         return done
+
+    def forget(self, filename: str) -> None:
+        """Drop the source of a cell that was none."""
+        self._sources.remove(filename)
 
     def _prepare(self, display_limit: int | None) -> None:
         """Undo what earlier cells may have broken that this one needs."""

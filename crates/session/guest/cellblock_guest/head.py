@@ -5,6 +5,8 @@ from __future__ import annotations
 import builtins
 import os
 import sys
+from _socket import socketpair  # type: ignore[import-not-found]
+from os import close, read, write
 
 from . import BUILTINS as __builtins__
 from . import checkpoints, denials, errors, hooks, inspection, outputs, plotting, seeds, surroundings
@@ -24,25 +26,22 @@ if TYPE_CHECKING:
     from .wire import Frame
 
 _exit = os._exit
-
-
-def main(channel_fd: int) -> NoReturn:
-    """Serve the host over `channel_fd` for as long as this process lives."""
-    try:
-        Head(channel_fd).serve()
-    finally:
-        _exit(LOST)
+# An expression, a binding, and what is done about a variable that was added, changed and removed.
+_WARM_UP = ["1+1", "x = 1", "x = 'text'", "del x"]
 
 
 class Head:
-    """A live session: its interpreter, and what is around it."""
+    """A live session: its interpreter, and what is around it.
 
-    def __init__(self, channel_fd: int) -> None:
-        self.channel = Channel(channel_fd)
+    It is made in the zygote, where that costs nobody anything, and becomes alive in a fork of it.
+    """
+
+    def __init__(self) -> None:
+        self.channel = Channel(-1)
         prompts = Prompts(self.channel)
         self._streams = prompts.streams = Streams(prompts.ask, self._log)
         self._display = Display(self._emit)
-        self._interpreter = Interpreter(self._streams, self._display, os.getcwd())
+        self._interpreter = Interpreter(self._streams, self._display)
         self._bridge = Bridge(self.channel, self._streams, vars(builtins))
         self._compute = Compute(self._interpreter.namespace)
         self._imports: list[str] = []
@@ -58,8 +57,31 @@ class Head:
         denials.install()
         os.register_at_fork(after_in_child=self._become_fork)
 
-    def serve(self) -> NoReturn:
-        self._greet()
+    def live(self, channel_fd: int) -> NoReturn:
+        """Serve the host over `channel_fd` for as long as this process lives."""
+        try:
+            self.resume(channel_fd)
+            self._interpreter.begin(os.getcwd())
+            self._greet()
+            self._serve()
+        finally:
+            _exit(LOST)
+
+    def warm_up(self) -> None:
+        """Run through some cells, so that every session finds the interpreter's caches filled and its pages shared."""
+        near, far = [end.detach() for end in socketpair()]
+        self.resume(near)
+        for code in _WARM_UP * 10:
+            write(far, encode({"op": "run", "cell": -1, "code": code}))
+            self._step()
+            read(far, 65536)
+        self._interpreter.clear()
+        self._interpreter.forget("<cell -1>")
+        self.channel.adopt(-1)
+        close(near)
+        close(far)
+
+    def _serve(self) -> NoReturn:
         while True:
             # A signal handler that a cell left behind may raise anywhere in here. The attributes say where to go on.
             try:
@@ -105,22 +127,29 @@ class Head:
     def _arm(self, request: Frame) -> None:
         """Make a standby. In it, this returns when it is woken: it is the head then."""
         answer: Frame = {"t": "answer", "seq": request.get("seq")}
+        next_channel = self.channel.take_enclosed()
         try:
-            self._streams.flush()
-            reason = checkpoints.obstacle()
-            if reason is not None:
-                self.channel.send({**answer, "unavailable": reason})
-                return
-            pid, far = checkpoints.make(self.channel.fd)
-        except checkpoints.Woken as woken:
-            self.resume(woken.descriptor)
+            answer.update(self._stand_by(next_channel))
+        except checkpoints.Woken:
+            self.resume(next_channel)
             self._greet()
             return
         except Exception as error:
-            self.channel.send({**answer, "unavailable": f"the process could not be copied: {error}"})
-            return
-        self.channel.enclose(encode({**answer, "pid": pid, **checkpoints.size()}), far)
-        self.rehearse()
+            answer["unavailable"] = f"the process could not be copied: {error}"
+        close(next_channel)
+        self.channel.send(answer)
+        if not request.get("hurry"):
+            self.rehearse()
+
+    def _stand_by(self, next_channel: int) -> Frame:
+        self._streams.flush()
+        descriptors = checkpoints.descriptors()
+        reason = checkpoints.obstacle(descriptors)
+        if reason is not None:
+            return {"unavailable": reason}
+        # Before the fork: after it, every page that this touches would have to be copied.
+        size = checkpoints.size()
+        return {"pid": checkpoints.make(self.channel.fd, descriptors), **size}
 
     def resume(self, channel_fd: int) -> None:
         """Become the head in a fork of one: from here on this process serves `channel_fd`."""

@@ -11,7 +11,6 @@ import _socket
 import gc
 import os
 import sys
-from _signal import SIGINT, default_int_handler, signal  # type: ignore[import-not-found]
 
 from . import entropy, head, native, wire
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 _MOST_BYTES = 65536
 _MOST_DESCRIPTORS = 16
 _SIZE = 4  # of a descriptor in a message
+_CHANNEL = 3  # where a head finds its channel
 
 # Names that snippets use all the time. Imported once here, they are free in every session.
 _STANDARD = (
@@ -34,12 +34,14 @@ _FULL = ["numpy", "pandas", "matplotlib.pyplot"]
 
 
 def main(control: int, library: int, preload: str) -> NoReturn:
-    """Serves the host until it goes away. Never returns: a session's head leaves through `head.main`."""
+    """Serves the host until it goes away. Never returns: a session's head goes on in `Head.live`."""
     native.load(library)
     os.close(library)
     socket = _socket.socket(fileno=control)
     loaded = _import_all(preload)
     os.environ.pop("CELLBLOCK_FONT_CACHE", None)
+    prepared = head.Head()
+    prepared.warm_up()
     # What is alive now stays alive: the collector need not touch it, so sessions keep sharing its pages.
     gc.collect()
     gc.freeze()
@@ -52,14 +54,9 @@ def main(control: int, library: int, preload: str) -> NoReturn:
             os._exit(0)
         pid = native.spawn(request, descriptors)
         if pid == 0:
-            _become_head()
+            entropy.refresh()
+            prepared.live(_CHANNEL)
         socket.send(str(pid).encode())
-
-
-def _become_head() -> NoReturn:
-    signal(SIGINT, default_int_handler)
-    entropy.refresh()
-    head.main(3)
 
 
 def _import_all(preload: str) -> list[str]:
