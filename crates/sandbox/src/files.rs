@@ -3,7 +3,7 @@
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, mkdirat, openat, openat2,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, mkdirat, openat, openat2,
     readlinkat, renameat, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
@@ -39,6 +39,11 @@ impl Confined {
         Ok(Confined {
             directory: openat(CWD, path, flags, Mode::empty())?,
         })
+    }
+
+    /// The file system that it is on, as `stat` numbers it.
+    pub fn device(&self) -> io::Result<u64> {
+        Ok(fstat(&self.directory)?.st_dev)
     }
 
     /// Opens a plain file for reading. Links inside are followed, links that lead out are refused, and so is everything that is

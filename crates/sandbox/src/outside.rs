@@ -47,6 +47,10 @@ impl SessionProcesses {
                 *most = bytes.max(*most);
             }
         }
+        // Init has what the zygote had mapped, and nothing of the session's: a library that was replaced on disk meanwhile.
+        for (inode, _) in mapped_nameless(self.init, device) {
+            files.remove(&inode);
+        }
         files.into_values().sum()
     }
 

@@ -4,12 +4,13 @@ use crate::Error;
 use crate::cell_run::CellRun;
 use crate::channel::Channel;
 use crate::checkpoints::{Checkpoints, Recovered};
+use crate::disk::Disk;
 use crate::file_history::FileHistory;
 use crate::outputs::Outputs;
 use crate::packets::Packets;
 use crate::pipes::Pipes;
 use crate::session::Shared;
-use crate::tracker::{Changes, Tracker};
+use crate::tracker::Changes;
 use crate::verdict::Ending;
 use crate::zygote::Zygote;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
@@ -78,7 +79,7 @@ pub(crate) struct Actor {
     pub(crate) channel: Channel,
     pub(crate) init: Packets,
     pub(crate) pipes: Pipes,
-    pub(crate) tracker: Tracker,
+    pub(crate) disk: Disk,
     pub(crate) history: Arc<Mutex<FileHistory>>,
     pub(crate) outputs: Outputs,
     pub(crate) cgroup: Option<Cgroup>,
@@ -127,7 +128,7 @@ impl Actor {
             let expiry = idle_since + self.options.limits.idle;
             let due = self.checkpoints.due();
             if let Some(Death { exit, .. }) = self.ended.take() {
-                let dirty = self.tracker.changes().paths;
+                let dirty = self.disk.changes().await.paths;
                 if let (Fate::Over(reason), _) = self.survive(died_idle(exit), dirty).await {
                     return reason;
                 }
@@ -245,8 +246,8 @@ impl Actor {
     }
 
     /// What the cell that just ended did to the files is part of the state after it.
-    pub(crate) fn note_changes_of(&mut self, cell: u64) -> Changes {
-        let changes = self.tracker.changes();
+    pub(crate) async fn note_changes_of(&mut self, cell: u64) -> Changes {
+        let changes = self.disk.changes().await;
         if !changes.paths.is_empty()
             && let Ok(mut history) = self.history.lock()
         {
@@ -262,8 +263,8 @@ impl Actor {
     }
 
     /// What happened to the files between two cells, by the user's hand or ours, is part of the state before the next one.
-    pub(crate) fn note_outside_changes(&mut self) {
-        let changes = self.tracker.settle();
+    pub(crate) async fn note_outside_changes(&mut self) {
+        let changes = self.disk.settle().await;
         if !changes.paths.is_empty()
             && let Ok(mut history) = self.history.lock()
         {
@@ -300,7 +301,7 @@ impl Actor {
                     Some(death) => died_idle(death.exit),
                     None => "its init process died".to_owned(),
                 };
-                let dirty = self.tracker.changes().paths;
+                let dirty = self.disk.changes().await.paths;
                 let (fate, _) = self.survive(reason.clone(), dirty).await;
                 if matches!(fate, Fate::Lives) {
                     self.announce_restored();

@@ -4,6 +4,7 @@ use crate::Error;
 use crate::actor::{Actor, Command, Fate};
 use crate::channel::Channel;
 use crate::checkpoints::{Checkpoints, OWN_MEMORY};
+use crate::disk::Disk;
 use crate::file_history::FileHistory;
 use crate::outputs::Outputs;
 use crate::packets::Packets;
@@ -94,6 +95,7 @@ impl Inner {
             init,
             pipes,
             cgroup,
+            init_pid,
         } = self.bear(&zygote, id, &options, place).await?;
 
         let files = {
@@ -126,7 +128,7 @@ impl Inner {
             channel,
             init,
             pipes,
-            tracker,
+            disk: Disk::new(tracker, zygote.launcher_pid, init_pid),
             history: Arc::new(Mutex::new(history)),
             outputs: Outputs::default(),
             cgroup,
@@ -238,7 +240,7 @@ impl Inner {
         let mut channel =
             Channel::new(near_channel).map_err(Error::system("listening to the head"))?;
 
-        zygote.spawn(&birth.to_bytes(), &descriptors).await?;
+        let init_pid = zygote.spawn(&birth.to_bytes(), &descriptors).await?;
         // Ours must go, so that the end of theirs can be seen.
         drop((far_control, far_channel, far_pipes, mount, entrances));
         let up = async {
@@ -276,6 +278,7 @@ impl Inner {
             init,
             pipes,
             cgroup,
+            init_pid,
         })
     }
 
@@ -338,6 +341,7 @@ struct Born {
     init: Packets,
     pipes: Pipes,
     cgroup: Option<Cgroup>,
+    init_pid: u32,
 }
 
 /// Seeds, imports and setup code: before the first cell.

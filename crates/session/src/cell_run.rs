@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::actor::{Actor, Command, Fate, INTERRUPT_GRACE};
 use crate::capture::Capture;
+use crate::disk::Added;
 use crate::verdict::{Ending, LimitHit, Verdict};
 use cellblock_protocol::guest::{Done, FromHead, ToHead};
 use cellblock_protocol::{
@@ -13,12 +14,11 @@ use cellblock_sandbox::{Death, Exit, FromInit, ToInit};
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 /// How often the disk limit is looked at while a cell runs.
 const DISK_PERIOD: Duration = Duration::from_millis(200);
-/// Inodes are a resource as well.
-const MOST_FILES: usize = 100_000;
 /// Displays of one cell, in number and together.
 const MOST_DISPLAYS: usize = 1000;
 const MOST_DISPLAY_BYTES: usize = 64 << 20;
@@ -87,7 +87,7 @@ impl CellRun {
         number: u64,
         events: Option<mpsc::Sender<Event>>,
     ) -> CellRun {
-        actor.note_outside_changes();
+        actor.note_outside_changes().await;
         actor.copy_files().await;
         let limits = &actor.options.limits;
         let walled = !actor.options.isolation.without.contains(&Wall::Output);
@@ -130,6 +130,9 @@ impl CellRun {
         };
         let mut outgoing = vec![request];
         let mut disk_check = self.started + DISK_PERIOD;
+        let mut disk_look = None;
+        let disk_is_walled = !actor.options.isolation.without.contains(&Wall::Disk);
+        let disk_limit = actor.options.limits.disk;
         let mut last_word: Option<Instant> = None;
         loop {
             // A head that does not read would block us here for ever; its time runs out all the same.
@@ -188,7 +191,11 @@ impl CellRun {
                     }
                     match frame {
                         Ok(FromHead::Done(done)) if done.cell == self.number => {
-                            return match self.disk_hit(actor) {
+                            let over = match disk_is_walled {
+                                true => actor.disk.look_at_end().await.over(disk_limit),
+                                false => None,
+                            };
+                            return match over {
                                 Some(hit) => self.end(actor, Ending::Limit(hit)).await,
                                 None => Finish::Done(done),
                             };
@@ -214,9 +221,13 @@ impl CellRun {
                 () = sleep_until(last_word.unwrap_or(disk_check)), if last_word.is_some() => {
                     return self.end(actor, Ending::Interrupt).await;
                 }
-                () = sleep_until(disk_check) => {
+                () = sleep_until(disk_check), if disk_is_walled && disk_look.is_none() => {
+                    disk_look = Some(actor.disk.look());
+                }
+                added = ended(&mut disk_look), if disk_look.is_some() => {
+                    disk_look = None;
                     disk_check = Instant::now() + DISK_PERIOD;
-                    if let Some(hit) = self.disk_hit(actor) {
+                    if let Some(hit) = added.over(disk_limit) {
                         return self.end(actor, Ending::Limit(hit)).await;
                     }
                 }
@@ -327,7 +338,7 @@ impl CellRun {
         let reason = match death {
             Some(_) if actor.closing.is_some() || actor.commands.is_closed() => {
                 let fate = Fate::Over("it was closed".to_owned());
-                let files = actor.tracker.changes().files;
+                let files = actor.disk.changes().await.files;
                 return Settled {
                     outcome: StateOutcome::Ended,
                     fate,
@@ -341,7 +352,7 @@ impl CellRun {
                 "an atomic cell failed".to_owned()
             }
             None => {
-                let files = actor.note_changes_of(self.number).files;
+                let files = actor.note_changes_of(self.number).await.files;
                 actor
                     .checkpoints
                     .keep(self.number, pure && files.is_empty());
@@ -353,11 +364,11 @@ impl CellRun {
                 };
             }
         };
-        let changes = actor.tracker.changes();
+        let changes = actor.disk.changes().await;
         let (fate, not_restored) = actor.survive(reason, changes.paths).await;
         match fate {
             Fate::Lives => {
-                actor.tracker.settle();
+                actor.disk.settle().await;
                 match self.events {
                     Some(_) => self.emit(Event::Restored {
                         checkpoint: actor.checkpoints.current(),
@@ -598,21 +609,6 @@ impl CellRun {
         }
     }
 
-    fn disk_hit(&self, actor: &mut Actor) -> Option<LimitHit> {
-        if actor.options.isolation.without.contains(&Wall::Disk) {
-            return None;
-        }
-        let limit = actor.options.limits.disk;
-        let (bytes, files) = actor.tracker.added_lately();
-        if bytes > limit {
-            Some(LimitHit::Disk { limit })
-        } else if files > MOST_FILES {
-            Some(LimitHit::Files { limit: MOST_FILES })
-        } else {
-            None
-        }
-    }
-
     fn drain(&mut self, actor: &mut Actor) {
         let mut texts = Vec::new();
         let capture = &mut self.capture;
@@ -676,6 +672,14 @@ async fn room_again(events: Option<&mpsc::Sender<Event>>) {
     if let Some(events) = events {
         // Gone, or free: either way there is nothing to wait for.
         let _ = events.reserve_many(ROOM).await;
+    }
+}
+
+/// Waits for a look at the disk; for ever when there is none.
+async fn ended(look: &mut Option<JoinHandle<Added>>) -> Added {
+    match look {
+        Some(look) => look.await.unwrap_or_default(),
+        None => std::future::pending().await,
     }
 }
 

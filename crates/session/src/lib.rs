@@ -10,6 +10,7 @@ mod capture;
 mod cell_run;
 mod channel;
 mod checkpoints;
+mod disk;
 mod error;
 mod file_history;
 mod guest;

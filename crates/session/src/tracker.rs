@@ -1,5 +1,6 @@
 //! What a cell did to the files, at a cost that grows with what it did.
 
+use crate::disk::Added;
 use crate::watch::{Touched, Watch, Watcher};
 use crate::workspace::{Kind, Seen, Workspace};
 use cellblock_protocol::{FileChange, FileChanges, mime_of};
@@ -11,6 +12,8 @@ use std::sync::Arc;
 const MOST_CHANGES: usize = 10_000;
 /// Writes through a shared map raise no event; files that were written lately are looked at again.
 const LATELY: usize = 32;
+/// As many touched paths are looked at on the spot.
+const FEW: usize = 32;
 
 /// Knows what is in a workspace and tells what changed.
 #[derive(Debug)]
@@ -21,7 +24,8 @@ pub(crate) struct Tracker {
     lately: VecDeque<PathBuf>,
     /// Seen while a cell runs, to be told when it ends.
     pending: Touched,
-    /// Bytes and entries that were there before the session.
+    /// Bytes and entries that are there, and that were before the session.
+    total: (u64, usize),
     ground: (u64, usize),
 }
 
@@ -48,6 +52,7 @@ impl Tracker {
             known,
             lately: VecDeque::new(),
             pending: Touched::default(),
+            total: ground,
             ground,
         }
     }
@@ -57,45 +62,62 @@ impl Tracker {
         &self.known
     }
 
+    /// The file system that the workspace is on.
+    pub(crate) fn device(&self) -> u64 {
+        self.workspace.device()
+    }
+
+    /// Whether what happened since the last look is looked at in no time.
+    pub(crate) fn has_little_to_do(&mut self) -> bool {
+        self.gather();
+        let is_directory = |path: &PathBuf| {
+            let seen = self.workspace.look(path);
+            seen.is_some_and(|seen| seen.kind == Kind::Directory)
+        };
+        let Touched { paths, everything } = &self.pending;
+        !everything && paths.len() <= FEW && !paths.iter().any(is_directory)
+    }
+
     /// What happened between two cells: it was not the next cell's doing.
     pub(crate) fn settle(&mut self) -> Changes {
-        let touched = self.watch.take();
-        if touched.everything || !touched.paths.is_empty() {
-            self.differences(touched)
-        } else {
-            Changes::default()
-        }
+        self.gather();
+        let touched = std::mem::take(&mut self.pending);
+        self.differences(touched)
     }
 
     /// What the cell that just ended changed.
     pub(crate) fn changes(&mut self) -> Changes {
-        let mut touched = self.watch.take();
-        let pending = std::mem::take(&mut self.pending);
-        touched.everything |= pending.everything;
-        touched.paths.extend(pending.paths);
+        self.gather();
+        let mut touched = std::mem::take(&mut self.pending);
         touched.paths.extend(self.lately.iter().cloned());
         self.differences(touched)
     }
 
-    /// Bytes and files that this session added so far. What is seen on the way still counts as this cell's.
-    pub(crate) fn added_lately(&mut self) -> (u64, usize) {
-        let touched = self.watch.take();
-        self.pending.everything |= touched.everything;
-        self.pending.paths.extend(touched.paths);
-        let mut bytes: u64 = self.known.values().map(|seen| seen.bytes).sum();
-        let mut files = self.known.len();
+    /// What this session added so far. What is seen on the way still counts as this cell's.
+    pub(crate) fn added(&mut self) -> Added {
+        self.gather();
+        let (mut bytes, mut files) = self.total;
+        let mut vanished = false;
         for path in &self.pending.paths {
             let known = self.known.get(path).map(|seen| seen.bytes);
             let mut found = BTreeMap::new();
             self.workspace.walk(path, &mut found, &mut |_| {});
+            vanished |= found.is_empty();
             let more: u64 = found.values().map(|seen| seen.bytes).sum();
             bytes = (bytes + more).saturating_sub(known.unwrap_or(0));
             files = (files + found.len()).saturating_sub(usize::from(known.is_some()));
         }
-        (
-            bytes.saturating_sub(self.ground.0),
-            files.saturating_sub(self.ground.1),
-        )
+        Added {
+            bytes: bytes.saturating_sub(self.ground.0),
+            files: files.saturating_sub(self.ground.1),
+            vanished,
+        }
+    }
+
+    fn gather(&mut self) {
+        let touched = self.watch.take();
+        self.pending.everything |= touched.everything;
+        self.pending.paths.extend(touched.paths);
     }
 
     fn differences(&mut self, touched: Touched) -> Changes {
@@ -170,6 +192,10 @@ impl Tracker {
             (None, None) => {}
         }
         changes.paths.push(path.to_owned());
+        let (bytes, files) = &mut self.total;
+        *bytes = (*bytes + seen.map_or(0, |new| new.bytes))
+            .saturating_sub(old.map_or(0, |old| old.bytes));
+        *files = (*files + usize::from(seen.is_some())).saturating_sub(usize::from(old.is_some()));
         match seen {
             Some(new) => {
                 self.known.insert(path.to_owned(), new);

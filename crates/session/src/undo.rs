@@ -19,13 +19,13 @@ impl Actor {
             ));
         }
         let before = self.variables().await?;
-        self.note_outside_changes();
+        self.note_outside_changes().await;
         let Recovered { cell, not_restored } = self.go_back(count).await?;
         let after = self.variables().await?;
         Ok(Undone {
             cell,
             variables: differences(&before, &after),
-            files: self.tracker.changes().files,
+            files: self.disk.changes().await.files,
             not_restored,
         })
     }

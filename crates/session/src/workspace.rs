@@ -77,6 +77,11 @@ impl Workspace {
         &self.path
     }
 
+    /// The file system that it is on, as `stat` numbers it.
+    pub(crate) fn device(&self) -> u64 {
+        self.directory.device().unwrap_or(0)
+    }
+
     pub(crate) fn put(&self, path: &str, contents: &[u8]) -> Result<(), Error> {
         let write = || self.directory.write(Path::new(path))?.write_all(contents);
         write().map_err(|source| file_error(path, source))

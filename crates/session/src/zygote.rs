@@ -35,6 +35,8 @@ pub(crate) struct Zygote {
     launcher: Mutex<Packets>,
     births: Mutex<Packets>,
     process: std::sync::Mutex<Child>,
+    /// The process that the host started.
+    pub(crate) launcher_pid: u32,
     dead: AtomicBool,
     /// What it said when it was ready.
     pub(crate) ready: Ready,
@@ -94,6 +96,7 @@ impl Zygote {
         Ok(Zygote {
             launcher: Mutex::new(launcher),
             births: Mutex::new(births),
+            launcher_pid: process.id(),
             process: std::sync::Mutex::new(process),
             dead: AtomicBool::new(false),
             ready,
@@ -110,12 +113,12 @@ impl Zygote {
         self.dead.store(true, Ordering::Relaxed);
     }
 
-    /// Makes a session; its init answers on its own socket.
+    /// Makes a session; its init answers on its own socket. Returns init's process id, as the launcher counts.
     pub(crate) async fn spawn(
         &self,
         request: &[u8],
         descriptors: &[BorrowedFd<'_>],
-    ) -> Result<(), Error> {
+    ) -> Result<u32, Error> {
         let births = self.births.lock().await;
         let wrap = || Error::system("asking the zygote for a session");
         let exchange = async {
@@ -130,7 +133,7 @@ impl Zygote {
             .ok()
             .and_then(|text| text.parse::<i32>().ok())
         {
-            Some(1..) => Ok(()),
+            Some(pid @ 1..) => Ok(pid.unsigned_abs()),
             Some(errno) if errno < 0 => Err(wrap()(io::Error::from_raw_os_error(-errno))),
             _ => Err(cellblock_sandbox::Error::Protocol {
                 process: "the zygote",

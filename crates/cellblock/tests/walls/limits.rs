@@ -1,7 +1,7 @@
 //! The walls around what all share: memory, processes, disk, and the host's patience with output.
 
 use super::attack::Attack;
-use cellblock::{Limits, Wall};
+use cellblock::{Limits, Status, Wall};
 
 fn limits() -> Limits {
     Limits {
@@ -173,6 +173,62 @@ time.sleep(1)
 print('REACHED')
 ";
     Attack::on(Wall::Disk, code).limits(limits()).is_stopped();
+}
+
+#[test]
+fn files_without_a_name_are_files_too() {
+    let deleted = r"
+import os, time
+kept = []
+for _ in range(8):
+    kept.append(open('part', 'wb'))
+    os.unlink('part')
+    kept[-1].write(b'x' * (4 << 20))
+    kept[-1].flush()
+time.sleep(1)
+print('REACHED')
+";
+    let never_named = r"
+import os, time
+for _ in range(8):
+    file = os.open('.', os.O_TMPFILE | os.O_WRONLY)
+    os.write(file, b'x' * (4 << 20))
+time.sleep(1)
+print('REACHED')
+";
+    let only_mapped = r"
+import mmap, os, time
+kept = []
+for _ in range(8):
+    with open('part', 'w+b') as file:
+        os.unlink('part')
+        file.write(b'x' * (4 << 20))
+        kept.append(mmap.mmap(file.fileno(), 0))
+time.sleep(1)
+print('REACHED')
+";
+    for code in [deleted, never_named, only_mapped] {
+        let attack = || Attack::on(Wall::Disk, code).limits(limits());
+        attack().is_stopped();
+        attack().without_namespaces().is_stopped();
+    }
+}
+
+#[test]
+fn a_short_cell_leaves_no_files_without_a_name_behind() {
+    let code = r"
+import os
+kept = []
+for _ in range(8):
+    kept.append(open('part', 'wb'))
+    os.unlink('part')
+    kept[-1].write(b'x' * (4 << 20))
+    kept[-1].flush()
+print('REACHED')
+";
+    Attack::on(Wall::Disk, code)
+        .limits(limits())
+        .is_stopped_as(|result| result.status == Status::Success);
 }
 
 #[test]

@@ -1,0 +1,121 @@
+//! What a session does to its files and takes on disk. What may take long is looked at on a thread of its own, for the threads
+//! that serve sessions serve all of them.
+
+use crate::tracker::{Changes, Tracker};
+use crate::verdict::LimitHit;
+use cellblock_sandbox::SessionProcesses;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+/// Inodes are a resource as well.
+const MOST_FILES: usize = 100_000;
+
+/// The files of one session.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    tracker: Arc<Mutex<Tracker>>,
+    processes: Arc<Processes>,
+}
+
+/// What a session added to the disk since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Added {
+    pub(crate) bytes: u64,
+    pub(crate) files: usize,
+    /// Something was touched that is not there: it may be open, without a name.
+    pub(crate) vanished: bool,
+}
+
+impl Added {
+    /// The limit that this is over.
+    pub(crate) fn over(self, limit: u64) -> Option<LimitHit> {
+        if self.bytes > limit {
+            Some(LimitHit::Disk { limit })
+        } else if self.files > MOST_FILES {
+            Some(LimitHit::Files { limit: MOST_FILES })
+        } else {
+            None
+        }
+    }
+}
+
+impl Disk {
+    pub(crate) fn new(tracker: Tracker, launcher: u32, init: u32) -> Disk {
+        Disk {
+            tracker: Arc::new(Mutex::new(tracker)),
+            processes: Arc::new(Processes {
+                launcher,
+                init,
+                found: OnceLock::new(),
+            }),
+        }
+    }
+
+    /// Begins to look at everything, files without a name as well.
+    pub(crate) fn look(&self) -> JoinHandle<Added> {
+        let (tracker, processes) = (Arc::clone(&self.tracker), Arc::clone(&self.processes));
+        spawn_blocking(move || {
+            let (mut added, device) = {
+                let mut tracker = tracker.lock().unwrap_or_else(PoisonError::into_inner);
+                (tracker.added(), tracker.device())
+            };
+            if let Some(processes) = processes.find() {
+                added.bytes = added.bytes.saturating_add(processes.nameless_bytes(device));
+            }
+            added
+        })
+    }
+
+    /// Looks once more when a cell has ended: at its files, and at those without a name only if it may have made some.
+    pub(crate) async fn look_at_end(&self) -> Added {
+        match self.quickly(Tracker::added) {
+            Some(added) if !added.vanished => added,
+            _ => self.look().await.unwrap_or_default(),
+        }
+    }
+
+    /// What the cell that just ended changed.
+    pub(crate) async fn changes(&self) -> Changes {
+        self.with_tracker(Tracker::changes).await
+    }
+
+    /// What happened between two cells: it was not the next cell's doing.
+    pub(crate) async fn settle(&self) -> Changes {
+        self.with_tracker(Tracker::settle).await
+    }
+
+    async fn with_tracker(&self, work: fn(&mut Tracker) -> Changes) -> Changes {
+        if let Some(changes) = self.quickly(work) {
+            return changes;
+        }
+        let tracker = Arc::clone(&self.tracker);
+        let work = move || work(&mut tracker.lock().unwrap_or_else(PoisonError::into_inner));
+        spawn_blocking(work).await.unwrap_or_default()
+    }
+
+    /// Does the work here and now, if it is little.
+    fn quickly<T>(&self, work: fn(&mut Tracker) -> T) -> Option<T> {
+        let mut tracker = match self.tracker.try_lock() {
+            Ok(tracker) => tracker,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        tracker.has_little_to_do().then(|| work(&mut tracker))
+    }
+}
+
+/// The session's processes, found when they are first needed: most cells end before that.
+#[derive(Debug)]
+struct Processes {
+    launcher: u32,
+    init: u32,
+    found: OnceLock<Option<SessionProcesses>>,
+}
+
+impl Processes {
+    fn find(&self) -> Option<SessionProcesses> {
+        *self
+            .found
+            .get_or_init(|| SessionProcesses::find(self.launcher, self.init))
+    }
+}
