@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
+use std::time::Duration;
 
 /// The processes of one session, found from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +55,11 @@ impl SessionProcesses {
         files.into_values().sum()
     }
 
+    /// How much of the processor its processes have used, and those that they waited for.
+    pub fn processor_time(self) -> Duration {
+        self.ids().map(processor_time).sum()
+    }
+
     fn ids(self) -> impl Iterator<Item = u32> {
         let mut open = vec![self.init];
         std::iter::from_fn(move || {
@@ -82,6 +88,21 @@ fn ids_of(pid: u32) -> Vec<u32> {
     ids.split_whitespace()
         .filter_map(|word| word.parse().ok())
         .collect()
+}
+
+fn processor_time(pid: u32) -> Duration {
+    /// The kernel counts in ticks of this length for everyone who asks.
+    const TICK: Duration = Duration::from_millis(10);
+    /// After the name, which may hold anything: its own time, in user and kernel mode, and that of its children.
+    const TIMES: std::ops::Range<usize> = 11..15;
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let after_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let fields: Vec<u64> = after_name
+        .split_whitespace()
+        .map(|word| word.parse().unwrap_or(0))
+        .collect();
+    let ticks: u64 = fields.get(TIMES).unwrap_or_default().iter().sum();
+    TICK * u32::try_from(ticks).unwrap_or(u32::MAX)
 }
 
 /// The children of all its threads.

@@ -15,7 +15,7 @@ use crate::verdict::Ending;
 use crate::zygote::Zygote;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
 use cellblock_protocol::{
-    Cell, CellResult, CheckpointEntry, CheckpointState, Event, SessionOptions, Stream, Undone,
+    Cell, CellResult, CheckpointEntry, CheckpointState, Event, SessionOptions, Stream, Undone, Wall,
 };
 use cellblock_sandbox::{Cgroup, Death, Exit, FromInit, ToInit};
 use std::path::PathBuf;
@@ -353,6 +353,22 @@ impl Actor {
         }
         self.init.send(&ToInit::Sweep.to_bytes(), &[]).await.ok()?;
         timeout(SWEEP_LIMIT, self.wait_for_exit()).await.ok()?
+    }
+
+    /// Interrupts a cell as Ctrl-C does. The signal may come before the code has begun; the frame tells whom it was for.
+    pub(crate) async fn interrupt_head(&self, cell: u64) {
+        const SIGINT: i32 = 2;
+        /// A head that does not read is interrupted all the same.
+        const PATIENCE: Duration = Duration::from_millis(100);
+        let _ = timeout(PATIENCE, self.channel.send(&ToHead::Interrupt { cell })).await;
+        let signal = ToInit::Signal(SIGINT).to_bytes();
+        let _ = self.init.send(&signal, &[]).await;
+    }
+
+    /// What the session may add on disk; `None` for no limit.
+    pub(crate) fn disk_limit(&self) -> Option<u64> {
+        let walled = !self.options.isolation.without.contains(&Wall::Disk);
+        walled.then_some(self.options.limits.disk)
     }
 
     /// A head that closed its channel is about to die, or pretends to: after a moment it is ended.

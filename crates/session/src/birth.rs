@@ -96,6 +96,7 @@ impl Inner {
             pipes,
             cgroup,
             init_pid,
+            head,
         } = self.bear(&zygote, id, &options, place).await?;
 
         let files = {
@@ -136,7 +137,7 @@ impl Inner {
             directory,
             cells: 0,
             questions: 0,
-            checkpoints: Checkpoints::default(),
+            checkpoints: Checkpoints::new(head),
             ended: None,
             spent_ms: 0.0,
             closing: None,
@@ -248,12 +249,12 @@ impl Inner {
                 .receive()
                 .await
                 .map_err(Error::system("waiting for the session's init"))?;
-            match FromInit::from_bytes(&packet.bytes)? {
-                FromInit::Born { .. } => {}
+            let head = match FromInit::from_bytes(&packet.bytes)? {
+                FromInit::Born { head } => head,
                 _ => return Err(cellblock_sandbox::Error::Protocol { process: "init" }.into()),
-            }
+            };
             match channel.receive().await {
-                Ok(FromHead::Ready { .. }) => Ok(()),
+                Ok(FromHead::Ready { .. }) => Ok(head),
                 Ok(_) => Err(cellblock_sandbox::Error::Protocol {
                     process: "the head",
                 }
@@ -264,7 +265,7 @@ impl Inner {
                 }),
             }
         };
-        match timeout(BIRTH_LIMIT, up).await {
+        let head = match timeout(BIRTH_LIMIT, up).await {
             Ok(outcome) => outcome?,
             Err(_) => {
                 return Err(Error::System {
@@ -272,13 +273,14 @@ impl Inner {
                     source: std::io::ErrorKind::TimedOut.into(),
                 });
             }
-        }
+        };
         Ok(Born {
             channel,
             init,
             pipes,
             cgroup,
             init_pid,
+            head,
         })
     }
 
@@ -342,6 +344,7 @@ struct Born {
     pipes: Pipes,
     cgroup: Option<Cgroup>,
     init_pid: u32,
+    head: u32,
 }
 
 /// Seeds, imports and setup code: before the first cell.

@@ -1,51 +1,43 @@
 //! One cell, from its first frame to its result.
 
 use crate::Error;
-use crate::actor::{Actor, Command, Fate, INTERRUPT_GRACE};
+use crate::actor::{Actor, Command, INTERRUPT_GRACE};
+use crate::calls::Calls;
 use crate::capture::Capture;
-use crate::disk::Added;
-use crate::verdict::{Ending, LimitHit, Verdict};
+use crate::clock::Clock;
+use crate::disk::Look;
+use crate::verdict::Ending;
 use cellblock_protocol::guest::{Done, FromHead, ToHead};
-use cellblock_protocol::{
-    Backend, Cell, CellResult, CheckpointState, Event, FileChanges, MimeBundle, State,
-    StateOutcome, Status, Stream, ToolCall, ToolOutcome, Usage, VariableChanges, Wall,
-};
-use cellblock_sandbox::{Death, Exit, FromInit, ToInit};
-use std::collections::HashMap;
+use cellblock_protocol::{Cell, CheckpointState, Event, MimeBundle, Stream, Wall};
+use cellblock_sandbox::{Death, Exit, FromInit};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-/// How often the disk limit is looked at while a cell runs.
-const DISK_PERIOD: Duration = Duration::from_millis(200);
+/// How often a running cell is looked at from outside: what it takes on disk, and of the processor.
+const LOOK_PERIOD: Duration = Duration::from_millis(200);
 /// Displays of one cell, in number and together.
 const MOST_DISPLAYS: usize = 1000;
 const MOST_DISPLAY_BYTES: usize = 64 << 20;
 /// One frame brings at most this many events: itself, and what was in both pipes before it.
 const ROOM: usize = 6;
-/// Tool calls of one cell that a result lists, in number and with their arguments together.
-const MOST_CALLS: usize = 10_000;
-const MOST_CALL_BYTES: usize = 16 << 20;
 
 /// The host's side of a running cell.
 pub(crate) struct CellRun {
-    cell: Cell,
-    number: u64,
-    events: Option<mpsc::Sender<Event>>,
-    started: Instant,
+    pub(crate) cell: Cell,
+    pub(crate) number: u64,
+    pub(crate) events: Option<mpsc::Sender<Event>>,
+    pub(crate) started: Instant,
     clock: Clock,
-    capture: Capture,
-    displays: Vec<MimeBundle>,
+    pub(crate) capture: Capture,
+    pub(crate) displays: Vec<MimeBundle>,
     display_bytes: usize,
-    calls: Vec<ToolCall>,
-    call_bytes: usize,
-    /// Calls and questions that wait for an answer: where in `calls`, and since when.
-    waiting: HashMap<String, (Option<usize>, Instant)>,
-    interrupted: bool,
-    memory_kills: u64,
+    pub(crate) calls: Calls,
+    pub(crate) interrupted: bool,
+    pub(crate) memory_kills: u64,
     /// The safety net that the cell started with.
-    net: CheckpointState,
+    pub(crate) net: CheckpointState,
 }
 
 /// How the driving of a cell ended.
@@ -56,28 +48,6 @@ pub(crate) enum Finish {
     Ended(Death, Ending),
     /// Even init is dead.
     Lost,
-}
-
-/// The cell's own time: it stands still while the code waits for an answer from outside.
-struct Clock {
-    left: Duration,
-    running_since: Option<Instant>,
-}
-
-impl Clock {
-    fn deadline(&self) -> Option<Instant> {
-        self.running_since.map(|since| since + self.left)
-    }
-
-    fn stop(&mut self) {
-        if let Some(since) = self.running_since.take() {
-            self.left = self.left.saturating_sub(since.elapsed());
-        }
-    }
-
-    fn go_on(&mut self) {
-        self.running_since.get_or_insert_with(Instant::now);
-    }
 }
 
 impl CellRun {
@@ -94,10 +64,7 @@ impl CellRun {
         let kept = if walled { limits.output_kept } else { u64::MAX };
         let started = Instant::now();
         CellRun {
-            clock: Clock {
-                left: cell.wall(limits.wall),
-                running_since: Some(started),
-            },
+            clock: Clock::new(cell.wall(limits.wall), started),
             capture: Capture::new(
                 kept,
                 limits.output_spilled,
@@ -113,9 +80,7 @@ impl CellRun {
             started,
             displays: Vec::new(),
             display_bytes: 0,
-            calls: Vec::new(),
-            call_bytes: 0,
-            waiting: HashMap::new(),
+            calls: Calls::default(),
             interrupted: false,
             net: actor.checkpoints.state(),
         }
@@ -129,10 +94,9 @@ impl CellRun {
             display_limit: None,
         };
         let mut outgoing = vec![request];
-        let mut disk_check = self.started + DISK_PERIOD;
-        let mut disk_look = None;
-        let disk_is_walled = !actor.options.isolation.without.contains(&Wall::Disk);
-        let disk_limit = actor.options.limits.disk;
+        let mut next_look = self.started + LOOK_PERIOD;
+        let mut look = None;
+        let disk_limit = actor.disk_limit();
         let mut last_word: Option<Instant> = None;
         loop {
             // A head that does not read would block us here for ever; its time runs out all the same.
@@ -154,7 +118,7 @@ impl CellRun {
             // A reader that does not read stops the cell, and so its clock.
             if !room {
                 self.clock.stop();
-            } else if self.waiting.is_empty() {
+            } else if !self.calls.wait() {
                 self.clock.go_on();
             }
             let deadline = self.clock.deadline();
@@ -175,14 +139,14 @@ impl CellRun {
                         Obeyed::Interrupt => {
                             self.interrupted = true;
                             last_word.get_or_insert_with(|| Instant::now() + INTERRUPT_GRACE);
-                            let _ = actor.init.send(&ToInit::Signal(2).to_bytes(), &[]).await;
+                            actor.interrupt_head(self.number).await;
                         }
                         Obeyed::Stop => return self.end(actor, Ending::Interrupt).await,
                     }
                 }
                 () = gone(self.events.as_ref()) => {
                     self.events = None;
-                    outgoing.extend(self.refuse_waiting());
+                    outgoing.extend(self.calls.refuse_waiting());
                 }
                 frame = actor.channel.receive(), if room => {
                     // The guest sends a display when the pipes are empty: what is in them now came after it.
@@ -191,11 +155,7 @@ impl CellRun {
                     }
                     match frame {
                         Ok(FromHead::Done(done)) if done.cell == self.number => {
-                            let over = match disk_is_walled {
-                                true => actor.disk.look_at_end().await.over(disk_limit),
-                                false => None,
-                            };
-                            return match over {
+                            return match actor.disk.look_at_end().await.over(disk_limit) {
                                 Some(hit) => self.end(actor, Ending::Limit(hit)).await,
                                 None => Finish::Done(done),
                             };
@@ -215,179 +175,25 @@ impl CellRun {
                     }
                 }
                 () = room_again(self.events.as_ref()), if !room => {}
-                () = sleep_until(deadline.unwrap_or(disk_check)), if deadline.is_some() => {
+                () = sleep_until(deadline.unwrap_or(next_look)), if deadline.is_some() => {
                     return self.end(actor, Ending::Timeout).await;
                 }
-                () = sleep_until(last_word.unwrap_or(disk_check)), if last_word.is_some() => {
+                () = sleep_until(last_word.unwrap_or(next_look)), if last_word.is_some() => {
                     return self.end(actor, Ending::Interrupt).await;
                 }
-                () = sleep_until(disk_check), if disk_is_walled && disk_look.is_none() => {
-                    disk_look = Some(actor.disk.look());
-                }
-                added = ended(&mut disk_look), if disk_look.is_some() => {
-                    disk_look = None;
-                    disk_check = Instant::now() + DISK_PERIOD;
+                () = sleep_until(next_look), if look.is_none() => look = Some(actor.disk.look()),
+                Look { added, processor } = ended(&mut look), if look.is_some() => {
+                    look = None;
+                    next_look = Instant::now() + LOOK_PERIOD;
                     if let Some(hit) = added.over(disk_limit) {
                         return self.end(actor, Ending::Limit(hit)).await;
                     }
+                    self.clock.charge(processor, Instant::now());
+                    if self.clock.is_over() {
+                        return self.end(actor, Ending::Timeout).await;
+                    }
                 }
             }
-        }
-    }
-
-    /// The result, and what becomes of the session.
-    pub(crate) async fn conclude(
-        mut self,
-        actor: &mut Actor,
-        finish: Finish,
-    ) -> (CellResult, Fate) {
-        self.drain(actor);
-        for call in self
-            .waiting
-            .drain()
-            .filter_map(|(_, (index, since))| Some((index?, since)))
-        {
-            let (index, since) = call;
-            self.calls[index].ms = since.elapsed().as_secs_f64() * 1e3;
-        }
-        let (verdict, done, death) = match finish {
-            Finish::Done(done) => {
-                actor.spent_ms += done.cpu_ms;
-                (Verdict::of_done(&done, self.interrupted), *done, None)
-            }
-            Finish::Ended(death, ending) => {
-                // The head's last words are missing; init saw what its whole life cost.
-                let cpu_ms = (death.cpu_ms - actor.spent_ms).max(0.0);
-                let done = Done {
-                    cpu_ms,
-                    peak_bytes: death.peak_bytes,
-                    ..Done::default()
-                };
-                (
-                    Verdict::of_exit(death.exit, &ending),
-                    done,
-                    Some(ending.reason(death.exit)),
-                )
-            }
-            Finish::Lost => {
-                let verdict = Verdict::of_exit(Exit::Signal(9), &Ending::Itself);
-                (
-                    verdict,
-                    Done::default(),
-                    Some("its init process died".to_owned()),
-                )
-            }
-        };
-        let Settled {
-            outcome,
-            fate,
-            files,
-            not_restored,
-        } = self.settle(actor, verdict.status, done.pure, death).await;
-        let (stdout, stderr, output, truncated) = self.capture.texts();
-        let (stdout_bytes, stderr_bytes) = self.capture.totals();
-        let result = CellResult {
-            session: actor.shared.id.clone(),
-            cell: self.number,
-            status: verdict.status,
-            exit_code: verdict.exit_code,
-            signal: verdict.signal,
-            stdout,
-            stderr,
-            output,
-            truncated,
-            value: done.value,
-            displays: self.displays,
-            error: verdict.error,
-            variables: if outcome == StateOutcome::Kept {
-                done.variables
-            } else {
-                VariableChanges::default()
-            },
-            files,
-            state: State {
-                outcome,
-                checkpoint: self.net,
-                not_restored,
-            },
-            usage: Usage {
-                wall_ms: self.started.elapsed().as_secs_f64() * 1e3,
-                cpu_ms: done.cpu_ms,
-                peak_bytes: done.peak_bytes,
-                stdout_bytes,
-                stderr_bytes,
-            },
-            tool_calls: self.calls,
-            strategy: actor.options.strategy,
-            backend: Backend::Local,
-            isolation: actor.isolation.clone(),
-        };
-        actor.outputs.keep(self.number, self.capture.into_written());
-        (result, fate)
-    }
-
-    /// What becomes of the state: kept, or as before the cell, or gone with the session.
-    async fn settle(
-        &self,
-        actor: &mut Actor,
-        status: Status,
-        pure: bool,
-        death: Option<String>,
-    ) -> Settled {
-        let atomic = self.cell.atomic.unwrap_or(actor.options.atomic);
-        let reason = match death {
-            Some(_) if actor.closing.is_some() || actor.commands.is_closed() => {
-                let fate = Fate::Over("it was closed".to_owned());
-                let files = actor.disk.changes().await.files;
-                return Settled {
-                    outcome: StateOutcome::Ended,
-                    fate,
-                    files,
-                    not_restored: Vec::new(),
-                };
-            }
-            Some(reason) => reason,
-            None if status != Status::Success && atomic && actor.checkpoints.is_armed() => {
-                actor.end_head().await;
-                "an atomic cell failed".to_owned()
-            }
-            None => {
-                let files = actor.note_changes_of(self.number).await.files;
-                actor
-                    .checkpoints
-                    .keep(self.number, pure && files.is_empty());
-                return Settled {
-                    outcome: StateOutcome::Kept,
-                    fate: Fate::Lives,
-                    files,
-                    not_restored: Vec::new(),
-                };
-            }
-        };
-        let changes = actor.disk.changes().await;
-        let (fate, not_restored) = actor.survive(reason, changes.paths).await;
-        match fate {
-            Fate::Lives => {
-                actor.disk.settle().await;
-                match self.events {
-                    Some(_) => self.emit(Event::Restored {
-                        checkpoint: actor.checkpoints.current(),
-                    }),
-                    None => actor.announce_restored(),
-                }
-                Settled {
-                    outcome: StateOutcome::Restored,
-                    fate,
-                    files: FileChanges::default(),
-                    not_restored,
-                }
-            }
-            Fate::Over(_) => Settled {
-                outcome: StateOutcome::Ended,
-                fate,
-                files: changes.files,
-                not_restored,
-            },
         }
     }
 
@@ -397,7 +203,10 @@ impl CellRun {
         let busy = || Error::Busy { session };
         match command {
             Some(Command::Interrupt) => return Obeyed::Interrupt,
-            Some(Command::Answer(answer)) => return self.answered(answer),
+            Some(Command::Answer(answer)) if self.calls.is_answered_by(&answer) => {
+                return Obeyed::Send(answer);
+            }
+            Some(Command::Answer(_)) => {}
             Some(Command::Run { reply, .. }) => drop(reply.send(Err(busy()))),
             Some(Command::Ask { reply, .. }) => drop(reply.send(Err(busy()))),
             Some(Command::ReadOutput {
@@ -420,33 +229,6 @@ impl CellRun {
             None => return Obeyed::Stop,
         }
         Obeyed::Fine
-    }
-
-    fn answered(&mut self, answer: ToHead) -> Obeyed {
-        let (call, outcome) = match &answer {
-            ToHead::ToolResult { call, outcome } => (
-                call,
-                if outcome.is_ok() {
-                    ToolOutcome::Ok
-                } else {
-                    ToolOutcome::Error
-                },
-            ),
-            ToHead::Input { call, .. } => (call, ToolOutcome::Ok),
-            _ => return Obeyed::Fine,
-        };
-        // An answer to nothing, or a second one.
-        let Some((index, since)) = self.waiting.remove(call) else {
-            return Obeyed::Fine;
-        };
-        if let Some(call) = index.and_then(|index| self.calls.get_mut(index)) {
-            call.ms = since.elapsed().as_secs_f64() * 1e3;
-            call.outcome = outcome;
-        }
-        if self.waiting.is_empty() {
-            self.clock.go_on();
-        }
-        Obeyed::Send(answer)
     }
 
     /// What the head says while the cell runs; an answer, when the host has one at once.
@@ -473,11 +255,10 @@ impl CellRun {
                     let outcome = Err(format!(
                         "nobody answers tool calls here, so `{name}` cannot be called"
                     ));
-                    self.note_call(&call, &name, &arguments, ToolOutcome::Error);
+                    self.calls.refuse(&call, &name, &arguments);
                     return Some(ToHead::ToolResult { call, outcome });
                 }
-                let index = self.note_call(&call, &name, &arguments, ToolOutcome::Unanswered);
-                self.waiting.insert(call.clone(), (index, Instant::now()));
+                self.calls.call(&call, &name, &arguments);
                 self.clock.stop();
                 self.emit(Event::ToolCall {
                     call,
@@ -491,7 +272,7 @@ impl CellRun {
                     let outcome = Err("input() cannot be answered: nobody is there to type; pass the value in as a variable".to_owned());
                     return Some(ToHead::Input { call, outcome });
                 }
-                self.waiting.insert(call.clone(), (None, Instant::now()));
+                self.calls.question(&call);
                 self.clock.stop();
                 self.emit(Event::InputRequest { call, prompt });
                 None
@@ -518,52 +299,6 @@ impl CellRun {
         }
     }
 
-    /// Answers for those who were asked and have gone.
-    fn refuse_waiting(&mut self) -> Vec<ToHead> {
-        let reason = || "nobody listens any more".to_owned();
-        let waiting = std::mem::take(&mut self.waiting);
-        let answers = waiting.into_iter().map(|(call, (index, since))| {
-            let Some(noted) = index.and_then(|index| self.calls.get_mut(index)) else {
-                return ToHead::Input {
-                    call,
-                    outcome: Err(reason()),
-                };
-            };
-            noted.ms = since.elapsed().as_secs_f64() * 1e3;
-            noted.outcome = ToolOutcome::Error;
-            ToHead::ToolResult {
-                call,
-                outcome: Err(reason()),
-            }
-        });
-        answers.collect()
-    }
-
-    fn note_call(
-        &mut self,
-        call: &str,
-        name: &str,
-        arguments: &serde_json::Map<String, serde_json::Value>,
-        outcome: ToolOutcome,
-    ) -> Option<usize> {
-        self.call_bytes += name.len()
-            + arguments
-                .iter()
-                .map(|(key, value)| key.len() + weight(value))
-                .sum::<usize>();
-        if self.calls.len() >= MOST_CALLS || self.call_bytes > MOST_CALL_BYTES {
-            return None;
-        }
-        self.calls.push(ToolCall {
-            call: call.to_owned(),
-            name: name.to_owned(),
-            arguments: arguments.clone(),
-            ms: 0.0,
-            outcome,
-        });
-        Some(self.calls.len() - 1)
-    }
-
     async fn end(&mut self, actor: &mut Actor, ending: Ending) -> Finish {
         if ending == Ending::Itself {
             return match actor.wait_for_death().await {
@@ -584,32 +319,7 @@ impl CellRun {
         }
     }
 
-    fn why_it_died(
-        &self,
-        actor: &Actor,
-        Death {
-            exit,
-            out_of_memory,
-            ..
-        }: Death,
-    ) -> Ending {
-        let kills = actor
-            .cgroup
-            .as_ref()
-            .map_or(0, |cgroup| cgroup.memory_kills());
-        if out_of_memory || (exit == Exit::Signal(9) && kills > self.memory_kills) {
-            return Ending::Limit(LimitHit::Memory {
-                limit: actor.options.limits.memory,
-            });
-        }
-        if self.interrupted {
-            Ending::Interrupt
-        } else {
-            Ending::Itself
-        }
-    }
-
-    fn drain(&mut self, actor: &mut Actor) {
+    pub(crate) fn drain(&mut self, actor: &mut Actor) {
         let mut texts = Vec::new();
         let capture = &mut self.capture;
         actor
@@ -630,34 +340,12 @@ impl CellRun {
         }
     }
 
-    fn emit(&self, event: Event) {
+    pub(crate) fn emit(&self, event: Event) {
         if let Some(events) = &self.events {
             // There was room when we looked; a reader that has gone is not our business.
             let _ = events.try_send(event);
         }
     }
-}
-
-/// About what a value takes in memory.
-fn weight(value: &serde_json::Value) -> usize {
-    const NODE: usize = 72;
-    NODE + match value {
-        serde_json::Value::String(text) => text.len(),
-        serde_json::Value::Array(items) => items.iter().map(weight).sum(),
-        serde_json::Value::Object(map) => map
-            .iter()
-            .map(|(key, value)| key.len() + weight(value))
-            .sum(),
-        _ => 0,
-    }
-}
-
-/// What became of the state.
-struct Settled {
-    outcome: StateOutcome,
-    fate: Fate,
-    files: FileChanges,
-    not_restored: Vec<String>,
 }
 
 /// What to do after a command.
@@ -675,8 +363,8 @@ async fn room_again(events: Option<&mpsc::Sender<Event>>) {
     }
 }
 
-/// Waits for a look at the disk; for ever when there is none.
-async fn ended(look: &mut Option<JoinHandle<Added>>) -> Added {
+/// Waits for a look to end; for ever when there is none.
+async fn ended(look: &mut Option<JoinHandle<Look>>) -> Look {
     match look {
         Some(look) => look.await.unwrap_or_default(),
         None => std::future::pending().await,

@@ -60,9 +60,21 @@ pub(crate) struct Checkpoints {
     obstacle: Option<String>,
     /// When to make one, if nothing comes in between.
     due: Option<Instant>,
+    /// The head's process id inside, in init's word.
+    head: u32,
+    /// How many were made since their memory was last weighed.
+    unweighed: u32,
 }
 
 impl Checkpoints {
+    /// None yet, for the head with this process id inside.
+    pub(crate) fn new(head: u32) -> Checkpoints {
+        Checkpoints {
+            head,
+            ..Checkpoints::default()
+        }
+    }
+
     /// A cell's effects stay.
     pub(crate) fn keep(&mut self, cell: u64, pure: bool) {
         // A copy from before a cell that changed nothing is as good as one from after.
@@ -266,7 +278,7 @@ impl Actor {
             resident,
             faults,
         });
-        self.trim().await;
+        self.trim(hurry).await;
         Ok(())
     }
 
@@ -297,14 +309,14 @@ impl Actor {
     }
 
     /// The newest, and as many older ones as the limits allow.
-    async fn trim(&mut self) {
+    async fn trim(&mut self, hurry: bool) {
         let most = usize::try_from(self.options.limits.checkpoints)
             .unwrap_or(usize::MAX)
             .saturating_add(1);
         while self.checkpoints.standbys.len() > most {
             self.drop_oldest().await;
         }
-        while self.checkpoints.standbys.len() > 1 && self.history_is_too_large() {
+        while self.checkpoints.standbys.len() > 1 && self.history_is_too_large(hurry).await {
             self.drop_oldest().await;
             // Its memory is free when it has gone.
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -319,20 +331,27 @@ impl Actor {
         }
     }
 
-    /// Whether older standbys hold more than their budget: the kernel's word where it counts, else an estimate.
-    fn history_is_too_large(&self) -> bool {
+    /// Whether older standbys hold more than their budget: in the kernel's word, or by an estimate while someone waits.
+    async fn history_is_too_large(&mut self, hurry: bool) -> bool {
+        /// The estimate rests on what the head says. So it is not trusted for long.
+        const MOST_UNWEIGHED: u32 = 4;
         let budget = self.options.limits.checkpoint_budget();
         let standbys = &self.checkpoints.standbys;
+        if let Some(used) = self.cgroup.as_ref().and_then(|cgroup| cgroup.memory_used()) {
+            let head = standbys.back().map_or(0, |newest| newest.resident);
+            return used.saturating_sub(head) > budget + OWN_MEMORY;
+        }
         let estimate: u64 = standbys
             .iter()
             .map(|standby| self.checkpoints.alone(standby))
             .sum();
-        let counted = self.cgroup.as_ref().and_then(|cgroup| cgroup.memory_used());
-        let head = standbys.back().map_or(0, |newest| newest.resident);
-        match counted {
-            Some(used) => used.saturating_sub(head) > budget + OWN_MEMORY,
-            None => estimate > budget,
+        self.checkpoints.unweighed += 1;
+        if estimate > budget || (hurry && self.checkpoints.unweighed < MOST_UNWEIGHED) {
+            return estimate > budget;
         }
+        self.checkpoints.unweighed = 0;
+        let held = self.disk.memory_beyond(self.checkpoints.head).await;
+        held.is_some_and(|bytes| bytes > budget + OWN_MEMORY)
     }
 
     fn forget_old_files(&self) {
@@ -363,7 +382,7 @@ impl Actor {
         let mut not_restored = Vec::new();
         let expected = self.checkpoints.current();
         while let Some(standby) = self.checkpoints.standbys.pop_back() {
-            let (cell, revision) = (standby.cell, standby.revision);
+            let (cell, revision, pid) = (standby.cell, standby.revision, standby.pid);
             let dirty = std::mem::take(&mut dirty);
             not_restored.extend(
                 self.with_history(move |history| history.go_back(cell, dirty))
@@ -373,6 +392,7 @@ impl Actor {
             if let Some(channel) = self.wake(standby).await {
                 self.channel = channel;
                 self.spent_ms = 0.0;
+                self.checkpoints.head = pid;
                 self.checkpoints.kept.retain(|kept| *kept <= cell);
                 self.checkpoints.revision = revision;
                 if cell < expected {

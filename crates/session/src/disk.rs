@@ -5,6 +5,7 @@ use crate::tracker::{Changes, Tracker};
 use crate::verdict::LimitHit;
 use cellblock_sandbox::SessionProcesses;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
+use std::time::Duration;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 /// Inodes are a resource as well.
@@ -26,9 +27,18 @@ pub(crate) struct Added {
     pub(crate) vanished: bool,
 }
 
+/// A session seen from outside while its cell runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Look {
+    pub(crate) added: Added,
+    /// How much of the processor its processes have used.
+    pub(crate) processor: Duration,
+}
+
 impl Added {
-    /// The limit that this is over.
-    pub(crate) fn over(self, limit: u64) -> Option<LimitHit> {
+    /// The limit that this is over; `None` as a limit means that there is none.
+    pub(crate) fn over(self, limit: Option<u64>) -> Option<LimitHit> {
+        let limit = limit?;
         if self.bytes > limit {
             Some(LimitHit::Disk { limit })
         } else if self.files > MOST_FILES {
@@ -52,17 +62,19 @@ impl Disk {
     }
 
     /// Begins to look at everything, files without a name as well.
-    pub(crate) fn look(&self) -> JoinHandle<Added> {
+    pub(crate) fn look(&self) -> JoinHandle<Look> {
         let (tracker, processes) = (Arc::clone(&self.tracker), Arc::clone(&self.processes));
         spawn_blocking(move || {
             let (mut added, device) = {
                 let mut tracker = tracker.lock().unwrap_or_else(PoisonError::into_inner);
                 (tracker.added(), tracker.device())
             };
+            let mut processor = Duration::ZERO;
             if let Some(processes) = processes.find() {
                 added.bytes = added.bytes.saturating_add(processes.nameless_bytes(device));
+                processor = processes.processor_time();
             }
-            added
+            Look { added, processor }
         })
     }
 
@@ -70,8 +82,15 @@ impl Disk {
     pub(crate) async fn look_at_end(&self) -> Added {
         match self.quickly(Tracker::added) {
             Some(added) if !added.vanished => added,
-            _ => self.look().await.unwrap_or_default(),
+            _ => self.look().await.unwrap_or_default().added,
         }
+    }
+
+    /// Bytes of memory that the session's processes hold beyond the head with this id inside.
+    pub(crate) async fn memory_beyond(&self, head: u32) -> Option<u64> {
+        let processes = Arc::clone(&self.processes);
+        let work = move || processes.find()?.memory_beyond(head);
+        spawn_blocking(work).await.ok().flatten()
     }
 
     /// What the cell that just ended changed.

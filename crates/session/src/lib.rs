@@ -6,10 +6,13 @@
 
 mod actor;
 mod birth;
+mod calls;
 mod capture;
 mod cell_run;
 mod channel;
 mod checkpoints;
+mod clock;
+mod conclusion;
 mod disk;
 mod error;
 mod file_history;

@@ -1,6 +1,8 @@
 //! Our descriptors: 0, 1 and 2, and 3, the channel.
 
+use super::common::{builder, open, run};
 use super::scene::{Scene, harmless};
+use cellblock::CheckpointStatus;
 use cellblock::Status::{Crashed, Failure, Success};
 
 #[test]
@@ -124,4 +126,33 @@ os._exit(7)
 ";
     let result = harmless(code, &[Crashed]);
     assert_eq!(result.exit_code, Some(7));
+}
+
+/// The kernel counts descriptors that were sent and not yet received for each user, and sessions may share one.
+#[test]
+fn descriptors_on_their_way_are_nobody_elses_burden() {
+    let scene = Scene::new();
+    let code = r"
+import socket
+pairs = []
+try:
+    while True:
+        near, far = socket.socketpair()
+        pairs.append((near, far))
+        for _ in range(4):
+            socket.send_fds(near, [b'x'], [0] * 250)
+except OSError:
+    pass
+";
+    scene.run(code);
+    let beside = open(builder());
+    run(&beside, "x = 1");
+    let result = run(&beside, "x = 2");
+    assert_eq!(
+        result.state.checkpoint.status,
+        CheckpointStatus::Armed,
+        "{:?}",
+        result.state.checkpoint.reason
+    );
+    scene.goes_on_or_has_ended();
 }

@@ -58,6 +58,8 @@ pub enum ToHead {
         /// A cell is waiting for it.
         hurry: bool,
     },
+    /// A signal comes that is meant for this cell.
+    Interrupt { cell: u64 },
     /// Answer a tool call: `{"result": …}` or `{"error": …}`.
     ToolResult {
         call: String,

@@ -63,6 +63,7 @@ class Channel:
         self._requests = Mailbox()
         self._waiting: dict[str, Mailbox] = {}
         self._calls = 0
+        self._interrupted = 0
 
     def send(self, frame: Frame) -> None:
         """Send one frame. What a signal handler raises meanwhile is raised once the frame is out."""
@@ -131,6 +132,11 @@ class Channel:
                     self._receive()
             finally:
                 self._reading.release()
+
+    def is_interrupted(self, cell: int) -> bool:
+        """Whether the host has said that it interrupts this cell."""
+        self.pump()
+        return self._interrupted == cell
 
     def adopt(self, fd: int) -> None:
         """Go on with another socket: for a process that was forked from a head and now becomes one."""
@@ -227,8 +233,12 @@ class Channel:
             except (ValueError, StopIteration):
                 _lose()
             mailbox = self._requests
-            if frame.get("op") in _ANSWERS:
+            operation = frame.get("op")
+            if operation in _ANSWERS:
                 mailbox = self._waiting.get(frame.get("call", "")) or Mailbox()  # or nobody's: the call was given up
+            elif operation == "interrupt":
+                self._interrupted = frame.get("cell", 0)
+                mailbox = Mailbox()  # only to be noted
             mailbox.frames[:0], buffer[:end] = (frame,), b""
             mailbox.ring()
 

@@ -18,6 +18,7 @@ from .variables import Variables, nothing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import CodeType
     from typing import Any, NoReturn
 
@@ -33,14 +34,14 @@ _MIN_RECURSION = 500  # what our own code needs, with room to spare
 class Interpreter:
     """The namespace of a session, and the running of cells in it."""
 
-    def __init__(self, streams: Streams, display: Display) -> None:
+    def __init__(self, streams: Streams, display: Display, is_interrupted: Callable[[int], bool]) -> None:
         self._streams = streams
         self._display = display
         self._workspace = ""
         self._module = type(sys)("__main__")
         self._compiler = Compiler()
         self._sources = Sources()
-        self._interrupts = Interrupts()
+        self._interrupts = Interrupts(is_interrupted)
         self._loaded = dict(modules)
         self._trace: Any = None
         self._profile: Any = None
@@ -65,7 +66,7 @@ class Interpreter:
         touched = True
         try:
             try:
-                self._interrupts.allowed = True
+                self._interrupts.allow(number)
                 filename = f"<cell {number}>"
                 self._sources.add(filename, source)
                 code = self._compiler.compile(source, filename)

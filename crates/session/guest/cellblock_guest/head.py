@@ -41,7 +41,7 @@ class Head:
         prompts = Prompts(self.channel)
         self._streams = prompts.streams = Streams(prompts.ask, self._log)
         self._display = Display(self._emit)
-        self._interpreter = Interpreter(self._streams, self._display)
+        self._interpreter = Interpreter(self._streams, self._display, self.channel.is_interrupted)
         self._bridge = Bridge(self.channel, self._streams, vars(builtins))
         self._compute = Compute(self._interpreter.namespace)
         self._imports: list[str] = []

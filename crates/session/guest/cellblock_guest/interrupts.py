@@ -8,14 +8,17 @@ from . import BUILTINS as __builtins__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
 class Interrupts:
-    """Raises `KeyboardInterrupt` while it is allowed, which is while a cell runs. A signal that comes late is dropped."""
+    """Raises `KeyboardInterrupt` while a cell runs. A signal that comes late is dropped; one that comes early is not."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_interrupted: Callable[[int], bool]) -> None:
         self.allowed = False
+        self._is_interrupted = is_interrupted
+        self._came_outside = False
         self._handler = self._interrupt  # one object, to be recognized
         signal(SIGINT, self._handler)
 
@@ -24,6 +27,15 @@ class Interrupts:
         if getsignal(SIGINT) is not self._handler:
             signal(SIGINT, self._handler)
 
+    def allow(self, cell: int) -> None:
+        """From here on the cell can be interrupted. A signal that came before may have been for it: the host says."""
+        self.allowed = True
+        if self._came_outside:
+            self._came_outside = False
+            if self._is_interrupted(cell):
+                raise KeyboardInterrupt
+
     def _interrupt(self, number: int, frame: Any) -> None:
         if self.allowed:
             raise KeyboardInterrupt
+        self._came_outside = True

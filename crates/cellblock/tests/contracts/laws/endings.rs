@@ -63,6 +63,21 @@ while True:
 }
 
 #[test]
+fn r8_an_interrupt_that_comes_before_the_code_has_begun_is_heard_at_once() {
+    let session = session();
+    for _ in 0..20 {
+        let running = session.start("import time\ntime.sleep(1000)");
+        session.interrupt();
+        let result = running.result();
+        assert_eq!(
+            (result.status, result.signal),
+            (Status::Interrupted, None),
+            "it was heard, and not only ended in the end"
+        );
+    }
+}
+
+#[test]
 fn r8_an_interrupt_that_comes_too_late_does_not_hit_the_next_cell() {
     let session = session();
     session.good("1");

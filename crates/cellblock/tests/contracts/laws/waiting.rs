@@ -2,8 +2,9 @@
 
 use crate::support::tool;
 use crate::support::{session, wait};
-use cellblock::Event;
+use cellblock::{Cell, Event, Status};
 use serde_json::json;
+use std::time::Duration;
 
 #[test]
 fn r11_while_a_cell_waits_in_a_tool_call_other_sessions_run_and_its_own_is_busy() {
@@ -76,6 +77,30 @@ fn r23_where_no_one_can_answer_input_fails_at_once_and_says_so() {
             "input() cannot be answered: nobody is there to type; pass the value in as a variable"
         )
     );
+}
+
+#[test]
+fn a_thread_that_waits_for_an_answer_buys_no_time_for_one_that_computes() {
+    let session = session();
+    let code =
+        "import threading\nthreading.Thread(target=input, daemon=True).start()\nwhile True: pass";
+    let mut running = session.start(Cell::new(code).timeout(1.0));
+    assert!(matches!(running.next(), Some(Event::InputRequest { .. })));
+    let result = running.result();
+    assert_eq!(result.status, Status::Timeout);
+    assert!(result.usage.wall_ms < 4000.0, "{} ms", result.usage.wall_ms);
+}
+
+#[test]
+fn a_cell_that_only_waits_for_an_answer_has_all_the_time_it_needs() {
+    let session = session();
+    let mut running = session.start(Cell::new("input()").timeout(0.5));
+    let Some(Event::InputRequest { call, .. }) = running.next() else {
+        panic!("no question came")
+    };
+    std::thread::sleep(Duration::from_millis(1500));
+    session.input(&call, Ok("late".into()));
+    assert_eq!(running.result().value.unwrap().repr, "'late'");
 }
 
 #[test]

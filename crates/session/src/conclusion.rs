@@ -1,0 +1,193 @@
+//! What a cell that is over comes to: its result, and what becomes of the session's state.
+
+use crate::actor::{Actor, Fate};
+use crate::cell_run::{CellRun, Finish};
+use crate::verdict::{Ending, LimitHit, Verdict};
+use cellblock_protocol::guest::Done;
+use cellblock_protocol::{
+    Backend, CellResult, Event, FileChanges, State, StateOutcome, Status, Usage, VariableChanges,
+};
+use cellblock_sandbox::{Death, Exit};
+
+/// What became of the state.
+struct Settled {
+    outcome: StateOutcome,
+    fate: Fate,
+    files: FileChanges,
+    not_restored: Vec<String>,
+}
+
+impl CellRun {
+    /// The result, and what becomes of the session.
+    pub(crate) async fn conclude(
+        mut self,
+        actor: &mut Actor,
+        finish: Finish,
+    ) -> (CellResult, Fate) {
+        self.drain(actor);
+        let (verdict, done, death) = match finish {
+            Finish::Done(done) => {
+                actor.spent_ms += done.cpu_ms;
+                (Verdict::of_done(&done, self.interrupted), *done, None)
+            }
+            Finish::Ended(death, ending) => {
+                // The head's last words are missing; init saw what its whole life cost.
+                let cpu_ms = (death.cpu_ms - actor.spent_ms).max(0.0);
+                let done = Done {
+                    cpu_ms,
+                    peak_bytes: death.peak_bytes,
+                    ..Done::default()
+                };
+                (
+                    Verdict::of_exit(death.exit, &ending),
+                    done,
+                    Some(ending.reason(death.exit)),
+                )
+            }
+            Finish::Lost => {
+                let verdict = Verdict::of_exit(Exit::Signal(9), &Ending::Itself);
+                (
+                    verdict,
+                    Done::default(),
+                    Some("its init process died".to_owned()),
+                )
+            }
+        };
+        let Settled {
+            outcome,
+            fate,
+            files,
+            not_restored,
+        } = self.settle(actor, verdict.status, done.pure, death).await;
+        let (stdout, stderr, output, truncated) = self.capture.texts();
+        let (stdout_bytes, stderr_bytes) = self.capture.totals();
+        let result = CellResult {
+            session: actor.shared.id.clone(),
+            cell: self.number,
+            status: verdict.status,
+            exit_code: verdict.exit_code,
+            signal: verdict.signal,
+            stdout,
+            stderr,
+            output,
+            truncated,
+            value: done.value,
+            displays: self.displays,
+            error: verdict.error,
+            variables: if outcome == StateOutcome::Kept {
+                done.variables
+            } else {
+                VariableChanges::default()
+            },
+            files,
+            state: State {
+                outcome,
+                checkpoint: self.net,
+                not_restored,
+            },
+            usage: Usage {
+                wall_ms: self.started.elapsed().as_secs_f64() * 1e3,
+                cpu_ms: done.cpu_ms,
+                peak_bytes: done.peak_bytes,
+                stdout_bytes,
+                stderr_bytes,
+            },
+            tool_calls: self.calls.into_list(),
+            strategy: actor.options.strategy,
+            backend: Backend::Local,
+            isolation: actor.isolation.clone(),
+        };
+        actor.outputs.keep(self.number, self.capture.into_written());
+        (result, fate)
+    }
+
+    /// What becomes of the state: kept, or as before the cell, or gone with the session.
+    async fn settle(
+        &self,
+        actor: &mut Actor,
+        status: Status,
+        pure: bool,
+        death: Option<String>,
+    ) -> Settled {
+        let atomic = self.cell.atomic.unwrap_or(actor.options.atomic);
+        let reason = match death {
+            Some(_) if actor.closing.is_some() || actor.commands.is_closed() => {
+                let fate = Fate::Over("it was closed".to_owned());
+                let files = actor.disk.changes().await.files;
+                return Settled {
+                    outcome: StateOutcome::Ended,
+                    fate,
+                    files,
+                    not_restored: Vec::new(),
+                };
+            }
+            Some(reason) => reason,
+            None if status != Status::Success && atomic && actor.checkpoints.is_armed() => {
+                actor.end_head().await;
+                "an atomic cell failed".to_owned()
+            }
+            None => {
+                let files = actor.note_changes_of(self.number).await.files;
+                actor
+                    .checkpoints
+                    .keep(self.number, pure && files.is_empty());
+                return Settled {
+                    outcome: StateOutcome::Kept,
+                    fate: Fate::Lives,
+                    files,
+                    not_restored: Vec::new(),
+                };
+            }
+        };
+        let changes = actor.disk.changes().await;
+        let (fate, not_restored) = actor.survive(reason, changes.paths).await;
+        match fate {
+            Fate::Lives => {
+                actor.disk.settle().await;
+                match self.events {
+                    Some(_) => self.emit(Event::Restored {
+                        checkpoint: actor.checkpoints.current(),
+                    }),
+                    None => actor.announce_restored(),
+                }
+                Settled {
+                    outcome: StateOutcome::Restored,
+                    fate,
+                    files: FileChanges::default(),
+                    not_restored,
+                }
+            }
+            Fate::Over(_) => Settled {
+                outcome: StateOutcome::Ended,
+                fate,
+                files: changes.files,
+                not_restored,
+            },
+        }
+    }
+
+    pub(crate) fn why_it_died(
+        &self,
+        actor: &Actor,
+        Death {
+            exit,
+            out_of_memory,
+            ..
+        }: Death,
+    ) -> Ending {
+        let kills = actor
+            .cgroup
+            .as_ref()
+            .map_or(0, |cgroup| cgroup.memory_kills());
+        if out_of_memory || (exit == Exit::Signal(9) && kills > self.memory_kills) {
+            return Ending::Limit(LimitHit::Memory {
+                limit: actor.options.limits.memory,
+            });
+        }
+        if self.interrupted {
+            Ending::Interrupt
+        } else {
+            Ending::Itself
+        }
+    }
+}
