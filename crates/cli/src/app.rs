@@ -4,6 +4,7 @@ use crate::args::{Cli, Command};
 use crate::terminal::Console;
 use crate::{commands, failure};
 use clap::Parser as _;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use std::process::ExitCode;
 
 /// Runs the command that was asked for.
@@ -11,6 +12,7 @@ pub(crate) fn main() -> ExitCode {
     // On a wrong command line clap says so and ends with 2; for `--help` and `--version` with 0.
     let Cli { color, command } = Cli::parse();
     let console = Console::new(color);
+    allow_many_files();
     let outcome = match command {
         Command::Exec(args) => commands::exec::run(args, &console),
         Command::Repl(args) => commands::repl::run(args, console.clone()),
@@ -22,4 +24,12 @@ pub(crate) fn main() -> ExitCode {
         Command::Completions(args) => commands::completions::run(&args, &console),
     };
     outcome.unwrap_or_else(|error| failure::report(&error, &console))
+}
+
+/// Each session takes about a dozen descriptors of ours, and the usual limit is meant for programs that wait with `select`.
+fn allow_many_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Where it is refused, fewer sessions fit; the error then says so.
+    let _ = setrlimit(Resource::Nofile, limit);
 }

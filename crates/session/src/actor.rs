@@ -6,6 +6,7 @@ use crate::channel::Channel;
 use crate::checkpoints::{Checkpoints, Recovered};
 use crate::disk::Disk;
 use crate::file_history::FileHistory;
+use crate::looks::Looks;
 use crate::outputs::Outputs;
 use crate::packets::Packets;
 use crate::pipes::Pipes;
@@ -92,6 +93,8 @@ pub(crate) struct Actor {
     pub(crate) checkpoints: Checkpoints,
     /// The head's end, when init told it while something else was waited for.
     pub(crate) ended: Option<Death>,
+    /// Those who asked something while a cell ran.
+    pub(crate) looks: Looks,
     /// Milliseconds of CPU that the head's earlier cells took.
     pub(crate) spent_ms: f64,
     /// Someone waits for the session to be closed.
@@ -280,6 +283,7 @@ impl Actor {
         reason: String,
         dirty: Vec<PathBuf>,
     ) -> (Fate, Vec<String>) {
+        self.looks.give_up();
         match self.recover(dirty).await {
             Some(Recovered { not_restored, .. }) => (Fate::Lives, not_restored),
             None => (Fate::Over(reason), Vec::new()),
@@ -408,6 +412,8 @@ impl Actor {
                 let _ = self.shared.logs.send(Event::Log { text });
                 return;
             }
+            // To a question that was asked while a cell ran.
+            FromHead::Reply(reply) => return self.looks.answer(reply),
             FromHead::ToolCall { call, .. } | FromHead::OutputRequest { call, .. } => {
                 ToHead::ToolResult {
                     call,

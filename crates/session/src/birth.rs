@@ -6,6 +6,7 @@ use crate::channel::Channel;
 use crate::checkpoints::{Checkpoints, OWN_MEMORY};
 use crate::disk::Disk;
 use crate::file_history::FileHistory;
+use crate::looks::Looks;
 use crate::outputs::Outputs;
 use crate::packets::Packets;
 use crate::pipes::Pipes;
@@ -15,7 +16,7 @@ use crate::tracker::Tracker;
 use crate::workspace::Workspace;
 use crate::zygote::Zygote;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
-use cellblock_protocol::{Cell, Rung, SessionOptions, Status, Strategy, Wall, import_statement};
+use cellblock_protocol::{Cell, Rung, SessionOptions, Status, Wall, import_statement};
 use cellblock_sandbox::{Birth, Cgroup, FromInit, packet_pair, stream_pair};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -38,11 +39,6 @@ impl Inner {
         mut options: SessionOptions,
     ) -> Result<Session, Error> {
         options.validate()?;
-        if options.strategy == Strategy::Thread {
-            return Err(Error::Refused(
-                "the strategy `thread` is not available yet; use `process` or `direct`".to_owned(),
-            ));
-        }
         let imports = options
             .imports
             .iter()
@@ -139,6 +135,7 @@ impl Inner {
             questions: 0,
             checkpoints: Checkpoints::new(head),
             ended: None,
+            looks: Looks::default(),
             spent_ms: 0.0,
             closing: None,
             _zygote: zygote,

@@ -1,14 +1,14 @@
 //! One cell, from its first frame to its result.
 
 use crate::Error;
-use crate::actor::{Actor, Command, INTERRUPT_GRACE};
+use crate::actor::{Actor, Command, Effect, INTERRUPT_GRACE};
 use crate::calls::Calls;
 use crate::capture::Capture;
 use crate::clock::Clock;
 use crate::disk::Look;
 use crate::verdict::Ending;
 use cellblock_protocol::guest::{Done, FromHead, ToHead};
-use cellblock_protocol::{Cell, CheckpointState, Event, MimeBundle, Stream, Wall};
+use cellblock_protocol::{Cell, CheckpointState, Event, MimeBundle, Strategy, Stream, Wall};
 use cellblock_sandbox::{Death, Exit, FromInit};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -92,6 +92,7 @@ impl CellRun {
             cell: self.number,
             code: self.cell.code.clone(),
             display_limit: None,
+            watched: actor.options.strategy == Strategy::Thread,
         };
         let mut outgoing = vec![request];
         let mut next_look = self.started + LOOK_PERIOD;
@@ -188,6 +189,7 @@ impl CellRun {
                     if let Some(hit) = added.over(disk_limit) {
                         return self.end(actor, Ending::Limit(hit)).await;
                     }
+                    actor.looks.expire();
                     self.clock.charge(processor, Instant::now());
                     if self.clock.is_over() {
                         return self.end(actor, Ending::Timeout).await;
@@ -208,6 +210,16 @@ impl CellRun {
             }
             Some(Command::Answer(_)) => {}
             Some(Command::Run { reply, .. }) => drop(reply.send(Err(busy()))),
+            Some(Command::Ask {
+                operation,
+                effect: Effect::Looks,
+                limit,
+                reply,
+            }) if actor.options.strategy == Strategy::Thread => {
+                actor.questions += 1;
+                actor.looks.expect(actor.questions, reply, limit);
+                return Obeyed::Send(operation(actor.questions));
+            }
             Some(Command::Ask { reply, .. }) => drop(reply.send(Err(busy()))),
             Some(Command::ReadOutput {
                 cell,
@@ -232,7 +244,7 @@ impl CellRun {
     }
 
     /// What the head says while the cell runs; an answer, when the host has one at once.
-    fn attend(&mut self, actor: &Actor, frame: FromHead) -> Option<ToHead> {
+    fn attend(&mut self, actor: &mut Actor, frame: FromHead) -> Option<ToHead> {
         match frame {
             FromHead::Display { mime } => {
                 let size: usize = mime
@@ -294,8 +306,12 @@ impl CellRun {
                     .map_err(|error| error.to_string());
                 Some(ToHead::ToolResult { call, outcome })
             }
-            // Left over from earlier, or a lie: a wrong cell number, an answer to no question.
-            FromHead::Ready { .. } | FromHead::Reply(_) | FromHead::Done(_) => None,
+            FromHead::Reply(reply) => {
+                actor.looks.answer(reply);
+                None
+            }
+            // Left over from earlier, or a lie: a wrong cell number.
+            FromHead::Ready { .. } | FromHead::Done(_) => None,
         }
     }
 

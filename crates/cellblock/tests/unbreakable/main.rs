@@ -13,4 +13,5 @@ mod checkpoints;
 mod crashes;
 mod files;
 mod pool;
+mod strategies;
 mod undo;

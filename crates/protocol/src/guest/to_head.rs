@@ -23,6 +23,9 @@ pub enum ToHead {
         /// The most bytes that one display may have.
         #[serde(skip_serializing_if = "Option::is_none")]
         display_limit: Option<u64>,
+        /// Answer questions while it runs.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        watched: bool,
     },
     /// Bind variables and modules.
     Seed {

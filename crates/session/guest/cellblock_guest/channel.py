@@ -16,6 +16,7 @@ from .wire import decode, encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
     from .wire import Frame
@@ -64,6 +65,7 @@ class Channel:
         self._waiting: dict[str, Mailbox] = {}
         self._calls = 0
         self._interrupted = 0
+        self._when_asked: Callable[[], None] | None = None
 
     def send(self, frame: Frame) -> None:
         """Send one frame. What a signal handler raises meanwhile is raised once the frame is out."""
@@ -99,6 +101,19 @@ class Channel:
     def next_request(self) -> Frame:
         """The host's next request to the loop."""
         return self._wait(self._requests)
+
+    def poll_request(self) -> Frame | None:
+        """The host's next request, if one has been read."""
+        frames = self._requests.frames
+        if not frames:
+            return None
+        frame = frames[-1]
+        del frames[-1]
+        return frame
+
+    def when_asked(self, action: Callable[[], None] | None) -> None:
+        """What to do when a thread that waits for something else has read a request."""
+        self._when_asked = action
 
     def ask(self, frame: Frame) -> Frame:
         """Send a frame with a fresh `call` id, and wait for the host's answer to it. Threads may ask at the same time."""
@@ -241,6 +256,8 @@ class Channel:
                 mailbox = Mailbox()  # only to be noted
             mailbox.frames[:0], buffer[:end] = (frame,), b""
             mailbox.ring()
+            if self._when_asked is not None and mailbox is self._requests:
+                self._when_asked()
 
 
 def _is_loss(error: BaseException) -> bool:

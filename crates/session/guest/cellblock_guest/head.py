@@ -17,6 +17,7 @@ from .display import Display
 from .execute import Interpreter, outcome
 from .prompts import Prompts
 from .streams import Streams
+from .watcher import Watcher
 from .wire import encode
 
 TYPE_CHECKING = False
@@ -114,7 +115,7 @@ class Head:
         self._begun = True
         try:
             if request["op"] == "run":
-                return encode(self._interpreter.run(request["cell"], request["code"], request.get("display_limit")))
+                return encode(self._run(request))
             operation = _OPERATIONS.get(request["op"])
             if operation is None:
                 raise ValueError(f"unknown request {request['op']!r}")
@@ -122,6 +123,21 @@ class Head:
         except BaseException as error:
             if self._interpreter.forked:
                 _exit(LOST)
+            return _sorry(request, _reason(error))
+
+    def _run(self, request: Frame) -> Frame:
+        run = self._interpreter.run
+        if not request.get("watched"):
+            return run(request["cell"], request["code"], request.get("display_limit"))
+        with Watcher(self.channel, self._answer_meanwhile):
+            return run(request["cell"], request["code"], request.get("display_limit"))
+
+    def _answer_meanwhile(self, request: Frame) -> bytes:
+        """On the second thread, while a cell runs."""
+        try:
+            answer = _LOOKS[request["op"]](self, request)
+            return encode({"t": "answer", "seq": request.get("seq"), **answer})
+        except Exception as error:
             return _sorry(request, _reason(error))
 
     def _arm(self, request: Frame) -> None:
@@ -205,11 +221,15 @@ class Head:
         return {}
 
 
-_OPERATIONS = {
-    "seed": Head._seed,
+# What changes nothing, and may be done beside a cell.
+_LOOKS = {
     "vars": Head._vars,
     "inspect": Head._inspect,
     "compute": Head._evaluate,
+}
+_OPERATIONS = {
+    **_LOOKS,
+    "seed": Head._seed,
     "tools": Head._tools,
     "reset": Head._reset,
 }
