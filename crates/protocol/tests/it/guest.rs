@@ -27,6 +27,7 @@ fn operations_are_written_as_the_guest_reads_them() {
                 cell: 1,
                 code: "1+1".to_owned(),
                 display_limit: None,
+                watched: false,
             },
             json!({"op": "run", "cell": 1, "code": "1+1"}),
         ),
