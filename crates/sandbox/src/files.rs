@@ -1,13 +1,13 @@
 //! Files below a directory, reached without ever leaving it: the workspace belongs to hostile code, which may put links into it
 //! while we look.
 
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, mkdirat, openat, openat2,
-    readlinkat, renameat, statat, symlinkat, unlinkat,
+    AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, fstat, mkdirat, openat, openat2, readlinkat,
+    renameat, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -17,17 +17,6 @@ use std::path::{Component, Path, PathBuf};
 #[derive(Debug)]
 pub struct Confined {
     directory: OwnedFd,
-}
-
-/// What an entry is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EntryKind {
-    /// A plain file.
-    File,
-    /// A directory.
-    Directory,
-    /// A link, a socket, a device: something that is not followed and not read.
-    Other,
 }
 
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
@@ -81,7 +70,8 @@ impl Confined {
     /// Makes a directory with those above it.
     pub fn make_directories(&self, path: &Path) -> io::Result<()> {
         let mut made = PathBuf::new();
-        for part in plain_parts(path)? {
+        for part in plain_parts(path) {
+            let part = part?;
             let parent = self.parent_of(&made)?;
             made.push(part);
             match mkdirat(&parent, part, Mode::from_raw_mode(0o755)) {
@@ -90,30 +80,6 @@ impl Confined {
             }
         }
         Ok(())
-    }
-
-    /// The names in a directory, with what they are; links are not followed. A name need not be text: one that is none must not
-    /// hide a file from whoever counts them.
-    pub fn list(&self, path: &Path) -> io::Result<Vec<(OsString, EntryKind)>> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let directory = self.resolve(path, flags, Mode::empty())?;
-        let mut entries = Vec::new();
-        for entry in Dir::read_from(&directory)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            if name == c"." || name == c".." {
-                continue;
-            }
-            let kind = match entry.file_type() {
-                FileType::Unknown => self
-                    .stat_in(&directory, name)
-                    .map_or(EntryKind::Other, |stat| kind_of(&stat)),
-                known => kind_of_type(known),
-            };
-            entries.push((OsStr::from_bytes(name.to_bytes()).to_owned(), kind));
-        }
-        entries.sort();
-        Ok(entries)
     }
 
     /// What is at a path, without following a link at its end.
@@ -151,11 +117,12 @@ impl Confined {
         Ok(renameat(&from_parent, from_name, &to_parent, to_name)?)
     }
 
-    fn stat_in(&self, directory: &OwnedFd, name: &std::ffi::CStr) -> io::Result<Stat> {
-        Ok(statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?)
+    /// The directory itself.
+    pub(crate) fn directory(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
     }
 
-    fn split<'a>(&self, path: &'a Path) -> io::Result<(OwnedFd, &'a OsStr)> {
+    pub(crate) fn split<'a>(&self, path: &'a Path) -> io::Result<(Parent<'_>, &'a OsStr)> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         Ok((
             self.parent_of(path.parent().unwrap_or(Path::new("")))?,
@@ -163,16 +130,16 @@ impl Confined {
         ))
     }
 
-    fn parent_of(&self, path: &Path) -> io::Result<OwnedFd> {
-        self.resolve(
-            path,
-            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )
+    fn parent_of(&self, path: &Path) -> io::Result<Parent<'_>> {
+        if path.as_os_str().is_empty() {
+            return Ok(Parent::Top(self.directory.as_fd()));
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        self.resolve(path, flags, Mode::empty()).map(Parent::Below)
     }
 
-    fn resolve(&self, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
-        plain_parts(path)?;
+    pub(crate) fn resolve(&self, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+        plain_parts(path).try_for_each(|part| part.map(drop))?;
         let path = if path.as_os_str().is_empty() {
             Path::new(".")
         } else {
@@ -182,7 +149,22 @@ impl Confined {
     }
 }
 
-fn plain_parts(path: &Path) -> io::Result<Vec<&OsStr>> {
+/// The directory that something is in. Most is at the top, for which nothing has to be opened.
+pub(crate) enum Parent<'a> {
+    Top(BorrowedFd<'a>),
+    Below(OwnedFd),
+}
+
+impl AsFd for Parent<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Parent::Top(directory) => *directory,
+            Parent::Below(directory) => directory.as_fd(),
+        }
+    }
+}
+
+fn plain_parts(path: &Path) -> impl Iterator<Item = io::Result<&OsStr>> {
     path.components()
         .filter(|part| *part != Component::CurDir)
         .map(|part| match part {
@@ -192,19 +174,6 @@ fn plain_parts(path: &Path) -> io::Result<Vec<&OsStr>> {
                 "the path must be relative and stay in the workspace",
             )),
         })
-        .collect()
-}
-
-fn kind_of(stat: &Stat) -> EntryKind {
-    kind_of_type(FileType::from_raw_mode(stat.st_mode))
-}
-
-fn kind_of_type(file_type: FileType) -> EntryKind {
-    match file_type {
-        FileType::RegularFile => EntryKind::File,
-        FileType::Directory => EntryKind::Directory,
-        _ => EntryKind::Other,
-    }
 }
 
 #[cfg(test)]

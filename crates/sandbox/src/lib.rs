@@ -15,14 +15,16 @@ mod outside;
 mod packet;
 mod probe;
 mod readiness;
+mod removal;
 mod view;
+mod walk;
 mod walls;
 
 pub use birth::Birth;
 pub use cgroup::{Cgroup, Cgroups};
 pub use control::{Death, Exit, FromInit, FromLauncher, ToInit, mount_request};
 pub use error::Error;
-pub use files::{Confined, EntryKind};
+pub use files::Confined;
 pub use launch::{LaunchPlan, Launched, first_id};
 pub use outside::SessionProcesses;
 pub use packet::{
@@ -30,5 +32,7 @@ pub use packet::{
 };
 pub use probe::{Mechanism, Probe, Verdict};
 pub use readiness::readiness;
+pub use rustix::fs::Stat;
 pub use view::{GUEST_DIRECTORY, View};
+pub use walk::{Budget, Closed, Step};
 pub use walls::{native_walls, reachable_rung};

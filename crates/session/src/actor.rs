@@ -131,7 +131,7 @@ impl Actor {
             let expiry = idle_since + self.options.limits.idle;
             let due = self.checkpoints.due();
             if let Some(Death { exit, .. }) = self.ended.take() {
-                let dirty = self.disk.changes().await.paths;
+                let dirty = self.disk.changes().await;
                 if let (Fate::Over(reason), _) = self.survive(died_idle(exit), dirty).await {
                     return reason;
                 }
@@ -278,11 +278,7 @@ impl Actor {
     /// The head is gone: wakes a standby, or says why the session is over.
     ///
     /// `dirty` is what the head changed in the workspace since its checkpoint.
-    pub(crate) async fn survive(
-        &mut self,
-        reason: String,
-        dirty: Vec<PathBuf>,
-    ) -> (Fate, Vec<String>) {
+    pub(crate) async fn survive(&mut self, reason: String, dirty: Changes) -> (Fate, Vec<String>) {
         self.looks.give_up();
         match self.recover(dirty).await {
             Some(Recovered { not_restored, .. }) => (Fate::Lives, not_restored),
@@ -305,7 +301,7 @@ impl Actor {
                     Some(death) => died_idle(death.exit),
                     None => "its init process died".to_owned(),
                 };
-                let dirty = self.disk.changes().await.paths;
+                let dirty = self.disk.changes().await;
                 let (fate, _) = self.survive(reason.clone(), dirty).await;
                 if matches!(fate, Fate::Lives) {
                     self.announce_restored();

@@ -185,7 +185,8 @@ impl CellRun {
                 () = sleep_until(next_look), if look.is_none() => look = Some(actor.disk.look()),
                 Look { added, processor } = ended(&mut look), if look.is_some() => {
                     look = None;
-                    next_look = Instant::now() + LOOK_PERIOD;
+                    // A look that takes long must not be all that the machine does.
+                    next_look = Instant::now() + LOOK_PERIOD.max(next_look.elapsed());
                     if let Some(hit) = added.over(disk_limit) {
                         return self.end(actor, Ending::Limit(hit)).await;
                     }

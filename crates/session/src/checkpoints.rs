@@ -4,12 +4,12 @@ use crate::Error;
 use crate::actor::Actor;
 use crate::channel::Channel;
 use crate::file_history::FileHistory;
+use crate::tracker::Changes;
 use cellblock_protocol::guest::{Armed, FromHead, ToHead};
 use cellblock_protocol::{Arming, CheckpointEntry, CheckpointState, Strategy};
 use cellblock_sandbox::{FromInit, ToInit, stream_pair};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::{Instant, timeout};
@@ -378,7 +378,7 @@ impl Actor {
     }
 
     /// Wakes the newest standby that answers, after its files were put back. The head must be gone.
-    pub(crate) async fn recover(&mut self, mut dirty: Vec<PathBuf>) -> Option<Recovered> {
+    pub(crate) async fn recover(&mut self, mut dirty: Changes) -> Option<Recovered> {
         let mut not_restored = Vec::new();
         let expected = self.checkpoints.current();
         while let Some(standby) = self.checkpoints.standbys.pop_back() {
@@ -451,7 +451,7 @@ impl Actor {
             self.checkpoints.standbys.pop_back();
         }
         self.checkpoints.kept.retain(|kept| *kept <= target);
-        let recovered = self.recover(Vec::new()).await;
+        let recovered = self.recover(Changes::default()).await;
         recovered.ok_or_else(|| Error::Ended {
             session: self.shared.id.clone(),
             reason: "no checkpoint could be woken".to_owned(),

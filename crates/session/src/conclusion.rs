@@ -140,7 +140,8 @@ impl CellRun {
             }
         };
         let changes = actor.disk.changes().await;
-        let (fate, not_restored) = actor.survive(reason, changes.paths).await;
+        let files = changes.files.clone();
+        let (fate, not_restored) = actor.survive(reason, changes).await;
         match fate {
             Fate::Lives => {
                 actor.disk.settle().await;
@@ -160,7 +161,7 @@ impl CellRun {
             Fate::Over(_) => Settled {
                 outcome: StateOutcome::Ended,
                 fate,
-                files: changes.files,
+                files,
                 not_restored,
             },
         }

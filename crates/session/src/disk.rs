@@ -23,6 +23,8 @@ pub(crate) struct Disk {
 pub(crate) struct Added {
     pub(crate) bytes: u64,
     pub(crate) files: usize,
+    /// More is there than is looked at, so that nobody knows how much it is.
+    pub(crate) beyond: bool,
     /// Something was touched that is not there: it may be open, without a name.
     pub(crate) vanished: bool,
 }
@@ -43,6 +45,8 @@ impl Added {
             Some(LimitHit::Disk { limit })
         } else if self.files > MOST_FILES {
             Some(LimitHit::Files { limit: MOST_FILES })
+        } else if self.beyond {
+            Some(LimitHit::TooDeep)
         } else {
             None
         }

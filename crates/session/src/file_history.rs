@@ -4,6 +4,7 @@
 //! that open handles stay good. What was in a directory of the user's before the session came is copied at the start if it is
 //! small; beyond that, a first change cannot be taken back, and the result says so.
 
+use crate::tracker::Changes;
 use crate::workspace::{Kind, Seen, Workspace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -137,11 +138,11 @@ impl FileHistory {
 
     /// Puts everything back as it was after `cell`: what later cells changed, and `dirty`, what the one that died changed.
     /// Returns what could not be put back.
-    pub(crate) fn go_back(&mut self, cell: u64, dirty: Vec<PathBuf>) -> Vec<String> {
+    pub(crate) fn go_back(&mut self, cell: u64, dirty: Changes) -> Vec<String> {
         // What is copied now is either by someone else, and stays, or about to be undone.
         self.catch_up();
         let mut failed = Vec::new();
-        let mut paths: BTreeSet<PathBuf> = dirty.into_iter().collect();
+        let mut paths: BTreeSet<PathBuf> = dirty.paths.into_iter().collect();
         for (path, versions) in &mut self.versions {
             let Some(newest) = versions.last().filter(|version| version.cell > cell) else {
                 continue;
@@ -168,6 +169,14 @@ impl FileHistory {
             .into_iter()
             .map(|path| (path.clone(), self.at(&path, cell)))
             .collect();
+        // What is in them was not looked at, but it was the cell that made them.
+        for directory in dirty.left {
+            if matches!(self.at(&directory, cell), Content::Absent)
+                && let Err(error) = self.workspace.directory().remove_tree(&directory)
+            {
+                failed.push(format!("{}: {error}", directory.display()));
+            }
+        }
         // What must go goes first, from the inside out; then what must be there comes, from the outside in.
         for (path, _) in wanted
             .iter()

@@ -2,9 +2,10 @@
 
 use crate::disk::Added;
 use crate::watch::{Touched, Watch, Watcher};
-use crate::workspace::{Kind, Seen, Workspace};
+use crate::workspace::{Found, Kind, Seen, Workspace};
 use cellblock_protocol::{FileChange, FileChanges, mime_of};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -27,6 +28,10 @@ pub(crate) struct Tracker {
     /// Bytes and entries that are there, and that were before the session.
     total: (u64, usize),
     ground: (u64, usize),
+    /// Directories that hold more than is looked at.
+    left: BTreeSet<PathBuf>,
+    /// There were such before the session.
+    began_beyond: bool,
 }
 
 /// What changed since the last look.
@@ -36,24 +41,27 @@ pub(crate) struct Changes {
     pub(crate) files: FileChanges,
     /// Everything, with directories and links.
     pub(crate) paths: Vec<PathBuf>,
+    /// Directories among it with more in them than was looked at.
+    pub(crate) left: Vec<PathBuf>,
 }
 
 impl Tracker {
     pub(crate) fn new(workspace: Arc<Workspace>, watcher: &Arc<Watcher>) -> Tracker {
-        let watch = watcher.watch(workspace.path());
-        let mut known = BTreeMap::new();
-        workspace.walk(Path::new(""), &mut known, &mut |directory| {
-            watch.add(directory)
+        let watch = watcher.watch();
+        let Found { entries, left } = workspace.walk(Path::new(""), &mut |path, directory| {
+            watch.add(path, directory)
         });
-        let ground = (known.values().map(|seen| seen.bytes).sum(), known.len());
+        let ground = (entries.values().map(|seen| seen.bytes).sum(), entries.len());
         Tracker {
             workspace,
             watch,
-            known,
+            known: entries,
             lately: VecDeque::new(),
             pending: Touched::default(),
             total: ground,
             ground,
+            began_beyond: !left.is_empty(),
+            left,
         }
     }
 
@@ -70,12 +78,12 @@ impl Tracker {
     /// Whether what happened since the last look is looked at in no time.
     pub(crate) fn has_little_to_do(&mut self) -> bool {
         self.gather();
-        let is_directory = |path: &PathBuf| {
-            let seen = self.workspace.look(path);
-            seen.is_some_and(|seen| seen.kind == Kind::Directory)
-        };
-        let Touched { paths, everything } = &self.pending;
-        !everything && paths.len() <= FEW && !paths.iter().any(is_directory)
+        let Touched {
+            paths,
+            directories,
+            everything,
+        } = &self.pending;
+        !everything && !directories && paths.len() <= FEW
     }
 
     /// What happened between two cells: it was not the next cell's doing.
@@ -97,86 +105,73 @@ impl Tracker {
     pub(crate) fn added(&mut self) -> Added {
         self.gather();
         let (mut bytes, mut files) = self.total;
-        let mut vanished = false;
-        for path in &self.pending.paths {
-            let known = self.known.get(path).map(|seen| seen.bytes);
-            let mut found = BTreeMap::new();
-            self.workspace.walk(path, &mut found, &mut |_| {});
-            vanished |= found.is_empty();
-            let more: u64 = found.values().map(|seen| seen.bytes).sum();
-            bytes = (bytes + more).saturating_sub(known.unwrap_or(0));
-            files = (files + found.len()).saturating_sub(usize::from(known.is_some()));
+        let mut vanished = self.pending.everything;
+        let mut beyond = !self.left.is_empty();
+        for path in roots(&self.pending) {
+            let Found { entries, left } = self.workspace.walk(path, &mut |_, _| {});
+            vanished |= entries.is_empty();
+            beyond |= !left.is_empty();
+            let (known_bytes, known_files) = sizes(self.known_from(path).map(|(_, seen)| seen));
+            let (found_bytes, found_files) = sizes(entries.values());
+            bytes = (bytes + found_bytes).saturating_sub(known_bytes);
+            files = (files + found_files).saturating_sub(known_files);
         }
         Added {
             bytes: bytes.saturating_sub(self.ground.0),
             files: files.saturating_sub(self.ground.1),
+            beyond: beyond && !self.began_beyond,
             vanished,
         }
     }
 
     fn gather(&mut self) {
-        let touched = self.watch.take();
-        self.pending.everything |= touched.everything;
-        self.pending.paths.extend(touched.paths);
+        self.pending.add(self.watch.take());
     }
 
     fn differences(&mut self, touched: Touched) -> Changes {
         let mut changes = Changes::default();
         if touched.everything {
-            let mut now = BTreeMap::new();
-            let watch = &self.watch;
-            self.workspace
-                .walk(Path::new(""), &mut now, &mut |directory| {
-                    watch.add(directory)
-                });
-            let gone: Vec<PathBuf> = self
-                .known
-                .keys()
-                .filter(|path| !now.contains_key(*path))
-                .cloned()
-                .collect();
-            for (path, seen) in now {
-                self.compare(&path, Some(seen), &mut changes);
-            }
-            for path in gone {
-                self.compare(&path, None, &mut changes);
-            }
-            return changes;
+            self.watch.begin_anew();
         }
-        for path in touched.paths {
-            self.difference(&path, &mut changes);
+        for path in roots(&touched) {
+            self.difference(path, &mut changes);
         }
         changes
     }
 
+    /// Compares a path with what is known of it, and all that is or was below it.
     fn difference(&mut self, path: &Path, changes: &mut Changes) {
-        let seen = self.workspace.look(path);
-        if seen.is_some_and(|seen| seen.kind == Kind::Directory) {
-            let mut found = BTreeMap::new();
-            let watch = &self.watch;
-            self.workspace
-                .walk(path, &mut found, &mut |directory| watch.add(directory));
-            for (path, seen) in found {
-                self.compare(&path, Some(seen), changes);
-            }
-            return;
+        let watch = &self.watch;
+        let found = self
+            .workspace
+            .walk(path, &mut |path, directory| watch.add(path, directory));
+        self.left.retain(|left| !left.starts_with(path));
+        changes.left.extend(found.left.iter().cloned());
+        // Where not everything was looked at, what was not found may still be there.
+        let is_gone = |old: &PathBuf| {
+            !found.entries.contains_key(old)
+                && (found.left.is_empty() || self.workspace.look(old).is_none())
+        };
+        let gone: Vec<PathBuf> = self
+            .known_from(path)
+            .map(|(old, _)| old)
+            .filter(|old| is_gone(old))
+            .cloned()
+            .collect();
+        self.left.extend(found.left);
+        for (path, seen) in found.entries {
+            self.compare(&path, Some(seen), changes);
         }
-        // It may have been a directory, moved away with all that was in it.
-        let was_directory = self
-            .known
-            .get(path)
-            .is_some_and(|old| old.kind == Kind::Directory);
-        self.compare(path, seen, changes);
-        if was_directory {
-            let below = self
-                .known
-                .range(path.join("")..)
-                .map(|(inner, _)| inner.clone());
-            let inside: Vec<PathBuf> = below.take_while(|inner| inner.starts_with(path)).collect();
-            for path in inside {
-                self.compare(&path, None, changes);
-            }
+        for path in gone {
+            self.compare(&path, None, changes);
         }
+    }
+
+    /// What is known of a path and of all below it.
+    fn known_from<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = (&'a PathBuf, &'a Seen)> {
+        self.known
+            .range::<Path, _>((Bound::Included(path), Bound::Unbounded))
+            .take_while(move |(below, _)| below.starts_with(path))
     }
 
     fn compare(&mut self, path: &Path, seen: Option<Seen>, changes: &mut Changes) {
@@ -216,6 +211,27 @@ impl Tracker {
             self.lately.pop_front();
         }
     }
+}
+
+/// The touched paths without those below another: a look at that one sees them too.
+fn roots(touched: &Touched) -> Vec<&Path> {
+    if touched.everything {
+        return vec![Path::new("")];
+    }
+    let mut roots: Vec<&Path> = Vec::new();
+    for path in &touched.paths {
+        // In this order a path comes right before those below it.
+        if !roots.last().is_some_and(|last| path.starts_with(last)) {
+            roots.push(path);
+        }
+    }
+    roots
+}
+
+fn sizes<'a>(seen: impl Iterator<Item = &'a Seen>) -> (u64, usize) {
+    seen.fold((0, 0), |(bytes, files), seen| {
+        (bytes + seen.bytes, files + 1)
+    })
 }
 
 fn push(list: &mut Vec<FileChange>, path: &Path, bytes: u64) {

@@ -22,9 +22,17 @@ pub(crate) enum Ending {
 /// A limit that a cell ran into.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LimitHit {
-    Memory { limit: u64 },
-    Disk { limit: u64 },
-    Files { limit: usize },
+    Memory {
+        limit: u64,
+    },
+    Disk {
+        limit: u64,
+    },
+    Files {
+        limit: usize,
+    },
+    /// Directories so deep, or names so long, that nobody can look at them all.
+    TooDeep,
 }
 
 /// The part of a result that says how the process ended.
@@ -98,6 +106,10 @@ impl LimitHit {
                     "the session wrote more than its {} to the workspace and was ended; delete what is not needed, or ask for a higher limit",
                     size(*limit)
                 ),
+            ),
+            LimitHit::TooDeep => plain(
+                "DiskLimit",
+                "the session made directories in the workspace that are nested deeper than a path can be long (4 095 bytes), or with longer names in all than 32 MiB, and was ended",
             ),
             LimitHit::Files { limit } => plain(
                 "DiskLimit",

@@ -7,10 +7,15 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A watch costs about a kilobyte of the kernel's memory, and each user has only so many.
+const MOST_WATCHES: usize = 10_000;
+/// Touched paths that wait to be looked at; past this, everything is looked at instead.
+const MOST_TOUCHED: usize = 20_000;
 
 /// The one instance.
 #[derive(Debug)]
@@ -22,21 +27,25 @@ pub(crate) struct Watcher {
 struct State {
     instance: Option<OwnedFd>,
     next_tree: u64,
-    /// Which directory of which tree a watch is for.
-    watches: HashMap<i32, (u64, PathBuf)>,
+    /// Which directories a watch is for: of one tree, or of several sessions on one directory.
+    watches: HashMap<i32, Vec<(u64, PathBuf)>>,
     trees: HashMap<u64, Tree>,
 }
 
 #[derive(Debug, Default)]
 struct Tree {
-    root: PathBuf,
     touched: Touched,
+    watches: usize,
+    /// Some directory could not be watched: whatever happens there is not told.
+    blind: bool,
 }
 
 /// What was touched since the last time someone asked. Paths are relative to the root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Touched {
     pub(crate) paths: BTreeSet<PathBuf>,
+    /// Directories may be among them.
+    pub(crate) directories: bool,
     /// Events were lost, or watches are not to be had: everything may have changed.
     pub(crate) everything: bool,
 }
@@ -62,18 +71,12 @@ impl Watcher {
         })
     }
 
-    /// Watches `root` with all its directories.
-    pub(crate) fn watch(self: &Arc<Self>, root: &Path) -> Watch {
+    /// Begins to watch a tree, whose directories are then added.
+    pub(crate) fn watch(self: &Arc<Self>) -> Watch {
         let mut state = self.lock();
         let tree = state.next_tree;
         state.next_tree += 1;
-        state.trees.insert(
-            tree,
-            Tree {
-                root: root.to_owned(),
-                touched: Touched::default(),
-            },
-        );
+        state.trees.insert(tree, Tree::default());
         Watch {
             watcher: Arc::clone(self),
             tree,
@@ -86,9 +89,16 @@ impl Watcher {
 }
 
 impl Watch {
-    /// Adds a directory of the tree.
-    pub(crate) fn add(&self, directory: &Path) {
-        self.watcher.lock().add(self.tree, directory);
+    /// Adds a directory of the tree, known by its path there and by its descriptor.
+    pub(crate) fn add(&self, path: &Path, directory: BorrowedFd<'_>) {
+        self.watcher.lock().add(self.tree, path, directory);
+    }
+
+    /// From here on all directories are added once more.
+    pub(crate) fn begin_anew(&self) {
+        if let Some(tree) = self.watcher.lock().trees.get_mut(&self.tree) {
+            tree.blind = false;
+        }
     }
 
     /// What was touched since the last call.
@@ -98,7 +108,11 @@ impl Watch {
         state
             .trees
             .get_mut(&self.tree)
-            .map(|tree| std::mem::take(&mut tree.touched))
+            .map(|tree| {
+                let mut touched = std::mem::take(&mut tree.touched);
+                touched.everything |= tree.blind;
+                touched
+            })
             .unwrap_or_default()
     }
 }
@@ -110,18 +124,44 @@ impl Drop for Watch {
         let State {
             instance, watches, ..
         } = &mut *state;
-        watches.retain(|watch, (tree, _)| {
-            let other = *tree != self.tree;
-            if !other && let Some(instance) = instance {
+        watches.retain(|watch, places| {
+            places.retain(|(tree, _)| *tree != self.tree);
+            if places.is_empty()
+                && let Some(instance) = instance
+            {
                 let _ = inotify::remove_watch(&*instance, *watch);
             }
-            other
+            !places.is_empty()
         });
     }
 }
 
+impl Touched {
+    fn note(&mut self, directory: &Path, name: &OsStr, is_directory: bool) {
+        if self.paths.len() >= MOST_TOUCHED {
+            self.paths.clear();
+            self.everything = true;
+        }
+        self.directories |= is_directory;
+        if !self.everything {
+            self.paths.insert(directory.join(name));
+        }
+    }
+
+    /// Takes in what was touched later.
+    pub(crate) fn add(&mut self, later: Touched) {
+        self.everything |= later.everything || self.paths.len() + later.paths.len() > MOST_TOUCHED;
+        self.directories |= later.directories;
+        if self.everything {
+            self.paths.clear();
+        } else {
+            self.paths.extend(later.paths);
+        }
+    }
+}
+
 impl State {
-    fn add(&mut self, tree: u64, directory: &Path) {
+    fn add(&mut self, tree: u64, path: &Path, directory: BorrowedFd<'_>) {
         let Some(entry) = self.trees.get_mut(&tree) else {
             return;
         };
@@ -132,16 +172,26 @@ impl State {
             | WatchFlags::DELETE
             | WatchFlags::MOVED_FROM
             | WatchFlags::MOVED_TO
-            | WatchFlags::ONLYDIR
-            | WatchFlags::DONT_FOLLOW;
-        let added = self.instance.as_ref().and_then(|instance| {
-            inotify::add_watch(instance, entry.root.join(directory), wanted).ok()
-        });
-        match added {
-            Some(watch) => {
-                self.watches.insert(watch, (tree, directory.to_owned()));
+            | WatchFlags::ONLYDIR;
+        // The directory that was opened, wherever its path leads by now.
+        let itself = format!("/proc/self/fd/{}", directory.as_raw_fd());
+        let added = self
+            .instance
+            .as_ref()
+            .filter(|_| entry.watches < MOST_WATCHES)
+            .and_then(|instance| inotify::add_watch(instance, itself, wanted).ok());
+        let Some(watch) = added else {
+            entry.blind = true;
+            return;
+        };
+        // One directory has one watch, however often and by whomever it is added.
+        let places = self.watches.entry(watch).or_default();
+        match places.iter_mut().find(|(other, _)| *other == tree) {
+            Some((_, place)) => *place = path.to_owned(),
+            None => {
+                places.push((tree, path.to_owned()));
+                entry.watches += 1;
             }
-            None => entry.touched.everything = true,
         }
     }
 
@@ -161,18 +211,27 @@ impl State {
                     .for_each(|tree| tree.touched.everything = true);
                 continue;
             }
-            if event.events().contains(ReadFlags::IGNORED) {
-                self.watches.remove(&event.wd());
+            let is = |flag| event.events().contains(flag);
+            if is(ReadFlags::IGNORED) {
+                for (tree, _) in self.watches.remove(&event.wd()).unwrap_or_default() {
+                    if let Some(tree) = self.trees.get_mut(&tree) {
+                        tree.watches -= 1;
+                    }
+                }
                 continue;
             }
-            let Some((tree, directory)) = self.watches.get(&event.wd()) else {
+            let (Some(name), false) = (
+                event.file_name(),
+                is(ReadFlags::ISDIR) && is(ReadFlags::ATTRIB),
+            ) else {
                 continue;
             };
-            let (Some(tree), Some(name)) = (self.trees.get_mut(tree), event.file_name()) else {
-                continue;
-            };
-            let path = directory.join(OsStr::from_bytes(name.to_bytes()));
-            tree.touched.paths.insert(path);
+            let name = OsStr::from_bytes(name.to_bytes());
+            for (tree, directory) in self.watches.get(&event.wd()).into_iter().flatten() {
+                if let Some(tree) = self.trees.get_mut(tree) {
+                    tree.touched.note(directory, name, is(ReadFlags::ISDIR));
+                }
+            }
         }
     }
 }

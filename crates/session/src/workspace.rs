@@ -2,14 +2,16 @@
 
 use crate::Error;
 use cellblock_protocol::{FileEntry, mime_of};
-use cellblock_sandbox::{Confined, EntryKind};
-use std::collections::BTreeMap;
+use cellblock_sandbox::{Budget, Closed, Confined, Stat, Step};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read, Write as _};
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
-/// The most files of a workspace that are looked at; a tree beyond this is watched but not listed.
-const MOST_FILES: usize = 200_000;
+/// The most entries of a workspace that are looked at, and the most bytes of their paths.
+const MOST_ENTRIES: usize = 200_000;
+const MOST_TEXT: usize = 32 << 20;
 /// The largest file that `get_file` returns.
 const LARGEST_FILE: u64 = 1 << 30;
 
@@ -114,9 +116,8 @@ impl Workspace {
                 path,
             }
         };
-        let mut found = BTreeMap::new();
-        self.walk(Path::new(""), &mut found, &mut |_| {});
-        found
+        self.walk(Path::new(""), &mut |_, _| {})
+            .entries
             .iter()
             .filter(|(_, seen)| seen.kind == Kind::File)
             .map(entry)
@@ -137,35 +138,70 @@ impl Workspace {
     pub(crate) fn walk(
         &self,
         from: &Path,
-        found: &mut BTreeMap<PathBuf, Seen>,
-        on_directory: &mut dyn FnMut(&Path),
-    ) {
-        if !from.as_os_str().is_empty()
-            && let Some(seen) = self.look(from)
-        {
-            found.insert(from.to_owned(), seen);
-        }
-        let mut open = vec![from.to_owned()];
-        while let Some(directory) = open.pop() {
-            // Before it is listed, so that what appears in between is either listed or seen by the watch.
-            on_directory(&directory);
-            for (name, kind) in self.directory.list(&directory).unwrap_or_default() {
-                let path = directory.join(name);
-                if found.len() < MOST_FILES
-                    && let Some(seen) = self.look(&path)
-                {
-                    found.insert(path.clone(), seen);
-                }
-                if kind == EntryKind::Directory {
-                    open.push(path);
-                }
+        on_directory: &mut dyn FnMut(&Path, BorrowedFd<'_>),
+    ) -> Found {
+        let mut found = Found::default();
+        if !from.as_os_str().is_empty() {
+            let seen = self.look(from);
+            found
+                .entries
+                .extend(seen.map(|seen| (from.to_owned(), seen)));
+            if seen.is_none_or(|seen| seen.kind != Kind::Directory) {
+                return found;
             }
         }
+        let mut budget = Budget {
+            entries: MOST_ENTRIES,
+            text: MOST_TEXT,
+            // A directory of the user's may be closed for a reason of his.
+            closed: if self.ours {
+                Closed::IsOpened
+            } else {
+                Closed::Stays
+            },
+        };
+        self.directory
+            .walk(from, &mut budget, &mut |step| match step {
+                Step::Enters(path, directory) => on_directory(path, directory),
+                Step::Finds(path, stat) => {
+                    if let Some(seen) = Seen::from_stat(stat) {
+                        found.entries.insert(path.to_owned(), seen);
+                    }
+                }
+                Step::Leaves(path) => {
+                    found.left.insert(path.to_owned());
+                }
+            });
+        found
     }
 
     /// What is at a path; pipes, sockets and devices count as nothing.
     pub(crate) fn look(&self, path: &Path) -> Option<Seen> {
-        let stat = self.directory.stat(path).ok()?;
+        Seen::from_stat(&self.directory.stat(path).ok()?)
+    }
+}
+
+/// What a walk found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) entries: BTreeMap<PathBuf, Seen>,
+    /// Directories that hold more than is looked at.
+    pub(crate) left: BTreeSet<PathBuf>,
+}
+
+/// What something in a workspace looked like. A directory only is or is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) kind: Kind,
+    pub(crate) bytes: u64,
+    pub(crate) modified: i128,
+    pub(crate) mode: u32,
+    changed: i128,
+    inode: u64,
+}
+
+impl Seen {
+    fn from_stat(stat: &Stat) -> Option<Seen> {
         let nanoseconds =
             |seconds: i64, rest: u64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
         let kind = match stat.st_mode & 0o170_000 {
@@ -192,17 +228,6 @@ impl Workspace {
             inode: stat.st_ino,
         })
     }
-}
-
-/// What something in a workspace looked like. A directory only is or is not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
-    pub(crate) kind: Kind,
-    pub(crate) bytes: u64,
-    pub(crate) modified: i128,
-    pub(crate) mode: u32,
-    changed: i128,
-    inode: u64,
 }
 
 /// What of a workspace is tracked.

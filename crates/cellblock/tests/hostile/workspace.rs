@@ -1,8 +1,9 @@
 //! What the code leaves in its workspace for the host to fall into.
 
-use super::common::{new_directory, token, wait};
+use super::common::{builder, new_directory, open, run, short, token, wait};
 use super::scene::Scene;
 use cellblock::Status::Success;
+use cellblock::{Limits, StateOutcome};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -179,23 +180,110 @@ for _ in range(2500):
 open('bottom', 'w').close()
 os.fchdir(home)
 ";
-/// Out of the way of whoever cleans up.
-const FILLS_IT: &str = "import subprocess; subprocess.run(['rm', '-rf', 'd'])";
 
 #[test]
 fn a_directory_deeper_than_any_path() {
     let scene = Scene::new();
-    assert_eq!(scene.run_for(20.0, DIGS).status, Success);
-    let begin = Instant::now();
-    listed(&scene);
-    assert!(
-        begin.elapsed() < Duration::from_secs(10),
-        "listing took {:?}",
-        begin.elapsed()
+    let result = scene.run_for(20.0, DIGS);
+    // What nobody can look at nobody can count: it is over the limit, and it is gone.
+    assert_eq!(
+        result.error.as_ref().map(|error| error.type_.as_str()),
+        Some("DiskLimit"),
+        "{}",
+        short(&result)
+    );
+    assert_eq!(result.state.outcome, StateOutcome::Restored);
+    assert_eq!(result.state.not_restored, Vec::<String>::new());
+    assert_eq!(fs::read_dir(scene.session.workspace()).unwrap().count(), 0);
+    scene.goes_on();
+    scene.ends_clean();
+}
+
+#[test]
+fn a_directory_as_deep_as_a_path_can_be() {
+    let scene = Scene::new();
+    let code = DIGS.replace("2500", "2000");
+    let result = scene.run_for(20.0, &code);
+    assert_eq!(result.status, Success, "{}", short(&result));
+    let bottom = "d/".repeat(2000) + "bottom";
+    assert_eq!(listed(&scene), [bottom]);
+    scene.goes_on();
+    scene.run_for(
+        20.0,
+        "import subprocess; subprocess.run(['rm', '-rf', 'd'])",
+    );
+    assert_eq!(listed(&scene), Vec::<String>::new());
+    scene.ends_clean();
+}
+
+#[test]
+fn a_directory_that_is_closed_is_counted_all_the_same() {
+    let scene = Scene::with(Limits {
+        disk: 4 << 20,
+        ..Limits::default()
+    });
+    let code = r"
+import os, time
+os.mkdir('closed')
+files = [open(f'closed/part{number}', 'wb') for number in range(4)]
+os.chmod('closed', 0)
+for file in files:
+    file.write(b'x' * (2 << 20))
+    file.flush()
+time.sleep(5)
+";
+    let result = scene.run(code);
+    assert_eq!(
+        result.error.as_ref().map(|error| error.type_.as_str()),
+        Some("DiskLimit"),
+        "{}",
+        short(&result)
     );
     scene.goes_on();
-    scene.run_for(20.0, FILLS_IT);
     scene.ends_clean();
+}
+
+#[test]
+fn directories_that_take_long_to_look_at_keep_nobody_else_waiting() {
+    const DIGS_ON: &str = r"
+import os, time
+home = os.open('.', os.O_RDONLY)
+end = time.monotonic() + 2
+while time.monotonic() < end:
+    os.fchdir(home)
+    shaft = f'shaft{time.monotonic_ns()}'
+    os.mkdir(shaft)
+    os.chdir(shaft)
+    for _ in range(1900):
+        os.mkdir('d')
+        os.chdir('d')
+os.fchdir(home)
+";
+    let diggers = [Scene::new(), Scene::new()];
+    let beside = open(builder());
+    let end = Instant::now() + Duration::from_secs(5);
+    let mut slowest = Duration::ZERO;
+    std::thread::scope(|scope| {
+        for digger in &diggers {
+            scope.spawn(move || {
+                while Instant::now() < end {
+                    digger.run_for(6.0, DIGS_ON);
+                }
+            });
+        }
+        while Instant::now() < end {
+            let begin = Instant::now();
+            let result = run(&beside, "40 + 2");
+            assert_eq!(result.status, Success, "{}", short(&result));
+            slowest = slowest.max(begin.elapsed());
+        }
+    });
+    assert!(
+        slowest < Duration::from_secs(3),
+        "the slowest took {slowest:?}"
+    );
+    wait(beside.close());
+    diggers.into_iter().for_each(Scene::ends_clean);
 }
 
 #[test]
