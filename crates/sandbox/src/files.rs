@@ -1,12 +1,13 @@
 //! Files below a directory, reached without ever leaving it: the workspace belongs to hostile code, which may put links into it
 //! while we look.
 
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, fstat, mkdirat, openat, openat2, readlinkat,
-    renameat, statat, symlinkat, unlinkat,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Uid, chmod, chownat, fchown,
+    fstat, mkdirat, openat, openat2, readlinkat, renameat, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
+use rustix::process::geteuid;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -17,6 +18,30 @@ use std::path::{Component, Path, PathBuf};
 #[derive(Debug)]
 pub struct Confined {
     directory: OwnedFd,
+    /// Whose it is, when that can be given away: what root makes here shall not be root's.
+    owner: Option<(Uid, Gid)>,
+}
+
+/// Whose something is and who may do what with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The user it belongs to.
+    pub owner: u32,
+    /// The group it belongs to.
+    pub group: u32,
+    /// The permission bits.
+    pub mode: u32,
+}
+
+impl Access {
+    /// As `stat` tells it.
+    pub fn of(stat: &Stat) -> Access {
+        Access {
+            owner: stat.st_uid,
+            group: stat.st_gid,
+            mode: stat.st_mode & 0o7777,
+        }
+    }
 }
 
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
@@ -25,9 +50,12 @@ impl Confined {
     /// Opens the directory itself, which the host trusts.
     pub fn open(path: &Path) -> io::Result<Confined> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Confined {
-            directory: openat(CWD, path, flags, Mode::empty())?,
-        })
+        let directory = openat(CWD, path, flags, Mode::empty())?;
+        let stat = fstat(&directory)?;
+        let owner = geteuid()
+            .is_root()
+            .then_some((Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid)));
+        Ok(Confined { directory, owner })
     }
 
     /// The file system that it is on, as `stat` numbers it.
@@ -49,14 +77,24 @@ impl Confined {
         Ok(file)
     }
 
-    /// Creates or empties a plain file for writing, with the directories above it.
+    /// Creates or empties a plain file for writing, with the directories above it. What is new belongs to the owner of the
+    /// directory.
     pub fn write(&self, path: &Path) -> io::Result<File> {
         if let Some(parent) = path.parent() {
             self.make_directories(parent)?;
         }
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let file = File::from(self.resolve(path, flags, Mode::from_raw_mode(0o644))?);
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let file = match self.resolve(path, flags, Mode::empty()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let new = flags | OFlags::CREATE | OFlags::EXCL;
+                let file = self.resolve(path, new, Mode::from_raw_mode(0o644))?;
+                if let Some((owner, group)) = self.owner {
+                    fchown(&file, Some(owner), Some(group))?;
+                }
+                File::from(file)
+            }
+            opened => File::from(opened?),
+        };
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -75,7 +113,8 @@ impl Confined {
             let parent = self.parent_of(&made)?;
             made.push(part);
             match mkdirat(&parent, part, Mode::from_raw_mode(0o755)) {
-                Ok(()) | Err(Errno::EXIST) => {}
+                Ok(()) => self.give_to_owner(&parent, part)?,
+                Err(Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -108,6 +147,44 @@ impl Confined {
     pub fn make_link(&self, path: &Path, target: &Path) -> io::Result<()> {
         let (parent, name) = self.split(path)?;
         Ok(symlinkat(target, &parent, name)?)
+    }
+
+    /// Makes something what it was: links are not followed.
+    pub fn set_access(&self, path: &Path, access: Access) -> io::Result<()> {
+        let (parent, name) = self.split(path)?;
+        let found = openat(
+            &parent,
+            name,
+            OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        let now = fstat(&found)?;
+        if Access::of(&now) == access {
+            return Ok(());
+        }
+        if (now.st_uid, now.st_gid) != (access.owner, access.group) {
+            let (owner, group) = (Uid::from_raw(access.owner), Gid::from_raw(access.group));
+            chownat(&found, "", Some(owner), Some(group), AtFlags::EMPTY_PATH)?;
+        }
+        if FileType::from_raw_mode(now.st_mode) != FileType::Symlink {
+            // By its descriptor: by its name it could be a link by now.
+            let itself = format!("/proc/self/fd/{}", found.as_raw_fd());
+            chmod(itself, Mode::from_raw_mode(access.mode))?;
+        }
+        Ok(())
+    }
+
+    fn give_to_owner(&self, parent: &Parent<'_>, name: &OsStr) -> io::Result<()> {
+        match self.owner {
+            Some((owner, group)) => Ok(chownat(
+                parent,
+                name,
+                Some(owner),
+                Some(group),
+                AtFlags::SYMLINK_NOFOLLOW,
+            )?),
+            None => Ok(()),
+        }
     }
 
     /// Renames within the directory.

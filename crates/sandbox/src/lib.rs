@@ -24,7 +24,7 @@ pub use birth::Birth;
 pub use cgroup::{Cgroup, Cgroups};
 pub use control::{Death, Exit, FromInit, FromLauncher, ToInit, mount_request};
 pub use error::Error;
-pub use files::Confined;
+pub use files::{Access, Confined};
 pub use launch::{LaunchPlan, Launched, first_id};
 pub use outside::SessionProcesses;
 pub use packet::{

@@ -6,6 +6,7 @@ use crate::channel::Channel;
 use crate::checkpoints::{Checkpoints, Recovered};
 use crate::disk::Disk;
 use crate::file_history::FileHistory;
+use crate::loan::Loan;
 use crate::looks::Looks;
 use crate::outputs::Outputs;
 use crate::packets::Packets;
@@ -99,6 +100,8 @@ pub(crate) struct Actor {
     pub(crate) spent_ms: f64,
     /// Someone waits for the session to be closed.
     pub(crate) closing: Option<oneshot::Sender<()>>,
+    /// A directory of the user's that is ours for as long as we work in it.
+    pub(crate) loan: Option<Loan>,
     /// Keeps the launcher alive as long as a session of it lives.
     pub(crate) _zygote: Arc<Zygote>,
 }
@@ -119,6 +122,7 @@ impl Actor {
         // Handles that are waiting see their replies dropped and read the reason.
         self.commands.close();
         self.end_processes().await;
+        self.end_loan().await;
         if let Some(closing) = self.closing.take() {
             let _ = closing.send(());
         }

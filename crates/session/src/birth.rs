@@ -6,6 +6,7 @@ use crate::channel::Channel;
 use crate::checkpoints::{Checkpoints, OWN_MEMORY};
 use crate::disk::Disk;
 use crate::file_history::FileHistory;
+use crate::loan::Loan;
 use crate::looks::Looks;
 use crate::outputs::Outputs;
 use crate::packets::Packets;
@@ -93,6 +94,7 @@ impl Inner {
             cgroup,
             init_pid,
             head,
+            loan,
         } = self.bear(&zygote, id, &options, place).await?;
 
         let files = {
@@ -138,6 +140,7 @@ impl Inner {
             looks: Looks::default(),
             spent_ms: 0.0,
             closing: None,
+            loan,
             _zygote: zygote,
             options,
         })
@@ -180,6 +183,7 @@ impl Inner {
         } else {
             workspace.path().to_owned()
         };
+        let mut loan = None;
         let mut birth = Birth::new(self.walls, &home)?
             .user(user)
             .memory(limits.memory, if cgroup.is_some() { 0 } else { together })
@@ -201,7 +205,7 @@ impl Inner {
                 source,
             })?;
             self.give_to_session(&private)?;
-            self.give_to_session(workspace.path())?;
+            loan = self.lend_to_session(workspace, directory)?;
             for path in self.readable_paths() {
                 birth = birth.readable(&path)?;
             }
@@ -278,6 +282,7 @@ impl Inner {
             cgroup,
             init_pid,
             head,
+            loan,
         })
     }
 
@@ -342,6 +347,7 @@ struct Born {
     cgroup: Option<Cgroup>,
     init_pid: u32,
     head: u32,
+    loan: Option<Loan>,
 }
 
 /// Seeds, imports and setup code: before the first cell.

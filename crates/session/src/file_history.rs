@@ -6,10 +6,10 @@
 
 use crate::tracker::Changes;
 use crate::workspace::{Kind, Seen, Workspace};
+use cellblock_sandbox::Access;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -56,13 +56,18 @@ enum Author {
 #[derive(Clone, Debug)]
 enum Content {
     Absent,
-    Directory,
-    Link(PathBuf),
+    Directory {
+        access: Access,
+    },
+    Link {
+        target: PathBuf,
+        access: Access,
+    },
     File {
         copy: PathBuf,
         bytes: u64,
         modified: i128,
-        mode: u32,
+        access: Access,
     },
     Unknown,
 }
@@ -248,28 +253,30 @@ impl FileHistory {
     }
 
     fn content_of(&mut self, path: &Path) -> Content {
-        match self.workspace.look(path) {
-            None => Content::Absent,
-            Some(seen) if seen.kind == Kind::Directory => Content::Directory,
-            Some(seen) if seen.kind == Kind::Link => self
-                .workspace
-                .directory()
-                .read_link(path)
-                .map_or(Content::Unknown, Content::Link),
-            Some(seen) => {
+        let Some(seen) = self.workspace.look(path) else {
+            return Content::Absent;
+        };
+        let directory = self.workspace.directory();
+        let content = match seen.kind {
+            Kind::Directory => directory.stat(path).map(|stat| Content::Directory {
+                access: Access::of(&stat),
+            }),
+            Kind::Link => directory.read_link(path).map(|target| Content::Link {
+                target,
+                access: seen.access,
+            }),
+            Kind::File => {
                 let copy = self.store.join(self.next.to_string());
                 self.next += 1;
-                match self.copy_file(path, &copy) {
-                    Ok(()) => Content::File {
-                        copy,
-                        bytes: seen.bytes,
-                        modified: seen.modified,
-                        mode: seen.mode,
-                    },
-                    Err(_) => Content::Unknown,
-                }
+                self.copy_file(path, &copy).map(|()| Content::File {
+                    copy,
+                    bytes: seen.bytes,
+                    modified: seen.modified,
+                    access: seen.access,
+                })
             }
-        }
+        };
+        content.unwrap_or(Content::Unknown)
     }
 
     fn copy_file(&self, path: &Path, copy: &Path) -> io::Result<()> {
@@ -291,15 +298,22 @@ impl FileHistory {
             Content::Unknown => Err(io::Error::other(
                 "it was changed, and no copy from before was kept",
             )),
-            Content::Directory => directory.make_directories(path),
-            Content::Link(target) => {
+            Content::Directory { access } => {
+                if directory.stat(path).is_ok() {
+                    return directory.make_directories(path);
+                }
+                directory.make_directories(path)?;
+                directory.set_access(path, *access)
+            }
+            Content::Link { target, access } => {
                 self.remove(path);
-                directory.make_link(path, target)
+                directory.make_link(path, target)?;
+                directory.set_access(path, *access)
             }
             Content::File {
                 copy,
                 modified,
-                mode,
+                access,
                 ..
             } => {
                 if self
@@ -309,9 +323,17 @@ impl FileHistory {
                 {
                     self.remove(path);
                 }
-                let mut file = directory.write(path)?;
+                let mut file = match directory.write(path) {
+                    // One that may not be written, not even by its owner.
+                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                        let mode = access.mode | 0o600;
+                        directory.set_access(path, Access { mode, ..*access })?;
+                        directory.write(path)?
+                    }
+                    opened => opened?,
+                };
                 io::copy(&mut File::open(copy)?, &mut file)?;
-                file.set_permissions(fs::Permissions::from_mode(*mode))?;
+                directory.set_access(path, *access)?;
                 file.set_modified(time_of(*modified))
             }
         }

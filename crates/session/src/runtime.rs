@@ -1,8 +1,10 @@
 //! A Python, warmed up and walled in, that sessions are born from.
 
 use crate::guest;
+use crate::loan::{self, Loan, Loans};
 use crate::pool::{Pool, PoolState};
 use crate::watch::Watcher;
+use crate::workspace::Workspace;
 use crate::zygote::{Zygote, ZygotePlan};
 use crate::{Error, Preload, Python, Session};
 use cellblock_protocol::{Isolation, Rung, SessionOptions, Wall};
@@ -43,6 +45,7 @@ pub(crate) struct Inner {
     pub(crate) cgroups: Option<Cgroups>,
     pub(crate) watcher: Arc<Watcher>,
     pub(crate) pool: Pool,
+    loans: Arc<Loans>,
     plan: ZygotePlan,
     zygote: Mutex<Option<Arc<Zygote>>>,
     users: AtomicU32,
@@ -178,6 +181,7 @@ impl RuntimeBuilder {
             },
             watcher: Watcher::new(),
             pool: Pool::new(pool),
+            loans: Arc::default(),
             plan,
             zygote: Mutex::new(None),
             users: AtomicU32::new(0),
@@ -194,8 +198,18 @@ fn remove_orphans(sessions: &Path) {
             .to_str()
             .and_then(|name| name.rsplit('-').nth(1)?.parse::<u32>().ok());
         if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            loan::give_back_for(&entry.path());
             let _ = std::fs::remove_dir_all(entry.path());
         }
+    }
+}
+
+fn giving(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_owned();
+    |source| Error::Storage {
+        what: "giving to the session",
+        path,
+        source,
     }
 }
 
@@ -259,15 +273,32 @@ impl Inner {
 
     /// Without a view there is no mapping of owners: what a session of root's shall write must be its user's.
     pub(crate) fn give_to_session(&self, path: &Path) -> Result<(), Error> {
-        if self.rung != Rung::Landlock || cellblock_sandbox::first_id() == 0 {
+        let Some(user) = self.user_without_view() else {
             return Ok(());
+        };
+        std::os::unix::fs::chown(path, Some(user), Some(user)).map_err(giving(path))
+    }
+
+    /// The same for a workspace: one of the user's only for as long as the session lives.
+    pub(crate) fn lend_to_session(
+        &self,
+        workspace: &Workspace,
+        session: &Path,
+    ) -> Result<Option<Loan>, Error> {
+        let path = workspace.path();
+        match self.user_without_view() {
+            Some(user) if !workspace.is_ours() => {
+                let loan = self.loans.lend(path, user, session);
+                loan.map(Some).map_err(giving(path))
+            }
+            _ => self.give_to_session(path).map(|()| None),
         }
-        let id = Some(cellblock_sandbox::first_id());
-        std::os::unix::fs::chown(path, id, id).map_err(|source| Error::Storage {
-            what: "giving to the session",
-            path: path.to_owned(),
-            source,
-        })
+    }
+
+    /// The one user of all sessions, where they are not this process's own user and have none of their own.
+    fn user_without_view(&self) -> Option<u32> {
+        let user = cellblock_sandbox::first_id();
+        (self.rung == Rung::Landlock && user != 0).then_some(user)
     }
 
     /// What Landlock lets a session read where there is no view.

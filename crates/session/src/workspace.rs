@@ -2,7 +2,7 @@
 
 use crate::Error;
 use cellblock_protocol::{FileEntry, mime_of};
-use cellblock_sandbox::{Budget, Closed, Confined, Stat, Step};
+use cellblock_sandbox::{Access, Budget, Closed, Confined, Stat, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read, Write as _};
@@ -195,7 +195,7 @@ pub(crate) struct Seen {
     pub(crate) kind: Kind,
     pub(crate) bytes: u64,
     pub(crate) modified: i128,
-    pub(crate) mode: u32,
+    pub(crate) access: Access,
     changed: i128,
     inode: u64,
 }
@@ -211,7 +211,11 @@ impl Seen {
                     kind: Kind::Directory,
                     bytes: 0,
                     modified: 0,
-                    mode: 0,
+                    access: Access {
+                        owner: 0,
+                        group: 0,
+                        mode: 0,
+                    },
                     changed: 0,
                     inode: 0,
                 });
@@ -223,7 +227,7 @@ impl Seen {
             kind,
             bytes: stat.st_size.unsigned_abs(),
             modified: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
-            mode: stat.st_mode & 0o7777,
+            access: Access::of(stat),
             changed: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
             inode: stat.st_ino,
         })

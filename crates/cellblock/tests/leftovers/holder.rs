@@ -1,7 +1,9 @@
 //! A host in a process of its own, with sessions whose cells never end.
 
-use super::common::{Child, descendants, new_directory, new_host, process, processes, wait};
-use cellblock::{Cell, Event, Isolation, Rung, Session};
+use super::common::{
+    Child, descendants, is_root, new_directory, new_host, process, processes, wait,
+};
+use cellblock::{Cell, Event, Host, Isolation, Rung, Running, Session};
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -54,9 +56,26 @@ fn holder_of_sessions() {
             held.push((session, running));
         }
     }
+    if is_root() {
+        held.push(borrow(&host, &borrowed_below(Path::new(&directory))));
+    }
     println!("{READY}");
     io::stdout().flush().unwrap();
     io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+/// A directory of the user's, in which a session works that has no namespaces.
+fn borrow(host: &Host, given: &Path) -> (Session, Running) {
+    let builder = Session::builder().host(host).workspace(given);
+    let session = wait(builder.isolation(Isolation::on(Rung::Landlock)).start()).unwrap();
+    let code = "open('made', 'w').close(); print('on', flush=True); input()";
+    let mut running = session.start(Cell::new(code).timeout(600.0)).unwrap();
+    wait(running.next());
+    (session, running)
+}
+
+fn borrowed_below(directory: &Path) -> PathBuf {
+    directory.join("given")
 }
 
 /// The other process.
@@ -71,6 +90,7 @@ impl Holder {
     /// Starts it and waits until all its cells run.
     pub(crate) fn start() -> Holder {
         let directory = new_directory();
+        fs::create_dir(borrowed_below(directory.path())).unwrap();
         let mut command = Command::new(env::current_exe().unwrap());
         command
             .args(["holder::holder_of_sessions", "--exact", "--nocapture"])
@@ -122,6 +142,11 @@ impl Holder {
 
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// The user's directory that one of its sessions works in.
+    pub(crate) fn borrowed(&self) -> PathBuf {
+        borrowed_below(self.directory.path())
     }
 }
 

@@ -11,6 +11,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+
+mod borrowed;
 mod holder;
 mod killed_hosts;
 mod killed_processes;
