@@ -200,6 +200,9 @@ impl Actor {
                 limit,
                 reply,
             } => {
+                if effect == Effect::Changes && self.checkpoints.is_of_several_cells() {
+                    self.arm().await;
+                }
                 let (answer, fate) = self.ask(operation, limit).await;
                 if effect == Effect::Changes {
                     self.checkpoints.revise();

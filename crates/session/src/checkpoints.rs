@@ -32,12 +32,21 @@ struct Standby {
     channel: OwnedFd,
     /// The last cell whose effects it has; 0 for none.
     cell: u64,
+    /// The state was the same after every cell from this one on: the others changed nothing.
+    since: u64,
     /// What changed the state between cells: seeds, tools, a reset.
     revision: u64,
     at: SystemTime,
     /// Bytes that the head held of its own, and pages it had touched, when this was made.
     resident: u64,
     faults: u64,
+}
+
+impl Standby {
+    /// Whether it has the state after this cell.
+    fn is_after(&self, cell: u64) -> bool {
+        (self.since..=self.cell).contains(&cell)
+    }
 }
 
 /// A session that went back.
@@ -55,6 +64,8 @@ pub(crate) struct Checkpoints {
     standbys: VecDeque<Standby>,
     /// The cells whose effects the head has, oldest first.
     kept: Vec<u64>,
+    /// The first cell after which the state was the head's.
+    since: u64,
     revision: u64,
     /// Why the newest state has no standby, where one was tried.
     obstacle: Option<String>,
@@ -83,8 +94,13 @@ impl Checkpoints {
             && let Some(newest) = self.standbys.back_mut()
         {
             newest.cell = cell;
+        } else {
+            self.since = cell;
         }
-        self.kept.push(cell);
+        // Setup code is cell 0: it is where taking back ends.
+        if cell > 0 {
+            self.kept.push(cell);
+        }
         self.plan();
     }
 
@@ -100,9 +116,15 @@ impl Checkpoints {
         self.standbys.back().is_some_and(is_newest)
     }
 
+    /// Whether the state is that after earlier cells too, which will not be so once something changes it.
+    pub(crate) fn is_of_several_cells(&self) -> bool {
+        self.since < self.current()
+    }
+
     /// Something other than a cell changed the state.
     pub(crate) fn revise(&mut self) {
         self.revision += 1;
+        self.since = self.current();
         self.plan();
     }
 
@@ -176,6 +198,22 @@ impl Checkpoints {
                 .min(standby.resident)
                 .max(standby.resident.saturating_sub(next.resident))
         })
+    }
+
+    /// Makes room for a standby of the newest state: one for each cell is enough, for only the newest state after it can be gone
+    /// back to. Returns the one that is not needed any more.
+    fn replace_newest(&mut self) -> Option<Standby> {
+        let (cell, since, before) = (self.current(), self.since, self.before(1));
+        let newest = self
+            .standbys
+            .back_mut()
+            .filter(|newest| newest.cell == cell)?;
+        if newest.since >= since {
+            return self.standbys.pop_back();
+        }
+        // It is still what was there after the cells before.
+        newest.cell = before.unwrap_or(0);
+        None
     }
 
     /// The cell after which the state is once `count` kept cells are taken back.
@@ -256,24 +294,15 @@ impl Actor {
             faults,
         } = reply.armed().map_err(|error| error.to_string())??;
         self.protect(pid).await?;
-        let (cell, revision) = (self.checkpoints.current(), self.checkpoints.revision);
-        // One for each cell is enough: only the newest state after it can be gone back to.
-        let replaced = self
-            .checkpoints
-            .standbys
-            .back()
-            .is_some_and(|newest| newest.cell == cell);
-        if let Some(old) = replaced
-            .then(|| self.checkpoints.standbys.pop_back())
-            .flatten()
-        {
+        if let Some(old) = self.checkpoints.replace_newest() {
             let _ = self.init.send(&ToInit::Drop(old.pid).to_bytes(), &[]).await;
         }
         self.checkpoints.standbys.push_back(Standby {
             pid,
             channel,
-            cell,
-            revision,
+            cell: self.checkpoints.current(),
+            since: self.checkpoints.since,
+            revision: self.checkpoints.revision,
             at: SystemTime::now(),
             resident,
             faults,
@@ -358,7 +387,7 @@ impl Actor {
         if let (Some(oldest), Ok(mut history)) =
             (self.checkpoints.standbys.front(), self.history.lock())
         {
-            history.forget_before(oldest.cell);
+            history.forget_before(oldest.since);
         }
     }
 
@@ -382,7 +411,13 @@ impl Actor {
         let mut not_restored = Vec::new();
         let expected = self.checkpoints.current();
         while let Some(standby) = self.checkpoints.standbys.pop_back() {
-            let (cell, revision, pid) = (standby.cell, standby.revision, standby.pid);
+            let Standby {
+                pid,
+                since,
+                revision,
+                ..
+            } = standby;
+            let cell = standby.cell.min(expected);
             let dirty = std::mem::take(&mut dirty);
             not_restored.extend(
                 self.with_history(move |history| history.go_back(cell, dirty))
@@ -395,6 +430,7 @@ impl Actor {
                 self.checkpoints.head = pid;
                 self.checkpoints.kept.retain(|kept| *kept <= cell);
                 self.checkpoints.revision = revision;
+                self.checkpoints.since = since;
                 if cell < expected {
                     not_restored.push(format!("the effects of the cells after {cell}: no later checkpoint was there to be woken"));
                 }
@@ -412,14 +448,14 @@ impl Actor {
             self.checkpoints
                 .standbys
                 .front()
-                .map(|standby| standby.cell)
+                .map(|standby| standby.since)
         };
         let target = self.checkpoints.before(count);
         let there = target.is_some_and(|target| {
             self.checkpoints
                 .standbys
                 .iter()
-                .any(|standby| standby.cell == target)
+                .any(|standby| standby.is_after(target))
         });
         let Some(target) = target.filter(|_| there) else {
             let message = match (target, reachable()) {
@@ -442,7 +478,7 @@ impl Actor {
             .checkpoints
             .standbys
             .back()
-            .filter(|standby| standby.cell != target)
+            .filter(|standby| !standby.is_after(target))
         {
             let _ = self
                 .init

@@ -1,6 +1,6 @@
 //! Taking cells back.
 
-use crate::support::{session, wait};
+use crate::support::{builder, open, session, wait};
 use cellblock::{FileChange, FileChanges, Undone, VariableChange, VariableChanges};
 
 #[test]
@@ -104,4 +104,37 @@ fn what_the_user_did_to_the_files_since_is_left_alone_and_told() {
         session.value(content),
         "[('notes', 'by the user'), ('shared', 'by the user')]"
     );
+}
+
+#[test]
+fn a_cell_that_changed_nothing_is_taken_back_like_any_other() {
+    let session = session();
+    session.good("x = 1");
+    session.good("1 + 1");
+    session.good("2 + 2");
+    assert_eq!(wait(session.undo(1)).unwrap().cell, 2);
+    assert_eq!(wait(session.undo(1)).unwrap().cell, 1);
+    assert_eq!(session.value("x"), "1");
+    wait(session.undo(1)).unwrap();
+    assert_eq!(wait(session.undo(1)).unwrap().cell, 0);
+}
+
+#[test]
+fn what_was_given_after_a_cell_that_changed_nothing_is_taken_back_with_it() {
+    let session = session();
+    session.good("x = 1");
+    session.good("1 + 1");
+    wait(session.seed(serde_json::json!({"x": 2}).as_object().unwrap().clone())).unwrap();
+    assert_eq!(wait(session.undo(1)).unwrap().cell, 1);
+    assert_eq!(session.value("x"), "1");
+}
+
+#[test]
+fn setup_code_is_no_cell_that_could_be_taken_back() {
+    let session = open(builder().setup("x = 1"));
+    session.good("x = 2");
+    let error = wait(session.undo(2)).unwrap_err();
+    assert_eq!(error.to_string(), "there are only 1 cells to take back");
+    assert_eq!(wait(session.undo(1)).unwrap().cell, 0);
+    assert_eq!(session.value("x"), "1");
 }
