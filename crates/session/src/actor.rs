@@ -372,6 +372,14 @@ impl Actor {
         let _ = self.init.send(&signal, &[]).await;
     }
 
+    /// Makes a system call return in which the head waits, and does nothing else. Python looks for signals between two steps and
+    /// when a call was interrupted: one that came just before a long call would be seen after it.
+    pub(crate) async fn nudge_head(&self) {
+        const SIGURG: i32 = 23;
+        let signal = ToInit::Signal(SIGURG).to_bytes();
+        let _ = self.init.send(&signal, &[]).await;
+    }
+
     /// What the session may add on disk; `None` for no limit.
     pub(crate) fn disk_limit(&self) -> Option<u64> {
         let walled = !self.options.isolation.without.contains(&Wall::Disk);

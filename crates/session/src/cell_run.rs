@@ -17,6 +17,8 @@ use tokio::time::{Instant, sleep_until};
 
 /// How often a running cell is looked at from outside: what it takes on disk, and of the processor.
 const LOOK_PERIOD: Duration = Duration::from_millis(200);
+/// How long an interrupt may go unheard before the head is nudged.
+const NUDGE_PERIOD: Duration = Duration::from_millis(100);
 /// Displays of one cell, in number and together.
 const MOST_DISPLAYS: usize = 1000;
 const MOST_DISPLAY_BYTES: usize = 64 << 20;
@@ -99,6 +101,7 @@ impl CellRun {
         let mut look = None;
         let disk_limit = actor.disk_limit();
         let mut last_word: Option<Instant> = None;
+        let mut next_nudge = self.started;
         loop {
             // A head that does not read would block us here for ever; its time runs out all the same.
             while let Some(message) = outgoing.pop() {
@@ -140,6 +143,7 @@ impl CellRun {
                         Obeyed::Interrupt => {
                             self.interrupted = true;
                             last_word.get_or_insert_with(|| Instant::now() + INTERRUPT_GRACE);
+                            next_nudge = Instant::now() + NUDGE_PERIOD;
                             actor.interrupt_head(self.number).await;
                         }
                         Obeyed::Stop => return self.end(actor, Ending::Interrupt).await,
@@ -181,6 +185,10 @@ impl CellRun {
                 }
                 () = sleep_until(last_word.unwrap_or(next_look)), if last_word.is_some() => {
                     return self.end(actor, Ending::Interrupt).await;
+                }
+                () = sleep_until(next_nudge), if last_word.is_some() => {
+                    next_nudge = Instant::now() + NUDGE_PERIOD;
+                    actor.nudge_head().await;
                 }
                 () = sleep_until(next_look), if look.is_none() => look = Some(actor.disk.look()),
                 Look { added, processor } = ended(&mut look), if look.is_some() => {

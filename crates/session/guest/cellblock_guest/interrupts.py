@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from _signal import SIGINT, getsignal, signal  # type: ignore[import-not-found]
+from _signal import SIGINT, SIGURG, getsignal, signal  # type: ignore[import-not-found]
 
 from . import BUILTINS as __builtins__
 
@@ -21,6 +21,7 @@ class Interrupts:
         self._came_outside = False
         self._handler = self._interrupt  # one object, to be recognized
         signal(SIGINT, self._handler)
+        signal(SIGURG, _nudge)
 
     def begin_cell(self) -> None:
         """Take the signal back from a handler that an earlier cell left behind."""
@@ -39,3 +40,7 @@ class Interrupts:
         if self.allowed:
             raise KeyboardInterrupt
         self._came_outside = True
+
+
+def _nudge(number: int, frame: Any) -> None:
+    """Nothing. But the call that waited was interrupted, and Python sees that a signal had come before it."""

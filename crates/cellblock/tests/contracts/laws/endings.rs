@@ -2,7 +2,7 @@
 
 use super::failure;
 use crate::support::{eventually, processes_with, session};
-use cellblock::{Cell, Limits, Status};
+use cellblock::{Cell, Limits, StateOutcome, Status};
 use std::time::Duration;
 
 #[test]
@@ -27,6 +27,21 @@ fn r8_an_interrupt_wakes_a_cell_that_sleeps() {
     running.until("begun\n");
     session.interrupt();
     assert_eq!(running.result().status, Status::Interrupted);
+}
+
+#[test]
+fn r8_an_interrupt_that_comes_just_before_a_long_wait_is_heard() {
+    let session = session();
+    // Python looks for signals between its own steps: here there is none between a long computation and a long wait.
+    let code = "import time, itertools, collections
+print('on', flush=True)
+collections.deque(map(time.sleep, map(min, [itertools.repeat(60, 30_000_000)])), maxlen=0)";
+    let mut running = session.start(code);
+    running.until("on\n");
+    session.interrupt();
+    let result = running.result();
+    assert_eq!((result.status, result.signal), (Status::Interrupted, None));
+    assert_eq!(result.state.outcome, StateOutcome::Kept);
 }
 
 #[test]
