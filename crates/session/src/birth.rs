@@ -17,7 +17,7 @@ use crate::tracker::Tracker;
 use crate::workspace::Workspace;
 use crate::zygote::Zygote;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
-use cellblock_protocol::{Cell, Rung, SessionOptions, Status, Wall, import_statement};
+use cellblock_protocol::{Cell, Rung, SessionOptions, Status, Strategy, Wall, import_statement};
 use cellblock_sandbox::{Birth, Cgroup, FromInit, packet_pair, stream_pair};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -66,6 +66,7 @@ impl Inner {
         let environment = self.environment(&actor.directory);
         actor.shared = Arc::clone(&shared);
         actor.commands = receiver;
+        actor.checkpoints.never = options.strategy == Strategy::Direct;
         actor.options = options;
         prepare(&mut actor, imports, environment).await?;
         tokio::spawn(actor.serve());
