@@ -5,6 +5,7 @@ use crate::actor::{Actor, Command, Fate};
 use crate::channel::Channel;
 use crate::checkpoints::{Checkpoints, OWN_MEMORY};
 use crate::file_history::FileHistory;
+use crate::journal::{Recorder, SessionJournal};
 use crate::outputs::Outputs;
 use crate::packets::Packets;
 use crate::pipes::Pipes;
@@ -58,18 +59,21 @@ impl Inner {
         let (commands, receiver) = mpsc::unbounded_channel::<Command>();
         let (logs, _) = broadcast::channel(MOST_LOGS);
         let workspace = Arc::clone(&actor.shared.workspace);
+        let journal = self.begin_journal(&actor, &options, &logs);
         let shared = Arc::new(Shared {
             id,
             workspace,
             rung: self.rung,
             logs,
             end: OnceLock::new(),
+            journal: journal.clone(),
         });
         let environment = self.environment(&actor.directory);
         actor.shared = Arc::clone(&shared);
         actor.commands = receiver;
         actor.options = options;
         prepare(&mut actor, imports, environment).await?;
+        actor.journal = SessionJournal::new(journal);
         tokio::spawn(actor.serve());
         Ok(Session { shared, commands })
     }
@@ -121,6 +125,7 @@ impl Inner {
                 rung: self.rung,
                 logs,
                 end: OnceLock::new(),
+                journal: Recorder::default(),
             }),
             isolation: self.described.clone(),
             channel,
@@ -129,6 +134,7 @@ impl Inner {
             tracker,
             history: Arc::new(Mutex::new(history)),
             outputs: Outputs::default(),
+            journal: SessionJournal::default(),
             cgroup,
             commands: nobody,
             directory,

@@ -139,7 +139,7 @@ impl CellRun {
                     .deadline()
                     .unwrap_or_else(|| Instant::now() + Duration::from_secs(60));
                 match tokio::time::timeout_at(limit, actor.channel.send(&message)).await {
-                    Ok(Ok(())) => {}
+                    Ok(Ok(())) => actor.journal.sent(&message, &self.cell),
                     Ok(Err(_)) => break,
                     Err(_) => return self.end(actor, Ending::Timeout).await,
                 }
@@ -193,7 +193,10 @@ impl CellRun {
                                 None => Finish::Done(done),
                             };
                         }
-                        Ok(frame) => outgoing.extend(self.attend(actor, frame)),
+                        Ok(frame) => {
+                            actor.journal.heard(&frame);
+                            outgoing.extend(self.attend(actor, frame));
+                        }
                         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof || error.raw_os_error().is_some() => {
                             // The process died, and init will say how; or the code closed our channel, and init ends it.
                             return self.end(actor, Ending::Itself).await;

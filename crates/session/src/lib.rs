@@ -13,6 +13,7 @@ mod checkpoints;
 mod error;
 mod file_history;
 mod guest;
+pub mod journal;
 mod outputs;
 mod packets;
 mod pipes;
