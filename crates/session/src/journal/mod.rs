@@ -3,6 +3,7 @@
 mod beginning;
 mod book;
 pub mod bounds;
+mod copying;
 mod directory;
 mod error;
 mod notes;
@@ -12,8 +13,10 @@ mod recorder;
 #[cfg(test)]
 mod samples;
 mod story;
+mod summary;
 mod writer;
 
+pub use copying::{MOST_COPIED_BYTES, MOST_COPIED_FILES, copy_directory};
 pub use directory::{JournalFile, Journals, MOST_BYTES, MOST_JOURNALS};
 pub use error::JournalError;
 pub use reader::{Journal, Life};
@@ -23,3 +26,4 @@ pub use record::{
 };
 pub(crate) use recorder::{Recorder, SessionJournal};
 pub use story::{CellStory, Fate, Step, Story};
+pub use summary::Summary;
