@@ -88,6 +88,12 @@ impl Restore {
         }
         let left_out = story.cells.iter().filter(|cell| cell.fate != Fate::Kept);
         report.left_out = left_out.map(|cell| (cell.number, cell.fate)).collect();
+        for (cell, fate) in report.left_out.clone() {
+            if fate == Fate::Interrupted {
+                let what = "it was interrupted; what it had done by then is not there";
+                report.note(Some(cell), what, "", "");
+            }
+        }
         for step in story.steps() {
             match step {
                 Step::Cell(cell) => {

@@ -141,6 +141,10 @@ fn a_cell_that_was_interrupted_is_left_out_and_named() {
     session.good("y = 2");
     let restored = restore(&scene.close(session));
     assert_eq!(restored.report.left_out, [(1, Fate::Interrupted)]);
+    assert_eq!(
+        differences(&restored),
+        ["cell 1: it was interrupted; what it had done by then is not there"]
+    );
     assert_eq!(value(&restored, "'x' in globals(), y"), "(False, 2)");
 }
 

@@ -3,6 +3,7 @@
 use super::reader::Journal;
 use super::record::{Ended, Record};
 use cellblock_protocol::{Cell, Seed, StateOutcome, Status, ToolSpec};
+use serde::Serialize;
 use std::sync::Arc;
 
 /// One cell of a journal.
@@ -21,7 +22,8 @@ pub struct CellStory {
 }
 
 /// What became of a cell's effects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Fate {
     /// They are part of the state at the end.
     Kept,
@@ -35,6 +37,20 @@ pub enum Fate {
     Interrupted,
     /// It did not end before the journal did.
     Unfinished,
+}
+
+impl Fate {
+    /// In words: `kept`, `undone`, …
+    pub fn name(self) -> &'static str {
+        match self {
+            Fate::Kept => "kept",
+            Fate::Undone => "undone",
+            Fate::NeverHappened => "not kept",
+            Fate::Lost => "lost with a later crash",
+            Fate::Interrupted => "interrupted",
+            Fate::Unfinished => "not finished",
+        }
+    }
 }
 
 /// Something that has to be done to make the state at the end again.
