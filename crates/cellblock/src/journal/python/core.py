@@ -144,6 +144,8 @@ class _Session:
         traceback.print_exception(type(error), error, trace)
 
     def text(self, value):
+        if type(value) is int and value.bit_length() > 14_000:  # Python refuses to write it
+            return f"<int of about {int(value.bit_length() * 0.30103) + 1} digits>"
         try:
             return repr(value)
         except Exception as error:

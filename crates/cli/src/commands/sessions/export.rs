@@ -35,9 +35,9 @@ enum Form {
 }
 
 const EXAMPLES: &str = "\
-Only what was kept is exported: no cell that was undone, crashed or ran out of time. The script prints what the cells
-printed, with the values of last expressions as `repl` shows them; tools and input() give the recorded answers. It works in
-a new temporary directory (in the current one if the session's workspace was not empty), or in DIR with `python3 SCRIPT
+Only what was kept is exported: no cell that was undone, crashed or ran out of time. The script prints what the cells \
+printed, with the values of last expressions as `repl` shows them; tools and input() give the recorded answers. It works in \
+a new temporary directory (in the current one if the session's workspace was not empty), or in DIR with `python3 SCRIPT \
 DIR`, and ends with 1 if a cell ends otherwise than it did.
 
 Examples:

@@ -15,7 +15,7 @@ pub(super) struct ListArgs {
 }
 
 const EXAMPLES: &str = "\
-STATE is alive while the session goes on, ended when it was closed or ended by itself, died when its host was killed. LAST is
+STATE is alive while the session goes on, ended when it was closed or ended by itself, died when its host was killed. LAST is \
 how the last cell ended; `running` if it did not. A journal marked with * is not complete.
 
 Examples:

@@ -39,8 +39,8 @@ enum SessionsCommand {
 }
 
 const EXAMPLES: &str = "\
-`repl` and `pipe` write down each cell, its result and what tools answered, so that a session can be made again after
-this program was killed; `exec --journal` does so too. The newest 200 journals, or 200 MB, are kept. An ID may be
+`repl` and `pipe` write down each cell, its result and what tools answered, so that a session can be made again after \
+this program was killed; `exec --journal` does so too. The newest 200 journals, or 200 MB, are kept. An ID may be \
 shortened as long as only one journal begins like it; `last` is the newest.
 
 Examples:

@@ -34,11 +34,11 @@ pub(super) struct RestoreArgs {
 }
 
 const EXAMPLES: &str = "\
-The cells that were kept are run again, in order, and their results are compared with the recorded ones. Tools and input()
-give the recorded answers. Cells that were undone, crashed or ran out of time are left out: they left no state. Then a prompt
+The cells that were kept are run again, in order, and their results are compared with the recorded ones. Tools and input() \
+give the recorded answers. Cells that were undone, crashed or ran out of time are left out: they left no state. Then a prompt \
 opens on the new session.
 
-A session that began in an empty directory gets a fresh one. One that worked in a directory of yours works in a copy of
+A session that began in an empty directory gets a fresh one. One that worked in a directory of yours works in a copy of \
 it, as it is now, unless --workspace names it.
 
 Examples:
