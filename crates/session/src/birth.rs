@@ -6,6 +6,7 @@ use crate::channel::Channel;
 use crate::checkpoints::{Checkpoints, OWN_MEMORY};
 use crate::disk::Disk;
 use crate::file_history::FileHistory;
+use crate::journal::{Recorder, SessionJournal};
 use crate::loan::Loan;
 use crate::looks::Looks;
 use crate::outputs::Outputs;
@@ -56,12 +57,14 @@ impl Inner {
         let (commands, receiver) = mpsc::unbounded_channel::<Command>();
         let (logs, _) = broadcast::channel(MOST_LOGS);
         let workspace = Arc::clone(&actor.shared.workspace);
+        let journal = self.begin_journal(&actor, &options, &logs);
         let shared = Arc::new(Shared {
             id,
             workspace,
             rung: self.rung,
             logs,
             end: OnceLock::new(),
+            journal: journal.clone(),
         });
         let environment = self.environment(&actor.directory);
         actor.shared = Arc::clone(&shared);
@@ -69,6 +72,7 @@ impl Inner {
         actor.checkpoints.never = options.strategy == Strategy::Direct;
         actor.options = options;
         prepare(&mut actor, imports, environment).await?;
+        actor.journal = SessionJournal::new(journal);
         tokio::spawn(actor.serve());
         Ok(Session { shared, commands })
     }
@@ -123,6 +127,7 @@ impl Inner {
                 rung: self.rung,
                 logs,
                 end: OnceLock::new(),
+                journal: Recorder::default(),
             }),
             isolation: self.described.clone(),
             channel,
@@ -131,6 +136,7 @@ impl Inner {
             disk: Disk::new(tracker, zygote.launcher_pid, init_pid),
             history: Arc::new(Mutex::new(history)),
             outputs: Outputs::default(),
+            journal: SessionJournal::default(),
             cgroup,
             commands: nobody,
             directory,

@@ -109,7 +109,7 @@ impl CellRun {
                     .deadline()
                     .unwrap_or_else(|| Instant::now() + Duration::from_secs(60));
                 match tokio::time::timeout_at(limit, actor.channel.send(&message)).await {
-                    Ok(Ok(())) => {}
+                    Ok(Ok(())) => actor.journal.sent(&message, &self.cell),
                     Ok(Err(_)) => break,
                     Err(_) => return self.end(actor, Ending::Timeout).await,
                 }
@@ -215,6 +215,7 @@ impl CellRun {
                 }
             }
             Ok(frame) => {
+                actor.journal.heard(&frame);
                 outgoing.extend(self.attend(actor, frame));
                 return None;
             }
