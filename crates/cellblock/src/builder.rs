@@ -2,7 +2,7 @@
 
 use crate::shared_host::shared_host;
 use crate::{Error, Host};
-use cellblock_protocol::{Isolation, Limits, SessionOptions, Strategy};
+use cellblock_protocol::{Isolation, Journaling, Limits, SessionOptions, Strategy};
 use serde_json::Value;
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -97,6 +97,13 @@ impl SessionBuilder {
     /// Code that runs before the first cell, as cell 0.
     pub fn setup(mut self, code: impl Into<String>) -> SessionBuilder {
         self.options.setup = Some(code.into());
+        self
+    }
+
+    /// Whether it keeps a journal: `true`, `false`, or a directory to keep it in. As the host does it, unless told; that is
+    /// no, unless the host was told.
+    pub fn journal(mut self, journal: impl Into<Journaling>) -> SessionBuilder {
+        self.options.journal = journal.into();
         self
     }
 

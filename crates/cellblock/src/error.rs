@@ -10,6 +10,9 @@ pub enum Error {
     /// Of a session.
     #[error(transparent)]
     Session(#[from] cellblock_session::Error),
+    /// Of the journal of an earlier session.
+    #[error(transparent)]
+    Journal(#[from] cellblock_session::journal::JournalError),
     /// Bad input.
     #[error(transparent)]
     Invalid(#[from] cellblock_protocol::Invalid),
@@ -24,6 +27,7 @@ impl Error {
         match self {
             Error::Environment(_) => "python",
             Error::Session(error) => error.code(),
+            Error::Journal(_) => "journal",
             Error::Invalid(_) => "invalid",
             Error::Task(_) => "system",
         }

@@ -2,10 +2,11 @@
 
 use crate::Error;
 use cellblock_env::{Dirs, Environment, Interpreter, Search, Status, default_environment_status};
-use cellblock_protocol::{Isolation, SessionOptions};
+use cellblock_protocol::{Isolation, Journaling, SessionOptions};
+use cellblock_session::journal::Journals;
 use cellblock_session::{Preload, Python, Runtime, Session};
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
@@ -22,6 +23,7 @@ struct Inner {
     python: Python,
     preload: Preload,
     pool: usize,
+    journal: Journaling,
     dirs: Dirs,
     runtimes: Mutex<HashMap<String, Runtime>>,
 }
@@ -44,6 +46,7 @@ pub struct HostBuilder {
     choice: PythonChoice,
     preload: Preload,
     pool: usize,
+    journal: Journaling,
     dirs: Option<Dirs>,
 }
 
@@ -54,8 +57,14 @@ impl Host {
     }
 
     /// Makes a session.
-    pub async fn open(&self, options: SessionOptions) -> Result<Session, Error> {
+    pub async fn open(&self, mut options: SessionOptions) -> Result<Session, Error> {
         options.validate()?;
+        if options.journal == Journaling::HostsChoice {
+            options.journal = self.inner.journal.clone();
+        }
+        if options.journal == Journaling::On {
+            options.journal = Journaling::In(self.journals().directory().to_owned());
+        }
         let runtime = self.runtime(&options.isolation).await?;
         Ok(runtime.open(options).await?)
     }
@@ -75,6 +84,19 @@ impl Host {
         let runtime = builder.start().await?;
         runtimes.insert(key, runtime.clone());
         Ok(runtime)
+    }
+
+    /// The journals that its sessions keep, unless they are told to keep them elsewhere.
+    pub fn journals(&self) -> Journals {
+        match &self.inner.journal {
+            Journaling::In(directory) => Journals::new(directory),
+            _ => Journals::new(self.inner.dirs.state.join("journals")),
+        }
+    }
+
+    /// Where it keeps what should outlive a run.
+    pub(crate) fn state(&self) -> &Path {
+        &self.inner.dirs.state
     }
 
     /// The environment that its sessions run in.
@@ -119,6 +141,12 @@ impl HostBuilder {
         self
     }
 
+    /// Whether sessions keep a journal, unless they say so themselves: `true`, `false` or a directory. Not unless told.
+    pub fn journal(mut self, journal: impl Into<Journaling>) -> HostBuilder {
+        self.journal = journal.into();
+        self
+    }
+
     /// Where workspaces and caches are kept.
     pub fn dirs(mut self, dirs: Dirs) -> HostBuilder {
         self.dirs = Some(dirs);
@@ -147,6 +175,7 @@ impl HostBuilder {
             python,
             preload: self.preload,
             pool: self.pool,
+            journal: self.journal,
             dirs,
             runtimes: Mutex::default(),
         };

@@ -20,6 +20,7 @@
 mod builder;
 mod error;
 mod host;
+pub mod journal;
 mod shared_host;
 
 pub use builder::{Session, SessionBuilder};

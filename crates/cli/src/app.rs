@@ -17,6 +17,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Exec(args) => commands::exec::run(args, &console),
         Command::Repl(args) => commands::repl::run(args, console.clone()),
         Command::Pipe(args) => commands::pipe::run(args, &console),
+        Command::Sessions(args) => commands::sessions::run(args, &console),
         Command::Doctor(args) => commands::doctor::run(&args, &console),
         Command::Demo(args) => commands::demo::run(args, console.clone()),
         Command::Setup(args) => commands::setup::run(&args, &console),

@@ -2,6 +2,7 @@
 
 use crate::terminal::{Console, Style};
 use anyhow::Error;
+use cellblock::journal::JournalError;
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
@@ -75,6 +76,13 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
     if let Some(error) = error.downcast_ref::<cellblock::env::Error>() {
         return error.hint();
     }
+    if let Some(error) = error.downcast_ref::<JournalError>() {
+        let is_unknown = matches!(
+            error,
+            JournalError::NotFound { .. } | JournalError::Ambiguous { .. }
+        );
+        return is_unknown.then(|| "`cellblock sessions list` lists what there is".to_owned());
+    }
     let error = error.downcast_ref::<cellblock::Error>()?;
     error.hint().or_else(|| match error.code() {
         // Some of these messages say so themselves.
@@ -88,6 +96,7 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
 fn status(error: &Error) -> u8 {
     let is_usage = error.is::<Usage>()
         || error.is::<cellblock::Invalid>()
+        || error.is::<JournalError>()
         || error
             .downcast_ref::<cellblock::Error>()
             .is_some_and(|error| error.code() == "invalid");

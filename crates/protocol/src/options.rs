@@ -8,7 +8,7 @@ use crate::fields::{Field, Fields};
 use crate::imports::import_statement;
 use crate::invalid::{Invalid, shown_text};
 use crate::seed::validate_seed;
-use crate::{Cell, Isolation, Limits, Seed};
+use crate::{Cell, Isolation, Journaling, Limits, Seed};
 
 /// How a session is to be. Everything has a default, and unknown fields are refused.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -40,6 +40,9 @@ pub struct SessionOptions {
     /// Code that runs first, as cell 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setup: Option<String>,
+    /// Whether it writes down what happens in it.
+    #[serde(skip_serializing_if = "Journaling::is_hosts_choice")]
+    pub journal: Journaling,
 }
 
 impl SessionOptions {
@@ -55,6 +58,7 @@ impl SessionOptions {
         "imports",
         "seed",
         "setup",
+        "journal",
     ];
 
     /// Options with an id, the rest by default.
@@ -104,6 +108,7 @@ impl TryFrom<Map<String, Value>> for SessionOptions {
             imports: fields.optional("imports")?.unwrap_or_default(),
             seed: fields.optional("seed")?.unwrap_or_default(),
             setup: fields.optional("setup")?,
+            journal: fields.optional("journal")?.unwrap_or_default(),
         };
         fields.finish(Self::FIELDS)?;
         options.validate()?;

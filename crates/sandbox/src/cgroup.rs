@@ -6,6 +6,7 @@
 use crate::Error;
 use rustix::fd::OwnedFd;
 use std::fs;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -38,6 +39,7 @@ enum Files {
 #[derive(Debug)]
 pub struct Cgroup {
     directories: Vec<(PathBuf, Files)>,
+    events: Option<fs::File>,
 }
 
 impl Cgroups {
@@ -59,6 +61,7 @@ impl Cgroups {
     pub fn create(&self, session: &str, memory: u64, processes: u64) -> Result<Cgroup, Error> {
         let mut cgroup = Cgroup {
             directories: Vec::new(),
+            events: None,
         };
         for hierarchy in &*self.hierarchies {
             let path = hierarchy.own.join(session);
@@ -66,6 +69,7 @@ impl Cgroups {
             cgroup.directories.push((path, hierarchy.files));
         }
         cgroup.limit(memory, processes)?;
+        cgroup.events = cgroup.open_events();
         Ok(cgroup)
     }
 
@@ -143,19 +147,25 @@ impl Cgroup {
 
     /// How often the kernel killed something in here because memory ran out.
     pub fn memory_kills(&self) -> u64 {
-        let read = |path: &Path, file: &str| {
-            let text = fs::read_to_string(path.join(file)).ok()?;
-            text.lines()
-                .find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
-        };
-        self.directories
-            .iter()
-            .find_map(|(path, files)| match files {
-                Files::MemoryV1 => read(path, "memory.oom_control"),
-                Files::Unified => read(path, "memory.events"),
-                Files::PidsV1 => None,
-            })
+        let mut buffer = [0; 512];
+        let read = |file: &fs::File| file.read_at(&mut buffer, 0).ok();
+        let size = self.events.as_ref().and_then(read).unwrap_or(0);
+        let text = std::str::from_utf8(&buffer[..size]).unwrap_or_default();
+        text.lines()
+            .find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
             .unwrap_or(0)
+    }
+
+    /// The file that counts the kills. It is read before each cell, so it is kept open.
+    fn open_events(&self) -> Option<fs::File> {
+        self.directories.iter().find_map(|(path, files)| {
+            let name = match files {
+                Files::MemoryV1 => "memory.oom_control",
+                Files::Unified => "memory.events",
+                Files::PidsV1 => return None,
+            };
+            fs::File::open(path.join(name)).ok()
+        })
     }
 
     /// Bytes of memory in use now that are the processes' own, without files that the kernel could drop.

@@ -6,6 +6,7 @@ use crate::channel::Channel;
 use crate::checkpoints::{Checkpoints, Recovered};
 use crate::disk::Disk;
 use crate::file_history::FileHistory;
+use crate::journal::{Record, SessionJournal};
 use crate::loan::Loan;
 use crate::looks::Looks;
 use crate::outputs::Outputs;
@@ -42,6 +43,8 @@ pub(crate) enum Effect {
 pub(crate) enum Command {
     Run {
         cell: Cell,
+        /// The number it shall have, where it is not just the next one.
+        number: Option<u64>,
         events: Option<mpsc::Sender<Event>>,
         reply: oneshot::Sender<Result<CellResult, Error>>,
     },
@@ -84,6 +87,7 @@ pub(crate) struct Actor {
     pub(crate) disk: Disk,
     pub(crate) history: Arc<Mutex<FileHistory>>,
     pub(crate) outputs: Outputs,
+    pub(crate) journal: SessionJournal,
     pub(crate) cgroup: Option<Cgroup>,
     pub(crate) commands: mpsc::UnboundedReceiver<Command>,
     /// Where spilled output and other files of the session are kept.
@@ -118,11 +122,12 @@ impl Actor {
     /// Serves the handles until the last is dropped, the session is closed, or it dies.
     pub(crate) async fn serve(mut self) {
         let reason = self.serve_until_over().await;
-        let _ = self.shared.end.set(reason);
+        let _ = self.shared.end.set(reason.clone());
         // Handles that are waiting see their replies dropped and read the reason.
         self.commands.close();
         self.end_processes().await;
         self.end_loan().await;
+        self.journal.recorder.close(&reason).await;
         if let Some(closing) = self.closing.take() {
             let _ = closing.send(());
         }
@@ -185,13 +190,16 @@ impl Actor {
         match command {
             Command::Run {
                 cell,
+                number,
                 events,
                 reply,
             } => {
-                self.cells += 1;
+                self.cells = number.unwrap_or(0).max(self.cells + 1);
                 self.arm_before_cell().await;
                 let (result, fate) = self.run(cell, self.cells, events).await;
+                let record = self.journal.ended(&result, self.checkpoints.current());
                 let _ = reply.send(Ok(result));
+                self.journal.note(record);
                 fate
             }
             Command::Ask {
@@ -222,6 +230,10 @@ impl Actor {
             }
             Command::Undo { count, reply } => {
                 let outcome = self.undo(count).await;
+                if let Ok(Undone { cell, .. }) = outcome {
+                    let (count, stands) = (count as u64, cell);
+                    self.journal.recorder.note(Record::Undone { count, stands });
+                }
                 let fate = match &outcome {
                     Err(Error::Ended { reason, .. }) => Fate::Over(reason.clone()),
                     _ => Fate::Lives,
@@ -270,6 +282,8 @@ impl Actor {
     pub(crate) fn announce_restored(&self) {
         let checkpoint = self.checkpoints.current();
         let _ = self.shared.logs.send(Event::Restored { checkpoint });
+        let stands = checkpoint;
+        self.journal.recorder.note(Record::Restored { stands });
     }
 
     /// What happened to the files between two cells, by the user's hand or ours, is part of the state before the next one.
@@ -301,8 +315,15 @@ impl Actor {
     ) -> (Result<Reply, Error>, Fate) {
         self.questions += 1;
         let question = self.questions;
-        match timeout(limit, self.exchange(operation(question), question)).await {
-            Ok(Ok(reply)) => (Ok(reply), Fate::Lives),
+        let operation = operation(question);
+        let record = self.journal.operation(&operation);
+        match timeout(limit, self.exchange(operation, question)).await {
+            Ok(Ok(reply)) => {
+                if record.is_some() && reply.clone().done().is_ok() {
+                    self.journal.note(record);
+                }
+                (Ok(reply), Fate::Lives)
+            }
             Ok(Err(_)) | Err(_) => {
                 let reason = match self.end_head().await {
                     Some(death) => died_idle(death.exit),

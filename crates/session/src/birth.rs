@@ -6,6 +6,7 @@ use crate::channel::Channel;
 use crate::checkpoints::{Checkpoints, OWN_MEMORY};
 use crate::disk::Disk;
 use crate::file_history::FileHistory;
+use crate::journal::{Recorder, SessionJournal};
 use crate::loan::Loan;
 use crate::looks::Looks;
 use crate::outputs::Outputs;
@@ -17,7 +18,7 @@ use crate::tracker::Tracker;
 use crate::workspace::Workspace;
 use crate::zygote::Zygote;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
-use cellblock_protocol::{Cell, Rung, SessionOptions, Status, Wall, import_statement};
+use cellblock_protocol::{Cell, Rung, SessionOptions, Status, Strategy, Wall, import_statement};
 use cellblock_sandbox::{Birth, Cgroup, FromInit, packet_pair, stream_pair};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -56,18 +57,22 @@ impl Inner {
         let (commands, receiver) = mpsc::unbounded_channel::<Command>();
         let (logs, _) = broadcast::channel(MOST_LOGS);
         let workspace = Arc::clone(&actor.shared.workspace);
+        let journal = self.begin_journal(&actor, &options, &logs);
         let shared = Arc::new(Shared {
             id,
             workspace,
             rung: self.rung,
             logs,
             end: OnceLock::new(),
+            journal: journal.clone(),
         });
         let environment = self.environment(&actor.directory);
         actor.shared = Arc::clone(&shared);
         actor.commands = receiver;
+        actor.checkpoints.never = options.strategy == Strategy::Direct;
         actor.options = options;
         prepare(&mut actor, imports, environment).await?;
+        actor.journal = SessionJournal::new(journal);
         tokio::spawn(actor.serve());
         Ok(Session { shared, commands })
     }
@@ -122,6 +127,7 @@ impl Inner {
                 rung: self.rung,
                 logs,
                 end: OnceLock::new(),
+                journal: Recorder::default(),
             }),
             isolation: self.described.clone(),
             channel,
@@ -130,6 +136,7 @@ impl Inner {
             disk: Disk::new(tracker, zygote.launcher_pid, init_pid),
             history: Arc::new(Mutex::new(history)),
             outputs: Outputs::default(),
+            journal: SessionJournal::default(),
             cgroup,
             commands: nobody,
             directory,

@@ -10,6 +10,7 @@ use crate::verdict::Ending;
 use cellblock_protocol::guest::{Done, FromHead, ToHead};
 use cellblock_protocol::{Cell, CheckpointState, Event, MimeBundle, Strategy, Stream, Wall};
 use cellblock_sandbox::{Death, Exit, FromInit};
+use std::io;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -103,6 +104,7 @@ impl CellRun {
         let mut last_word: Option<Instant> = None;
         let mut next_nudge = self.started;
         loop {
+            let told = !outgoing.is_empty();
             // A head that does not read would block us here for ever; its time runs out all the same.
             while let Some(message) = outgoing.pop() {
                 let limit = self
@@ -110,7 +112,7 @@ impl CellRun {
                     .deadline()
                     .unwrap_or_else(|| Instant::now() + Duration::from_secs(60));
                 match tokio::time::timeout_at(limit, actor.channel.send(&message)).await {
-                    Ok(Ok(())) => {}
+                    Ok(Ok(())) => actor.journal.sent(&message, &self.cell),
                     Ok(Err(_)) => break,
                     Err(_) => return self.end(actor, Ending::Timeout).await,
                 }
@@ -124,6 +126,15 @@ impl CellRun {
                 self.clock.stop();
             } else if !self.calls.wait() {
                 self.clock.go_on();
+            }
+            if told
+                && room
+                && let Some(frame) = actor.channel.receive_soon().transpose()
+            {
+                if let Some(finish) = self.hear(actor, frame, &mut outgoing).await {
+                    return finish;
+                }
+                continue;
             }
             let deadline = self.clock.deadline();
             tokio::select! {
@@ -154,23 +165,8 @@ impl CellRun {
                     outgoing.extend(self.calls.refuse_waiting());
                 }
                 frame = actor.channel.receive(), if room => {
-                    // The guest sends a display when the pipes are empty: what is in them now came after it.
-                    if !matches!(frame, Ok(FromHead::Display { .. })) {
-                        self.drain(actor);
-                    }
-                    match frame {
-                        Ok(FromHead::Done(done)) if done.cell == self.number => {
-                            return match actor.disk.look_at_end().await.over(disk_limit) {
-                                Some(hit) => self.end(actor, Ending::Limit(hit)).await,
-                                None => Finish::Done(done),
-                            };
-                        }
-                        Ok(frame) => outgoing.extend(self.attend(actor, frame)),
-                        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof || error.raw_os_error().is_some() => {
-                            // The process died, and init will say how; or the code closed our channel, and init ends it.
-                            return self.end(actor, Ending::Itself).await;
-                        }
-                        Err(error) => return self.end(actor, Ending::Forged(error.to_string())).await,
+                    if let Some(finish) = self.hear(actor, frame, &mut outgoing).await {
+                        return finish;
                     }
                 }
                 read = actor.pipes.read(), if room => {
@@ -206,6 +202,41 @@ impl CellRun {
                 }
             }
         }
+    }
+
+    /// The head says something, or can say no more. Returns how the cell ended, if it did.
+    async fn hear(
+        &mut self,
+        actor: &mut Actor,
+        frame: io::Result<FromHead>,
+        outgoing: &mut Vec<ToHead>,
+    ) -> Option<Finish> {
+        // The guest sends a display when the pipes are empty: what is in them now came after it.
+        if !matches!(frame, Ok(FromHead::Display { .. })) {
+            self.drain(actor);
+        }
+        let ending = match frame {
+            Ok(FromHead::Done(done)) if done.cell == self.number => {
+                match actor.disk.look_at_end().await.over(actor.disk_limit()) {
+                    Some(hit) => Ending::Limit(hit),
+                    None => return Some(Finish::Done(done)),
+                }
+            }
+            Ok(frame) => {
+                actor.journal.heard(&frame);
+                outgoing.extend(self.attend(actor, frame));
+                return None;
+            }
+            // The process died, and init will say how; or the code closed our channel, and init ends it.
+            Err(error)
+                if error.kind() == io::ErrorKind::UnexpectedEof
+                    || error.raw_os_error().is_some() =>
+            {
+                Ending::Itself
+            }
+            Err(error) => Ending::Forged(error.to_string()),
+        };
+        Some(self.end(actor, ending).await)
     }
 
     /// What a handle asks while the cell runs.

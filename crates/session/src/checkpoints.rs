@@ -71,6 +71,8 @@ pub(crate) struct Checkpoints {
     obstacle: Option<String>,
     /// When to make one, if nothing comes in between.
     due: Option<Instant>,
+    /// The strategy makes none.
+    pub(crate) never: bool,
     /// The head's process id inside, in init's word.
     head: u32,
     /// How many were made since their memory was last weighed.
@@ -136,7 +138,7 @@ impl Checkpoints {
     /// Makes a standby soon, if the newest state has none.
     pub(crate) fn plan(&mut self) {
         self.obstacle = None;
-        self.due = if self.is_armed() {
+        self.due = if self.is_armed() || self.never {
             None
         } else {
             Some(Instant::now() + QUIET)

@@ -24,7 +24,9 @@ impl CellRun {
         actor: &mut Actor,
         finish: Finish,
     ) -> (CellResult, Fate) {
-        self.drain(actor);
+        if !matches!(finish, Finish::Done(_)) {
+            self.drain(actor);
+        }
         let (verdict, done, death) = match finish {
             Finish::Done(done) => {
                 actor.spent_ms += done.cpu_ms;

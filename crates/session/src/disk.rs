@@ -14,6 +14,7 @@ const MOST_FILES: usize = 100_000;
 /// The files of one session.
 #[derive(Debug)]
 pub(crate) struct Disk {
+    began_empty: bool,
     tracker: Arc<Mutex<Tracker>>,
     processes: Arc<Processes>,
 }
@@ -56,6 +57,7 @@ impl Added {
 impl Disk {
     pub(crate) fn new(tracker: Tracker, launcher: u32, init: u32) -> Disk {
         Disk {
+            began_empty: tracker.known().is_empty(),
             tracker: Arc::new(Mutex::new(tracker)),
             processes: Arc::new(Processes {
                 launcher,
@@ -63,6 +65,11 @@ impl Disk {
                 found: OnceLock::new(),
             }),
         }
+    }
+
+    /// Whether there was nothing in the workspace when the session began.
+    pub(crate) fn began_empty(&self) -> bool {
+        self.began_empty
     }
 
     /// Begins to look at everything, files without a name as well.

@@ -17,6 +17,7 @@ mod disk;
 mod error;
 mod file_history;
 mod guest;
+pub mod journal;
 mod loan;
 mod looks;
 mod outputs;

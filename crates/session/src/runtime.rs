@@ -238,6 +238,11 @@ impl Inner {
         Ok(zygote)
     }
 
+    /// The Python that its sessions run on.
+    pub(crate) fn python(&self) -> &Python {
+        &self.plan.python
+    }
+
     /// The user id of the next session, counted from the zygote's. An ordinary user has only one: his own.
     pub(crate) fn next_user(&self) -> u32 {
         if cellblock_sandbox::first_id() == 0 {

@@ -1,6 +1,7 @@
 //! The handle of a session: what a caller holds.
 
 use crate::actor::{Command, Effect};
+use crate::journal::Recorder;
 use crate::outputs::LONGEST_PAGE;
 use crate::workspace::Workspace;
 use crate::{Error, Running};
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) logs: broadcast::Sender<Event>,
     /// Why it ended, once it has.
     pub(crate) end: OnceLock<String>,
+    pub(crate) journal: Recorder,
 }
 
 impl Session {
@@ -58,6 +60,11 @@ impl Session {
         self.shared.rung
     }
 
+    /// Its journal, when it keeps one: the id, the file (there is one once something happened), and why it stopped if it did.
+    pub fn journal(&self) -> Option<(&str, &Path, Option<&str>)> {
+        self.shared.journal.place()
+    }
+
     /// Runs a cell and waits for its result. Tool calls and questions of the code are refused, for nobody listens: use
     /// [`start`](Session::start) to answer them.
     pub async fn run(&self, cell: impl Into<Cell>) -> Result<CellResult, Error> {
@@ -66,6 +73,7 @@ impl Session {
         let (reply, result) = oneshot::channel();
         self.tell(Command::Run {
             cell,
+            number: None,
             events: None,
             reply,
         });
@@ -74,12 +82,22 @@ impl Session {
 
     /// Starts a cell and returns at once, with its events.
     pub fn start(&self, cell: impl Into<Cell>) -> Result<Running, Error> {
+        self.start_numbered(cell, None)
+    }
+
+    /// The same for a cell that had a number in an earlier session. It keeps it, unless that or a higher one was used here.
+    pub fn start_again(&self, cell: impl Into<Cell>, number: u64) -> Result<Running, Error> {
+        self.start_numbered(cell, Some(number))
+    }
+
+    fn start_numbered(&self, cell: impl Into<Cell>, number: Option<u64>) -> Result<Running, Error> {
         let cell = cell.into();
         cell.validate()?;
         let (reply, result) = oneshot::channel();
         let (sender, events) = mpsc::channel(MOST_EVENTS);
         self.tell(Command::Run {
             cell,
+            number,
             events: Some(sender),
             reply,
         });
@@ -205,6 +223,16 @@ impl Session {
 
     /// Writes a file of the workspace, with the directories above it.
     pub async fn put_file(&self, path: &str, contents: Vec<u8>) -> Result<(), Error> {
+        let contents = Arc::new(contents);
+        let (to, what) = (path.to_owned(), Arc::clone(&contents));
+        self.with_files(move |workspace| workspace.put(&to, &what))
+            .await?;
+        self.shared.journal.put_file(path, contents);
+        Ok(())
+    }
+
+    /// The same for a file that can be made again from a result, such as a picture that was shown: no journal needs it.
+    pub async fn save_file(&self, path: &str, contents: Vec<u8>) -> Result<(), Error> {
         let path = path.to_owned();
         self.with_files(move |workspace| workspace.put(&path, &contents))
             .await

@@ -53,6 +53,12 @@ pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
     RUNTIME.block_on(future)
 }
 
+/// The host of these sessions.
+#[allow(dead_code, reason = "the tests of journals use it")]
+pub(crate) fn host() -> &'static Host {
+    &STANDARD_LIBRARY
+}
+
 /// A session of the standard library with the defaults.
 pub(crate) fn session() -> Python {
     open(builder())

@@ -9,6 +9,7 @@ use crate::commands::doctor::DoctorArgs;
 use crate::commands::exec::ExecArgs;
 use crate::commands::pipe::PipeArgs;
 use crate::commands::repl::ReplArgs;
+use crate::commands::sessions::SessionsArgs;
 use crate::commands::setup::SetupArgs;
 use crate::terminal::ColorWish;
 use clap::{Parser, Subcommand};
@@ -42,6 +43,8 @@ pub(crate) enum Command {
     Repl(ReplArgs),
     /// Hold sessions for a program: JSON lines on standard input and output
     Pipe(PipeArgs),
+    /// List, show, restore, export and remove the journals of sessions
+    Sessions(SessionsArgs),
     /// Say what this machine can enforce, and what is missing
     Doctor(DoctorArgs),
     /// Take a short tour on real cells

@@ -10,4 +10,5 @@ mod making;
 mod outcome;
 pub(crate) mod pipe;
 pub(crate) mod repl;
+pub(crate) mod sessions;
 pub(crate) mod setup;

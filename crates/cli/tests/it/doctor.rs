@@ -12,6 +12,8 @@ fn the_report_says_whether_sessions_can_run() {
         (&true.into(), &true.into()),
         "{report:#}"
     );
+    let pool = &report["session"]["pool"];
+    assert_eq!(pool["ready"], pool["size"], "{report:#}");
     assert_eq!(report["walls"].as_array().unwrap().len(), 14);
     assert_eq!(report["environment"]["status"], "missing");
     assert!(
@@ -36,6 +38,7 @@ fn the_report_for_a_person_has_all_parts_in_order() {
         "CJK font",
         "\nDirectories\n",
         "\nA session\n",
+        "pool",
     ] {
         let (_, after) = rest
             .split_once(part)

@@ -21,6 +21,12 @@ help! {
     the_help_of_doctor: ["doctor", "--help"];
     the_help_of_demo: ["demo", "--help"];
     the_help_of_setup: ["setup", "--help"];
+    the_help_of_sessions: ["sessions", "--help"];
+    the_help_of_sessions_list: ["sessions", "list", "--help"];
+    the_help_of_sessions_show: ["sessions", "show", "--help"];
+    the_help_of_sessions_restore: ["sessions", "restore", "--help"];
+    the_help_of_sessions_export: ["sessions", "export", "--help"];
+    the_help_of_sessions_remove: ["sessions", "remove", "--help"];
     the_help_of_completions: ["completions", "--help"];
 }
 

@@ -17,4 +17,5 @@ mod pipe;
 mod pipe_calls;
 mod pipe_ends;
 mod repl;
+mod sessions;
 mod support;

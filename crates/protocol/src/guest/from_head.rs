@@ -209,6 +209,9 @@ impl Raw {
             Self::Answer { seq, fields } => FromHead::Reply(Reply::new(seq, fields)),
             Self::Done(mut done) => {
                 done.bound();
+                if let Some(value) = &mut done.value {
+                    value.add_plain_text();
+                }
                 FromHead::Done(done)
             }
         })

@@ -117,7 +117,7 @@ fn the_end_of_a_cell_is_read() {
         pure: false,
         value: Some(CellValue {
             repr: "2".to_owned(),
-            mime: MimeBundle::new(),
+            mime: MimeBundle::new().with("text/plain", "2"),
         }),
         error: None,
         variables: VariableChanges {
@@ -132,7 +132,7 @@ fn the_end_of_a_cell_is_read() {
         peak_bytes: 10,
     };
     let frame = json!({
-        "t": "done", "cell": 3, "ok": true, "value": {"repr": "2", "mime": {}}, "error": null,
+        "t": "done", "cell": 3, "ok": true, "value": {"repr": "2"},
         "variables": {"added": [{"name": "x", "type": "int", "summary": "2"}], "changed": [], "removed": []},
         "cpu_ms": 1.5, "peak_bytes": 10,
     });

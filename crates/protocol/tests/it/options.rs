@@ -21,7 +21,7 @@ fn every_option_is_read() {
     let options = read(json!({
         "session": "a.b-c_1", "workspace": "/home/me/data", "env": "science", "strategy": "direct", "atomic": true,
         "arming": "lazy", "isolation": "landlock", "limits": {"wall": "5s"}, "imports": ["np", "math"],
-        "seed": {"größe": 3, "raw": {"$bytes": "AAE="}}, "setup": "import os",
+        "seed": {"größe": 3, "raw": {"$bytes": "AAE="}}, "setup": "import os", "journal": "/home/me/journals",
     }));
     let expected = SessionOptions {
         session: Some("a.b-c_1".to_owned()),
@@ -41,9 +41,22 @@ fn every_option_is_read() {
             ("raw".to_owned(), bytes_seed(&[0, 1])),
         ]),
         setup: Some("import os".to_owned()),
+        journal: Journaling::In(PathBuf::from("/home/me/journals")),
     };
     assert_eq!(options, Ok(expected.clone()));
     assert_eq!(read(serde_json::to_value(&expected).unwrap()), Ok(expected));
+}
+
+#[test]
+fn a_journal_is_kept_or_not_or_as_the_host_does_it() {
+    let read = |journal: Value| read(json!({"journal": journal})).map(|options| options.journal);
+    assert_eq!(read(json!(null)), Ok(Journaling::HostsChoice));
+    assert_eq!(read(json!(true)), Ok(Journaling::On));
+    assert_eq!(read(json!(false)), Ok(Journaling::Off));
+    assert_eq!(
+        read(json!(1)),
+        Err("`journal`: expected true, false or a directory, got 1".to_owned())
+    );
 }
 
 #[test]
@@ -71,7 +84,7 @@ fn a_wrong_option_is_named() {
     );
     assert_eq!(
         wrong(json!({"root": true})),
-        "unknown field `root`; the fields are session, workspace, env, strategy, atomic, arming, isolation, limits, imports, seed, setup"
+        "unknown field `root`; the fields are session, workspace, env, strategy, atomic, arming, isolation, limits, imports, seed, setup, journal"
     );
 }
 

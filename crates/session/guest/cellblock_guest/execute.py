@@ -14,7 +14,7 @@ from .interrupts import Interrupts
 from .libraries import modules
 from .programs import VALUE, Compiler
 from .sources import Sources
-from .variables import Variables, nothing
+from .variables import Variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,16 +80,17 @@ class Interpreter:
                     self._leave(error)
                 if isinstance(error, MemoryError):
                     _take_reserve()
-                done.update(ok=False, value=None, error=self._explain(error))
+                _fail(done, self._explain(error))
             self._display.end_cell()
             self._streams.end_cell()
         except BaseException as error:  # an interrupt, or a signal handler of the user's, while the result was being made
-            done.update(ok=False, value=None, error=errors.brief(error))
+            _fail(done, errors.brief(error))
         self._interrupts.allowed = False
         if self.forked:
             self._leave(None)
         if touched:
-            done["variables"] = self.variables.changes()
+            if changes := self.variables.changes():
+                done["variables"] = changes
         elif done["ok"]:
             done["pure"] = True
         self._streams.flush()
@@ -196,17 +197,14 @@ def _cpu_time() -> float:
 
 
 def outcome(number: int) -> Frame:
-    """The `done` frame of a cell of which nothing is known yet."""
-    return {
-        "t": "done",
-        "cell": number,
-        "ok": True,
-        "value": None,
-        "error": None,
-        "variables": nothing(),
-        "cpu_ms": 0.0,
-        "peak_bytes": 0,
-    }
+    """The `done` frame of a cell of which nothing is known yet. What is not said is nothing."""
+    return {"t": "done", "cell": number, "ok": True}
+
+
+def _fail(done: Frame, error: dict[str, Any]) -> None:
+    done.pop("value", None)
+    done["ok"] = False
+    done["error"] = error
 
 
 def _can_touch_names(code: CodeType) -> bool:

@@ -53,7 +53,7 @@ def result(value: Any, budget: Budget) -> dict[str, Any]:
     """The `value` of a cell."""
     text = reprs.full(value)
     if type(value) in PLAIN_KINDS:
-        return {"repr": text, "mime": {"text/plain": text}}
+        return {"repr": text}
     return {"repr": text, "mime": budget.admit(bundle(value, text))}
 
 

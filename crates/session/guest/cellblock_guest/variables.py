@@ -31,12 +31,12 @@ class Variables:
         self._seen: dict[str, Any] = {}
 
     def changes(self) -> Changes:
-        """What was added, changed and removed since the last look."""
+        """What was added, changed and removed since the last look; nothing at all where nothing was."""
         try:
             return self._compare()
         except Exception:  # a namespace with keys that are not text, or that a thread changes under our hands
             self._seen = {}
-            return nothing()
+            return {}
 
     def forget_changes(self) -> None:
         """Take the namespace as it is now for the last look: after seeding and clearing."""
@@ -76,7 +76,7 @@ class Variables:
         if known + len(added) != len(seen):
             removed = [(name, seen.pop(name)) for name in list(seen) if name not in self._namespace]
         if not (added or changed or removed):
-            return nothing()
+            return {}
         return {
             "added": _listed([self._describe(name, value) for name, value in added[:MAX_LISTED]], len(added)),
             "changed": _listed([self._describe(name, value) for name, value in changed[:MAX_LISTED]], len(changed)),
@@ -89,10 +89,6 @@ class Variables:
         if type(trace) is _Trace:
             trace.description = description
         return description
-
-
-def nothing() -> Changes:
-    return {"added": [], "changed": [], "removed": []}
 
 
 def _remember(value: Any) -> Any:

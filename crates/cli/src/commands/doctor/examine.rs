@@ -1,16 +1,16 @@
 //! Everything that the doctor looks at.
 
+use super::trial::Trial;
 use super::walls::{reached, stands};
 use crate::args::PythonArgs;
 use crate::commands::making::find_interpreter;
 use cellblock::env::{
     self, Dirs, Environment, Font, Interpreter, Rejected, Status, Variables, cjk_font,
 };
-use cellblock::{Cgroups, Mechanism, Preload, Probe, Rung, Session, SessionOptions, Verdict, Wall};
+use cellblock::{Cgroups, Mechanism, Probe, Rung, Verdict, Wall};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 
 /// The findings. What could not be found out is an error text in its place; the examination itself never fails.
 #[derive(Debug)]
@@ -23,8 +23,8 @@ pub(crate) struct Report {
     pub(crate) uv: Option<Uv>,
     pub(crate) font: Option<Font>,
     pub(crate) dirs: Result<Dirs, String>,
-    /// A real session that answered `1+1`: how many milliseconds that took from nothing, or what went wrong.
-    pub(crate) session: Result<f64, String>,
+    /// Real sessions that answered `1+1`, or what went wrong.
+    pub(crate) session: Result<Trial, String>,
 }
 
 /// Why there is no Python.
@@ -57,7 +57,7 @@ impl Report {
             uv: find_uv(dirs.as_ref().ok()),
             font: cjk_font(&Variables::from_process()),
             session: match &python {
-                Ok(_) => try_session(args).await,
+                Ok(_) => Trial::run(args).await.map_err(|error| error.to_string()),
                 Err(_) => Err("there is no Python to start".to_owned()),
             },
             probe,
@@ -94,7 +94,7 @@ impl Report {
             "cjk_font": self.font.as_ref().map(|font| json!({ "family": font.family, "path": font.path })),
             "directories": self.dirs.as_ref().ok().map(|dirs| json!({ "cache": dirs.cache, "state": dirs.state })),
             "session": match &self.session {
-                Ok(ms) => json!({ "ok": true, "ms": ms }),
+                Ok(trial) => trial.to_json(),
                 Err(error) => json!({ "ok": false, "error": error }),
             },
         })
@@ -160,28 +160,6 @@ impl From<env::Error> for NoPython {
             tried,
             hint,
         }
-    }
-}
-
-async fn try_session(args: &PythonArgs) -> Result<f64, String> {
-    let begun = Instant::now();
-    let host = args
-        .host(Preload::None)
-        .map_err(|error| error.to_string())?;
-    let session = host
-        .open(SessionOptions::default())
-        .await
-        .map_err(|error| error.to_string())?;
-    let session = Session::from(session);
-    let result = session
-        .run("1+1")
-        .await
-        .map_err(|error| error.to_string())?;
-    let ms = begun.elapsed().as_secs_f64() * 1e3;
-    session.close().await;
-    match result.value {
-        Some(value) if value.repr == "2" => Ok(ms),
-        _ => Err(format!("1+1 ended with {}", result.status)),
     }
 }
 

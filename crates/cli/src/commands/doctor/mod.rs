@@ -2,6 +2,7 @@
 
 mod examine;
 mod print;
+mod trial;
 mod walls;
 
 use crate::args::PythonArgs;

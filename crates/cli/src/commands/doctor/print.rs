@@ -1,6 +1,7 @@
 //! The report for a person.
 
 use super::examine::{NoPython, Report};
+use super::trial::Trial;
 use super::walls::stands;
 use crate::terminal::{Console, Style, milliseconds, plural, size};
 use cellblock::env::{CJK_FONT_HINT, Environment, Status};
@@ -33,11 +34,18 @@ pub(crate) fn print(report: &Report, console: &Console) -> io::Result<()> {
     }
     page.heading("A session")?;
     match &report.session {
-        Ok(ms) => page.line(
-            Mark::Good,
-            "works",
-            &format!("1+1 was answered after {}", milliseconds(*ms)),
-        ),
+        Ok(Trial { first_ms, pool }) => {
+            let first = format!("1+1 was answered after {}", milliseconds(*first_ms));
+            page.line(Mark::Good, "works", &first)?;
+            let full = pool.state.ready == pool.state.size;
+            let text = format!(
+                "{} of {} sessions were ready; one answered 1+1 after {}",
+                pool.state.ready,
+                pool.state.size,
+                milliseconds(pool.answer_ms)
+            );
+            page.line(if full { Mark::Good } else { Mark::Fair }, "pool", &text)
+        }
         Err(error) => page.line(Mark::Bad, "fails", error),
     }
 }

@@ -46,6 +46,9 @@ pub(crate) struct ExecArgs {
     /// Tell of files and of what it cost, also when standard error is no terminal
     #[arg(short, long)]
     verbose: bool,
+    /// Keep a journal, for `cellblock sessions`
+    #[arg(long)]
+    journal: bool,
     #[command(flatten)]
     session: SessionArgs,
     #[command(flatten)]
@@ -81,6 +84,7 @@ async fn execute(args: &ExecArgs, source: Source, console: &Console) -> anyhow::
     let options = SessionOptions {
         // There is no second cell that a checkpoint could be for.
         strategy: Strategy::Direct,
+        journal: args.journal.into(),
         ..args.session.options()?
     };
     let limit = options.limits.wall;

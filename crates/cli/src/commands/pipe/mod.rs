@@ -29,6 +29,9 @@ const FAREWELL: Duration = Duration::from_secs(5);
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PipeArgs {
+    /// Keep no journals: sessions cannot be restored when this program is killed
+    #[arg(long)]
+    no_journal: bool,
     #[command(flatten)]
     python: PythonArgs,
 }
@@ -64,6 +67,7 @@ async fn serve(args: &PipeArgs, console: &Console) -> anyhow::Result<ExitCode> {
         .python
         .host_builder(Preload::Full)
         .pool(AHEAD)
+        .journal(!args.no_journal)
         .build()?;
     if args.python.lacks_packages(&host) {
         console.hint(SETUP_HINT);

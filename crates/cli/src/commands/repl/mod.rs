@@ -13,20 +13,24 @@ use crate::terminal::{Console, Style, plural};
 use cellblock::Preload;
 use clap::Args;
 use editor::{Editor, Typed};
-use shell::{Next, Shell};
+use shell::Next;
+pub(crate) use shell::Shell;
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
 /// A person may go to lunch: only a week of silence ends the session.
-const IDLE: Duration = Duration::from_secs(7 * 24 * 3600);
+pub(crate) const IDLE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReplArgs {
     #[command(flatten)]
     session: SessionArgs,
+    /// Keep no journal: the session cannot be restored when this program is killed
+    #[arg(long, help_heading = "Session")]
+    no_journal: bool,
     #[command(flatten)]
     python: PythonArgs,
 }
@@ -49,7 +53,8 @@ pub(crate) fn run(args: ReplArgs, console: Console) -> anyhow::Result<ExitCode> 
         .build()?;
     let mut options = args.session.options()?;
     options.limits.idle = IDLE;
-    let mut shell = runtime.block_on(async {
+    options.journal = (!args.no_journal).into();
+    let shell = runtime.block_on(async {
         // Someone who types has not waited for imports; they would be felt at the start.
         let host = args.python.host(Preload::Standard)?;
         Shell::open(host, options, console.clone(), Signals::only_interrupts()?).await
@@ -59,7 +64,12 @@ pub(crate) fn run(args: ReplArgs, console: Console) -> anyhow::Result<ExitCode> 
     } else if args.python.lacks_packages(shell.host()) {
         console.hint(SETUP_HINT);
     }
-    let outcome = if is_interactive {
+    talk(runtime, shell)
+}
+
+/// Takes input until there is no more, then ends the session.
+pub(crate) fn talk(runtime: Runtime, mut shell: Shell) -> anyhow::Result<ExitCode> {
+    let outcome = if io::stdin().is_terminal() {
         converse(&runtime, &mut shell)
     } else {
         read_through(&runtime, &mut shell)
@@ -122,6 +132,9 @@ fn greet(python: &PythonArgs, shell: &Shell, console: &Console) {
         shell.rung()
     ));
     console.say(&format!("workspace {}", shell.workspace().display()));
+    if let Some((id, ..)) = shell.session().journal() {
+        console.say(&format!("journal {id} (`cellblock sessions`)"));
+    }
     if python.lacks_packages(host) {
         console.hint(SETUP_HINT);
     }

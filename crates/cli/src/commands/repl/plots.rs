@@ -24,7 +24,7 @@ pub(crate) async fn save(session: &Session, result: &CellResult) -> Vec<String> 
         };
         let path = format!("plots/cell-{}{number}.{extension}", result.cell);
         // A workspace that is full costs the picture, not the session.
-        if session.put_file(&path, contents).await.is_ok() {
+        if session.save_file(&path, contents).await.is_ok() {
             saved.push(path);
         }
     }

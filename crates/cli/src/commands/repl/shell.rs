@@ -81,6 +81,30 @@ impl Shell {
         Ok(shell)
     }
 
+    /// Takes a session that is open already.
+    pub(crate) async fn adopt(
+        host: Host,
+        session: Session,
+        mut options: SessionOptions,
+        console: Console,
+        signals: Signals,
+    ) -> Shell {
+        // One that takes its place shall find its files.
+        options.workspace = Some(session.workspace().to_owned());
+        let shell = Shell {
+            host,
+            options,
+            console,
+            signals,
+            logs: session.logs(),
+            session,
+            fresh: None,
+            names: Names::default(),
+        };
+        shell.learn_names().await;
+        shell
+    }
+
     pub(crate) async fn close(self) {
         self.session.close().await;
         if let Some(path) = &self.fresh {

@@ -1,0 +1,91 @@
+//! What a replayed cell is answered: what it was answered the first time.
+
+use cellblock_session::journal::{CallOutcome, Ended, InputAnswer, RecordedCall, RecordedInput};
+use serde_json::{Map, Value};
+use std::collections::VecDeque;
+
+/// The recorded answers of one cell that were not given yet.
+pub(super) struct Answers<'a> {
+    calls: VecDeque<&'a RecordedCall>,
+    inputs: VecDeque<&'a RecordedInput>,
+}
+
+/// An answer, and what is odd about it.
+pub(super) struct Answer<T> {
+    pub(super) outcome: Result<T, String>,
+    pub(super) oddity: Option<String>,
+}
+
+impl<T> Answer<T> {
+    fn plain(outcome: Result<T, String>) -> Answer<T> {
+        Answer {
+            outcome,
+            oddity: None,
+        }
+    }
+
+    fn odd(text: String) -> Answer<T> {
+        Answer {
+            outcome: Err(format!("replayed: {text}")),
+            oddity: Some(text),
+        }
+    }
+}
+
+impl<'a> Answers<'a> {
+    pub(super) fn new(ended: &'a Ended) -> Answers<'a> {
+        Answers {
+            calls: ended.calls.iter().collect(),
+            inputs: ended.inputs.iter().collect(),
+        }
+    }
+
+    /// The first recorded call with this name and these arguments: calls at the same time may come in another order.
+    pub(super) fn call(&mut self, name: &str, arguments: &Map<String, Value>) -> Answer<Value> {
+        let same = |call: &&RecordedCall| call.name == name && call.arguments == *arguments;
+        let found = self.calls.iter().position(same);
+        let Some(call) = found.and_then(|at| self.calls.remove(at)) else {
+            let arguments = Value::Object(arguments.clone());
+            return Answer::odd(format!("no call of {name} with {arguments} was recorded"));
+        };
+        match &call.outcome {
+            CallOutcome::Result(value) => Answer::plain(Ok(value.clone())),
+            CallOutcome::Error(message) => Answer::plain(Err(message.clone())),
+            CallOutcome::NotKept(bytes) => Answer::odd(format!(
+                "the answer of {name} was too large for the journal ({bytes} bytes)"
+            )),
+            CallOutcome::Unanswered => Answer::odd(format!("{name} was not answered then")),
+        }
+    }
+
+    /// The next recorded answer to a question.
+    pub(super) fn input(&mut self, prompt: &str) -> Answer<String> {
+        match self.inputs.pop_front() {
+            Some(input) => {
+                let changed = (input.prompt != prompt)
+                    .then(|| format!("the question was {:?}, is {prompt:?}", input.prompt));
+                Answer {
+                    outcome: match &input.answer {
+                        InputAnswer::Text(text) => Ok(text.clone()),
+                        InputAnswer::Error(reason) => Err(reason.clone()),
+                    },
+                    oddity: changed,
+                }
+            }
+            None => Answer::odd(format!("no answer to {prompt:?} was recorded")),
+        }
+    }
+
+    /// What was recorded and not asked for.
+    pub(super) fn left(&self) -> Vec<String> {
+        let calls = self
+            .calls
+            .iter()
+            .map(|call| format!("the recorded call of {} was not made", call.name));
+        let inputs = self
+            .inputs
+            .iter()
+            .map(|input| format!("the recorded question {:?} was not asked", input.prompt));
+        calls.chain(inputs).collect()
+    }
+}

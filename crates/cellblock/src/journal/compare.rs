@@ -1,0 +1,222 @@
+//! A cell that was replayed beside what was recorded of it.
+
+use cellblock_protocol::{CellError, CellResult, Cut, MimeBundle, VariableChange};
+use cellblock_session::journal::Ended;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Something that is not as it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// In which cell; none for the session as a whole.
+    pub cell: Option<u64>,
+    /// What it is about: `value`, `stdout`, `variable x`, …
+    pub what: String,
+    /// What was recorded.
+    pub was: String,
+    /// What came of the replay.
+    pub is: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(cell) = self.cell {
+            write!(out, "cell {cell}: ")?;
+        }
+        match (&self.was[..], &self.is[..]) {
+            ("", "") => out.write_str(&self.what),
+            (was, is) => write!(out, "{} was {was}, is {is}", self.what),
+        }
+    }
+}
+
+/// Everything in which a result differs from the recorded one. Times, memory, and addresses in texts do not count.
+pub(super) fn compare(recorded: &Ended, now: &CellResult) -> Vec<Difference> {
+    let was = &recorded.result;
+    let mut found = Found {
+        cell: recorded.cell,
+        differences: Vec::new(),
+    };
+    found.check("status", was.status.name(), now.status.name());
+    let outcome = |result: &CellResult| format!("{:?}", result.state.outcome).to_lowercase();
+    found.check("state", outcome(was), outcome(now));
+    let cuts = |result: &CellResult| result.truncated.clone().unwrap_or_default();
+    let (old, new) = (cuts(was), cuts(now));
+    found.check_stream("stdout", &was.stdout, old.stdout, &now.stdout, new.stdout);
+    found.check_stream("stderr", &was.stderr, old.stderr, &now.stderr, new.stderr);
+    let value = |result: &CellResult| result.value.as_ref().map(|value| value.repr.clone());
+    found.check("value", shown(value(was)), shown(value(now)));
+    let error = |result: &CellResult| result.error.as_ref().map(brief);
+    found.check("error", shown(error(was)), shown(error(now)));
+    let whole = recorded.left_out.is_empty();
+    if whole {
+        found.check_displays(&was.displays, &now.displays);
+    }
+    found.check_maps("variable", &variables(was), &variables(now));
+    found.check_maps("file", &files(was), &files(now));
+    found.differences
+}
+
+struct Found {
+    cell: u64,
+    differences: Vec<Difference>,
+}
+
+impl Found {
+    fn check(&mut self, what: &str, was: impl AsRef<str>, is: impl AsRef<str>) {
+        let (was, is) = (
+            without_addresses(was.as_ref()),
+            without_addresses(is.as_ref()),
+        );
+        if was != is {
+            self.differences.push(Difference {
+                cell: Some(self.cell),
+                what: what.to_owned(),
+                was: short(&was),
+                is: short(&is),
+            });
+        }
+    }
+
+    /// Of a text that was cut, only what is there can be compared.
+    fn check_stream(
+        &mut self,
+        what: &str,
+        was: &str,
+        was_cut: Option<Cut>,
+        is: &str,
+        is_cut: Option<Cut>,
+    ) {
+        let whole = was_cut.is_none() && is_cut.is_none();
+        let length = was.len().min(is.len());
+        let same = match (was.get(..length), is.get(..length)) {
+            (Some(a), Some(b)) if !whole => without_addresses(a) == without_addresses(b),
+            _ => without_addresses(was) == without_addresses(is),
+        };
+        if !same {
+            self.check(what, format!("{was:?}"), format!("{is:?}"));
+        }
+    }
+
+    fn check_displays(&mut self, was: &[MimeBundle], is: &[MimeBundle]) {
+        if was.len() != is.len() {
+            let count = |displays: &[MimeBundle]| displays.len().to_string();
+            self.check("number of displays", count(was), count(is));
+            return;
+        }
+        for (at, (was, is)) in was.iter().zip(is).enumerate() {
+            let text = |bundle: &MimeBundle, kind: &str| {
+                bundle
+                    .get(kind)
+                    .map(|it| without_addresses(&it.to_string()))
+            };
+            let mut kinds: Vec<&str> = was.types().chain(is.types()).collect();
+            kinds.sort_unstable();
+            kinds.dedup();
+            for kind in kinds {
+                if text(was, kind) != text(is, kind) {
+                    self.differences.push(Difference {
+                        cell: Some(self.cell),
+                        what: format!("display {} is another ({kind})", at + 1),
+                        was: String::new(),
+                        is: String::new(),
+                    });
+                }
+            }
+        }
+    }
+
+    fn check_maps(
+        &mut self,
+        what: &str,
+        was: &BTreeMap<String, String>,
+        is: &BTreeMap<String, String>,
+    ) {
+        let untouched = "untouched".to_owned();
+        let mut names: Vec<&String> = was.keys().chain(is.keys()).collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            let of = |map: &BTreeMap<String, String>| map.get(name).unwrap_or(&untouched).clone();
+            self.check(&format!("{what} {name}"), of(was), of(is));
+        }
+    }
+}
+
+/// Whether a name is new or changed depends on what was there before; what it is now does not.
+fn variables(result: &CellResult) -> BTreeMap<String, String> {
+    let describe = |variable: &VariableChange| {
+        let text = format!("{} {}", variable.type_, variable.summary);
+        (variable.name.clone(), text)
+    };
+    let changes = &result.variables;
+    let bound = changes.added.iter().chain(&changes.changed).map(describe);
+    let gone = changes.removed.iter();
+    let gone = gone.map(|variable| (variable.name.clone(), "removed".to_owned()));
+    bound.chain(gone).collect()
+}
+
+fn files(result: &CellResult) -> BTreeMap<String, String> {
+    let changes = &result.files;
+    let there = changes.created.iter().chain(&changes.changed);
+    let there = there.map(|file| (file.path.clone(), format!("of {} bytes", file.bytes)));
+    let gone = changes.deleted.iter();
+    let gone = gone.map(|file| (file.path.clone(), "deleted".to_owned()));
+    there.chain(gone).collect()
+}
+
+fn brief(error: &CellError) -> String {
+    format!("{}: {}", error.type_, error.value)
+}
+
+fn shown(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "nothing".to_owned())
+}
+
+fn short(text: &str) -> String {
+    const MOST: usize = 200;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
+        None => text.to_owned(),
+    }
+}
+
+/// `<object at 0x7f31…>` is another object each time, and says nothing about it.
+fn without_addresses(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("0x") {
+        let digits = rest[at + 2..]
+            .bytes()
+            .take_while(u8::is_ascii_hexdigit)
+            .count();
+        let end = at + 2 + digits;
+        if digits >= 6 {
+            plain.push_str(&rest[..at]);
+            plain.push_str("0x…");
+        } else {
+            plain.push_str(&rest[..end]);
+        }
+        rest = &rest[end..];
+    }
+    plain.push_str(rest);
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_do_not_count_and_small_numbers_do() {
+        let pairs = [
+            ("<f at 0x7f00aa>", "<f at 0x…>"),
+            ("0x10 and 0xdeadbeef", "0x10 and 0x…"),
+            ("0x", "0x"),
+        ];
+        for (text, plain) in pairs {
+            assert_eq!(without_addresses(text), plain);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Journals of sessions: reading them, replaying them, and turning them into scripts and notebooks.
+//!
+//! ```
+//! use cellblock::journal::Restore;
+//! use cellblock::Session;
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let host = cellblock::Host::builder().build()?;
+//! # let place = tempfile::tempdir()?;
+//! # let directory = place.path();
+//! let session = Session::builder().host(&host).journal(directory).start().await?;
+//! session.run("x = 20").await?;
+//! session.close().await;
+//!
+//! let journals = cellblock::journal::Journals::new(directory);
+//! let journal = journals.find("last")?.read()?;
+//! let restored = Restore::default().run(&host, &journal).await?;
+//! assert!(restored.report.differences.is_empty());
+//! let result = restored.session.run("x + 1").await?;
+//! assert_eq!(result.value.map(|value| value.repr).as_deref(), Some("21"));
+//! # Ok(())
+//! # }
+//! ```
+
+mod answers;
+mod compare;
+mod literal;
+mod notebook;
+mod restore;
+mod script;
+
+pub use cellblock_session::journal::*;
+pub use compare::Difference;
+pub use notebook::notebook;
+pub use restore::{Report, Restore, Restored};
+pub use script::script;

@@ -1,0 +1,214 @@
+//! Making a session again from its journal.
+
+use super::answers::Answers;
+use super::compare::{Difference, compare};
+use crate::{Error, Host, Session};
+use cellblock_protocol::{Event, Journaling, SessionOptions};
+use cellblock_session::Error as SessionError;
+use cellblock_session::journal::{CellStory, Fate, Journal, Step, copy_directory};
+use std::fs;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How to restore.
+#[derive(Clone, Debug, Default)]
+pub struct Restore {
+    workspace: Option<PathBuf>,
+    journal: Journaling,
+    idle: Option<std::time::Duration>,
+}
+
+/// A session that stands where the other stood.
+#[derive(Debug)]
+pub struct Restored {
+    /// The new session.
+    pub session: Session,
+    /// How it was opened.
+    pub options: SessionOptions,
+    /// What came of the replay.
+    pub report: Report,
+}
+
+/// What came of a replay.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The cells that were run, by their numbers.
+    pub replayed: Vec<u64>,
+    /// The cells that were not, and why. Those that were undone are among them.
+    pub left_out: Vec<(u64, Fate)>,
+    /// Where the new session differs from what was recorded.
+    pub differences: Vec<Difference>,
+    /// Why the journal holds less than happened, if that is so.
+    pub incomplete: Option<String>,
+}
+
+impl Restore {
+    /// Works in this directory. Without it: in a fresh one where the session began in an empty one, else in a copy of the
+    /// directory that it worked in, so that nothing of the user's is written to.
+    pub fn workspace(mut self, path: impl Into<PathBuf>) -> Restore {
+        self.workspace = Some(path.into());
+        self
+    }
+
+    /// Whether the new session keeps a journal; as its host does it, unless told.
+    pub fn journal(mut self, journal: impl Into<Journaling>) -> Restore {
+        self.journal = journal.into();
+        self
+    }
+
+    /// Ends the new session after this much silence, instead of what the other had.
+    pub fn idle(mut self, idle: std::time::Duration) -> Restore {
+        self.idle = Some(idle);
+        self
+    }
+
+    /// Replays the cells that were kept, in order, with the recorded answers to their calls.
+    pub async fn run(&self, host: &Host, journal: &Journal) -> Result<Restored, Error> {
+        self.run_with(host, journal, |_| {}).await
+    }
+
+    /// The same, and tells of each cell before it is run.
+    pub async fn run_with(
+        &self,
+        host: &Host,
+        journal: &Journal,
+        mut on_cell: impl FnMut(&CellStory),
+    ) -> Result<Restored, Error> {
+        let options = self.options(host, journal).await?;
+        let session = Session::from(host.open(options.clone()).await?);
+        let story = journal.story();
+        let mut report = Report {
+            incomplete: journal.incomplete.clone(),
+            ..Report::default()
+        };
+        let (version, _) = host.runtime(&options.isolation).await?.python().await?;
+        let recorded = &journal.opened.python.version;
+        if version != *recorded {
+            report.note(None, "Python", recorded, &version);
+        }
+        let left_out = story.cells.iter().filter(|cell| cell.fate != Fate::Kept);
+        report.left_out = left_out.map(|cell| (cell.number, cell.fate)).collect();
+        for (cell, fate) in report.left_out.clone() {
+            if fate == Fate::Interrupted {
+                let what = "it was interrupted; what it had done by then is not there";
+                report.note(Some(cell), what, "", "");
+            }
+        }
+        for step in story.steps() {
+            match step {
+                Step::Cell(cell) => {
+                    on_cell(cell);
+                    replay(&session, cell, &mut report).await?;
+                }
+                Step::Seed(variables) => session.seed(variables.clone()).await?,
+                Step::Tools(tools) => session.set_tools(tools.to_vec()).await?,
+                Step::Reset => session.reset().await?,
+                Step::PutFile(path, _, Some(contents)) => {
+                    session.put_file(path, contents.to_vec()).await?;
+                }
+                Step::PutFile(path, bytes, None) => {
+                    let what = format!("the file {path}, {bytes} bytes, was not kept");
+                    report.note(None, &what, "", "");
+                }
+            }
+        }
+        Ok(Restored {
+            session,
+            options,
+            report,
+        })
+    }
+
+    async fn options(&self, host: &Host, journal: &Journal) -> Result<SessionOptions, Error> {
+        let mut options = journal.opened.options.clone();
+        options.session = Some(journal.session.clone());
+        options.journal = self.journal.clone();
+        options.limits.idle = self.idle.unwrap_or(options.limits.idle);
+        options.workspace = match &self.workspace {
+            Some(path) => Some(path.clone()),
+            None if journal.opened.workspace_was_empty => None,
+            None => Some(self.copy(host, journal).await?),
+        };
+        Ok(options)
+    }
+
+    async fn copy(&self, host: &Host, journal: &Journal) -> Result<PathBuf, Error> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let name = format!("{}-{}", journal.id, now.unwrap_or_default().as_millis());
+        let to = host.state().join("workspaces").join(name);
+        let from = journal.workspace.clone();
+        let target = to.clone();
+        let copied = tokio::task::spawn_blocking(move || {
+            fs::create_dir_all(&target).map_err(|source| SessionError::Storage {
+                what: "making the workspace",
+                path: target.clone(),
+                source,
+            })?;
+            copy_directory(&from, &target).inspect_err(|_| {
+                let _ = fs::remove_dir_all(&target);
+            })
+        });
+        copied.await??;
+        Ok(to)
+    }
+}
+
+impl Report {
+    /// Whether everything is as it was.
+    pub fn is_same(&self) -> bool {
+        self.differences.is_empty()
+    }
+
+    fn note(&mut self, cell: Option<u64>, what: &str, was: &str, is: &str) {
+        self.differences.push(Difference {
+            cell,
+            what: what.to_owned(),
+            was: was.to_owned(),
+            is: is.to_owned(),
+        });
+    }
+}
+
+/// Runs one cell again and compares.
+async fn replay(session: &Session, cell: &CellStory, report: &mut Report) -> Result<(), Error> {
+    let Some(recorded) = &cell.ended else {
+        return Ok(());
+    };
+    let mut answers = Answers::new(recorded);
+    let mut running = session.start_again(cell.cell.clone(), cell.number)?;
+    let mut oddities = Vec::new();
+    while let Some(event) = running.next().await {
+        match event {
+            Event::ToolCall {
+                call,
+                name,
+                arguments,
+            } => {
+                let answer = answers.call(&name, &arguments);
+                oddities.extend(answer.oddity);
+                running.tool_result(&call, answer.outcome);
+            }
+            Event::InputRequest { call, prompt } => {
+                let answer = answers.input(&prompt);
+                oddities.extend(answer.oddity);
+                running.input(&call, answer.outcome);
+            }
+            Event::Result { result } => {
+                report.replayed.push(cell.number);
+                report.differences.extend(compare(recorded, &result));
+            }
+            Event::Error { message, .. } => {
+                return Err(SessionError::Ended {
+                    session: session.id().to_owned(),
+                    reason: format!("while cell {} was replayed: {message}", cell.number),
+                }
+                .into());
+            }
+            _ => {}
+        }
+    }
+    for oddity in oddities.into_iter().chain(answers.left()) {
+        report.note(Some(cell.number), &oddity, "", "");
+    }
+    Ok(())
+}

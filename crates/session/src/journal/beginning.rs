@@ -1,0 +1,44 @@
+//! Where a journal begins: with a session that is being opened.
+
+use super::record::{Opened, PythonUsed, VERSION};
+use super::recorder::Recorder;
+use crate::actor::Actor;
+use crate::runtime::Inner;
+use cellblock_protocol::{Event, Journaling, SessionOptions};
+use tokio::sync::broadcast;
+
+impl Inner {
+    /// The journal that the options ask for. A session that then fails to open leaves none.
+    pub(crate) fn begin_journal(
+        &self,
+        actor: &Actor,
+        options: &SessionOptions,
+        logs: &broadcast::Sender<Event>,
+    ) -> Recorder {
+        let directory = match &options.journal {
+            Journaling::HostsChoice | Journaling::Off => return Recorder::default(),
+            Journaling::On => self.state.join("journals"),
+            Journaling::In(directory) => directory.clone(),
+        };
+        let python = self.python();
+        let opened = Opened {
+            version: VERSION,
+            cellblock: env!("CARGO_PKG_VERSION").to_owned(),
+            session: options.session.clone().unwrap_or_default(),
+            options: SessionOptions {
+                journal: Journaling::HostsChoice,
+                ..options.clone()
+            },
+            workspace: actor.shared.workspace.path().to_owned(),
+            workspace_was_empty: actor.disk.began_empty(),
+            python: PythonUsed {
+                executable: python.executable.clone(),
+                version: actor._zygote.ready.python.clone(),
+                packages: python.packages,
+            },
+            isolation: actor.isolation.clone(),
+            pid: std::process::id(),
+        };
+        Recorder::open(&directory, opened, logs)
+    }
+}

@@ -1,0 +1,151 @@
+//! What the code of one cell asks of the world outside, and what it is answered: a replay must answer the same.
+
+use super::bounds::{self, CALL_BYTES, CALLS};
+use super::record::{CallOutcome, Ended, InputAnswer, RecordedCall, RecordedInput};
+use cellblock_protocol::guest::{FromHead, ToHead};
+use std::collections::HashMap;
+use std::time::Instant;
+
+/// The notes on a cell that runs.
+#[derive(Debug, Default)]
+pub(super) struct CellNotes {
+    calls: Vec<RecordedCall>,
+    inputs: Vec<RecordedInput>,
+    waiting: HashMap<String, Waiting>,
+    bytes: usize,
+    /// Calls and questions that there was no room for.
+    missed: u64,
+}
+
+/// Where the answer belongs.
+#[derive(Debug)]
+enum Waiting {
+    Call { index: usize, since: Instant },
+    Input { index: usize },
+}
+
+impl CellNotes {
+    /// The head said something.
+    pub(super) fn heard(&mut self, frame: &FromHead) {
+        match frame {
+            FromHead::ToolCall {
+                call,
+                name,
+                arguments,
+            } => {
+                let entries = arguments.iter();
+                let size = entries.map(|(key, value)| key.len() + bounds::weight(value));
+                if !self.has_room(name.len() + size.sum::<usize>()) {
+                    return;
+                }
+                let waiting = Waiting::Call {
+                    index: self.calls.len(),
+                    since: Instant::now(),
+                };
+                self.waiting.insert(call.clone(), waiting);
+                self.calls.push(RecordedCall {
+                    name: name.clone(),
+                    arguments: arguments.clone(),
+                    ms: 0.0,
+                    outcome: CallOutcome::Unanswered,
+                });
+            }
+            FromHead::InputRequest { call, prompt } => {
+                if !self.has_room(prompt.len()) {
+                    return;
+                }
+                let index = self.inputs.len();
+                self.waiting.insert(call.clone(), Waiting::Input { index });
+                self.inputs.push(RecordedInput {
+                    prompt: prompt.clone(),
+                    answer: InputAnswer::Error("it was not answered".to_owned()),
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// The host answered something.
+    pub(super) fn answered(&mut self, answer: &ToHead) {
+        match answer {
+            ToHead::ToolResult { call, outcome } => {
+                let Some(Waiting::Call { index, since }) = self.waiting.remove(call) else {
+                    return;
+                };
+                let size = match outcome {
+                    Ok(value) => bounds::weight(value),
+                    Err(message) => message.len(),
+                };
+                let fits = self.bytes + size <= CALL_BYTES;
+                let Some(call) = self.calls.get_mut(index) else {
+                    return;
+                };
+                call.ms = since.elapsed().as_secs_f64() * 1e3;
+                call.outcome = match outcome {
+                    _ if !fits => CallOutcome::NotKept(size as u64),
+                    Ok(value) => CallOutcome::Result(value.clone()),
+                    Err(message) => CallOutcome::Error(message.clone()),
+                };
+                if fits {
+                    self.bytes += size;
+                }
+            }
+            ToHead::Input { call, outcome } => {
+                let Some(Waiting::Input { index }) = self.waiting.remove(call) else {
+                    return;
+                };
+                if let Some(input) = self.inputs.get_mut(index) {
+                    input.answer = match outcome {
+                        Ok(text) => InputAnswer::Text(text.clone()),
+                        Err(reason) => InputAnswer::Error(reason.clone()),
+                    };
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds them to the record of the cell.
+    pub(super) fn complete(self, ended: &mut Ended) {
+        let large = |call: &RecordedCall| match &call.outcome {
+            CallOutcome::NotKept(bytes) => {
+                Some(format!("the answer of {}, {bytes} bytes", call.name))
+            }
+            _ => None,
+        };
+        ended.left_out.extend(self.calls.iter().filter_map(large));
+        if self.missed > 0 {
+            let missed = self.missed;
+            ended.left_out.push(format!("{missed} calls and questions"));
+        }
+        ended.calls = self.calls;
+        ended.inputs = self.inputs;
+    }
+
+    fn has_room(&mut self, size: usize) -> bool {
+        let fits = self.calls.len() + self.inputs.len() < CALLS && self.bytes + size <= CALL_BYTES;
+        if fits {
+            self.bytes += size;
+        } else {
+            self.missed += 1;
+        }
+        fits
+    }
+}
+
+/// About what the calls of a cell take in memory.
+pub(super) fn weight(ended: &Ended) -> usize {
+    let of_call = |call: &RecordedCall| {
+        let entries = call.arguments.iter();
+        let arguments = entries.map(|(key, value)| key.len() + bounds::weight(value));
+        let answer = match &call.outcome {
+            CallOutcome::Result(value) => bounds::weight(value),
+            CallOutcome::Error(message) => message.len(),
+            _ => 0,
+        };
+        128 + arguments.sum::<usize>() + answer
+    };
+    let calls = ended.calls.iter().map(of_call).sum::<usize>();
+    let inputs = ended.inputs.iter().map(|input| 128 + input.prompt.len());
+    calls + inputs.sum::<usize>()
+}

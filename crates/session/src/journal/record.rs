@@ -1,0 +1,230 @@
+//! What a journal is made of: one record a line.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cellblock_protocol::{CellResult, Seed, SessionOptions, ToolSpec};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The form of the records. A reader refuses what is newer than itself.
+pub const VERSION: u32 = 1;
+
+/// One line of a journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// Counts from 0 without a gap, so that a line that was lost is missed.
+    pub n: u64,
+    /// When it happened, in seconds since 1970.
+    pub at: f64,
+    /// What happened.
+    #[serde(flatten)]
+    pub record: Record,
+}
+
+/// Something that happened in a session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub enum Record {
+    /// The session began. Always the first.
+    Opened(Box<Opened>),
+    /// A cell began. When no `ended` follows, the host died while it ran.
+    Begun {
+        /// Its number.
+        cell: u64,
+        /// Its source.
+        code: String,
+        /// Its own limit in seconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timeout: Option<f64>,
+        /// Its own choice.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        atomic: Option<bool>,
+    },
+    /// A cell ended.
+    Ended(Box<Ended>),
+    /// Variables were bound.
+    Seeded {
+        /// Which.
+        variables: Seed,
+    },
+    /// Other tools were offered.
+    Tools {
+        /// All of them.
+        tools: Vec<ToolSpec>,
+    },
+    /// All variables were forgotten.
+    Reset,
+    /// The host wrote a file of the workspace.
+    PutFile {
+        /// Relative to the workspace.
+        path: String,
+        /// How long it is.
+        bytes: u64,
+        /// What is in it; absent where it was too large to be kept.
+        #[serde(with = "base64_text", default, rename = "base64")]
+        contents: Option<Arc<Vec<u8>>>,
+    },
+    /// Cells were taken back.
+    Undone {
+        /// How many.
+        count: u64,
+        /// The cell after which the state stood then; 0 for the beginning.
+        stands: u64,
+    },
+    /// The head died between two cells, and the session went back to a checkpoint.
+    Restored {
+        /// The cell after which the state stood then.
+        stands: u64,
+    },
+    /// All that is above happened in another session, of which this one is a fork.
+    Forked {
+        /// The id of this session.
+        session: String,
+        /// The id of the other.
+        from: String,
+        /// The cell after which they parted.
+        cell: u64,
+        /// This session's workspace.
+        workspace: PathBuf,
+    },
+    /// What happened after this could not be written down.
+    Stopped {
+        /// Why.
+        reason: String,
+    },
+    /// The session is over.
+    Closed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// How a session began.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Opened {
+    /// The form of the records.
+    pub version: u32,
+    /// The version of Cellblock.
+    pub cellblock: String,
+    /// The session's id.
+    pub session: String,
+    /// How it was asked to be.
+    pub options: SessionOptions,
+    /// Where it worked, as the host calls it.
+    pub workspace: PathBuf,
+    /// Whether nothing was there then: such a workspace can be made again.
+    pub workspace_was_empty: bool,
+    /// The Python that it ran on.
+    pub python: PythonUsed,
+    /// Behind which walls, in the words of a result.
+    pub isolation: String,
+    /// The process id of the host.
+    pub pid: u32,
+}
+
+/// The Python of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PythonUsed {
+    /// Its path.
+    pub executable: PathBuf,
+    /// Such as `3.12.1`.
+    pub version: String,
+    /// Whether it had packages besides the standard library.
+    pub packages: bool,
+}
+
+/// How a cell ended, with all that came to it from outside.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ended {
+    /// Its number.
+    pub cell: u64,
+    /// The cell after which the state stood then: this one, when it was kept.
+    pub stands: u64,
+    /// Its result. Long texts are cut; `tool_calls` are below instead, and put back when a journal is read.
+    pub result: CellResult,
+    /// The tools that the code called, in order, with what they answered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<RecordedCall>,
+    /// What the code asked for by `input()`, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<RecordedInput>,
+    /// What was too large to be kept, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
+}
+
+/// One call of a tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RecordedCall {
+    /// The tool.
+    pub name: String,
+    /// What it was given.
+    pub arguments: Map<String, Value>,
+    /// Milliseconds from the call to its answer.
+    pub ms: f64,
+    /// What it answered.
+    pub outcome: CallOutcome,
+}
+
+/// What became of a call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallOutcome {
+    /// It gave this.
+    Result(Value),
+    /// It failed like this.
+    Error(String),
+    /// It gave something that was too large to be kept: about this many bytes.
+    NotKept(u64),
+    /// The cell ended before the answer came.
+    Unanswered,
+}
+
+/// One question of the code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedInput {
+    /// What was asked.
+    pub prompt: String,
+    /// What was answered.
+    pub answer: InputAnswer,
+}
+
+/// What a question was answered with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InputAnswer {
+    /// This.
+    Text(String),
+    /// Nothing, and why.
+    Error(String),
+}
+
+mod base64_text {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(
+        contents: &Option<Arc<Vec<u8>>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let text = contents
+            .as_ref()
+            .map(|contents| STANDARD.encode(&**contents));
+        text.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Arc<Vec<u8>>>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        let decode = |text: String| {
+            STANDARD
+                .decode(text)
+                .map(Arc::new)
+                .map_err(D::Error::custom)
+        };
+        text.map(decode).transpose()
+    }
+}

@@ -1,0 +1,256 @@
+//! A session's own pen: it hands records to the writer and never waits.
+
+use super::bounds;
+use super::directory::{EXTENSION, fresh_id};
+use super::notes::CellNotes;
+use super::record::{Opened, Record};
+use super::writer::{Key, Listener, Message, Writer};
+use cellblock_protocol::guest::{FromHead, ToHead};
+use cellblock_protocol::{Cell, CellResult, Event};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::{broadcast, oneshot};
+
+/// How long the end of a session waits for its last records to be written.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Writes down what happens in one session, or nothing where no journal is kept. Clones write the same journal.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recorder {
+    inner: Option<Arc<Inner>>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    key: Key,
+    id: String,
+    path: PathBuf,
+    writer: Arc<Writer>,
+    listener: Listener,
+}
+
+impl Recorder {
+    /// Begins a journal in this directory. There is a file once something happened.
+    pub(crate) fn open(
+        directory: &Path,
+        opened: Opened,
+        logs: &broadcast::Sender<Event>,
+    ) -> Recorder {
+        let inner = Inner::new(directory, &opened.session, Writer::shared(), logs);
+        let is_heard = inner.writer.send(Message::Open {
+            key: inner.key,
+            path: inner.path.clone(),
+            at: now(),
+            opened: Record::Opened(Box::new(opened)),
+            listener: inner.listener.clone(),
+        });
+        inner.check(is_heard);
+        Recorder {
+            inner: Some(Arc::new(inner)),
+        }
+    }
+
+    /// Begins the journal of a fork of this session, with all that happened so far.
+    ///
+    /// `session` is the fork's id, `cell` the last one whose effects it has.
+    #[allow(dead_code, reason = "called where sessions are forked")]
+    pub(crate) fn fork(
+        &self,
+        session: &str,
+        cell: u64,
+        workspace: &Path,
+        logs: &broadcast::Sender<Event>,
+    ) -> Recorder {
+        let Some(parent) = &self.inner else {
+            return Recorder::default();
+        };
+        let directory = parent.path.parent().unwrap_or(Path::new("."));
+        let inner = Inner::new(directory, session, Arc::clone(&parent.writer), logs);
+        let is_heard = inner.writer.send(Message::Fork {
+            key: inner.key,
+            from: parent.key,
+            path: inner.path.clone(),
+            at: now(),
+            forked: Record::Forked {
+                session: session.to_owned(),
+                from: parent.listener.session.clone(),
+                cell,
+                workspace: workspace.to_owned(),
+            },
+            listener: inner.listener.clone(),
+        });
+        inner.check(is_heard);
+        Recorder {
+            inner: Some(Arc::new(inner)),
+        }
+    }
+
+    /// The journal's own id, its file, and why it stopped if it did.
+    pub(crate) fn place(&self) -> Option<(&str, &Path, Option<&str>)> {
+        let inner = self.inner.as_ref()?;
+        let stopped = inner.listener.stopped.get().map(String::as_str);
+        Some((&inner.id, &inner.path, stopped))
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.inner.is_some()
+    }
+
+    /// Writes something down.
+    pub(crate) fn note(&self, record: Record) {
+        if let Some(inner) = &self.inner
+            && inner.listener.stopped.get().is_none()
+        {
+            inner.check(inner.writer.write(inner.key, now(), record));
+        }
+    }
+
+    /// The host wrote a file.
+    pub(crate) fn put_file(&self, path: &str, contents: Arc<Vec<u8>>) {
+        let bytes = contents.len() as u64;
+        self.note(Record::PutFile {
+            path: path.to_owned(),
+            bytes,
+            contents: (bytes <= bounds::FILE).then_some(contents),
+        });
+    }
+
+    /// The session is over. Waits until that is written.
+    pub(crate) async fn close(&self, reason: &str) {
+        let Some(inner) = &self.inner else {
+            return;
+        };
+        let (done, written) = oneshot::channel();
+        inner.writer.send(inner.close_message(reason, Some(done)));
+        let _ = tokio::time::timeout(LAST_WORDS, written).await;
+    }
+}
+
+impl Inner {
+    fn new(
+        directory: &Path,
+        session: &str,
+        writer: Arc<Writer>,
+        logs: &broadcast::Sender<Event>,
+    ) -> Inner {
+        let id = fresh_id();
+        Inner {
+            key: Writer::new_key(),
+            path: directory.join(format!("{id}.{EXTENSION}")),
+            id,
+            writer,
+            listener: Listener {
+                session: session.to_owned(),
+                stopped: Arc::new(OnceLock::new()),
+                logs: logs.clone(),
+            },
+        }
+    }
+
+    fn check(&self, is_heard: bool) {
+        if !is_heard {
+            self.listener
+                .tell("the disk is too slow: too much waits to be written");
+        }
+    }
+
+    fn close_message(&self, reason: &str, done: Option<oneshot::Sender<()>>) -> Message {
+        Message::Close {
+            key: self.key,
+            at: now(),
+            closed: Record::Closed {
+                reason: reason.to_owned(),
+            },
+            done,
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // After a proper close there is nothing left to close; before the first cell there is no file.
+        self.writer
+            .send(self.close_message("its host let go of it", None));
+    }
+}
+
+/// A recorder and its notes on the cell that runs: what the session's task holds.
+#[derive(Debug, Default)]
+pub(crate) struct SessionJournal {
+    pub(crate) recorder: Recorder,
+    notes: CellNotes,
+}
+
+impl SessionJournal {
+    pub(crate) fn new(recorder: Recorder) -> SessionJournal {
+        SessionJournal {
+            recorder,
+            notes: CellNotes::default(),
+        }
+    }
+
+    /// The head of a running cell was sent something: the cell itself, or an answer.
+    pub(crate) fn sent(&mut self, message: &ToHead, of: &Cell) {
+        if !self.recorder.is_on() {
+            return;
+        }
+        match message {
+            ToHead::Run { cell, .. } => {
+                self.notes = CellNotes::default();
+                self.recorder.note(Record::Begun {
+                    cell: *cell,
+                    code: of.code.clone(),
+                    timeout: of.timeout,
+                    atomic: of.atomic,
+                });
+            }
+            answer => self.notes.answered(answer),
+        }
+    }
+
+    /// The head of a running cell said something.
+    pub(crate) fn heard(&mut self, frame: &FromHead) {
+        if self.recorder.is_on() {
+            self.notes.heard(frame);
+        }
+    }
+
+    /// The record of a cell that ended, to be noted when its caller has the result.
+    pub(crate) fn ended(&mut self, result: &CellResult, stands: u64) -> Option<Record> {
+        self.recorder.is_on().then(|| {
+            let mut ended = bounds::ended(result, stands);
+            std::mem::take(&mut self.notes).complete(&mut ended);
+            Record::Ended(Box::new(ended))
+        })
+    }
+
+    /// The record of an operation, to be noted when it was done.
+    pub(crate) fn operation(&self, message: &ToHead) -> Option<Record> {
+        if !self.recorder.is_on() {
+            return None;
+        }
+        match message {
+            ToHead::Seed { variables, .. } => Some(Record::Seeded {
+                variables: variables.clone(),
+            }),
+            ToHead::Tools { tools, .. } => Some(Record::Tools {
+                tools: tools.clone(),
+            }),
+            ToHead::Reset { .. } => Some(Record::Reset),
+            _ => None,
+        }
+    }
+
+    /// Writes down what [`ended`](Self::ended) or [`operation`](Self::operation) gave.
+    pub(crate) fn note(&self, record: Option<Record>) {
+        if let Some(record) = record {
+            self.recorder.note(record);
+        }
+    }
+}
+
+fn now() -> f64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    since_1970.unwrap_or_default().as_secs_f64()
+}
