@@ -208,11 +208,16 @@ impl Actor {
                 limit,
                 reply,
             } => {
-                if effect == Effect::Changes && self.checkpoints.is_of_several_cells() {
-                    self.arm().await;
+                if effect == Effect::Changes {
+                    if self.checkpoints.is_of_several_cells() {
+                        self.arm().await;
+                    }
+                    self.note_outside_changes().await;
                 }
                 let (answer, fate) = self.ask(operation, limit).await;
                 if effect == Effect::Changes {
+                    // An object that is forgotten may still write to its file.
+                    self.note_changes_of(self.checkpoints.current()).await;
                     self.checkpoints.revise();
                 }
                 let _ = reply.send(answer);

@@ -29,6 +29,8 @@ use tokio::time::timeout;
 
 /// How long a fork and its walls may take. Milliseconds, but the machine may be busy.
 const BIRTH_LIMIT: Duration = Duration::from_secs(30);
+/// How many zygotes are asked for one session before we give up.
+const MOST_ZYGOTES: usize = 3;
 /// Our own processes in a session: init, the head, and what the interpreter starts for itself.
 const OWN_PROCESSES: u64 = 4;
 /// Log lines that wait for a reader before the oldest are dropped.
@@ -77,8 +79,20 @@ impl Inner {
         Ok(Session { shared, commands })
     }
 
-    /// Makes everything of a session but the one who will hold it.
+    /// Makes everything of a session but the one who will hold it. That a zygote was killed is only seen when it is asked for
+    /// something; then a new one is asked.
     pub(crate) async fn make(&self, id: &str, options: SessionOptions) -> Result<Actor, Error> {
+        for _ in 1..MOST_ZYGOTES {
+            let zygote = self.zygote().await?;
+            match self.try_to_make(id, options.clone()).await {
+                Err(_) if !zygote.is_alive() => {}
+                outcome => return outcome,
+            }
+        }
+        self.try_to_make(id, options).await
+    }
+
+    async fn try_to_make(&self, id: &str, options: SessionOptions) -> Result<Actor, Error> {
         let workspace = Arc::new(match &options.workspace {
             Some(path) => Workspace::given(path)?,
             None => Workspace::fresh(&self.state, id)?,

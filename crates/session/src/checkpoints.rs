@@ -408,9 +408,10 @@ impl Actor {
         }
     }
 
-    /// Wakes the newest standby that answers, after its files were put back. The head must be gone.
-    pub(crate) async fn recover(&mut self, mut dirty: Changes) -> Option<Recovered> {
-        let mut not_restored = Vec::new();
+    /// Wakes the newest standby that answers, and puts its files back before it is asked for anything. The head must be gone.
+    ///
+    /// The files come second: where nobody wakes, the session is over, and what its cells wrote is the user's.
+    pub(crate) async fn recover(&mut self, dirty: Changes) -> Option<Recovered> {
         let expected = self.checkpoints.current();
         while let Some(standby) = self.checkpoints.standbys.pop_back() {
             let Standby {
@@ -420,13 +421,9 @@ impl Actor {
                 ..
             } = standby;
             let cell = standby.cell.min(expected);
-            let dirty = std::mem::take(&mut dirty);
-            not_restored.extend(
-                self.with_history(move |history| history.go_back(cell, dirty))
-                    .await
-                    .unwrap_or_default(),
-            );
             if let Some(channel) = self.wake(standby).await {
+                let files = self.with_history(move |history| history.go_back(cell, dirty));
+                let mut not_restored = files.await.unwrap_or_default();
                 self.channel = channel;
                 self.spent_ms = 0.0;
                 self.checkpoints.head = pid;
@@ -465,6 +462,11 @@ impl Actor {
                     "there are only {} cells to take back",
                     self.checkpoints.kept.len()
                 ),
+                (Some(target), Some(oldest)) if oldest <= target => {
+                    format!(
+                        "the checkpoint after cell {target} is not there any more: its process has ended"
+                    )
+                }
                 (_, Some(oldest)) => format!(
                     "the history does not reach that far: the oldest checkpoint is the one after cell {oldest}"
                 ),

@@ -39,6 +39,12 @@ impl Packets {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
     }
 
+    /// Whether nothing came that was not taken, not even the end of the other side. What came is lost.
+    pub(crate) fn is_silent(&self) -> bool {
+        let outcome = receive_packet(self.socket.get_ref(), self.most);
+        outcome.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
+
     /// The next packet; the end of the other side is an error.
     pub(crate) async fn receive(&self) -> io::Result<Packet> {
         let packet = self

@@ -80,7 +80,9 @@ impl Inner {
         let actor = {
             let mut waiting = self.pool.lock();
             waiting.drawn = Some(Instant::now());
-            let actor = waiting.actors.pop_front();
+            // Init has nothing to say of a session in which nothing happened: where it has, a process was killed.
+            let is_well = |actor: &Actor| actor.init.is_silent();
+            let actor = std::iter::from_fn(|| waiting.actors.pop_front()).find(is_well);
             waiting.served += u64::from(actor.is_some());
             actor
         };

@@ -138,3 +138,14 @@ fn setup_code_is_no_cell_that_could_be_taken_back() {
     assert_eq!(wait(session.undo(1)).unwrap().cell, 0);
     assert_eq!(session.value("x"), "1");
 }
+
+#[test]
+fn what_a_forgotten_file_object_wrote_is_taken_back() {
+    let session = session();
+    session.good("file = open('a', 'w')");
+    session.good("file.write('not flushed')");
+    wait(session.reset()).unwrap();
+    assert_eq!(session.value("open('a').read()"), "'not flushed'");
+    assert_eq!(wait(session.undo(2)).unwrap().cell, 1);
+    assert_eq!(session.value("open('a').read()"), "''");
+}

@@ -1,0 +1,246 @@
+//! Bad luck that is worth a name.
+
+use super::common::{builder, eventually, new_directory, open, run, wait};
+use super::survivor::{Heard, Survivor};
+use super::victims::{Processes, Role};
+use cellblock::{Host, Preload, PythonChoice, Session, StateOutcome, Status};
+
+fn survivor() -> Survivor {
+    Survivor::new(super::common::host(), "scene")
+}
+
+fn kill(survivor: &Survivor, roles: &[Role]) {
+    survivor.processes.find(roles).bury();
+}
+
+/// The words of its story, for a session that must live.
+fn story(survivor: &mut Survivor) -> Vec<String> {
+    match survivor.listen() {
+        Heard::Story(words) => words,
+        Heard::Ended(reason) => panic!("{reason}"),
+    }
+}
+
+fn arm(survivor: &Survivor) {
+    let (state, _) = wait(survivor.session.checkpoints()).unwrap();
+    assert_eq!(state, cellblock::CheckpointState::armed());
+}
+
+#[test]
+fn a_head_killed_fifty_times_in_a_row_is_replaced_fifty_times() {
+    let mut survivor = survivor();
+    survivor.tell("").unwrap();
+    for round in 1..=50 {
+        arm(&survivor);
+        let victims = survivor.processes.find(&[Role::Head]);
+        assert_eq!(victims.len(), 1, "{}", survivor.processes.described());
+        victims.kill();
+        let mut returns = Vec::new();
+        while returns.is_empty() {
+            returns = survivor.returns();
+            std::thread::yield_now();
+        }
+        assert_eq!(returns, [2], "round {round}");
+    }
+    assert_eq!(story(&mut survivor), ["w1"]);
+}
+
+#[test]
+fn a_session_whose_processes_are_all_killed_says_so_and_its_files_stay() {
+    let mut survivor = survivor();
+    survivor.tell("").unwrap();
+    survivor.tell("").unwrap();
+    let path = survivor.session.workspace().join("story");
+    kill(&survivor, &[Role::Init]);
+    eventually("its processes are gone", || survivor.processes.are_gone());
+    let Heard::Ended(reason) = survivor.listen() else {
+        panic!("it lives without processes");
+    };
+    let end = "has ended: its init process died";
+    assert!(reason.ends_with(end), "{reason}");
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "w1\nw2\n");
+}
+
+#[test]
+fn a_session_that_is_killed_under_a_cell_keeps_the_files_of_the_cells_before() {
+    let mut survivor = survivor();
+    survivor.tell("").unwrap();
+    survivor.tell("").unwrap();
+    let victims = survivor.processes.find(&[Role::Init]);
+    let path = survivor.session.workspace().join("story");
+    let result = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            victims.kill();
+        });
+        survivor.tell("time.sleep(20)").unwrap()
+    });
+    assert_eq!(
+        (result.status, result.state.outcome),
+        (Status::Crashed, StateOutcome::Ended)
+    );
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "w1\nw2\nw3\n");
+}
+
+#[test]
+fn a_session_without_any_standby_makes_a_new_one() {
+    let mut survivor = survivor();
+    survivor.tell("").unwrap();
+    arm(&survivor);
+    kill(&survivor, &[Role::EveryStandby]);
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    arm(&survivor);
+    kill(&survivor, &[Role::Head]);
+    assert_eq!(story(&mut survivor), ["w1"]);
+}
+
+#[test]
+fn a_session_without_head_and_standbys_ends_and_says_so() {
+    let mut survivor = survivor();
+    survivor.tell("").unwrap();
+    arm(&survivor);
+    kill(&survivor, &[Role::EveryStandby, Role::Head]);
+    eventually("its processes are gone", || survivor.processes.are_gone());
+    let Heard::Ended(reason) = survivor.listen() else {
+        panic!("it lives without processes");
+    };
+    let end = "has ended: its process was ended by signal 9";
+    assert!(reason.ends_with(end), "{reason}");
+}
+
+#[test]
+fn what_is_lost_with_a_standby_is_told_by_the_cell_that_needed_it() {
+    let mut survivor = survivor();
+    survivor.tell("").unwrap();
+    arm(&survivor);
+    survivor.tell("").unwrap();
+    arm(&survivor);
+    let victims = survivor.processes.find(&[Role::NewestStandby]);
+    let rest = "print('on', flush=True); time.sleep(1); os._exit(1)";
+    let result = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            victims.kill();
+        });
+        survivor.tell(rest).unwrap()
+    });
+    assert_eq!(result.state.outcome, StateOutcome::Restored);
+    assert_eq!(
+        result.state.not_restored,
+        ["the effects of the cells after 2: no later checkpoint was there to be woken"]
+    );
+    assert_eq!(story(&mut survivor), ["w1"]);
+}
+
+#[test]
+fn more_than_the_history_has_cannot_be_taken_back_and_nothing_changes() {
+    let mut survivor = survivor();
+    for _ in 0..14 {
+        survivor.tell("").unwrap();
+    }
+    for (count, message) in [
+        (
+            12,
+            "the history does not reach that far: the oldest checkpoint is the one after cell 5",
+        ),
+        (16, "there are only 15 cells to take back"),
+        (usize::MAX, "there are only 15 cells to take back"),
+        (0, "`undo` takes back at least one cell"),
+    ] {
+        let error = wait(survivor.session.undo(count)).unwrap_err();
+        assert_eq!(
+            (error.code(), error.to_string().as_str()),
+            ("not_found", message)
+        );
+    }
+    assert_eq!(story(&mut survivor).len(), 14);
+}
+
+#[test]
+fn a_checkpoint_that_was_lost_cannot_be_gone_back_to() {
+    let mut survivor = survivor();
+    for _ in 0..3 {
+        survivor.tell("").unwrap();
+        arm(&survivor);
+    }
+    // The one after cell 2; those before and after it are left.
+    kill(&survivor, &[Role::Standby(2)]);
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let error = wait(survivor.session.undo(2)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the checkpoint after cell 2 is not there any more: its process has ended"
+    );
+    assert_eq!(story(&mut survivor), ["w1", "w2", "w3"]);
+    assert_eq!(wait(survivor.session.undo(2)).unwrap().cell, 3);
+    assert_eq!(wait(survivor.session.undo(2)).unwrap().cell, 1);
+}
+
+#[test]
+fn sessions_that_died_while_they_waited_in_the_pool_are_not_handed_out() {
+    let directory = new_directory();
+    let dirs = cellblock::env::Dirs {
+        cache: directory.path().join("cache"),
+        state: directory.path().join("state"),
+    };
+    let host = Host::builder()
+        .interpreter(super::common::python())
+        .python(PythonChoice::StandardLibrary)
+        .preload(Preload::None)
+        .dirs(dirs)
+        .pool(3)
+        .build()
+        .unwrap();
+    let runtime = wait(host.runtime(&cellblock::Isolation::default())).unwrap();
+    let full = || runtime.pool().ready == 3;
+    eventually("the pool is full", full);
+    let first = wait(Session::builder().host(&host).start()).unwrap();
+    eventually("the pool is full again", full);
+    let namespace = run(
+        &first,
+        "import os; print(os.readlink('/proc/self/ns/pid'), end='')",
+    )
+    .stdout;
+    let mine = Processes::of(&namespace);
+    for (role, neighbour) in [Role::Init, Role::Head, Role::NewestStandby]
+        .iter()
+        .zip(mine.neighbours())
+    {
+        let victims = neighbour.find(&[*role]);
+        assert_eq!(victims.len(), 1);
+        victims.kill();
+    }
+    eventually("the dead are dead", || mine.neighbours().len() < 3);
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    for _ in 0..4 {
+        let session = wait(Session::builder().host(&host).start()).unwrap();
+        let result = run(&session, "1 + 1");
+        assert_eq!(result.status, Status::Success, "{result:?}");
+        wait(session.close());
+    }
+    wait(first.close());
+}
+
+#[test]
+fn closing_a_session_that_is_being_killed_ends() {
+    for role in [Role::Head, Role::NewestStandby, Role::Init] {
+        let survivor = survivor();
+        let victims = survivor.processes.find(&[role]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| victims.kill());
+            survivor.bounded("closing", survivor.session.close());
+        });
+        eventually("its processes are gone", || survivor.processes.are_gone());
+    }
+}
+
+#[test]
+fn a_session_beside_one_that_is_killed_notices_nothing() {
+    let beside = open(builder());
+    run(&beside, "x = 'kept'");
+    let survivor = survivor();
+    kill(&survivor, &[Role::Init, Role::Zygote]);
+    assert_eq!(run(&beside, "x").value.unwrap().repr, "'kept'");
+    let next = open(builder());
+    assert_eq!(run(&next, "1 + 1").value.unwrap().repr, "2");
+}

@@ -1,0 +1,205 @@
+//! The processes of one session, found and killed from outside.
+
+use super::common::{eventually, in_process_namespace, process, process_namespace};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::fs;
+use std::os::fd::OwnedFd;
+
+/// Who can be killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Head,
+    NewestStandby,
+    /// Counted from the oldest.
+    Standby(usize),
+    EveryStandby,
+    Init,
+    Zygote,
+}
+
+/// A session's process 1, by which the others are found.
+#[derive(Clone, Debug)]
+pub(crate) struct Processes {
+    init: u32,
+    namespace: String,
+}
+
+/// A process that will be killed, and no other that has its number by then.
+struct Victim(OwnedFd);
+
+/// Processes of a session that were found, to be killed at once when the moment comes.
+#[derive(Default)]
+pub(crate) struct Victims {
+    victims: Vec<Victim>,
+    /// Who is among them.
+    pub(crate) takes_init: bool,
+    pub(crate) takes_head: bool,
+    pub(crate) takes_standbys: bool,
+    pub(crate) takes_every_standby: bool,
+}
+
+impl Processes {
+    /// `namespace` is what a cell reads at `/proc/self/ns/pid`.
+    pub(crate) fn of(namespace: &str) -> Processes {
+        let inside = in_process_namespace(namespace);
+        let is_outside = |pid: u32| inside.iter().all(|process| process.pid != pid);
+        let init = inside.iter().find(|process| is_outside(process.parent));
+        Processes {
+            init: init.expect("the session has no process 1").pid,
+            namespace: namespace.to_owned(),
+        }
+    }
+
+    /// What is left of the session, as text for a message.
+    pub(crate) fn described(&self) -> String {
+        let inside = in_process_namespace(&self.namespace);
+        let line = |process: &super::common::Process| {
+            let role = Seen::of(process.pid).map_or("gone", |seen| seen.role(self.init));
+            format!("{} {} {}", process.pid, process.state, role)
+        };
+        inside.iter().map(line).collect::<Vec<_>>().join(", ")
+    }
+
+    pub(crate) fn are_gone(&self) -> bool {
+        in_process_namespace(&self.namespace).is_empty()
+    }
+
+    /// Other sessions of the same launcher.
+    pub(crate) fn neighbours(&self) -> Vec<Processes> {
+        let depth = Seen::of(self.init).map_or(0, |seen| seen.numbers);
+        let is_init = |pid: &u32| {
+            *pid != self.init && Seen::of(*pid).is_some_and(|seen| seen.numbers == depth)
+        };
+        let inits = children_of(process(self.init).map_or(0, |init| init.parent));
+        let inits = inits.into_iter().filter(is_init);
+        let found = inits.filter_map(|init| {
+            let namespace = process_namespace(init).ok()?;
+            Some(Processes { init, namespace })
+        });
+        found.collect()
+    }
+
+    /// Finds those who play these roles now.
+    pub(crate) fn find(&self, roles: &[Role]) -> Victims {
+        let mut found = Victims::default();
+        let children = children_of(self.init);
+        let is = |wanted: &str| {
+            let seen = children.iter().filter_map(|pid| Seen::of(*pid));
+            let mut pids: Vec<(u64, u32)> = seen
+                .filter(|seen| seen.role(self.init) == wanted)
+                .map(|seen| (seen.started, seen.pid))
+                .collect();
+            pids.sort_unstable();
+            pids.into_iter().map(|(_, pid)| pid).collect::<Vec<_>>()
+        };
+        let standbys = is("standby");
+        let mut chosen: Vec<u32> = Vec::new();
+        for role in roles {
+            match role {
+                Role::Head => chosen.extend(is("head")),
+                Role::NewestStandby => chosen.extend(standbys.last()),
+                Role::Standby(n) => chosen.extend(standbys.get(*n)),
+                Role::EveryStandby => chosen.extend(&standbys),
+                Role::Init => chosen.push(self.init),
+                Role::Zygote => chosen.extend(zygote_beside(self.init)),
+            }
+        }
+        chosen.sort_unstable();
+        chosen.dedup();
+        let is_chosen = |pid: &u32| chosen.contains(pid);
+        found.takes_init = is_chosen(&self.init);
+        found.takes_head = roles.contains(&Role::Head);
+        found.takes_standbys = standbys.iter().any(is_chosen);
+        found.takes_every_standby = standbys.iter().all(is_chosen);
+        found.victims = chosen.into_iter().filter_map(Victim::new).collect();
+        found
+    }
+}
+
+impl Victims {
+    /// Kills them all.
+    pub(crate) fn kill(&self) {
+        for Victim(handle) in &self.victims {
+            // It may have died already.
+            let _ = pidfd_send_signal(handle, Signal::KILL);
+        }
+    }
+
+    /// Kills them all and waits until they are dead.
+    pub(crate) fn bury(&self) {
+        self.kill();
+        let is_dead = |Victim(handle): &Victim| {
+            let mut wanted = [PollFd::new(handle, PollFlags::IN)];
+            poll(&mut wanted, Some(&Timespec::default())).is_ok_and(|ready| ready == 1)
+        };
+        eventually("who was killed is dead", || {
+            self.victims.iter().all(is_dead)
+        });
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.victims.len()
+    }
+}
+
+impl Victim {
+    fn new(pid: u32) -> Option<Victim> {
+        let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+        pidfd_open(pid, PidfdFlags::empty()).ok().map(Victim)
+    }
+}
+
+/// What `/proc` tells of a process.
+struct Seen {
+    pid: u32,
+    started: u64,
+    /// Its number in each namespace, from the outermost in.
+    numbers: usize,
+    blocks_signals: bool,
+}
+
+impl Seen {
+    fn of(pid: u32) -> Option<Seen> {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.map(str::trim)
+        };
+        let blocked = u64::from_str_radix(field("SigBlk:")?, 16).ok()?;
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let started = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?;
+        Some(Seen {
+            pid,
+            started: started.parse().ok()?,
+            numbers: field("NSpid:")?.split_whitespace().count(),
+            blocks_signals: blocked.count_ones() > 32,
+        })
+    }
+
+    /// A standby listens to no signal but the one that it waits for.
+    fn role(&self, init: u32) -> &'static str {
+        match self.pid {
+            pid if pid == init => "init",
+            _ if self.blocks_signals => "standby",
+            _ => "head",
+        }
+    }
+}
+
+fn children_of(pid: u32) -> Vec<u32> {
+    let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    list.unwrap_or_default()
+        .split_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .collect()
+}
+
+/// Both are children of the launcher, but only init is in a process namespace of its own.
+fn zygote_beside(init: u32) -> Option<u32> {
+    let depth = Seen::of(init)?.numbers;
+    let launcher = process(init)?.parent;
+    let is_zygote =
+        |pid: &u32| Seen::of(*pid).is_some_and(|seen| seen.numbers < depth && *pid != init);
+    children_of(launcher).into_iter().find(is_zygote)
+}
