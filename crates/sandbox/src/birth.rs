@@ -26,9 +26,10 @@ impl Birth {
         Ok(birth)
     }
 
-    /// The session's own user id, counted from the zygote's.
-    pub fn user(mut self, user: u32) -> Birth {
+    /// The session's own user id, counted from the zygote's, and how many from that one on are for its forks.
+    pub fn user(mut self, user: u32, ids: u32) -> Birth {
         self.spawn.user = user.into();
+        self.spawn.ids = ids.into();
         self
     }
 
@@ -73,6 +74,11 @@ impl Birth {
             self.items.extend(item(Item::Show, path, path)?);
         }
         Ok(self)
+    }
+
+    /// The walls that a session needs to be forked.
+    pub fn can_fork(walls: u64) -> bool {
+        walls & Spawn::FORKABLE == Spawn::FORKABLE
     }
 
     /// The wire form.

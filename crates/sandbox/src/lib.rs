@@ -20,7 +20,9 @@ mod walls;
 
 pub use birth::Birth;
 pub use cgroup::{Cgroup, Cgroups};
-pub use control::{Death, Exit, FromInit, FromLauncher, ToInit, mount_request};
+pub use control::{
+    Death, Exit, FromInit, FromLauncher, ToInit, Unprepared, fork_request, mount_request,
+};
 pub use error::Error;
 pub use files::{Confined, EntryKind};
 pub use launch::{LaunchPlan, Launched, first_id};

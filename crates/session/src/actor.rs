@@ -5,10 +5,11 @@ use crate::cell_run::CellRun;
 use crate::channel::Channel;
 use crate::checkpoints::{Checkpoints, Recovered};
 use crate::file_history::FileHistory;
+use crate::fork::Lineage;
 use crate::outputs::Outputs;
 use crate::packets::Packets;
 use crate::pipes::Pipes;
-use crate::session::Shared;
+use crate::session::{Session, Shared};
 use crate::tracker::{Changes, Tracker};
 use crate::verdict::Ending;
 use crate::zygote::Zygote;
@@ -64,6 +65,9 @@ pub(crate) enum Command {
     Checkpoints {
         reply: oneshot::Sender<(CheckpointState, Vec<CheckpointEntry>)>,
     },
+    Fork {
+        reply: oneshot::Sender<Result<Session, Error>>,
+    },
     Close {
         reply: oneshot::Sender<()>,
     },
@@ -81,7 +85,7 @@ pub(crate) struct Actor {
     pub(crate) tracker: Tracker,
     pub(crate) history: Arc<Mutex<FileHistory>>,
     pub(crate) outputs: Outputs,
-    pub(crate) cgroup: Option<Cgroup>,
+    pub(crate) cgroup: Option<Arc<Cgroup>>,
     pub(crate) commands: mpsc::UnboundedReceiver<Command>,
     /// Where spilled output and other files of the session are kept.
     pub(crate) directory: PathBuf,
@@ -95,8 +99,10 @@ pub(crate) struct Actor {
     pub(crate) spent_ms: f64,
     /// Someone waits for the session to be closed.
     pub(crate) closing: Option<oneshot::Sender<()>>,
-    /// Keeps the launcher alive as long as a session of it lives.
-    pub(crate) _zygote: Arc<Zygote>,
+    /// The launcher lives as long as a session of it lives.
+    pub(crate) zygote: Arc<Zygote>,
+    /// Whom it was forked from, and what forks of it will have.
+    pub(crate) lineage: Lineage,
 }
 
 /// What a cell or a question left behind.
@@ -222,6 +228,11 @@ impl Actor {
                 self.arm().await;
                 let _ = reply.send((self.checkpoints.state(), self.checkpoints.entries()));
                 Fate::Lives
+            }
+            Command::Fork { reply } => {
+                let (outcome, fate) = self.fork().await;
+                let _ = reply.send(outcome);
+                fate
             }
             Command::Close { reply } => {
                 self.closing = Some(reply);

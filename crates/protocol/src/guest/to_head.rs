@@ -54,6 +54,8 @@ pub enum ToHead {
     Reset { seq: u64 },
     /// Make a standby. The answer says which process it is, and the other end of its channel comes along.
     Arm { seq: u64 },
+    /// Make a copy that becomes the head of a fork, which init has prepared. The copy greets on its own channel.
+    Fork { seq: u64 },
     /// Answer a tool call: `{"result": …}` or `{"error": …}`.
     ToolResult {
         call: String,

@@ -80,8 +80,11 @@ record! {
     Spawn {
         /// Bits of [`walls`].
         walls,
-        /// The session's user id in the zygote's user namespace.
+        /// The session's user id in the namespace that it is made from: the zygote's, or for a fork that of its parent session.
         user,
+        /// How many user ids it has from that one on: its own, and one for each level of forks of forks. Someone who is not
+        /// root has only one, which all levels share.
+        ids,
         /// Most bytes of memory.
         memory,
         /// Most processes and threads, our own included.
@@ -94,6 +97,22 @@ record! {
         temporary_bytes,
         /// What the watchdog allows all processes of the session together; 0 where a cgroup holds the limit.
         watched_memory,
+    }
+}
+
+impl Spawn {
+    /// The walls that a session must have to be forked: a fork lives in namespaces of its own, which a process without
+    /// privileges enters when init allows it.
+    pub const FORKABLE: u64 = walls::NAMESPACES
+        | walls::FILES
+        | walls::PROCESSES
+        | walls::SECCOMP
+        | walls::SIGNALS
+        | walls::PRIVILEGES;
+
+    /// Whether the session can be forked.
+    pub fn can_fork(&self) -> bool {
+        self.walls & Self::FORKABLE == Self::FORKABLE
     }
 }
 

@@ -42,6 +42,11 @@ pub struct Trees {
 
 const MOST_TREES: usize = 64;
 
+const PROC: &CStr = c"/proc";
+/// Where no path leads: something is mounted over it.
+const COVERED: &CStr = c"/run/cellblock/covered";
+const COVERED_PROC: &CStr = c"/run/cellblock/covered/proc";
+
 impl Trees {
     /// Made by the launcher: it may read directories that the zygote's own user may not, such as root's home.
     pub fn collect(items: Items<'_>) -> core::result::Result<Trees, Failure> {
@@ -61,9 +66,11 @@ impl Trees {
                 .add(host, attributes | mount_attributes::NOSUID)
                 .at(Stage::Show)?;
         }
-        trees
-            .add(c"/proc", mount_attributes::NOSUID)
-            .at(Stage::Proc)?;
+        for _ in [PROC, COVERED_PROC] {
+            trees
+                .add(c"/proc", mount_attributes::NOSUID)
+                .at(Stage::Proc)?;
+        }
         Ok(trees)
     }
 
@@ -114,12 +121,17 @@ pub fn enter_view(
         };
         outcome.at(Stage::Show)?;
     }
-    // The launcher's /proc: a session may only mount its own where one is visible already.
-    mounts
-        .next()
-        .ok_or(Errno::PROTO)
-        .and_then(|tree| show(tree, c"/proc"))
-        .at(Stage::Proc)?;
+    // The launcher's /proc: a session may only mount its own where the kernel finds a whole one already. On /proc itself a session
+    // covers parts of it, and a fork of that session could mount none; so there is another that nothing is ever mounted on.
+    for target in [PROC, COVERED_PROC] {
+        mounts
+            .next()
+            .ok_or(Errno::PROTO)
+            .and_then(|tree| show(tree, target))
+            .at(Stage::Proc)?;
+    }
+    let nothing = c"mode=0000,size=4k,nr_inodes=1";
+    mount(c"cellblock", COVERED, c"tmpfs", own | mount_flags::RDONLY, nothing).at(Stage::Proc)?;
     set_root_read_only().at(Stage::Root)
 }
 

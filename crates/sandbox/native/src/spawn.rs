@@ -3,7 +3,7 @@
 use crate::config::{Item, Items, Spawn, walls};
 use crate::init::{self, Init};
 use crate::message::{At, Failure, Message, Stage, from_init};
-use crate::seccomp::{Ipc, NamelessFiles, Rules, Signals, Sockets};
+use crate::seccomp::{Forks, Ipc, NamelessFiles, Rules, Signals, Sockets};
 use crate::sweep::Reach;
 use crate::sys::{
     self, Errno, Fd, Forked, MOST_DESCRIPTORS, Pid, clone_flags, clone_process, close,
@@ -94,13 +94,13 @@ pub unsafe fn spawn(
         Ok(Forked::Parent(pid)) => {
             close(far);
             if has(request, walls::NAMESPACES) {
-                let map = Mapping {
+                let map = |ids: u64| Mapping {
                     inside: SESSION_ID,
                     outside: request.user as u32,
-                    count: 1,
+                    count: ids.max(1) as u32,
                 };
                 // A failure is seen by init, which finds itself without an id and reports it.
-                let _ = map_users(pid, map, map);
+                let _ = map_users(pid, map(request.ids), map(1));
             }
             let _ = send(near, &[1], &[]);
             close(near);
@@ -137,7 +137,8 @@ fn has(request: &Spawn, wall: u64) -> bool {
     request.walls & wall != 0
 }
 
-fn namespaces(walls: u64) -> usize {
+/// The namespaces that a session behind these walls has of its own.
+pub fn namespaces(walls: u64) -> usize {
     use clone_flags as flags;
     if walls & walls::NAMESPACES == 0 {
         return 0;
@@ -169,30 +170,7 @@ unsafe fn build(
     } else {
         Reach::Descendants
     };
-    if reach == Reach::Descendants {
-        privileges::adopt_orphans().at(Stage::Namespaces)?;
-    }
-    for &cgroup in descriptors.cgroups.iter().filter(|fd| **fd >= 0) {
-        write_all(cgroup, b"0").at(Stage::Cgroup)?;
-    }
-    if has(request, walls::NAMESPACES) {
-        sys::set_group(SESSION_ID).at(Stage::Identity)?;
-        sys::set_user(SESSION_ID).at(Stage::Identity)?;
-        mounts::make_private().at(Stage::Namespaces)?;
-        users::limit_kernel_objects(users::OF_ONE_SESSION);
-        let workspace = (descriptors.workspace >= 0 && has(request, walls::FILES))
-            .then_some(descriptors.workspace);
-        if has(request, walls::FILES) {
-            mounts::enter_session(request.temporary_bytes, items, workspace)?;
-        }
-        if has(request, walls::HOSTNAME) {
-            sys::set_host_name(b"cellblock").at(Stage::HostName)?;
-        }
-    }
-    let proc_directory = match reach {
-        Reach::Namespace => mounts::enter_proc()?,
-        Reach::Descendants => mounts::open_proc().at(Stage::Proc)?,
-    };
+    let proc_directory = settle_in(request, items, descriptors, reach)?;
     let (near, far) = packet_pair().at(Stage::Fork)?;
     // SAFETY: single-threaded; the handlers of libc run around it.
     match unsafe { fork() } {
@@ -219,20 +197,60 @@ unsafe fn build(
             for fd in 0..3 {
                 close(fd);
             }
-            let memory = if has(request, walls::MEMORY) {
-                request.watched_memory
-            } else {
-                0
-            };
             init::run(Init {
                 control: descriptors.control,
                 listener,
+                judge: -1,
                 proc_directory,
                 head: Some(head),
                 reach,
-                memory,
+                memory: watched_memory(request),
+                ids: request.ids,
+                processes: request.processes,
             })
         }
+    }
+}
+
+/// What the watchdog shall hold all processes of a session to; 0 for nothing.
+pub fn watched_memory(request: &Spawn) -> u64 {
+    if has(request, walls::MEMORY) {
+        request.watched_memory
+    } else {
+        0
+    }
+}
+
+/// Makes the fresh namespaces of this process, a session's init, what the session shall find. Returns `/proc` for init.
+pub fn settle_in(
+    request: &Spawn,
+    items: Items<'_>,
+    descriptors: &Descriptors,
+    reach: Reach,
+) -> Result<Fd, Failure> {
+    if reach == Reach::Descendants {
+        privileges::adopt_orphans().at(Stage::Namespaces)?;
+    }
+    for &cgroup in descriptors.cgroups.iter().filter(|fd| **fd >= 0) {
+        write_all(cgroup, b"0").at(Stage::Cgroup)?;
+    }
+    if has(request, walls::NAMESPACES) {
+        sys::set_group(SESSION_ID).at(Stage::Identity)?;
+        sys::set_user(SESSION_ID).at(Stage::Identity)?;
+        mounts::make_private().at(Stage::Namespaces)?;
+        users::limit_kernel_objects(users::OF_ONE_SESSION);
+        let workspace = (descriptors.workspace >= 0 && has(request, walls::FILES))
+            .then_some(descriptors.workspace);
+        if has(request, walls::FILES) {
+            mounts::enter_session(request.temporary_bytes, items, workspace)?;
+        }
+        if has(request, walls::HOSTNAME) {
+            sys::set_host_name(b"cellblock").at(Stage::HostName)?;
+        }
+    }
+    match reach {
+        Reach::Namespace => mounts::enter_proc(),
+        Reach::Descendants => mounts::open_proc().at(Stage::Proc),
     }
 }
 
@@ -252,6 +270,9 @@ fn harden(
         sys::chdir(home).at(Stage::Home)?;
     }
     limits::apply(request).at(Stage::Limits)?;
+    if request.can_fork() {
+        keep_an_id_for_forks();
+    }
     if has(request, walls::PRIVILEGES) {
         privileges::drop_all().at(Stage::Privileges)?;
     } else if !has(request, walls::NAMESPACES)
@@ -291,6 +312,11 @@ fn rules(request: &Spawn) -> Rules {
     } else {
         NamelessFiles::Counted
     };
+    let forks = if request.can_fork() {
+        Forks::AskInit
+    } else {
+        Forks::Forbidden
+    };
     let ipc = if has(request, walls::NAMESPACES) || !has(request, walls::IPC) {
         Ipc::OfItsNamespace
     } else {
@@ -301,7 +327,14 @@ fn rules(request: &Spawn) -> Rules {
         signals,
         nameless,
         ipc,
+        forks,
     }
+}
+
+/// Forks run as the next id, where there is one: the kernel gives a user every right over the namespaces that he made, so code
+/// of a parent session could reach into its forks. The filter lets nobody take the id but a copy that becomes a fork.
+pub fn keep_an_id_for_forks() {
+    let _ = sys::set_user_ids([SESSION_ID, SESSION_ID, SESSION_ID + 1]);
 }
 
 /// Leaves 0, 1, 2, the channel and the socket for the report.
@@ -365,18 +398,8 @@ fn hear(socket: Fd) -> Result<Fd, Failure> {
         return Ok(listener.copied().unwrap_or(-1));
     }
     // The stage came from our own code in the head, before any code of the user's.
-    let stage = [
-        Stage::Home,
-        Stage::Limits,
-        Stage::Privileges,
-        Stage::Landlock,
-        Stage::Seccomp,
-    ]
-    .into_iter()
-    .find(|stage| *stage as u64 == message.a)
-    .unwrap_or(Stage::Fork);
     Err(Failure {
-        stage,
+        stage: Stage::from_number(message.a).unwrap_or(Stage::Fork),
         errno: Errno(message.b as i32),
     })
 }

@@ -10,11 +10,12 @@ pub fn stand_by(channel: Fd) {
     sys::new_session();
     // Before it is hidden from itself.
     let _ = write_file(c"/proc/self/oom_score_adj", b"0");
+    let was_open = privileges::is_dumpable();
     privileges::set_dumpable(false);
     // The head's channel is not ours: while we hold it, the host would not see its end.
     sys::close(channel);
     wait_for_init();
-    privileges::set_dumpable(true);
+    privileges::set_dumpable(was_open);
     let _ = write_file(c"/proc/self/oom_score_adj", b"500");
 }
 

@@ -23,17 +23,22 @@ pub fn sweep(
     mut seen: impl FnMut(Ended),
 ) {
     if reach == Reach::Namespace {
-        // In one call, so that a fork bomb cannot outrun us. Standbys are stopped too and continued below.
+        // In one call, so that a fork bomb cannot outrun us. The protected are stopped too, and go on at once: forked sessions
+        // are among them.
         let _ = kill(-1, signals::STOP);
     }
+    let mut first = true;
     loop {
         let mut left = 0;
         each_process(reach, proc_directory, |pid| {
             if !protected.is_protected(pid) {
                 left += 1;
                 let _ = kill(pid, signals::KILL);
+            } else if first && reach == Reach::Namespace {
+                let _ = kill(pid, signals::CONT);
             }
         });
+        first = false;
         while let Ok(Some(ended)) = reap(-1, false) {
             seen(ended);
         }
@@ -122,7 +127,13 @@ pub fn is_descendant(proc_directory: Fd, pid: Pid) -> bool {
     false
 }
 
-fn parent_of(proc_directory: Fd, pid: Pid) -> Option<Pid> {
+/// Whether there is such a process or thread.
+pub fn is_there(proc_directory: Fd, pid: Pid) -> bool {
+    parent_of(proc_directory, pid).is_some()
+}
+
+/// The parent of a process or thread.
+pub fn parent_of(proc_directory: Fd, pid: Pid) -> Option<Pid> {
     let path = Text::<32>::new(format_args!("{pid}/stat")).ok()?;
     let mut buffer = [0u8; 512];
     let text = sys::read_file_at(proc_directory, path.as_c_str(), &mut buffer).ok()?;

@@ -32,6 +32,8 @@ pub mod clone_flags {
     pub const NEWUSER: usize = 0x1000_0000;
     pub const NEWPID: usize = 0x2000_0000;
     pub const NEWNET: usize = 0x4000_0000;
+    /// What sessions may share by a public policy.
+    pub const SHAREABLE: usize = NEWNET | NEWIPC | NEWUTS;
     /// Every flag that makes a namespace, the time namespace too.
     pub const ALL_NAMESPACES: usize =
         NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | 0x80;
@@ -69,6 +71,13 @@ pub fn exit(code: i32) -> ! {
 pub fn unshare(flags: usize) -> Result<()> {
     // SAFETY: no pointers.
     unsafe { syscall(nr::UNSHARE, [flags]) }.map(drop)
+}
+
+/// `setns`. The last two arguments mean nothing to the kernel; init reads them (`fork.rs`).
+pub fn enter_namespace(namespace: Fd, kind: usize, report: Fd, channel: Fd) -> Result<()> {
+    let words = [namespace as usize, kind, report as usize, channel as usize];
+    // SAFETY: no pointers.
+    unsafe { syscall(nr::SETNS, words) }.map(drop)
 }
 
 /// `execve` with arrays that end in a null pointer. Returns only on failure.
@@ -120,6 +129,36 @@ pub fn set_group(id: u32) -> Result<()> {
 pub fn set_user(id: u32) -> Result<()> {
     // SAFETY: no pointers.
     unsafe { syscall(nr::SETRESUID, [id as usize; 3]) }.map(drop)
+}
+
+/// Real, effective and saved user id.
+pub fn user_ids() -> Result<[u32; 3]> {
+    let mut ids = [0u32; 3];
+    let [real, effective, saved] = &mut ids;
+    // SAFETY: room for three ids.
+    unsafe {
+        syscall(
+            nr::GETRESUID,
+            [
+                real as *mut u32 as usize,
+                effective as *mut u32 as usize,
+                saved as *mut u32 as usize,
+            ],
+        )
+    }?;
+    Ok(ids)
+}
+
+/// `setresuid`: real, effective, saved.
+pub fn set_user_ids([real, effective, saved]: [u32; 3]) -> Result<()> {
+    // SAFETY: no pointers.
+    unsafe {
+        syscall(
+            nr::SETRESUID,
+            [real as usize, effective as usize, saved as usize],
+        )
+    }
+    .map(drop)
 }
 
 /// Leaves every supplementary group.
