@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 use crate::zygote::Zygote;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
 use cellblock_protocol::{Cell, Rung, SessionOptions, Status, Strategy, Wall, import_statement};
-use cellblock_sandbox::{Birth, Cgroup, FromInit, packet_pair, stream_pair};
+use cellblock_sandbox::{Birth, Cgroup, FromInit, Owner, packet_pair, stream_pair};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -241,10 +241,7 @@ impl Inner {
             )
             .disk(limits.disk, limits.disk.min(limits.memory / 2));
         if has_view {
-            birth = birth.keep_visible(&self.view)?.readable(Path::new("/"))?;
-            for path in ["/workspace", "/tmp", "/dev", "/proc"] {
-                birth = birth.writable(Path::new(path))?;
-            }
+            birth = birth.keep_visible(&self.view)?.mounted(Path::new("/"))?;
         } else {
             let private = directory.join("tmp");
             std::fs::create_dir_all(&private).map_err(|source| Error::Storage {
@@ -304,7 +301,12 @@ impl Inner {
                 return Ok((zygote, None));
             }
             let owner = std::fs::metadata(path).map_err(|error| refuse(error.to_string()))?;
-            let mount = zygote.mount(path, owner.uid(), owner.gid(), user).await?;
+            let on_disk = Owner {
+                user: owner.uid(),
+                group: owner.gid(),
+            };
+            let inside = Owner { user, group: user };
+            let mount = zygote.mount(path, on_disk, inside).await?;
             let found = rustix::fs::fstat(&mount).map_err(|error| refuse(error.to_string()))?;
             if (found.st_dev, found.st_ino) == (owner.dev(), owner.ino()) {
                 return Ok((zygote, Some(mount)));

@@ -405,8 +405,13 @@ impl Actor {
         let Some(target) = target.filter(|_| there) else {
             let message = match (target, reachable()) {
                 (None, _) => format!(
-                    "there are only {} cells to take back",
-                    self.checkpoints.kept.len()
+                    "there are only {} cells to take back{}",
+                    self.checkpoints.kept.len(),
+                    if self.lineage.is_forked() {
+                        " since the session was forked from another"
+                    } else {
+                        ""
+                    }
                 ),
                 (_, Some(oldest)) => format!(
                     "the history does not reach that far: the oldest checkpoint is the one after cell {oldest}"

@@ -12,7 +12,7 @@ use crate::session::{Session, Shared};
 use crate::workspace::Workspace;
 use cellblock_protocol::SessionOptions;
 use cellblock_protocol::guest::{Reply, ToHead};
-use cellblock_sandbox::{Birth, Cgroup, FromInit, ToInit, fork_request};
+use cellblock_sandbox::{Birth, Cgroup, FromInit, Owner, ToInit, fork_request};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, OnceLock};
@@ -40,6 +40,8 @@ pub(crate) struct Lineage {
     depth: u32,
     /// The user id, counted from the zygote's; 0 where all sessions have the same.
     user: u32,
+    /// The group, which all of a family have.
+    group: u32,
     /// The cgroups of those whom it was forked from. Their inits live as long as it does.
     ancestors: Vec<Arc<Cgroup>>,
     /// One for each member of the family.
@@ -53,6 +55,7 @@ impl Lineage {
             runtime: None,
             depth: 0,
             user,
+            group: user,
             ancestors: Vec::new(),
             family: Arc::new(()),
         }
@@ -68,6 +71,7 @@ impl Lineage {
             runtime: self.runtime.clone(),
             depth: self.depth + 1,
             user: if self.user == 0 { 0 } else { self.user + 1 },
+            group: self.group,
             ancestors: self.ancestors.iter().chain(cgroup).cloned().collect(),
             family: Arc::clone(&self.family),
         }
@@ -95,7 +99,11 @@ impl Actor {
             ..self.options.clone()
         };
         self.copy_workspace(&workspace).await?;
-        let mount = self.mount_of(&workspace, lineage.user).await?;
+        let owner = Owner {
+            user: lineage.user,
+            group: lineage.group,
+        };
+        let mount = self.mount_of(&workspace, owner).await?;
         let place = Place {
             user: lineage.user,
             mount: None,
@@ -187,15 +195,17 @@ impl Actor {
         })
     }
 
-    async fn mount_of(&self, workspace: &Workspace, user: u32) -> Result<OwnedFd, Error> {
+    async fn mount_of(&self, workspace: &Workspace, inside: Owner) -> Result<OwnedFd, Error> {
         let path = workspace.path();
         let owner = std::fs::metadata(path).map_err(|error| Error::Workspace {
             path: path.to_owned(),
             problem: error.to_string(),
         })?;
-        self.zygote
-            .mount(path, owner.uid(), owner.gid(), user)
-            .await
+        let on_disk = Owner {
+            user: owner.uid(),
+            group: owner.gid(),
+        };
+        self.zygote.mount(path, on_disk, inside).await
     }
 
     async fn wait_until_prepared(&mut self) -> Result<(), Error> {

@@ -9,4 +9,8 @@
 #[allow(dead_code, reason = "the contract tests use the rest of it")]
 mod support;
 
+mod files;
+mod kin;
+mod lives;
 mod state;
+mod walls;

@@ -142,6 +142,8 @@ pub enum Item {
     Writable = 10,
     /// The working directory of the head.
     Home = 11,
+    /// May be changed where the mounts below it allow that, and devices made nowhere (Landlock).
+    Mounted = 12,
 }
 
 /// The strings of a message: a tag byte, then two C strings (the second may be empty).

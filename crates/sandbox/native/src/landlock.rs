@@ -9,6 +9,7 @@ const READ_DIRECTORY: u64 = 1 << 3;
 const WRITE_FILE: u64 = 1 << 1;
 const TRUNCATE: u64 = 1 << 14;
 const READ: u64 = EXECUTE | READ_FILE | READ_DIRECTORY;
+const MAKE_DEVICES: u64 = 1 << 6 | 1 << 11;
 /// What a rule on a plain file or device may grant.
 const ON_A_FILE: u64 = EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE | 1 << 15;
 
@@ -66,6 +67,9 @@ pub fn confine(items: Items<'_>, network: bool) -> Result<()> {
     }
     for (path, _) in items.of(Item::Writable) {
         allow(rules, path, all)?;
+    }
+    for (path, _) in items.of(Item::Mounted) {
+        allow(rules, path, all & !MAKE_DEVICES)?;
     }
     // SAFETY: a descriptor and no flags.
     let outcome = unsafe { syscall(nr::LANDLOCK_RESTRICT_SELF, [rules as usize, 0]) };
