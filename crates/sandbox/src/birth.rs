@@ -26,10 +26,9 @@ impl Birth {
         Ok(birth)
     }
 
-    /// The session's own user id, counted from the zygote's, and how many from that one on are for its forks.
-    pub fn user(mut self, user: u32, ids: u32) -> Birth {
+    /// The session's own user id, counted from the zygote's.
+    pub fn user(mut self, user: u32) -> Birth {
         self.spawn.user = user.into();
-        self.spawn.ids = ids.into();
         self
     }
 

@@ -207,22 +207,13 @@ pub fn fork_request(birth: &Birth) -> Vec<u8> {
     bytes
 }
 
-/// Who a directory belongs to, as a user and a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner {
-    /// The user.
-    pub user: u32,
-    /// The group.
-    pub group: u32,
-}
-
-/// Asks the launcher for a mount of `path`, which belongs to `on_disk` there and to `inside` in the session.
-pub fn mount_request(path: &Path, on_disk: Owner, inside: Owner) -> Result<Vec<u8>, Error> {
+/// Asks the launcher for a mount of `path`, which belongs to `owner` and `group` on disk and to `user` in the session.
+pub fn mount_request(path: &Path, owner: u32, group: u32, user: u32) -> Result<Vec<u8>, Error> {
     let message = Message {
         kind: to_launcher::MOUNT,
-        a: on_disk.user.into(),
-        b: on_disk.group.into(),
-        c: u64::from(inside.user) | u64::from(inside.group) << 32,
+        a: owner.into(),
+        b: group.into(),
+        c: user.into(),
     };
     let mut bytes = message.to_bytes().to_vec();
     bytes.extend_from_slice(crate::birth::plain_path(path)?.as_bytes());

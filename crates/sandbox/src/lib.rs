@@ -21,7 +21,7 @@ mod walls;
 pub use birth::Birth;
 pub use cgroup::{Cgroup, Cgroups};
 pub use control::{
-    Death, Exit, FromInit, FromLauncher, Owner, ToInit, Unprepared, fork_request, mount_request,
+    Death, Exit, FromInit, FromLauncher, ToInit, Unprepared, fork_request, mount_request,
 };
 pub use error::Error;
 pub use files::{Confined, EntryKind};

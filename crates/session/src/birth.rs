@@ -5,7 +5,7 @@ use crate::actor::{Actor, Command, Fate};
 use crate::channel::Channel;
 use crate::checkpoints::{Checkpoints, OWN_MEMORY};
 use crate::file_history::FileHistory;
-use crate::fork::{IDS_OF_A_SESSION, Lineage};
+use crate::fork::Lineage;
 use crate::outputs::Outputs;
 use crate::packets::Packets;
 use crate::pipes::Pipes;
@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 use crate::zygote::Zygote;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
 use cellblock_protocol::{Cell, Rung, SessionOptions, Status, Strategy, Wall, import_statement};
-use cellblock_sandbox::{Birth, Cgroup, FromInit, Owner, packet_pair, stream_pair};
+use cellblock_sandbox::{Birth, Cgroup, FromInit, packet_pair, stream_pair};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -177,7 +177,7 @@ impl Inner {
         options: &SessionOptions,
         place: Place<'_>,
     ) -> Result<Born, Error> {
-        let (birth, cgroup) = self.plan(id, options, &place, IDS_OF_A_SESSION)?;
+        let (birth, cgroup) = self.plan(id, options, &place)?;
         let (mut near, far) = Sockets::new(cgroup.as_deref(), place.mount)?;
         zygote.spawn(&birth.to_bytes(), &far.descriptors()).await?;
         // Ours must go, so that the end of theirs can be seen.
@@ -200,7 +200,6 @@ impl Inner {
         id: &str,
         options: &SessionOptions,
         place: &Place<'_>,
-        ids: u32,
     ) -> Result<(Birth, Option<Arc<Cgroup>>), Error> {
         let &Place {
             user,
@@ -233,7 +232,7 @@ impl Inner {
             workspace.path().to_owned()
         };
         let mut birth = Birth::new(self.walls, &home)?
-            .user(user, if user == 0 { 1 } else { ids })
+            .user(user)
             .memory(limits.memory, if cgroup.is_some() { 0 } else { together })
             .counts(
                 limits.processes + OWN_PROCESSES + limits.checkpoints,
@@ -301,12 +300,7 @@ impl Inner {
                 return Ok((zygote, None));
             }
             let owner = std::fs::metadata(path).map_err(|error| refuse(error.to_string()))?;
-            let on_disk = Owner {
-                user: owner.uid(),
-                group: owner.gid(),
-            };
-            let inside = Owner { user, group: user };
-            let mount = zygote.mount(path, on_disk, inside).await?;
+            let mount = zygote.mount(path, owner.uid(), owner.gid(), user).await?;
             let found = rustix::fs::fstat(&mount).map_err(|error| refuse(error.to_string()))?;
             if (found.st_dev, found.st_ino) == (owner.dev(), owner.ino()) {
                 return Ok((zygote, Some(mount)));

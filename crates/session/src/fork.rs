@@ -12,16 +12,15 @@ use crate::session::{Session, Shared};
 use crate::workspace::Workspace;
 use cellblock_protocol::SessionOptions;
 use cellblock_protocol::guest::{Reply, ToHead};
-use cellblock_sandbox::{Birth, Cgroup, FromInit, Owner, ToInit, fork_request};
+use cellblock_sandbox::{Birth, Cgroup, FromInit, ToInit, fork_request};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::timeout;
 
-/// How many user ids a session has: its own, and one for each level of forks of forks.
-pub(crate) const IDS_OF_A_SESSION: u32 = DEEPEST + 1;
 /// How many forks of forks there may be. The kernel allows 32 levels of namespaces, and some are around us.
 const DEEPEST: u32 = 15;
 /// A session with all its forks, and theirs, that live at once.
@@ -38,10 +37,8 @@ pub(crate) struct Lineage {
     /// The runtime, once somebody holds the session.
     pub(crate) runtime: Option<Arc<Inner>>,
     depth: u32,
-    /// The user id, counted from the zygote's; 0 where all sessions have the same.
+    /// The user id of the whole family, counted from the zygote's; 0 where all sessions have the same.
     user: u32,
-    /// The group, which all of a family have.
-    group: u32,
     /// The cgroups of those whom it was forked from. Their inits live as long as it does.
     ancestors: Vec<Arc<Cgroup>>,
     /// One for each member of the family.
@@ -55,7 +52,6 @@ impl Lineage {
             runtime: None,
             depth: 0,
             user,
-            group: user,
             ancestors: Vec::new(),
             family: Arc::new(()),
         }
@@ -70,8 +66,7 @@ impl Lineage {
         Lineage {
             runtime: self.runtime.clone(),
             depth: self.depth + 1,
-            user: if self.user == 0 { 0 } else { self.user + 1 },
-            group: self.group,
+            user: self.user,
             ancestors: self.ancestors.iter().chain(cgroup).cloned().collect(),
             family: Arc::clone(&self.family),
         }
@@ -90,8 +85,11 @@ impl Actor {
     async fn beget(&mut self) -> Result<(Result<Session, Error>, Fate), Error> {
         let runtime = self.may_fork()?;
         let id = runtime.fresh_id();
+        let mut draft = Draft::default();
         let workspace = Arc::new(Workspace::for_copy(&runtime.state, &id)?);
+        draft.note(workspace.path());
         let directory = runtime.session_directory(&id)?;
+        draft.note(&directory);
         let lineage = self.lineage.next(self.cgroup.as_ref());
         let options = SessionOptions {
             session: Some(id.clone()),
@@ -99,18 +97,14 @@ impl Actor {
             ..self.options.clone()
         };
         self.copy_workspace(&workspace).await?;
-        let owner = Owner {
-            user: lineage.user,
-            group: lineage.group,
-        };
-        let mount = self.mount_of(&workspace, owner).await?;
+        let mount = self.mount_of(&workspace).await?;
         let place = Place {
             user: lineage.user,
             mount: None,
             workspace: &workspace,
             directory: &directory,
         };
-        let (birth, cgroup) = runtime.plan(&id, &options, &place, IDS_OF_A_SESSION)?;
+        let (birth, cgroup) = runtime.plan(&id, &options, &place)?;
         let (mut near, far) = Sockets::new(cgroup.as_deref(), Some(mount))?;
         let sent = self
             .init
@@ -157,6 +151,7 @@ impl Actor {
             lineage,
         );
         actor.cells = self.cells;
+        draft.keep();
         Ok((Ok(hand_out(actor)), fate))
     }
 
@@ -195,17 +190,15 @@ impl Actor {
         })
     }
 
-    async fn mount_of(&self, workspace: &Workspace, inside: Owner) -> Result<OwnedFd, Error> {
+    async fn mount_of(&self, workspace: &Workspace) -> Result<OwnedFd, Error> {
         let path = workspace.path();
         let owner = std::fs::metadata(path).map_err(|error| Error::Workspace {
             path: path.to_owned(),
             problem: error.to_string(),
         })?;
-        let on_disk = Owner {
-            user: owner.uid(),
-            group: owner.gid(),
-        };
-        self.zygote.mount(path, on_disk, inside).await
+        self.zygote
+            .mount(path, owner.uid(), owner.gid(), self.lineage.user)
+            .await
     }
 
     async fn wait_until_prepared(&mut self) -> Result<(), Error> {
@@ -238,6 +231,30 @@ impl Actor {
                 what: "preparing a fork",
                 source: std::io::ErrorKind::TimedOut.into(),
             }),
+        }
+    }
+}
+
+/// Directories of a fork that may come to nothing; then they go.
+#[derive(Default)]
+struct Draft {
+    directories: Vec<PathBuf>,
+}
+
+impl Draft {
+    fn note(&mut self, directory: &Path) {
+        self.directories.push(directory.to_owned());
+    }
+
+    fn keep(mut self) {
+        self.directories.clear();
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        for directory in &self.directories {
+            let _ = std::fs::remove_dir_all(directory);
         }
     }
 }

@@ -1,6 +1,5 @@
 //! A Python, warmed up and walled in, that sessions are born from.
 
-use crate::fork::IDS_OF_A_SESSION;
 use crate::guest;
 use crate::pool::{Pool, PoolState};
 use crate::watch::Watcher;
@@ -13,9 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::sync::Mutex;
 
-/// Sessions have user ids from 1 on, each one for itself and for its forks; past the last they begin again, long after the first
-/// was used.
-const MOST_USERS: u32 = 65_000 / IDS_OF_A_SESSION;
+/// Session ids from 1 on; past the last they begin again, long after the first was used.
+const MOST_USERS: u32 = 65_000;
 
 /// A runtime. A handle: clones are the same, and its processes end with the last handle and the last session.
 #[derive(Clone, Debug)]
@@ -231,7 +229,7 @@ impl Inner {
         if cellblock_sandbox::first_id() == 0 {
             0
         } else {
-            1 + self.users.fetch_add(1, Ordering::Relaxed) % MOST_USERS * IDS_OF_A_SESSION
+            1 + self.users.fetch_add(1, Ordering::Relaxed) % MOST_USERS
         }
     }
 

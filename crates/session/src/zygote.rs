@@ -3,7 +3,7 @@
 use crate::packets::Packets;
 use crate::{Error, Preload, Python};
 use cellblock_sandbox::{
-    Exit, FromLauncher, GUEST_DIRECTORY, LaunchPlan, Launched, Owner, View, mount_request,
+    Exit, FromLauncher, GUEST_DIRECTORY, LaunchPlan, Launched, View, mount_request,
 };
 use serde::Deserialize;
 use std::io::{self, Read as _};
@@ -139,18 +139,19 @@ impl Zygote {
         }
     }
 
-    /// A mount of a workspace for the session that has this owner inside.
+    /// A mount of a workspace for the session with this user id.
     pub(crate) async fn mount(
         &self,
         path: &Path,
-        on_disk: Owner,
-        inside: Owner,
+        owner: u32,
+        group: u32,
+        user: u32,
     ) -> Result<OwnedFd, Error> {
         let launcher = self.launcher.lock().await;
         let wrap = || Error::system("asking the launcher for a mount");
         let lost = |_: &io::Error| self.dead.store(true, Ordering::Relaxed);
         launcher
-            .send(&mount_request(path, on_disk, inside)?, &[])
+            .send(&mount_request(path, owner, group, user)?, &[])
             .await
             .inspect_err(lost)
             .map_err(wrap())?;

@@ -11,6 +11,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod forks;
 mod holder;
 mod killed_hosts;
 mod killed_processes;

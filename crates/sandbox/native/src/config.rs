@@ -80,11 +80,8 @@ record! {
     Spawn {
         /// Bits of [`walls`].
         walls,
-        /// The session's user id in the namespace that it is made from: the zygote's, or for a fork that of its parent session.
+        /// The session's user id in the zygote's user namespace.
         user,
-        /// How many user ids it has from that one on: its own, and one for each level of forks of forks. Someone who is not
-        /// root has only one, which all levels share.
-        ids,
         /// Most bytes of memory.
         memory,
         /// Most processes and threads, our own included.
@@ -106,6 +103,7 @@ impl Spawn {
     pub const FORKABLE: u64 = walls::NAMESPACES
         | walls::FILES
         | walls::PROCESSES
+        | walls::LANDLOCK
         | walls::SECCOMP
         | walls::SIGNALS
         | walls::PRIVILEGES;

@@ -6,9 +6,9 @@
 
 use crate::fork::KINDS;
 use crate::message::{Message, from_init};
-use crate::privileges;
+use crate::{landlock, privileges};
 use crate::side_fork::{by_helper, side_fork};
-use crate::spawn::{LibcFork, keep_an_id_for_forks};
+use crate::spawn::LibcFork;
 use crate::sys::{
     self, Errno, Fd, Forked, Pid, Result, close, duplicate_above, enter_namespace, receive, send,
 };
@@ -39,8 +39,6 @@ struct Journey {
 /// The caller must be the only running thread that uses libc, and have prepared Python for a fork.
 pub unsafe fn cross(fork: LibcFork, channel: Fd) -> Result<Crossed> {
     let before = sys::set_signal_mask(u64::MAX);
-    let was_open = privileges::is_dumpable();
-    let own_id = sys::user_ids().is_ok_and(|[real, _, saved]| real != saved);
     let mut journey = Journey {
         fork,
         from: channel,
@@ -51,18 +49,18 @@ pub unsafe fn cross(fork: LibcFork, channel: Fd) -> Result<Crossed> {
     let outcome = unsafe { by_helper(travel, (&raw mut journey).cast()) };
     let crossed = match outcome {
         Ok(Forked::Child) => {
-            if arrive(&journey, own_id).is_err() {
+            if arrive(&journey).is_err() {
                 sys::exit(70);
             }
             Ok(Crossed::Arrived(journey.channel))
         }
-        Ok(Forked::Parent(pid)) => Ok(Crossed::Stayed(pid)),
+        Ok(Forked::Parent(pid)) => {
+            // Before any code of the user's runs here again.
+            let _ = landlock::part_from_forks();
+            Ok(Crossed::Stayed(pid))
+        }
         Err(errno) => Err(errno),
     };
-    if !matches!(crossed, Ok(Crossed::Arrived(_))) {
-        // A helper that takes another id makes the memory, which is ours too, one that nobody may look into.
-        privileges::set_dumpable(was_open);
-    }
     sys::set_signal_mask(before);
     crossed
 }
@@ -87,11 +85,6 @@ fn enter(journey: &mut Journey) -> Result<()> {
     let namespace = duplicate_above(journey.from, LOWEST)?;
     journey.channel = duplicate_above(journey.from, LOWEST)?;
     journey.report = duplicate_above(journey.from, LOWEST)?;
-    if let [real, _, saved] = sys::user_ids()?
-        && saved != real
-    {
-        sys::set_user_ids([saved; 3])?;
-    }
     for (kind, _) in KINDS {
         let entered = enter_namespace(namespace, kind, journey.report, journey.channel);
         // By a policy, sessions share the network or the like: then there is nothing to enter.
@@ -101,18 +94,19 @@ fn enter(journey: &mut Journey) -> Result<()> {
             outcome => outcome?,
         }
     }
-    keep_an_id_for_forks();
     close(namespace);
     Ok(())
 }
 
 /// Runs in the copy: gives up what entering gave it, and waits until the new init has looked at it.
-fn arrive(journey: &Journey, own_id: bool) -> Result<()> {
+fn arrive(journey: &Journey) -> Result<()> {
     close(journey.from);
     sys::new_session();
     privileges::drop_all()?;
-    // Where a fork has the user id of its parent, code of the parent may look into what is not closed like this.
-    privileges::set_dumpable(own_id);
+    if !landlock::can_part() {
+        // Then the parent goes on under the same rules, and could look into us unless we are closed.
+        privileges::set_dumpable(false);
+    }
     let message = Message {
         kind: from_init::BORN,
         ..Message::default()

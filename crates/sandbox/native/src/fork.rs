@@ -9,10 +9,9 @@ use crate::message::Message;
 use crate::notify::{OnExecute, Question, give};
 use crate::sweep::parent_of;
 use crate::sys::{
-    Errno, Fd, Pid, Result, clone_flags, close, each_line_at, kill, nr, receive, signals,
+    Errno, Fd, Pid, Result, clone_flags, close, each_line_at, kill, receive, signals,
 };
 use crate::text::{Text, hexadecimal, leading_number};
-use crate::users::SESSION_ID;
 use core::mem::replace;
 
 pub use crate::kin::{FIRST, MOST_KIN};
@@ -64,8 +63,6 @@ pub struct Prepared {
     pub socket: Fd,
     /// What the head will be given.
     pub luggage: Luggage,
-    /// Whether the head may take the user id of forks.
-    pub identity: bool,
 }
 
 impl Prepared {
@@ -84,6 +81,8 @@ impl Prepared {
 /// The sessions that were forked from this one.
 pub struct Forks {
     inits: [Pid; MOST_KIN],
+    /// How many there ever were.
+    count: u32,
     prepared: Option<Prepared>,
 }
 
@@ -92,6 +91,7 @@ impl Forks {
     pub fn none() -> Forks {
         Forks {
             inits: [0; MOST_KIN],
+            count: 0,
             prepared: None,
         }
     }
@@ -99,6 +99,11 @@ impl Forks {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.inits.iter().all(|pid| *pid == 0)
+    }
+
+    /// How many there ever were.
+    pub fn made_so_far(&self) -> u32 {
+        self.count
     }
 
     /// Whether one is being made.
@@ -135,6 +140,7 @@ impl Forks {
         match self.inits.iter_mut().find(|pid| **pid == 0) {
             Some(slot) => {
                 *slot = prepared.pid;
+                self.count += 1;
                 self.prepared = Some(prepared);
                 Ok(())
             }
@@ -224,32 +230,6 @@ impl Forks {
         hand(namespace, target, OnExecute::Closed);
         outcome
     }
-
-    /// Whether the asker may take the user id of forks: once for each.
-    pub fn let_become(&mut self, number: usize, arguments: &[u64; 6]) -> bool {
-        let wanted = arguments[..3]
-            .iter()
-            .all(|id| *id as u32 == SESSION_ID + 1);
-        number == nr::SETRESUID
-            && wanted
-            && self
-                .prepared
-                .as_mut()
-                .is_some_and(|prepared| replace(&mut prepared.identity, false))
-    }
-}
-
-/// Whether a call only sets ids that the session has anyway. To keep the id of forks in reserve changes nothing.
-pub fn is_own_identity(number: usize, arguments: &[u64; 6]) -> bool {
-    let own = |id: &u64| *id as u32 == SESSION_ID || *id as u32 == u32::MAX;
-    match number {
-        nr::SETUID | nr::SETFSUID => own(&arguments[0]),
-        nr::SETREUID => arguments[..2].iter().all(own),
-        _ => {
-            let reserve = arguments[2] as u32 == SESSION_ID + 1;
-            arguments[..2].iter().all(own) && (reserve || own(&arguments[2]))
-        }
-    }
 }
 
 /// What a process may do.
@@ -318,26 +298,5 @@ mod tests {
         assert!(!of("8000000000000000", none).is_confined());
         assert!(!of(none, "what").is_confined());
         assert!(!credentials("CapPrm:\t0000000000000000").is_confined());
-    }
-
-    #[test]
-    fn a_session_keeps_its_id_and_takes_no_other() {
-        let (own, other, same) = (1000, 1001, u64::MAX);
-        let set = |ids: [u64; 3]| is_own_identity(nr::SETRESUID, &[ids[0], ids[1], ids[2], 0, 0, 0]);
-        assert_eq!(
-            [
-                set([own, own, own]),
-                set([same, same, other]),
-                set([other, other, other]),
-                set([same, other, same])
-            ],
-            [true, true, false, false]
-        );
-        assert!(!is_own_identity(nr::SETFSUID, &[other, 0, 0, 0, 0, 0]));
-    }
-
-    #[test]
-    fn without_a_fork_in_the_making_nobody_takes_another_id() {
-        assert!(!Forks::none().let_become(nr::SETRESUID, &[1001, 1001, 1001, 0, 0, 0]));
     }
 }

@@ -33,8 +33,6 @@ pub struct Init {
     pub reach: Reach,
     /// The memory limit that the watchdog holds, or 0 for none.
     pub memory: u64,
-    /// How many user ids the session has, see [`Spawn`](crate::config::Spawn).
-    pub ids: u64,
     /// How many processes it may have.
     pub processes: u64,
 }
@@ -42,6 +40,8 @@ pub struct Init {
 /// The standbys, in no order. Zero marks a free slot.
 struct Standbys {
     pids: [Pid; MOST_STANDBYS],
+    /// How many forks there had been when each was made.
+    forks: [u32; MOST_STANDBYS],
     init: Pid,
 }
 
@@ -85,6 +85,7 @@ impl Standbys {
     fn none() -> Standbys {
         Standbys {
             pids: [0; MOST_STANDBYS],
+            forks: [0; MOST_STANDBYS],
             init: sys::own_pid(),
         }
     }
@@ -97,6 +98,19 @@ impl Standbys {
             }
             None => false,
         }
+    }
+
+    fn add(&mut self, pid: Pid, forks: u32) -> bool {
+        let free = self.pids.iter().position(|pid| *pid == 0);
+        if let Some(index) = free {
+            (self.pids[index], self.forks[index]) = (pid, forks);
+        }
+        free.is_some()
+    }
+
+    fn forks_before(&self, pid: Pid) -> u32 {
+        let index = self.pids.iter().position(|standby| *standby == pid);
+        index.map_or(0, |index| self.forks[index])
     }
 }
 
@@ -249,9 +263,6 @@ impl Session {
         let (number, arguments) = (question.number(), question.arguments());
         let allowed = match number {
             nr::SETNS => self.forks.let_enter(listener, question).is_ok(),
-            nr::SETUID | nr::SETREUID | nr::SETRESUID | nr::SETFSUID => {
-                fork::is_own_identity(number, arguments) || self.forks.let_become(number, arguments)
-            }
             _ => {
                 notify::is_harmless(number, arguments, &self.out_of_bounds())
                     && !self.may_hit_a_group_of_forks(number, arguments)
@@ -289,9 +300,9 @@ impl Session {
         self.share_room();
     }
 
-    /// Where all sessions of a family have one user, the kernel counts the processes of forks as their parents' too.
+    /// All sessions of a family have one user, and the kernel counts the processes of forks as their parents' too.
     fn share_room(&mut self) {
-        if self.init.judge < 0 && self.init.ids <= 1 {
+        if self.init.judge < 0 {
             self.make_room(self.kin.below(fork::FIRST));
             self.kin.tell_room();
         }
@@ -320,7 +331,7 @@ impl Session {
             let parent = fork::Parent {
                 listener: self.init.listener,
                 proc_directory: self.init.proc_directory,
-                ids: self.init.ids,
+                forks: &self.forks,
             };
             fork::prepare(&parent, bytes, &received.descriptors[..received.count])
         };
@@ -433,7 +444,7 @@ impl Session {
         if reap(pid, false)?.is_some() {
             return Err(Errno::SRCH);
         }
-        if self.standbys.replace(0, pid) {
+        if self.standbys.add(pid, self.forks.made_so_far()) {
             Ok(())
         } else {
             Err(Errno::AGAIN)
@@ -447,10 +458,19 @@ impl Session {
     }
 
     fn wake(&mut self, pid: Pid) -> sys::Result<()> {
+        let forks_before = self.standbys.forks_before(pid);
         if pid <= 1 || self.init.head.is_some() || !self.standbys.replace(pid, 0) {
             return Err(Errno::SRCH);
         }
-        kill(pid, signals::WAKE)?;
+        let is_older_than_a_fork = forks_before < self.forks.made_so_far();
+        kill(
+            pid,
+            if is_older_than_a_fork {
+                signals::WAKE_APART
+            } else {
+                signals::WAKE
+            },
+        )?;
         self.init.head = Some(pid);
         Ok(())
     }

@@ -187,13 +187,13 @@ fn detached_mount(launch: &Launch, request: &Message, path: &CStr) -> Result<Fd,
         sys::set_mount_attributes(mount, c"", plain, None).at(Stage::Workspace)
     } else {
         // The session has a user id of its own; what it writes shall belong to the owner of the directory.
-        let map = |disk: u64, session: u64| Mapping {
+        let session = (launch.first_id + request.c) as u32;
+        let map = |disk: u64| Mapping {
             inside: disk as u32,
-            outside: (launch.first_id + session) as u32,
+            outside: session,
             count: 1,
         };
-        let (user, group) = (request.c & u64::from(u32::MAX), request.c >> 32);
-        user_namespace(map(request.a, user), map(request.b, group))
+        user_namespace(map(request.a), map(request.b))
             .at(Stage::IdMap)
             .and_then(|namespace| {
                 let set = sys::set_mount_attributes(

@@ -68,7 +68,7 @@ pub mod kin {
 /// Host to launcher.
 pub mod to_launcher {
     /// Give a mount of the directory whose path follows the message. `a`: the user id that owns it on disk, `b`: its group, `c`: the
-    /// user id that it shall have in the session (as the launcher counts), and in the upper half the group; 0 for no mapping.
+    /// user id that it shall have in the session (as the launcher counts), or 0 for no mapping.
     pub const MOUNT: u64 = 1;
 }
 

@@ -3,7 +3,7 @@
 //! It is a copy of the parent session's init, which never ran code of the user's.
 
 use crate::config::{Items, Spawn};
-use crate::fork::{FIRST, KINDS, Luggage, Prepared, credentials_of};
+use crate::fork::{FIRST, Forks, KINDS, Luggage, Prepared, credentials_of};
 use crate::init::{self, Init};
 use crate::message::{At, Failure, Message, Stage, from_init};
 use crate::spawn::{Descriptors, namespaces, settle_in, watched_memory};
@@ -21,17 +21,19 @@ pub const LONGEST_REQUEST: usize = 16 << 10;
 
 /// How long the namespaces and mounts of a fork may take, in milliseconds. A few, but the machine may be busy.
 const BUILD_LIMIT: i32 = 10_000;
+/// How long the session may take to stand still.
+const STOP_LIMIT: u64 = 2_000;
 /// How long the helper that copied the head may take to go.
 const ARRIVAL_LIMIT: i32 = 2_000;
 
 /// What the new init has from the one that makes it.
-pub struct Parent {
+pub struct Parent<'a> {
     /// Questions of the system call filter.
     pub listener: Fd,
     /// `/proc` of the parent session.
     pub proc_directory: Fd,
-    /// How many user ids the parent session has.
-    pub ids: u64,
+    /// The forks that it has already.
+    pub forks: &'a Forks,
 }
 
 /// How a new init is made known to the first of its family.
@@ -44,17 +46,27 @@ pub struct Introduction {
 
 /// Makes the namespaces of a fork, with an init in them that waits for the head.
 pub fn prepare(
-    parent: &Parent,
+    parent: &Parent<'_>,
     bytes: &[u8],
     descriptors: &[Fd],
 ) -> Result<(Prepared, Introduction), Failure> {
-    let (mut request, strings) = Spawn::from_bytes(bytes).at(Stage::Request)?;
+    let (request, strings) = Spawn::from_bytes(bytes).at(Stage::Request)?;
     let taken = Descriptors::from_wire(descriptors, true).at(Stage::Request)?;
-    request.ids = parent.ids.saturating_sub(1).max(1);
     let (near, far) = packet_pair().at(Stage::Fork)?;
     let (report_near, report) = packet_pair().at(Stage::Fork)?;
+    // Below root, a process that nobody may look into belongs to root, and we could not map its ids. But as soon as it is open to
+    // us, it is open to all code of the session: the kernel gives a user every right over the namespaces that he made. So all of
+    // it stands still until the new init is closed.
+    let open_for_a_moment = request.user != 0;
+    if open_for_a_moment && !parent.hold_still() {
+        return Err(Errno::AGAIN).at(Stage::Fork);
+    }
+    privileges::set_dumpable(open_for_a_moment);
     // SAFETY: the child stays native.
-    let outcome = unsafe { clone_for_another_user(parent, namespaces(request.walls)) };
+    let outcome = unsafe { clone_process(namespaces(request.walls)) };
+    if !matches!(outcome, Ok(Forked::Child)) {
+        privileges::set_dumpable(false);
+    }
     if let Ok(Forked::Child) = outcome {
         let kept = Kept {
             parent: far,
@@ -62,6 +74,13 @@ pub fn prepare(
             listener: parent.listener,
         };
         live(&request, Items(strings), &taken, kept)
+    }
+    let outcome = outcome.and_then(|forked| match forked {
+        Forked::Parent(pid) => map(parent, pid, near).map(|()| pid),
+        Forked::Child => Err(Errno::INVAL),
+    });
+    if open_for_a_moment {
+        parent.go_on();
     }
     close(far);
     close(report_near);
@@ -79,8 +98,7 @@ pub fn prepare(
         }
     }
     let pid = match outcome {
-        Ok(Forked::Parent(pid)) => pid,
-        Ok(Forked::Child) => 0,
+        Ok(pid) => pid,
         Err(errno) => {
             close(near);
             luggage.close();
@@ -91,9 +109,8 @@ pub fn prepare(
         pid,
         socket: near,
         luggage,
-        identity: parent.ids > 1,
     };
-    match introduce(parent, &request, &mut prepared) {
+    match introduce(&request, &mut prepared) {
         Ok(introduction) => Ok((prepared, introduction)),
         Err(failure) => {
             prepared.give_up();
@@ -102,50 +119,25 @@ pub fn prepare(
     }
 }
 
-/// The new namespaces belong to the id of forks, where the session has one.
-///
-/// # Safety
-/// As for [`clone_process`].
-unsafe fn clone_for_another_user(parent: &Parent, flags: usize) -> sys::Result<Forked> {
-    const SAME: u32 = u32::MAX;
-    if parent.ids > 1 {
-        sys::set_user_ids([SAME, SESSION_ID + 1, SAME])?;
-        // So that we may write its maps. Nobody else gets at it: it has capabilities, and another owner.
-        privileges::set_dumpable(true);
+/// Maps the ids of the new init and waits until nobody else may look into it.
+fn map(parent: &Parent<'_>, pid: Pid, socket: Fd) -> sys::Result<()> {
+    let same = Mapping {
+        inside: SESSION_ID,
+        outside: SESSION_ID,
+        count: 1,
+    };
+    let mut byte = [0];
+    let mapped = map_users_at(parent.proc_directory, pid, same, same)
+        .and_then(|()| send(socket, &[1], &[]))
+        .and_then(|()| receive(socket, &mut byte).map(drop));
+    if mapped.is_err() {
+        let _ = kill(pid, signals::KILL);
     }
-    // SAFETY: the caller's promise.
-    let outcome = unsafe { clone_process(flags) };
-    if parent.ids > 1 && !matches!(outcome, Ok(Forked::Child)) {
-        sys::set_user_ids([SAME, SESSION_ID, SAME])?;
-        privileges::set_dumpable(false);
-    }
-    outcome
+    mapped
 }
 
-/// Maps the ids of the new init, waits until it has built everything, and takes what it made.
-fn introduce(
-    parent: &Parent,
-    request: &Spawn,
-    prepared: &mut Prepared,
-) -> Result<Introduction, Failure> {
-    let map = |outside, count| Mapping {
-        inside: SESSION_ID,
-        outside,
-        count,
-    };
-    let user = if parent.ids > 1 {
-        SESSION_ID + 1
-    } else {
-        SESSION_ID
-    };
-    map_users_at(
-        parent.proc_directory,
-        prepared.pid,
-        map(user, request.ids as u32),
-        map(SESSION_ID, 1),
-    )
-    .at(Stage::Users)?;
-    send(prepared.socket, &[1], &[]).at(Stage::Fork)?;
+/// Waits until the new init has built everything, and takes what it made.
+fn introduce(request: &Spawn, prepared: &mut Prepared) -> Result<Introduction, Failure> {
     if !sweep::wait_readable(prepared.socket, BUILD_LIMIT) {
         return Err(Errno::AGAIN).at(Stage::Namespaces);
     }
@@ -170,6 +162,46 @@ fn introduce(
         socket,
         processes: request.processes,
     })
+}
+
+impl Parent<'_> {
+    /// Stops everything in the session, and says whether all of it stands still.
+    fn hold_still(&self) -> bool {
+        let _ = kill(-1, signals::STOP);
+        let start = sys::monotonic_milliseconds();
+        loop {
+            let mut moving = 0;
+            self.each(|pid, is_fork| {
+                if is_fork {
+                    // Another session, which has no rights over the one that is being made.
+                    let _ = kill(pid, signals::CONT);
+                } else if !sweep::stands_still(self.proc_directory, pid) {
+                    moving += 1;
+                }
+            });
+            if moving == 0 {
+                return true;
+            }
+            if sys::monotonic_milliseconds() - start > STOP_LIMIT {
+                self.go_on();
+                return false;
+            }
+            // SAFETY: no pointers.
+            let _ = unsafe { sys::syscall(sys::nr::SCHED_YIELD, []) };
+        }
+    }
+
+    fn go_on(&self) {
+        self.each(|pid, _| {
+            let _ = kill(pid, signals::CONT);
+        });
+    }
+
+    fn each(&self, mut visit: impl FnMut(Pid, bool)) {
+        sweep::each_process(Reach::Namespace, self.proc_directory, |pid| {
+            visit(pid, self.forks.has(self.proc_directory, pid));
+        });
+    }
 }
 
 /// What the new init keeps of its parent's.
@@ -201,7 +233,6 @@ fn live(request: &Spawn, items: Items<'_>, taken: &Descriptors, kept: Kept) -> !
         head: Some(head),
         reach: Reach::Namespace,
         memory: watched_memory(request),
-        ids: request.ids,
         processes: request.processes,
     })
 }
@@ -242,8 +273,9 @@ fn build(
 ) -> Result<(Fd, Fd), Failure> {
     let mut byte = [0];
     receive(parent, &mut byte).at(Stage::Users)?;
-    let proc_directory = settle_in(request, items, taken, Reach::Namespace)?;
     privileges::set_dumpable(false);
+    send(parent, &[1], &[]).at(Stage::Users)?;
+    let proc_directory = settle_in(request, items, taken, Reach::Namespace)?;
     close(taken.workspace);
     let (judge, first) = packet_pair().at(Stage::Fork)?;
     let mut handed = [-1; 1 + KINDS.len()];

@@ -149,16 +149,6 @@ const ASKED_FOR_OTHERS: &[usize] = &[
     nr::SCHED_SETSCHEDULER,
 ];
 
-/// Sent to init where sessions can be forked: a copy of the head enters its own namespaces, as a user of its own, once and when
-/// the host asked for it (`fork.rs`).
-const ASKED_FOR_FORKS: &[usize] = &[
-    nr::SETNS,
-    nr::SETUID,
-    nr::SETREUID,
-    nr::SETRESUID,
-    nr::SETFSUID,
-];
-
 const UNIX: u32 = 1;
 const INET: u32 = 2;
 const INET6: u32 = 10;
@@ -310,10 +300,9 @@ impl Program {
         }
         match rules.forks {
             Forks::Forbidden => self.when(nr::SETNS, PERM),
+            // A copy of the head enters its own namespaces, once and when the host asked for it (`fork.rs`).
             Forks::AskInit => {
-                for &number in ASKED_FOR_FORKS {
-                    self.when(number, ASK_INIT);
-                }
+                self.when(nr::SETNS, ASK_INIT);
                 self.process_limit();
             }
         }

@@ -94,13 +94,13 @@ pub unsafe fn spawn(
         Ok(Forked::Parent(pid)) => {
             close(far);
             if has(request, walls::NAMESPACES) {
-                let map = |ids: u64| Mapping {
+                let map = Mapping {
                     inside: SESSION_ID,
                     outside: request.user as u32,
-                    count: ids.max(1) as u32,
+                    count: 1,
                 };
                 // A failure is seen by init, which finds itself without an id and reports it.
-                let _ = map_users(pid, map(request.ids), map(1));
+                let _ = map_users(pid, map, map);
             }
             let _ = send(near, &[1], &[]);
             close(near);
@@ -205,7 +205,6 @@ unsafe fn build(
                 head: Some(head),
                 reach,
                 memory: watched_memory(request),
-                ids: request.ids,
                 processes: request.processes,
             })
         }
@@ -270,9 +269,6 @@ fn harden(
         sys::chdir(home).at(Stage::Home)?;
     }
     limits::apply(request).at(Stage::Limits)?;
-    if request.can_fork() {
-        keep_an_id_for_forks();
-    }
     if has(request, walls::PRIVILEGES) {
         privileges::drop_all().at(Stage::Privileges)?;
     } else if !has(request, walls::NAMESPACES)
@@ -329,12 +325,6 @@ fn rules(request: &Spawn) -> Rules {
         ipc,
         forks,
     }
-}
-
-/// Forks run as the next id, where there is one: the kernel gives a user every right over the namespaces that he made, so code
-/// of a parent session could reach into its forks. The filter lets nobody take the id but a copy that becomes a fork.
-pub fn keep_an_id_for_forks() {
-    let _ = sys::set_user_ids([SESSION_ID, SESSION_ID, SESSION_ID + 1]);
 }
 
 /// Leaves 0, 1, 2, the channel and the socket for the report.

@@ -20,7 +20,7 @@ _PIPE = 0o010000
 _SOCKET = 0o140000
 _OWN = ("/workspace", "/tmp", "/dev/shm")
 _DELETED = " (deleted)"
-_NOT_AGAIN = os.O_CREAT | os.O_EXCL | os.O_TRUNC | getattr(os, "O_TMPFILE", 0) & ~os.O_DIRECTORY
+_NOT_AGAIN = os.O_CREAT | os.O_EXCL | os.O_TRUNC | os.O_TMPFILE
 _MOST = 1024
 
 
@@ -76,6 +76,7 @@ class _Descriptor:
         self.watched = _watched(number) if self.path == "anon_inode:[eventpoll]" else []
 
 
+
 def _numbers() -> Iterator[int]:
     try:
         names = os.listdir("/proc/self/fd")
@@ -106,7 +107,7 @@ def _renew(descriptor: _Descriptor, pipes: dict[int, tuple[int, int]]) -> None:
 
 def _again(descriptor: _Descriptor) -> int:
     """The same file, opened once more: the one of this session, if it is one of those that each session has."""
-    flags = descriptor.flags & ~_NOT_AGAIN
+    flags = descriptor.flags & ~_NOT_AGAIN | (os.O_DIRECTORY if descriptor.kind == _DIRECTORY else 0)
     own = descriptor.path.startswith(_OWN) and (descriptor.path + "/").startswith(tuple(f"{path}/" for path in _OWN))
     if own and not descriptor.nameless:
         return os.open(descriptor.path, flags)

@@ -17,6 +17,8 @@ pub mod signals {
     pub const STOP: i32 = 19;
     /// What wakes a standby: a real-time signal that C libraries leave alone.
     pub const WAKE: i32 = 40;
+    /// The same for one that is older than a fork of its session.
+    pub const WAKE_APART: i32 = 41;
 }
 
 /// Flags of `clone`.
@@ -129,36 +131,6 @@ pub fn set_group(id: u32) -> Result<()> {
 pub fn set_user(id: u32) -> Result<()> {
     // SAFETY: no pointers.
     unsafe { syscall(nr::SETRESUID, [id as usize; 3]) }.map(drop)
-}
-
-/// Real, effective and saved user id.
-pub fn user_ids() -> Result<[u32; 3]> {
-    let mut ids = [0u32; 3];
-    let [real, effective, saved] = &mut ids;
-    // SAFETY: room for three ids.
-    unsafe {
-        syscall(
-            nr::GETRESUID,
-            [
-                real as *mut u32 as usize,
-                effective as *mut u32 as usize,
-                saved as *mut u32 as usize,
-            ],
-        )
-    }?;
-    Ok(ids)
-}
-
-/// `setresuid`: real, effective, saved.
-pub fn set_user_ids([real, effective, saved]: [u32; 3]) -> Result<()> {
-    // SAFETY: no pointers.
-    unsafe {
-        syscall(
-            nr::SETRESUID,
-            [real as usize, effective as usize, saved as usize],
-        )
-    }
-    .map(drop)
 }
 
 /// Leaves every supplementary group.
