@@ -42,11 +42,6 @@ pub struct Trees {
 
 const MOST_TREES: usize = 64;
 
-const PROC: &CStr = c"/proc";
-/// Where no path leads: something is mounted over it.
-const COVERED: &CStr = c"/run/cellblock/covered";
-const COVERED_PROC: &CStr = c"/run/cellblock/covered/proc";
-
 impl Trees {
     /// Made by the launcher: it may read directories that the zygote's own user may not, such as root's home.
     pub fn collect(items: Items<'_>) -> core::result::Result<Trees, Failure> {
@@ -66,11 +61,9 @@ impl Trees {
                 .add(host, attributes | mount_attributes::NOSUID)
                 .at(Stage::Show)?;
         }
-        for _ in [PROC, COVERED_PROC] {
-            trees
-                .add(c"/proc", mount_attributes::NOSUID)
-                .at(Stage::Proc)?;
-        }
+        trees
+            .add(c"/proc", mount_attributes::NOSUID)
+            .at(Stage::Proc)?;
         Ok(trees)
     }
 
@@ -121,17 +114,12 @@ pub fn enter_view(
         };
         outcome.at(Stage::Show)?;
     }
-    // The launcher's /proc: a session may only mount its own where the kernel finds a whole one already. On /proc itself a session
-    // covers parts of it, and a fork of that session could mount none; so there is another that nothing is ever mounted on.
-    for target in [PROC, COVERED_PROC] {
-        mounts
-            .next()
-            .ok_or(Errno::PROTO)
-            .and_then(|tree| show(tree, target))
-            .at(Stage::Proc)?;
-    }
-    let nothing = c"mode=0000,size=4k,nr_inodes=1";
-    mount(c"cellblock", COVERED, c"tmpfs", own | mount_flags::RDONLY, nothing).at(Stage::Proc)?;
+    // The launcher's /proc: a session may only mount its own where one is visible already.
+    mounts
+        .next()
+        .ok_or(Errno::PROTO)
+        .and_then(|tree| show(tree, c"/proc"))
+        .at(Stage::Proc)?;
     set_root_read_only().at(Stage::Root)
 }
 
@@ -162,6 +150,29 @@ fn hide_keys() -> Result<()> {
 /// The `/proc` that is there.
 pub fn open_proc() -> Result<Fd> {
     open(c"/proc", open_flags::RDONLY | open_flags::DIRECTORY, 0)
+}
+
+/// Everything that a session sees, as a copy that a fork of it can enter.
+pub fn whole_view() -> Result<Fd> {
+    sys::clone_tree(c"/")
+}
+
+/// Leaves the mounts of the parent session, of which this process has copies, for the view as it was before there was a session.
+///
+/// The copies cannot be removed one by one, nor may a fork mount its own on top of them: what is mounted on a directory goes when
+/// the directory does, and that of the parent goes with the parent. So the fork enters another copy of everything, made by one who
+/// may remove what is the parent's, and removes that.
+pub fn leave_parent_session(view: Fd) -> core::result::Result<(), Failure> {
+    attach_mount(view, c"/tmp").at(Stage::Root)?;
+    chdir(c"/tmp").at(Stage::Pivot)?;
+    pivot_root(c".", c".").at(Stage::Pivot)?;
+    unmount(c".", mount_flags::DETACH).at(Stage::Pivot)?;
+    chdir(c"/").at(Stage::Pivot)?;
+    // As `enter_session` and `enter_proc` mounted them.
+    for target in [c"/workspace", c"/tmp", c"/dev/shm", c"/proc", c"/proc"] {
+        unmount(target, mount_flags::DETACH).at(Stage::Root)?;
+    }
+    Ok(())
 }
 
 /// The mounts of one session, inside the view: its own temporary directories and its workspace.

@@ -14,7 +14,7 @@ use crate::sys::{
 };
 use crate::text::Text;
 use crate::users::{Mapping, SESSION_ID, map_users_at};
-use crate::{limits, privileges};
+use crate::{limits, mounts, privileges};
 
 /// The longest request for a fork.
 pub const LONGEST_REQUEST: usize = 16 << 10;
@@ -52,6 +52,7 @@ pub fn prepare(
 ) -> Result<(Prepared, Introduction), Failure> {
     let (request, strings) = Spawn::from_bytes(bytes).at(Stage::Request)?;
     let taken = Descriptors::from_wire(descriptors, true).at(Stage::Request)?;
+    let view = mounts::whole_view().at(Stage::Root)?;
     let (near, far) = packet_pair().at(Stage::Fork)?;
     let (report_near, report) = packet_pair().at(Stage::Fork)?;
     // Below root, a process that nobody may look into belongs to root, and we could not map its ids. But as soon as it is open to
@@ -72,6 +73,7 @@ pub fn prepare(
             parent: far,
             report: report_near,
             listener: parent.listener,
+            view,
         };
         live(&request, Items(strings), &taken, kept)
     }
@@ -82,6 +84,7 @@ pub fn prepare(
     if open_for_a_moment {
         parent.go_on();
     }
+    close(view);
     close(far);
     close(report_near);
     let luggage = Luggage {
@@ -209,12 +212,13 @@ struct Kept {
     parent: Fd,
     report: Fd,
     listener: Fd,
+    view: Fd,
 }
 
 /// The life of the new init.
 fn live(request: &Spawn, items: Items<'_>, taken: &Descriptors, kept: Kept) -> ! {
     close_foreign(taken, &kept);
-    let (proc_directory, judge) = match build(request, items, taken, kept.parent) {
+    let (proc_directory, judge) = match build(request, items, taken, &kept) {
         Ok(built) => built,
         Err(failure) => fail(kept.parent, failure),
     };
@@ -259,6 +263,7 @@ fn close_foreign(taken: &Descriptors, kept: &Kept) {
         kept.parent,
         kept.report,
         kept.listener,
+        kept.view,
     ];
     own.sort_unstable();
     close_all_but(&own);
@@ -269,12 +274,16 @@ fn build(
     request: &Spawn,
     items: Items<'_>,
     taken: &Descriptors,
-    parent: Fd,
+    kept: &Kept,
 ) -> Result<(Fd, Fd), Failure> {
+    let parent = kept.parent;
     let mut byte = [0];
     receive(parent, &mut byte).at(Stage::Users)?;
     privileges::set_dumpable(false);
     send(parent, &[1], &[]).at(Stage::Users)?;
+    mounts::make_private().at(Stage::Namespaces)?;
+    mounts::leave_parent_session(kept.view)?;
+    close(kept.view);
     let proc_directory = settle_in(request, items, taken, Reach::Namespace)?;
     close(taken.workspace);
     let (judge, first) = packet_pair().at(Stage::Fork)?;
