@@ -17,6 +17,8 @@ pub mod signals {
     pub const STOP: i32 = 19;
     /// What wakes a standby: a real-time signal that C libraries leave alone.
     pub const WAKE: i32 = 40;
+    /// The same for one that is older than a fork of its session.
+    pub const WAKE_APART: i32 = 41;
 }
 
 /// Flags of `clone`.
@@ -32,6 +34,8 @@ pub mod clone_flags {
     pub const NEWUSER: usize = 0x1000_0000;
     pub const NEWPID: usize = 0x2000_0000;
     pub const NEWNET: usize = 0x4000_0000;
+    /// What sessions may share by a public policy.
+    pub const SHAREABLE: usize = NEWNET | NEWIPC | NEWUTS;
     /// Every flag that makes a namespace, the time namespace too.
     pub const ALL_NAMESPACES: usize =
         NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | 0x80;
@@ -69,6 +73,13 @@ pub fn exit(code: i32) -> ! {
 pub fn unshare(flags: usize) -> Result<()> {
     // SAFETY: no pointers.
     unsafe { syscall(nr::UNSHARE, [flags]) }.map(drop)
+}
+
+/// `setns`. The last two arguments mean nothing to the kernel; init reads them (`fork.rs`).
+pub fn enter_namespace(namespace: Fd, kind: usize, report: Fd, channel: Fd) -> Result<()> {
+    let words = [namespace as usize, kind, report as usize, channel as usize];
+    // SAFETY: no pointers.
+    unsafe { syscall(nr::SETNS, words) }.map(drop)
 }
 
 /// `execve` with arrays that end in a null pointer. Returns only on failure.
