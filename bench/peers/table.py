@@ -23,8 +23,8 @@ def markdown(results: list[dict], rows: list[tuple[str, str, str]]) -> str:
     lines += ["", *(f"{mark(index)} {note}  " for index, note in enumerate(notes))]
     lines += [
         "",
-        f"Medians of one run of `{COMMAND}` on {date.today()}: {os.cpu_count()} cores, Linux {platform.release()}, "
-        f"Python {platform.python_version()}. In brackets: how many times as much as Cellblock. {versions}. "
+        f"Medians of one run of `{COMMAND}` on {date.today()}: {os.cpu_count()} cores, Linux {platform.release()}. "
+        f"In brackets: how many times as much as Cellblock. {versions}. "
         "Cellblock is driven through `cellblock pipe`, with JSON made and read by Python; all its walls stand, and it makes its checkpoints.",
     ]
     return "\n".join(lines).replace("\n\n\n", "\n\n")
