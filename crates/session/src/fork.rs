@@ -6,7 +6,7 @@
 use crate::Error;
 use crate::actor::{Actor, Command, Fate};
 use crate::birth::{Place, Plan, Sockets};
-use crate::journal::Recorder;
+use crate::journal::{Recorder, SessionJournal};
 use crate::private_copy;
 use crate::runtime::Inner;
 use crate::session::{Session, Shared};
@@ -154,7 +154,8 @@ impl Actor {
         actor.cells = self.cells;
         actor.checkpoints.never = self.checkpoints.never;
         draft.keep();
-        Ok((Ok(hand_out(actor)), fate))
+        let cell = self.checkpoints.current();
+        Ok((Ok(hand_out(actor, &self.journal.recorder, cell)), fate))
     }
 
     fn may_fork(&self) -> Result<Arc<Inner>, Error> {
@@ -262,19 +263,22 @@ impl Drop for Draft {
     }
 }
 
-fn hand_out(mut actor: Actor) -> Session {
+/// Its journal goes on where that of its parent stands, after `cell`.
+fn hand_out(mut actor: Actor, parent: &Recorder, cell: u64) -> Session {
     let (commands, receiver) = mpsc::unbounded_channel::<Command>();
     let (logs, _) = broadcast::channel(MOST_LOGS);
+    let journal = parent.fork(&actor.shared.id, cell, actor.shared.workspace.path(), &logs);
     let shared = Arc::new(Shared {
         id: actor.shared.id.clone(),
         workspace: Arc::clone(&actor.shared.workspace),
         rung: actor.shared.rung,
         logs,
         end: OnceLock::new(),
-        journal: Recorder::default(),
+        journal: journal.clone(),
     });
     actor.shared = Arc::clone(&shared);
     actor.commands = receiver;
+    actor.journal = SessionJournal::new(journal);
     tokio::spawn(actor.serve());
     Session { shared, commands }
 }
