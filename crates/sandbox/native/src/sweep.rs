@@ -45,8 +45,8 @@ pub fn sweep(
         if left == 0 {
             break;
         }
-        // Nothing to wait for but time: the dying are not all our children yet.
-        poll(&mut [], 1);
+        // Not for long: the dying are not all our children yet.
+        sys::wait_for_child(1);
     }
     if reach == Reach::Namespace {
         each_process(reach, proc_directory, |pid| {

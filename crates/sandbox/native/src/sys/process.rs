@@ -301,3 +301,16 @@ pub fn poll(descriptors: &mut [Poll], milliseconds: i32) -> usize {
     }
     .unwrap_or(0)
 }
+
+/// Waits until a child has ended, or for this long. SIGCHLD must be blocked; the signal is taken, so the caller has to reap.
+pub fn wait_for_child(milliseconds: u64) {
+    let wanted = 1u64 << (signals::CHLD - 1);
+    let time = [milliseconds / 1000, milliseconds % 1000 * 1_000_000];
+    // SAFETY: the mask and the time live through the call; nothing is told of the signal.
+    let _ = unsafe {
+        syscall(
+            nr::RT_SIGTIMEDWAIT,
+            [&raw const wanted as usize, 0, time.as_ptr() as usize, 8],
+        )
+    };
+}
