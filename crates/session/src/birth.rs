@@ -221,7 +221,11 @@ impl Inner {
                 } else {
                     1 << 20
                 };
-                Some(Arc::new(cgroups.create(&unique(id, user), together, most)?))
+                Some(Arc::new(cgroups.create(
+                    &unique(id, user),
+                    together,
+                    most,
+                )?))
             }
             _ => None,
         };

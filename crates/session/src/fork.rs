@@ -134,10 +134,7 @@ impl Actor {
             Err(error) => Err(error),
         };
         if let Err(error) = up {
-            let _ = self
-                .init
-                .send(&ToInit::CancelFork.to_bytes(), &[])
-                .await;
+            let _ = self.init.send(&ToInit::CancelFork.to_bytes(), &[]).await;
             return Ok((Err(error), fate));
         }
         let files = runtime.watch_files(&workspace, &directory).await?;
@@ -181,7 +178,8 @@ impl Actor {
     async fn copy_workspace(&self, target: &Arc<Workspace>) -> Result<(), Error> {
         let (from, to) = (Arc::clone(&self.shared.workspace), Arc::clone(target));
         let most = self.options.limits.disk;
-        let copied = tokio::task::spawn_blocking(move || private_copy::copy(&from, &to, most)).await;
+        let copied =
+            tokio::task::spawn_blocking(move || private_copy::copy(&from, &to, most)).await;
         copied.unwrap_or_else(|error| {
             Err(Error::System {
                 what: "copying the workspace",

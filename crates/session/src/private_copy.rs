@@ -35,7 +35,11 @@ pub(crate) fn copy(from: &Workspace, to: &Workspace, most: u64) -> Result<(), Er
         })?;
     }
     // From the inside out: what is put into a directory changes its time.
-    for (path, _) in found.iter().rev().filter(|(_, seen)| seen.kind == Kind::Directory) {
+    for (path, _) in found
+        .iter()
+        .rev()
+        .filter(|(_, seen)| seen.kind == Kind::Directory)
+    {
         let _ = copies.finish_directory(path);
     }
     Ok(())
@@ -95,9 +99,7 @@ impl Copies<'_> {
             return Ok(());
         }
         match self.from.directory().stat(path) {
-            Ok(owner) => {
-                std::os::unix::fs::lchown(target, Some(owner.st_uid), Some(owner.st_gid))
-            }
+            Ok(owner) => std::os::unix::fs::lchown(target, Some(owner.st_uid), Some(owner.st_gid)),
             Err(error) if is_gone(&error) => Ok(()),
             Err(error) => Err(error),
         }

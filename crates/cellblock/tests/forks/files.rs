@@ -12,10 +12,19 @@ fn files_are_copied_and_then_apart() {
     fork.good("open('/workspace/d/e/a', 'w').write('fork'); open('only-fork', 'w').close()");
     parent.good("open('only-parent', 'w').close()");
     let look = "open('link').read(), os.readlink('link'), sorted(os.listdir())";
-    assert_eq!(fork.value(look), "('fork', 'd/e/a', ['d', 'link', 'only-fork'])");
-    assert_eq!(parent.value(look), "('one', 'd/e/a', ['d', 'link', 'only-parent'])");
+    assert_eq!(
+        fork.value(look),
+        "('fork', 'd/e/a', ['d', 'link', 'only-fork'])"
+    );
+    assert_eq!(
+        parent.value(look),
+        "('one', 'd/e/a', ['d', 'link', 'only-parent'])"
+    );
     assert_ne!(fork.workspace(), parent.workspace());
-    assert_eq!(fs::read_to_string(fork.workspace().join("d/e/a")).unwrap(), "fork");
+    assert_eq!(
+        fs::read_to_string(fork.workspace().join("d/e/a")).unwrap(),
+        "fork"
+    );
 }
 
 #[test]
@@ -33,11 +42,19 @@ fn an_open_file_stands_where_it_stood_and_leads_to_the_fork_s_own() {
     parent.good("print(lines.readline(), end=''); log = open('log', 'a'); log.write('parent\\n'); log.flush()");
     let fork = parent.fork();
     assert_eq!(fork.value("lines.readline()"), "'1\\n'");
-    fork.good("log.write('fork\\n'); log.flush(); lines.seek(0, 2); lines.write('more'); lines.flush()");
+    fork.good(
+        "log.write('fork\\n'); log.flush(); lines.seek(0, 2); lines.write('more'); lines.flush()",
+    );
     assert_eq!(parent.value("lines.readline()"), "'1\\n'");
     parent.good("log.write('again\\n'); log.flush()");
-    assert_eq!(parent.value("open('log').read(), 'more' in open('lines').read()"), "('parent\\nagain\\n', False)");
-    assert_eq!(fork.value("open('log').read(), 'more' in open('lines').read()"), "('parent\\nfork\\n', True)");
+    assert_eq!(
+        parent.value("open('log').read(), 'more' in open('lines').read()"),
+        "('parent\\nagain\\n', False)"
+    );
+    assert_eq!(
+        fork.value("open('log').read(), 'more' in open('lines').read()"),
+        "('parent\\nfork\\n', True)"
+    );
 }
 
 #[test]
@@ -47,7 +64,8 @@ fn a_file_without_a_name_is_copied() {
     parent.good("named = open('gone', 'w+'); named.write('xyz'); named.flush(); import os; os.remove('gone')");
     let fork = parent.fork();
     fork.good("secret.write('fork'); secret.flush(); named.write('fork'); named.flush()");
-    let look = "[f.seek(0) or f.read() for f in (secret, named)], os.listdir('.'), os.listdir('/tmp')";
+    let look =
+        "[f.seek(0) or f.read() for f in (secret, named)], os.listdir('.'), os.listdir('/tmp')";
     assert_eq!(fork.value(look), "(['abcfork', 'xyzfork'], [], [])");
     assert_eq!(parent.value(look), "(['abc', 'xyz'], [], [])");
 }
@@ -55,7 +73,9 @@ fn a_file_without_a_name_is_copied() {
 #[test]
 fn a_directory_that_is_open_is_the_fork_s_own() {
     let parent = session();
-    parent.good("import os; os.mkdir('d'); d = os.open('d', os.O_RDONLY); p = os.open('d', os.O_PATH)");
+    parent.good(
+        "import os; os.mkdir('d'); d = os.open('d', os.O_RDONLY); p = os.open('d', os.O_PATH)",
+    );
     let fork = parent.fork();
     fork.good("os.close(os.open('a', os.O_CREAT | os.O_WRONLY, dir_fd=d)); os.close(os.open('b', os.O_CREAT | os.O_WRONLY, dir_fd=p))");
     assert_eq!(fork.value("sorted(os.listdir('d'))"), "['a', 'b']");
@@ -94,10 +114,19 @@ fn the_other_end_of_a_pipe_or_socket_stays_with_the_parent() {
     parent.good("import os, socket; r, w = os.pipe(); os.write(w, b'kept'); near, far = socket.socketpair(); far.sendall(b'kept')");
     let fork = parent.fork();
     // Both ends of a pipe are there, but another and an empty one.
-    assert_eq!(fork.value("os.write(w, b'new'), os.read(r, 10)"), "(3, b'new')");
+    assert_eq!(
+        fork.value("os.write(w, b'new'), os.read(r, 10)"),
+        "(3, b'new')"
+    );
     assert_eq!(fork.value("near.recv(10)"), "b''");
-    assert_eq!(fork.exception("near.sendall(b'x')"), "BrokenPipeError(32, 'Broken pipe')");
-    assert_eq!(parent.value("os.read(r, 10), near.recv(10)"), "(b'kept', b'kept')");
+    assert_eq!(
+        fork.exception("near.sendall(b'x')"),
+        "BrokenPipeError(32, 'Broken pipe')"
+    );
+    assert_eq!(
+        parent.value("os.read(r, 10), near.recv(10)"),
+        "(b'kept', b'kept')"
+    );
 }
 
 #[test]
@@ -119,7 +148,11 @@ fn a_directory_of_the_user_s_is_left_alone_by_forks() {
     let parent = open(builder().workspace(directory.path()));
     let fork = parent.fork();
     fork.good("open('given', 'w').write('changed'); open('new', 'w').close()");
-    let names: Vec<_> = fs::read_dir(directory.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    let names: Vec<_> = fs::read_dir(directory.path())
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
     assert_eq!(names, ["given"]);
     assert_eq!(parent.value("open('given').read()"), "'as it was'");
     let crash = fork.run("open('given', 'w').write('lost'); import os; os._exit(1)");
@@ -131,7 +164,10 @@ fn a_directory_of_the_user_s_is_left_alone_by_forks() {
 fn more_than_the_disk_limit_is_not_copied() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("large"), vec![0; 3 << 20]).unwrap();
-    let limits = Limits { disk: 2 << 20, ..Limits::default() };
+    let limits = Limits {
+        disk: 2 << 20,
+        ..Limits::default()
+    };
     let parent = open(builder().workspace(directory.path()).limits(limits));
     parent.good("x = 1");
     let error = wait(parent.0.fork()).unwrap_err();

@@ -7,7 +7,9 @@ fn a_fork_of_a_fork_of_a_fork_is_a_session_like_any_other() {
     let mut generations = vec![session()];
     for n in 0..4 {
         let last = generations.last().unwrap();
-        last.good(&format!("x{n} = {n}; open('file{n}', 'w').close(); handle{n} = open('file{n}', 'a')"));
+        last.good(&format!(
+            "x{n} = {n}; open('file{n}', 'w').close(); handle{n} = open('file{n}', 'a')"
+        ));
         let next = last.fork();
         generations.push(next);
     }
@@ -16,8 +18,13 @@ fn a_fork_of_a_fork_of_a_fork_is_a_session_like_any_other() {
     }
     for (n, generation) in generations.iter().enumerate() {
         let expected = format!("({n}, '{n}', {})", (n + 1).min(4));
-        assert_eq!(generation.value("mine, open('mine').read(), sum(f'x{n}' in globals() for n in range(9))"), expected);
-        let crash = generation.run("mine = None; import os, signal; os.kill(os.getpid(), signal.SIGSEGV)");
+        assert_eq!(
+            generation
+                .value("mine, open('mine').read(), sum(f'x{n}' in globals() for n in range(9))"),
+            expected
+        );
+        let crash =
+            generation.run("mine = None; import os, signal; os.kill(os.getpid(), signal.SIGSEGV)");
         assert_eq!(crash.signal, Some(11));
     }
     for (n, generation) in generations.iter().enumerate() {

@@ -15,9 +15,15 @@ fn a_crash_in_one_is_not_noticed_in_the_other() {
         running.until("go");
         assert_eq!(crashing.run(crash).status, Status::Crashed);
         let result = running.result();
-        assert_eq!((result.status, result.value.unwrap().repr), (Status::Success, kept.to_owned()));
+        assert_eq!(
+            (result.status, result.value.unwrap().repr),
+            (Status::Success, kept.to_owned())
+        );
     }
-    assert_eq!((parent.value("x"), fork.value("x")), ("1".into(), "2".into()));
+    assert_eq!(
+        (parent.value("x"), fork.value("x")),
+        ("1".into(), "2".into())
+    );
 }
 
 #[test]
@@ -30,13 +36,19 @@ fn a_time_out_in_one_is_not_noticed_in_the_other() {
     assert_eq!(slow.status, Status::Timeout);
     assert_eq!(fork.value("child.poll(), x"), "(None, 1)");
     let slow = fork.run(Cell::new("while True: pass").timeout(0.3));
-    assert_eq!((slow.status, slow.state.outcome), (Status::Timeout, StateOutcome::Restored));
+    assert_eq!(
+        (slow.status, slow.state.outcome),
+        (Status::Timeout, StateOutcome::Restored)
+    );
     assert_eq!(parent.value("x"), "1");
 }
 
 #[test]
 fn running_out_of_memory_in_one_is_not_noticed_in_the_other() {
-    let limits = Limits { memory: 256 << 20, ..Limits::default() };
+    let limits = Limits {
+        memory: 256 << 20,
+        ..Limits::default()
+    };
     let parent = open(builder().limits(limits));
     parent.good("x = 1");
     let fork = parent.fork();
@@ -73,7 +85,10 @@ fn fifty_crashes_in_a_fork_in_a_row() {
     let fork = parent.fork();
     for n in 0..50 {
         fork.good(&format!("x = {n}"));
-        assert_eq!(fork.run("x = None; os._exit(3)").state.outcome, StateOutcome::Restored);
+        assert_eq!(
+            fork.run("x = None; os._exit(3)").state.outcome,
+            StateOutcome::Restored
+        );
         assert_eq!(fork.value("x"), n.to_string());
     }
     assert_eq!(parent.value("x"), "1");
@@ -84,9 +99,13 @@ fn the_end_of_the_last_handle_is_the_end_of_a_fork() {
     let parent = session();
     let fork = parent.fork();
     let mark = "cellblock-fork-mark";
-    fork.good(&format!("import subprocess; subprocess.Popen(['/bin/sh', '-c', 'sleep 600; true', '{mark}'])"));
+    fork.good(&format!(
+        "import subprocess; subprocess.Popen(['/bin/sh', '-c', 'sleep 600; true', '{mark}'])"
+    ));
     assert!(crate::support::processes_with(mark) > 0);
     drop(fork);
-    eventually("its processes are gone", || crate::support::processes_with(mark) == 0);
+    eventually("its processes are gone", || {
+        crate::support::processes_with(mark) == 0
+    });
     assert_eq!(parent.value("1 + 1"), "2");
 }

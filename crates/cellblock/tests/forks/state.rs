@@ -22,13 +22,17 @@ fn what_cannot_be_pickled_is_there_too() {
     let parent = session();
     parent.good("def count():\n    yield from range(10)\nnumbers = count(); next(numbers)");
     parent.good("import sqlite3; rows = sqlite3.connect(':memory:')");
-    parent.good("rows.execute('create table t (x)'); rows.execute('insert into t values (7)'); None");
+    parent
+        .good("rows.execute('create table t (x)'); rows.execute('insert into t values (7)'); None");
     let fork = parent.fork();
     assert_eq!(fork.value("next(numbers)"), "1");
     assert_eq!(fork.value("next(numbers)"), "2");
     assert_eq!(parent.value("next(numbers)"), "1");
     fork.good("rows.execute('delete from t'); None");
-    assert_eq!(parent.value("rows.execute('select x from t').fetchall()"), "[(7,)]");
+    assert_eq!(
+        parent.value("rows.execute('select x from t').fetchall()"),
+        "[(7,)]"
+    );
 }
 
 #[test]
@@ -93,7 +97,10 @@ fn cells_are_counted_on_and_sources_of_earlier_ones_are_known() {
     let result = fork.run("fail()");
     assert_eq!(result.cell, 2);
     let traceback = result.error.unwrap().traceback;
-    assert!(traceback.contains("raise ValueError('from cell one')"), "{traceback}");
+    assert!(
+        traceback.contains("raise ValueError('from cell one')"),
+        "{traceback}"
+    );
 }
 
 #[test]
@@ -110,7 +117,10 @@ fn a_fork_has_a_history_of_its_own_that_begins_with_it() {
     wait(fork.undo(2)).unwrap();
     assert_eq!(fork.value("x, __import__('os').listdir()"), "(2, [])");
     wait(parent.undo(1)).unwrap();
-    assert_eq!((parent.value("x"), fork.value("x")), ("1".into(), "2".into()));
+    assert_eq!(
+        (parent.value("x"), fork.value("x")),
+        ("1".into(), "2".into())
+    );
 }
 
 #[test]
@@ -140,7 +150,10 @@ fn a_session_without_checkpoints_can_be_forked() {
     parent.good("x = 1");
     let fork = parent.fork();
     fork.good("x += 1");
-    assert_eq!((parent.value("x"), fork.value("x")), ("1".into(), "2".into()));
+    assert_eq!(
+        (parent.value("x"), fork.value("x")),
+        ("1".into(), "2".into())
+    );
 }
 
 #[test]
@@ -180,5 +193,8 @@ fn an_event_loop_goes_on_in_both() {
     parent.good("import asyncio; await asyncio.sleep(0)");
     let fork = parent.fork();
     let work = "async def work():\n    await asyncio.sleep(0.01)\n    return await asyncio.to_thread(lambda: 5)\nawait work()";
-    assert_eq!((fork.value(work), parent.value(work)), ("5".into(), "5".into()));
+    assert_eq!(
+        (fork.value(work), parent.value(work)),
+        ("5".into(), "5".into())
+    );
 }

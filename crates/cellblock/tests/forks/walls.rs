@@ -23,7 +23,10 @@ fn a_fork_has_no_privileges_and_can_get_none() {
     assert_eq!(status, "['0000000000000000']");
     let confined = "[line.split()[1] for line in open('/proc/self/status') if line.startswith(('NoNewPrivs', 'Seccomp:'))]";
     assert_eq!(fork.value(confined), "['1', '2']");
-    assert_eq!(fork.value(&format!("{CALLS}refused")), "{'Operation not permitted'}");
+    assert_eq!(
+        fork.value(&format!("{CALLS}refused")),
+        "{'Operation not permitted'}"
+    );
 }
 
 #[test]
@@ -31,10 +34,17 @@ fn nobody_enters_a_namespace_when_no_fork_is_being_made() {
     let parent = session();
     let fork = parent.fork();
     for session in [&parent, &fork] {
-        assert_eq!(session.value(&format!("{CALLS}refused")), "{'Operation not permitted'}");
+        assert_eq!(
+            session.value(&format!("{CALLS}refused")),
+            "{'Operation not permitted'}"
+        );
         let forged = "from cellblock_guest import native\nnative.cross(3)";
         let result = session.run(forged);
-        assert!(result.error.is_some_and(|error| error.repr.starts_with("PermissionError")));
+        assert!(
+            result
+                .error
+                .is_some_and(|error| error.repr.starts_with("PermissionError"))
+        );
         assert_eq!(session.value("1 + 1"), "2");
     }
 }
@@ -69,7 +79,10 @@ if thief == 0:
     let powers = "import glob\n[line for path in glob.glob('/proc/[0-9]*/status') for line in open(path) if line.startswith('CapEff') and int(line.split()[1], 16)]";
     assert_eq!(parent.value(powers), "[]");
     if entered > 0 {
-        eventually("the thief is gone", || parent.value("os.waitpid(thief, os.WNOHANG)[0] == thief") == "True" || parent.value("os.path.exists(f'/proc/{thief}')") == "False");
+        eventually("the thief is gone", || {
+            parent.value("os.waitpid(thief, os.WNOHANG)[0] == thief") == "True"
+                || parent.value("os.path.exists(f'/proc/{thief}')") == "False"
+        });
     }
 }
 
@@ -143,9 +156,13 @@ fn sockets_and_shared_memory_of_the_parent_are_out_of_reach() {
     let parent = session();
     parent.good("import socket, ctypes; libc = ctypes.CDLL(None)");
     let fork = parent.fork();
-    parent.good("server = socket.socket(socket.AF_UNIX); server.bind('\\0meeting'); server.listen()");
+    parent
+        .good("server = socket.socket(socket.AF_UNIX); server.bind('\\0meeting'); server.listen()");
     parent.good("assert libc.shmget(4711, 4096, 0o1666) >= 0");
-    assert_eq!(fork.exception("socket.socket(socket.AF_UNIX).connect('\\0meeting')"), "ConnectionRefusedError(111, 'Connection refused')");
+    assert_eq!(
+        fork.exception("socket.socket(socket.AF_UNIX).connect('\\0meeting')"),
+        "ConnectionRefusedError(111, 'Connection refused')"
+    );
     assert_eq!(fork.value("libc.shmget(4711, 4096, 0)"), "-1");
 }
 

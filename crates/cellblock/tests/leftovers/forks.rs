@@ -12,7 +12,12 @@ fn counts(directory: &Path) -> [usize; 4] {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let sessions = fs::read_dir(directory.join("state/sessions")).map_or(0, Iterator::count);
     let processes = descendants(std::process::id()).len();
-    [processes, mounts.lines().count(), cgroups(Path::new("/sys/fs/cgroup")), sessions]
+    [
+        processes,
+        mounts.lines().count(),
+        cgroups(Path::new("/sys/fs/cgroup")),
+        sessions,
+    ]
 }
 
 /// The cgroups of this process's sessions.
@@ -38,7 +43,8 @@ fn nothing_is_left_of_sessions_and_forks_that_were_closed() {
     let host = new_host(directory.path());
     // What the first session makes for good.
     wait(session(&host).close());
-    let is_settled = || counts(directory.path())[3] == 0 && descendants(std::process::id()).len() == 3;
+    let is_settled =
+        || counts(directory.path())[3] == 0 && descendants(std::process::id()).len() == 3;
     assert!(within(Duration::from_secs(10), is_settled));
     let before = counts(directory.path());
     for parents_first in [true, false, true] {
@@ -46,7 +52,10 @@ fn nothing_is_left_of_sessions_and_forks_that_were_closed() {
         run(&parent, "x = 1; open('a', 'w').close()");
         let forks = [wait(parent.fork()).unwrap(), wait(parent.fork()).unwrap()];
         let nested = wait(forks[0].fork()).unwrap();
-        run(&nested, "import subprocess; subprocess.Popen(['/bin/sleep', '600'])");
+        run(
+            &nested,
+            "import subprocess; subprocess.Popen(['/bin/sleep', '600'])",
+        );
         let [first, second] = forks;
         let mut all = [parent, first, second, nested];
         if !parents_first {
@@ -57,8 +66,14 @@ fn nothing_is_left_of_sessions_and_forks_that_were_closed() {
             wait(session.close());
         }
     }
-    let same = within(Duration::from_secs(10), || counts(directory.path()) == before);
-    assert!(same, "{:?}, and before {before:?}", counts(directory.path()));
+    let same = within(Duration::from_secs(10), || {
+        counts(directory.path()) == before
+    });
+    assert!(
+        same,
+        "{:?}, and before {before:?}",
+        counts(directory.path())
+    );
 }
 
 #[test]
@@ -67,8 +82,12 @@ fn a_fork_that_is_refused_leaves_nothing() {
     let directory = new_directory();
     let host = new_host(directory.path());
     let parent = session(&host);
-    run(&parent, "import threading; thread = threading.Thread(target=threading.Event().wait, daemon=True); thread.start(); open('a', 'w').close()");
-    let workspaces = || fs::read_dir(directory.path().join("state/workspaces")).map_or(0, Iterator::count);
+    run(
+        &parent,
+        "import threading; thread = threading.Thread(target=threading.Event().wait, daemon=True); thread.start(); open('a', 'w').close()",
+    );
+    let workspaces =
+        || fs::read_dir(directory.path().join("state/workspaces")).map_or(0, Iterator::count);
     let before = (counts(directory.path()), workspaces());
     for _ in 0..3 {
         assert_eq!(wait(parent.fork()).unwrap_err().code(), "refused");
@@ -76,5 +95,10 @@ fn a_fork_that_is_refused_leaves_nothing() {
     let same = within(Duration::from_secs(10), || {
         (counts(directory.path()), workspaces()) == before
     });
-    assert!(same, "{:?}, {}, and before {before:?}", counts(directory.path()), workspaces());
+    assert!(
+        same,
+        "{:?}, {}, and before {before:?}",
+        counts(directory.path()),
+        workspaces()
+    );
 }

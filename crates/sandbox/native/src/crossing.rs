@@ -6,12 +6,12 @@
 
 use crate::fork::KINDS;
 use crate::message::{Message, from_init};
-use crate::{landlock, privileges};
 use crate::side_fork::{by_helper, side_fork};
 use crate::spawn::LibcFork;
 use crate::sys::{
     self, Errno, Fd, Forked, Pid, Result, close, duplicate_above, enter_namespace, receive, send,
 };
+use crate::{landlock, privileges};
 use core::ffi::c_void;
 
 /// Where the caller finds itself afterwards.

@@ -1,9 +1,9 @@
 //! The door for Python: what the guest calls through `ctypes`.
 
 use crate::config::{Items, Spawn, walls};
+use crate::crossing::{Crossed, cross};
 use crate::spawn::{Born, Descriptors, LibcFork, spawn};
 use crate::sys::{Errno, Fd, Forked, set_signal_mask};
-use crate::crossing::{Crossed, cross};
 use crate::{landlock, side_fork, standby};
 
 /// Makes a session from a request of the host's. Returns the id of its init in the zygote, 0 in the new head, and a negative

@@ -153,7 +153,9 @@ impl Forks {
 
     /// Where the one that is being made tells how it goes.
     pub fn news(&self) -> Fd {
-        self.prepared.as_ref().map_or(-1, |prepared| prepared.socket)
+        self.prepared
+            .as_ref()
+            .map_or(-1, |prepared| prepared.socket)
     }
 
     /// It told: it lives, or it is gone. Either way nobody may enter it any more.

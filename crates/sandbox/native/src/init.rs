@@ -61,8 +61,7 @@ struct OutOfBounds<'a> {
 impl Protected for OutOfBounds<'_> {
     fn is_protected(&self, pid: Pid) -> bool {
         let foreign = || {
-            self.reach == Reach::Descendants
-                && !sweep::is_descendant(self.kept.proc_directory, pid)
+            self.reach == Reach::Descendants && !sweep::is_descendant(self.kept.proc_directory, pid)
         };
         self.kept.is_protected(pid) || pid != 0 && foreign()
     }
@@ -345,11 +344,7 @@ impl Session {
                     a: introduction.processes,
                     ..Message::default()
                 };
-                let sent = send(
-                    self.init.judge,
-                    &message.to_bytes(),
-                    &[introduction.socket],
-                );
+                let sent = send(self.init.judge, &message.to_bytes(), &[introduction.socket]);
                 sys::close(introduction.socket);
                 sent
             };
@@ -508,20 +503,15 @@ impl Session {
         let kept = self.kept();
         let mut verdict = None;
         let mut lost = [None; MOST_STANDBYS + MOST_KIN];
-        sweep::sweep(
-            self.init.reach,
-            self.init.proc_directory,
-            &kept,
-            |ended| {
-                if ended.pid == head {
-                    verdict = Some(ended);
-                } else if (kept.standbys.is_protected(ended.pid) || kept.forks.made(ended.pid))
-                    && let Some(slot) = lost.iter_mut().find(|slot| slot.is_none())
-                {
-                    *slot = Some(ended);
-                }
-            },
-        );
+        sweep::sweep(self.init.reach, self.init.proc_directory, &kept, |ended| {
+            if ended.pid == head {
+                verdict = Some(ended);
+            } else if (kept.standbys.is_protected(ended.pid) || kept.forks.made(ended.pid))
+                && let Some(slot) = lost.iter_mut().find(|slot| slot.is_none())
+            {
+                *slot = Some(ended);
+            }
+        });
         for ended in lost.into_iter().flatten() {
             self.forks.forget(ended.pid);
             self.forget_standby(ended);

@@ -168,7 +168,12 @@ mod tests {
     fn a_session_leaves_room_for_its_forks_and_theirs_but_not_for_its_parent_s_others() {
         let kin = family(&[(10, FIRST, 5), (20, 10, 7), (30, FIRST, 100)]);
         assert_eq!(
-            [kin.below(FIRST), kin.below(10), kin.below(20), kin.below(30)],
+            [
+                kin.below(FIRST),
+                kin.below(10),
+                kin.below(20),
+                kin.below(30)
+            ],
             [112, 7, 0, 0]
         );
     }

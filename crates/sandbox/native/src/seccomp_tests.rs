@@ -253,7 +253,10 @@ fn a_session_cannot_raise_its_limit_of_processes() {
     assert_eq!(set(PROCESSES, 0x1000), Refused(1));
     assert_eq!(set(PROCESSES, somewhere), Refused(1));
     assert_eq!([set(PROCESSES, 0), set(7, somewhere)], [Allowed; 2]);
-    assert_eq!(judge(SEALED, nr::PRLIMIT64, [5, 7, somewhere, 0, 0, 0]), Asked);
+    assert_eq!(
+        judge(SEALED, nr::PRLIMIT64, [5, 7, somewhere, 0, 0, 0]),
+        Asked
+    );
     assert_eq!(
         [6, 7].map(|resource| judge(SEALED, nr::SETRLIMIT, [resource, 1, 0, 0, 0, 0])),
         [Refused(1), Allowed]

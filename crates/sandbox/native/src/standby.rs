@@ -1,7 +1,7 @@
 //! A frozen copy of the head, waiting to be needed.
 
-use crate::{landlock, privileges};
 use crate::sys::{self, Fd, nr, signals, syscall, write_file};
+use crate::{landlock, privileges};
 
 /// Freezes the calling process, which has all signals blocked, until init wakes it. Only a signal from init counts: its sender is the parent, or unknown (0)
 /// where the sender lives outside the process namespace.
