@@ -21,6 +21,7 @@ pub(crate) enum Row {
     TimeOut,
     OutOfMemory,
     Undo,
+    Fork,
     ToolCall,
     IdleSession,
     Flood,
@@ -36,7 +37,7 @@ pub(crate) enum Verdict {
 }
 
 impl Row {
-    pub(crate) const ALL: [Row; 14] = [
+    pub(crate) const ALL: [Row; 15] = [
         Row::PooledSession,
         Row::SessionOnDemand,
         Row::DirectCell,
@@ -46,6 +47,7 @@ impl Row {
         Row::TimeOut,
         Row::OutOfMemory,
         Row::Undo,
+        Row::Fork,
         Row::ToolCall,
         Row::IdleSession,
         Row::Flood,
@@ -64,6 +66,7 @@ impl Row {
             Row::TimeOut => "time-out to the next cell",
             Row::OutOfMemory => "memory kill to the next cell",
             Row::Undo => "undo",
+            Row::Fork => "fork, with its first cell",
             Row::ToolCall => "tool call from inside a cell",
             Row::IdleSession => "memory of one more idle session",
             Row::Flood => "100 MB printed",
@@ -78,6 +81,7 @@ impl Row {
             Row::SessionOnDemand | Row::Undo | Row::LargeFrame => 5.0,
             Row::DirectCell | Row::ToolCall => 0.06,
             Row::CellBackToBack => 2.0,
+            Row::Fork => 8.0,
             Row::Segfault | Row::TimeOut | Row::OutOfMemory => 10.0,
             Row::IdleSession => 6.0,
             Row::Flood => 200.0,
@@ -160,6 +164,7 @@ impl Bench {
             }
             Row::OutOfMemory => self.memory_kills().await?,
             Row::Undo => self.undos().await?,
+            Row::Fork => self.forks().await?,
             Row::ToolCall => self.tool_calls().await?,
             Row::IdleSession => self.idle_sessions().await?,
             Row::Flood => self.floods().await?,
@@ -317,6 +322,27 @@ impl Bench {
             let begun = Instant::now();
             session.undo(1).await?;
             values.push(milliseconds(begun.elapsed()));
+        }
+        session.close().await;
+        Ok(values)
+    }
+
+    async fn forks(&self) -> anyhow::Result<Vec<f64>> {
+        let session = self.session(Strategy::Process).await?;
+        session
+            .run("open('notes.txt', 'w').write('kept'); notes = open('notes.txt')")
+            .await?;
+        let mut values = Vec::new();
+        for n in 0..self.repetitions {
+            session.run(format!("x = {n}").as_str()).await?;
+            tokio::time::sleep(GAP).await;
+            let begun = Instant::now();
+            let fork = session.fork().await?;
+            let first = fork.run("x, notes.name").await?;
+            values.push(milliseconds(begun.elapsed()));
+            let repr = first.value.map(|value| value.repr).unwrap_or_default();
+            ensure!(repr == format!("({n}, 'notes.txt')"), "the fork has {repr}");
+            fork.close().await;
         }
         session.close().await;
         Ok(values)
