@@ -23,6 +23,12 @@ impl Session {
     pub fn builder() -> SessionBuilder {
         SessionBuilder::default()
     }
+
+    /// A second session that begins where this one stands, with its own variables and its own files. See
+    /// [`cellblock_session::Session::fork`].
+    pub async fn fork(&self) -> Result<Session, Error> {
+        Ok(Session(self.0.fork().await?))
+    }
 }
 
 impl Deref for Session {

@@ -67,12 +67,26 @@ impl Birth {
         Ok(self)
     }
 
+    /// Below this, Landlock lets the session change what the mounts let it change, but make no devices.
+    ///
+    /// A fork has mounts of its own behind the same rules. Rules are for single directories, and where something is mounted on
+    /// one, its rule does not count: only those further up do. So there can be none for the workspace of a fork to come.
+    pub fn mounted(mut self, path: &Path) -> Result<Birth, Error> {
+        self.items.extend(item(Item::Mounted, path, Path::new(""))?);
+        Ok(self)
+    }
+
     /// The directories of the view that the session's own `/tmp` would cover.
     pub fn keep_visible(mut self, view: &View) -> Result<Birth, Error> {
         for path in view.covered_in_sessions() {
             self.items.extend(item(Item::Show, path, path)?);
         }
         Ok(self)
+    }
+
+    /// The walls that a session needs to be forked.
+    pub fn can_fork(walls: u64) -> bool {
+        walls & Spawn::FORKABLE == Spawn::FORKABLE
     }
 
     /// The wire form.

@@ -1,6 +1,6 @@
 //! Typed messages to and from init and the launcher.
 
-use crate::Error;
+use crate::{Birth, Error};
 use cellblock_native::message::{Message, from_init, from_launcher, to_init, to_launcher};
 use std::path::Path;
 
@@ -19,6 +19,8 @@ pub enum ToInit {
     Drop(u32),
     /// The watchdog's limit in bytes.
     Memory(u64),
+    /// The fork that was prepared is not wanted any more.
+    CancelFork,
 }
 
 impl ToInit {
@@ -31,6 +33,7 @@ impl ToInit {
             ToInit::Wake(pid) => (to_init::WAKE, pid.into()),
             ToInit::Drop(pid) => (to_init::DROP, pid.into()),
             ToInit::Memory(bytes) => (to_init::MEMORY, bytes),
+            ToInit::CancelFork => (to_init::CANCEL, 0),
         };
         Message {
             kind,
@@ -72,6 +75,29 @@ pub enum FromInit {
         /// Which.
         pid: u32,
     },
+    /// Whether the init and the namespaces of a fork stand.
+    Prepared(Result<(), Unprepared>),
+}
+
+/// Why a fork could not be prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unprepared {
+    stage: u64,
+    errno: u64,
+}
+
+impl Unprepared {
+    /// Whether the kernel allows no more namespaces, or none so deep.
+    pub fn is_for_want_of_room(self) -> bool {
+        self.errno == rustix::io::Errno::NOSPC.raw_os_error() as u64
+            || self.errno == rustix::io::Errno::USERS.raw_os_error() as u64
+    }
+}
+
+impl From<Unprepared> for Error {
+    fn from(Unprepared { stage, errno }: Unprepared) -> Error {
+        Error::build("the fork", stage, errno)
+    }
 }
 
 /// The end of a head, in init's word.
@@ -125,6 +151,13 @@ impl FromInit {
             from_init::PROTECTED => FromInit::Protected { pid, done },
             from_init::WOKEN => FromInit::Woken { pid, done },
             from_init::LOST => FromInit::Lost { pid },
+            from_init::PREPARED => FromInit::Prepared(match message.b {
+                0 => Ok(()),
+                errno => Err(Unprepared {
+                    stage: message.a,
+                    errno,
+                }),
+            }),
             _ => return Err(Error::Protocol { process: "init" }),
         })
     }
@@ -161,6 +194,17 @@ impl FromLauncher {
             }
         })
     }
+}
+
+/// Asks init for the namespaces of a fork; the descriptors of a birth go along.
+pub fn fork_request(birth: &Birth) -> Vec<u8> {
+    let message = Message {
+        kind: to_init::FORK,
+        ..Message::default()
+    };
+    let mut bytes = message.to_bytes().to_vec();
+    bytes.extend(birth.to_bytes());
+    bytes
 }
 
 /// Asks the launcher for a mount of `path`, which belongs to `owner` and `group` on disk and to `user` in the session.

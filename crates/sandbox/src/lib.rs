@@ -22,7 +22,9 @@ mod walls;
 
 pub use birth::Birth;
 pub use cgroup::{Cgroup, Cgroups};
-pub use control::{Death, Exit, FromInit, FromLauncher, ToInit, mount_request};
+pub use control::{
+    Death, Exit, FromInit, FromLauncher, ToInit, Unprepared, fork_request, mount_request,
+};
 pub use error::Error;
 pub use files::{Access, Confined};
 pub use launch::{LaunchPlan, Launched, first_id};

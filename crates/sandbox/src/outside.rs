@@ -60,7 +60,27 @@ impl SessionProcesses {
         self.ids().map(processor_time).sum()
     }
 
+    /// The fork of this session that was made last, if one lives.
+    pub fn youngest_fork(self) -> Option<SessionProcesses> {
+        let depth = ids_of(self.init).len();
+        let is_init = |pid: &u32| {
+            let ids = ids_of(*pid);
+            ids.len() == depth + 1 && ids.last() == Some(&1)
+        };
+        let inits = self.all_below().filter(is_init);
+        inits
+            .max_by_key(|pid| started(*pid))
+            .map(|init| SessionProcesses { init })
+    }
+
+    /// Its own processes. Those of its forks live below them, in namespaces of their own.
     fn ids(self) -> impl Iterator<Item = u32> {
+        let depth = ids_of(self.init).len();
+        self.all_below()
+            .filter(move |pid| ids_of(*pid).len() == depth)
+    }
+
+    fn all_below(self) -> impl Iterator<Item = u32> {
         let mut open = vec![self.init];
         std::iter::from_fn(move || {
             let pid = open.pop()?;
@@ -93,16 +113,26 @@ fn ids_of(pid: u32) -> Vec<u32> {
 fn processor_time(pid: u32) -> Duration {
     /// The kernel counts in ticks of this length for everyone who asks.
     const TICK: Duration = Duration::from_millis(10);
-    /// After the name, which may hold anything: its own time, in user and kernel mode, and that of its children.
+    /// Its own time, in user and kernel mode, and that of its children.
     const TIMES: std::ops::Range<usize> = 11..15;
+    let ticks: u64 = stat(pid).get(TIMES).unwrap_or_default().iter().sum();
+    TICK * u32::try_from(ticks).unwrap_or(u32::MAX)
+}
+
+/// When it began, in ticks of the machine.
+fn started(pid: u32) -> u64 {
+    const START: usize = 19;
+    stat(pid).get(START).copied().unwrap_or(0)
+}
+
+/// The numbers after its name, which may hold anything.
+fn stat(pid: u32) -> Vec<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let after_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let fields: Vec<u64> = after_name
+    after_name
         .split_whitespace()
         .map(|word| word.parse().unwrap_or(0))
-        .collect();
-    let ticks: u64 = fields.get(TIMES).unwrap_or_default().iter().sum();
-    TICK * u32::try_from(ticks).unwrap_or(u32::MAX)
+        .collect()
 }
 
 /// The children of all its threads.

@@ -6,13 +6,14 @@ use crate::channel::Channel;
 use crate::checkpoints::{Checkpoints, Recovered};
 use crate::disk::Disk;
 use crate::file_history::FileHistory;
+use crate::fork::Lineage;
 use crate::journal::{Record, SessionJournal};
 use crate::loan::Loan;
 use crate::looks::Looks;
 use crate::outputs::Outputs;
 use crate::packets::Packets;
 use crate::pipes::Pipes;
-use crate::session::Shared;
+use crate::session::{Session, Shared};
 use crate::tracker::Changes;
 use crate::verdict::Ending;
 use crate::zygote::Zygote;
@@ -70,6 +71,9 @@ pub(crate) enum Command {
     Checkpoints {
         reply: oneshot::Sender<(CheckpointState, Vec<CheckpointEntry>)>,
     },
+    Fork {
+        reply: oneshot::Sender<Result<Session, Error>>,
+    },
     Close {
         reply: oneshot::Sender<()>,
     },
@@ -88,7 +92,7 @@ pub(crate) struct Actor {
     pub(crate) history: Arc<Mutex<FileHistory>>,
     pub(crate) outputs: Outputs,
     pub(crate) journal: SessionJournal,
-    pub(crate) cgroup: Option<Cgroup>,
+    pub(crate) cgroup: Option<Arc<Cgroup>>,
     pub(crate) commands: mpsc::UnboundedReceiver<Command>,
     /// Where spilled output and other files of the session are kept.
     pub(crate) directory: PathBuf,
@@ -106,8 +110,10 @@ pub(crate) struct Actor {
     pub(crate) closing: Option<oneshot::Sender<()>>,
     /// A directory of the user's that is ours for as long as we work in it.
     pub(crate) loan: Option<Loan>,
-    /// Keeps the launcher alive as long as a session of it lives.
-    pub(crate) _zygote: Arc<Zygote>,
+    /// The launcher lives as long as a session of it lives.
+    pub(crate) zygote: Arc<Zygote>,
+    /// Whom it was forked from, and what forks of it will have.
+    pub(crate) lineage: Lineage,
 }
 
 /// What a cell or a question left behind.
@@ -250,6 +256,11 @@ impl Actor {
                 self.arm().await;
                 let _ = reply.send((self.checkpoints.state(), self.checkpoints.entries()));
                 Fate::Lives
+            }
+            Command::Fork { reply } => {
+                let (outcome, fate) = self.fork().await;
+                let _ = reply.send(outcome);
+                fate
             }
             Command::Close { reply } => {
                 self.closing = Some(reply);

@@ -4,8 +4,9 @@ use crate::Error;
 use crate::actor::{Actor, Command, Fate};
 use crate::channel::Channel;
 use crate::checkpoints::{Checkpoints, OWN_MEMORY};
-use crate::disk::Disk;
+use crate::disk::{Disk, Processes};
 use crate::file_history::FileHistory;
+use crate::fork::Lineage;
 use crate::journal::{Recorder, SessionJournal};
 use crate::loan::Loan;
 use crate::looks::Looks;
@@ -73,6 +74,7 @@ impl Inner {
         actor.commands = receiver;
         actor.checkpoints.never = options.strategy == Strategy::Direct;
         actor.options = options;
+        actor.lineage.runtime = Some(Arc::clone(self));
         prepare(&mut actor, imports, environment).await?;
         actor.journal = SessionJournal::new(journal);
         tokio::spawn(actor.serve());
@@ -106,35 +108,59 @@ impl Inner {
             workspace: &workspace,
             directory: &directory,
         };
+        let born = self.bear(&zygote, id, &options, place).await?;
+        let files = self.watch_files(&workspace, &directory).await?;
+        let lineage = Lineage::first(user);
+        let place = (workspace, directory);
+        Ok(self.actor(id, options, zygote, born, files, place, lineage))
+    }
+
+    /// Looks at what is in a workspace, and watches it from now on.
+    pub(crate) async fn watch_files(
+        &self,
+        workspace: &Arc<Workspace>,
+        directory: &Path,
+    ) -> Result<(Tracker, FileHistory), Error> {
+        let (workspace, watcher, store) = (
+            Arc::clone(workspace),
+            Arc::clone(&self.watcher),
+            directory.join("files"),
+        );
+        let files = tokio::task::spawn_blocking(move || {
+            let tracker = Tracker::new(Arc::clone(&workspace), &watcher);
+            let history = FileHistory::new(workspace, store, tracker.known());
+            (tracker, history)
+        });
+        files.await.map_err(|error| Error::System {
+            what: "watching the workspace",
+            source: std::io::Error::other(error),
+        })
+    }
+
+    /// Everything of a session, with nobody who holds it yet.
+    #[allow(clippy::too_many_arguments, reason = "each is a part of the session")]
+    pub(crate) fn actor(
+        &self,
+        id: &str,
+        options: SessionOptions,
+        zygote: Arc<Zygote>,
+        born: Born,
+        (tracker, history): (Tracker, FileHistory),
+        (workspace, directory): (Arc<Workspace>, PathBuf),
+        lineage: Lineage,
+    ) -> Actor {
         let Born {
             channel,
             init,
             pipes,
             cgroup,
-            init_pid,
+            processes,
             head,
             loan,
-        } = self.bear(&zygote, id, &options, place).await?;
-
-        let files = {
-            let (workspace, watcher, store) = (
-                Arc::clone(&workspace),
-                Arc::clone(&self.watcher),
-                directory.join("files"),
-            );
-            tokio::task::spawn_blocking(move || {
-                let tracker = Tracker::new(Arc::clone(&workspace), &watcher);
-                let history = FileHistory::new(workspace, store, tracker.known());
-                (tracker, history)
-            })
-        };
-        let (tracker, history) = files.await.map_err(|error| Error::System {
-            what: "watching the workspace",
-            source: std::io::Error::other(error),
-        })?;
+        } = born;
         let (_, nobody) = mpsc::unbounded_channel();
         let (logs, _) = broadcast::channel(1);
-        Ok(Actor {
+        Actor {
             shared: Arc::new(Shared {
                 id: id.to_owned(),
                 workspace,
@@ -147,7 +173,7 @@ impl Inner {
             channel,
             init,
             pipes,
-            disk: Disk::new(tracker, zygote.launcher_pid, init_pid),
+            disk: Disk::new(tracker, processes),
             history: Arc::new(Mutex::new(history)),
             outputs: Outputs::default(),
             journal: SessionJournal::default(),
@@ -162,9 +188,10 @@ impl Inner {
             spent_ms: 0.0,
             closing: None,
             loan,
-            _zygote: zygote,
+            zygote,
             options,
-        })
+            lineage,
+        }
     }
 
     async fn bear(
@@ -174,11 +201,43 @@ impl Inner {
         options: &SessionOptions,
         place: Place<'_>,
     ) -> Result<Born, Error> {
-        let Place {
+        let Plan {
+            birth,
+            cgroup,
+            loan,
+        } = self.plan(id, options, &place)?;
+        let (mut near, far) = Sockets::new(cgroup.as_deref(), place.mount)?;
+        let init = zygote.spawn(&birth.to_bytes(), &far.descriptors()).await?;
+        // Ours must go, so that the end of theirs can be seen.
+        drop(far);
+        let head = match timeout(BIRTH_LIMIT, near.up()).await {
+            Ok(outcome) => outcome?,
+            Err(_) => {
+                return Err(Error::System {
+                    what: "making a session",
+                    source: std::io::ErrorKind::TimedOut.into(),
+                });
+            }
+        };
+        let processes = Processes::of(zygote.launcher_pid, init);
+        Ok(Born {
+            loan,
+            ..near.with(cgroup, processes, head)
+        })
+    }
+
+    /// What a session shall be like, in the words of the native code, and its cgroup.
+    pub(crate) fn plan(
+        &self,
+        id: &str,
+        options: &SessionOptions,
+        place: &Place<'_>,
+    ) -> Result<Plan, Error> {
+        let &Place {
             user,
-            mount,
             workspace,
             directory,
+            ..
         } = place;
         let limits = &options.limits;
         let walled = |wall| !self.isolation.without.contains(&wall);
@@ -194,7 +253,11 @@ impl Inner {
                 } else {
                     1 << 20
                 };
-                Some(cgroups.create(&unique(id, user), together, most)?)
+                Some(Arc::new(cgroups.create(
+                    &unique(id, user),
+                    together,
+                    most,
+                )?))
             }
             _ => None,
         };
@@ -214,10 +277,7 @@ impl Inner {
             )
             .disk(limits.disk, limits.disk.min(limits.memory / 2));
         if has_view {
-            birth = birth.keep_visible(&self.view)?.readable(Path::new("/"))?;
-            for path in ["/workspace", "/tmp", "/dev", "/proc"] {
-                birth = birth.writable(Path::new(path))?;
-            }
+            birth = birth.keep_visible(&self.view)?.mounted(Path::new("/"))?;
         } else {
             let private = directory.join("tmp");
             std::fs::create_dir_all(&private).map_err(|source| Error::Storage {
@@ -242,67 +302,9 @@ impl Inner {
             }
         }
 
-        let (control, far_control) = packet_pair()?;
-        let (near_channel, far_channel) = stream_pair()?;
-        let (pipes, far_pipes) = Pipes::new().map_err(Error::system("making pipes"))?;
-        let entrances = cgroup
-            .as_ref()
-            .map(Cgroup::entrances)
-            .transpose()?
-            .unwrap_or_default();
-        let [out, error] = &far_pipes;
-        let mut descriptors: Vec<BorrowedFd<'_>> = vec![
-            far_control.as_fd(),
-            far_channel.as_fd(),
-            out.as_fd(),
-            error.as_fd(),
-        ];
-        descriptors.extend(mount.iter().map(OwnedFd::as_fd));
-        descriptors.extend(entrances.iter().map(OwnedFd::as_fd));
-        let init = Packets::new(control, 4096).map_err(Error::system("listening to init"))?;
-        let mut channel =
-            Channel::new(near_channel).map_err(Error::system("listening to the head"))?;
-
-        let init_pid = zygote.spawn(&birth.to_bytes(), &descriptors).await?;
-        // Ours must go, so that the end of theirs can be seen.
-        drop((far_control, far_channel, far_pipes, mount, entrances));
-        let up = async {
-            let packet = init
-                .receive()
-                .await
-                .map_err(Error::system("waiting for the session's init"))?;
-            let head = match FromInit::from_bytes(&packet.bytes)? {
-                FromInit::Born { head } => head,
-                _ => return Err(cellblock_sandbox::Error::Protocol { process: "init" }.into()),
-            };
-            match channel.receive().await {
-                Ok(FromHead::Ready { .. }) => Ok(head),
-                Ok(_) => Err(cellblock_sandbox::Error::Protocol {
-                    process: "the head",
-                }
-                .into()),
-                Err(error) => Err(Error::System {
-                    what: "waiting for the session's interpreter",
-                    source: error,
-                }),
-            }
-        };
-        let head = match timeout(BIRTH_LIMIT, up).await {
-            Ok(outcome) => outcome?,
-            Err(_) => {
-                return Err(Error::System {
-                    what: "making a session",
-                    source: std::io::ErrorKind::TimedOut.into(),
-                });
-            }
-        };
-        Ok(Born {
-            channel,
-            init,
-            pipes,
+        Ok(Plan {
+            birth,
             cgroup,
-            init_pid,
-            head,
             loan,
         })
     }
@@ -322,7 +324,7 @@ impl Inner {
     ///
     /// A launcher sees the mounts that were there when it started, and later ones only where the system passes them on. If it
     /// found another directory than we do, a new one finds the right one.
-    async fn zygote_with_mount(
+    pub(crate) async fn zygote_with_mount(
         &self,
         workspace: &Workspace,
         user: u32,
@@ -353,22 +355,116 @@ impl Inner {
 }
 
 /// Where a session lives.
-struct Place<'a> {
-    user: u32,
-    mount: Option<OwnedFd>,
-    workspace: &'a Workspace,
-    directory: &'a Path,
+pub(crate) struct Place<'a> {
+    pub(crate) user: u32,
+    pub(crate) mount: Option<OwnedFd>,
+    pub(crate) workspace: &'a Workspace,
+    pub(crate) directory: &'a Path,
 }
 
-/// A session's processes, seen from here.
-struct Born {
+/// What a session shall be like.
+pub(crate) struct Plan {
+    pub(crate) birth: Birth,
+    pub(crate) cgroup: Option<Arc<Cgroup>>,
+    loan: Option<Loan>,
+}
+
+/// A session that lives, seen from here.
+pub(crate) struct Born {
     channel: Channel,
     init: Packets,
     pipes: Pipes,
-    cgroup: Option<Cgroup>,
-    init_pid: u32,
+    cgroup: Option<Arc<Cgroup>>,
+    processes: Processes,
+    /// The head's process id inside.
     head: u32,
     loan: Option<Loan>,
+}
+
+/// What a session and the host speak through: the host's ends.
+pub(crate) struct Sockets {
+    channel: Channel,
+    init: Packets,
+    pipes: Pipes,
+}
+
+/// The session's ends, with what else goes to its init.
+pub(crate) struct FarSockets {
+    ends: Vec<OwnedFd>,
+}
+
+impl Sockets {
+    /// Makes all of them.
+    pub(crate) fn new(
+        cgroup: Option<&Cgroup>,
+        mount: Option<OwnedFd>,
+    ) -> Result<(Sockets, FarSockets), Error> {
+        let (control, far_control) = packet_pair()?;
+        let (near_channel, far_channel) = stream_pair()?;
+        let (pipes, [out, error]) = Pipes::new().map_err(Error::system("making pipes"))?;
+        let mut ends = vec![far_control, far_channel, out, error];
+        ends.extend(mount);
+        ends.extend(
+            cgroup
+                .map(Cgroup::entrances)
+                .transpose()?
+                .unwrap_or_default(),
+        );
+        let near = Sockets {
+            channel: Channel::new(near_channel).map_err(Error::system("listening to the head"))?,
+            init: Packets::new(control, 4096).map_err(Error::system("listening to init"))?,
+            pipes,
+        };
+        Ok((near, FarSockets { ends }))
+    }
+
+    /// Waits until the session stands and its interpreter is there. Returns the head's process id inside.
+    pub(crate) async fn up(&mut self) -> Result<u32, Error> {
+        let packet = self
+            .init
+            .receive()
+            .await
+            .map_err(Error::system("waiting for the session's init"))?;
+        let head = match FromInit::from_bytes(&packet.bytes)? {
+            FromInit::Born { head } => head,
+            _ => return Err(cellblock_sandbox::Error::Protocol { process: "init" }.into()),
+        };
+        match self.channel.receive().await {
+            Ok(FromHead::Ready { .. }) => Ok(head),
+            Ok(_) => Err(cellblock_sandbox::Error::Protocol {
+                process: "the head",
+            }
+            .into()),
+            Err(error) => Err(Error::System {
+                what: "waiting for the session's interpreter",
+                source: error,
+            }),
+        }
+    }
+
+    pub(crate) fn with(self, cgroup: Option<Arc<Cgroup>>, processes: Processes, head: u32) -> Born {
+        let Sockets {
+            channel,
+            init,
+            pipes,
+        } = self;
+        Born {
+            channel,
+            init,
+            pipes,
+            cgroup,
+            processes,
+            head,
+            loan: None,
+        }
+    }
+}
+
+impl FarSockets {
+    /// In the order in which the native code expects them.
+    pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.ends.iter().map(OwnedFd::as_fd).collect()
+    }
 }
 
 /// Seeds, imports and setup code: before the first cell.

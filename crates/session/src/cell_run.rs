@@ -271,6 +271,7 @@ impl CellRun {
                 drop(reply.send(actor.outputs.read(cell, stream, offset, length)));
             }
             Some(Command::Undo { reply, .. }) => drop(reply.send(Err(busy()))),
+            Some(Command::Fork { reply }) => drop(reply.send(Err(busy()))),
             Some(Command::Checkpoints { reply }) => {
                 drop(reply.send((actor.checkpoints.state(), actor.checkpoints.entries())));
             }

@@ -459,8 +459,13 @@ impl Actor {
         let Some(target) = target.filter(|_| there) else {
             let message = match (target, reachable()) {
                 (None, _) => format!(
-                    "there are only {} cells to take back",
-                    self.checkpoints.kept.len()
+                    "there are only {} cells to take back{}",
+                    self.checkpoints.kept.len(),
+                    if self.lineage.is_forked() {
+                        " since the session was forked from another"
+                    } else {
+                        ""
+                    }
                 ),
                 (Some(target), Some(oldest)) if oldest <= target => {
                     format!(

@@ -55,15 +55,11 @@ impl Added {
 }
 
 impl Disk {
-    pub(crate) fn new(tracker: Tracker, launcher: u32, init: u32) -> Disk {
+    pub(crate) fn new(tracker: Tracker, processes: Processes) -> Disk {
         Disk {
             began_empty: tracker.known().is_empty(),
             tracker: Arc::new(Mutex::new(tracker)),
-            processes: Arc::new(Processes {
-                launcher,
-                init,
-                found: OnceLock::new(),
-            }),
+            processes: Arc::new(processes),
         }
     }
 
@@ -104,6 +100,13 @@ impl Disk {
         spawn_blocking(work).await.ok().flatten()
     }
 
+    /// The processes of the fork that this session made last.
+    pub(crate) async fn youngest_fork(&self) -> Processes {
+        let processes = Arc::clone(&self.processes);
+        let found = spawn_blocking(move || processes.find()?.youngest_fork()).await;
+        Processes::known(found.ok().flatten())
+    }
+
     /// What the cell that just ended changed.
     pub(crate) async fn changes(&self) -> Changes {
         self.with_tracker(Tracker::changes).await
@@ -136,16 +139,41 @@ impl Disk {
 
 /// The session's processes, found when they are first needed: most cells end before that.
 #[derive(Debug)]
-struct Processes {
-    launcher: u32,
-    init: u32,
+pub(crate) struct Processes {
+    seek: Seek,
     found: OnceLock<Option<SessionProcesses>>,
 }
 
+/// Where to look for them.
+#[derive(Debug)]
+enum Seek {
+    /// Below the launcher with this id: the init with that one.
+    Below { launcher: u32, init: u32 },
+    /// They are known.
+    Nowhere,
+}
+
 impl Processes {
+    /// Those of the session whose init has the id `init` where the launcher lives.
+    pub(crate) fn of(launcher: u32, init: u32) -> Processes {
+        Processes {
+            seek: Seek::Below { launcher, init },
+            found: OnceLock::new(),
+        }
+    }
+
+    /// Those of a session that was found already, or could not be.
+    pub(crate) fn known(found: Option<SessionProcesses>) -> Processes {
+        Processes {
+            seek: Seek::Nowhere,
+            found: OnceLock::from(found),
+        }
+    }
+
     fn find(&self) -> Option<SessionProcesses> {
-        *self
-            .found
-            .get_or_init(|| SessionProcesses::find(self.launcher, self.init))
+        *self.found.get_or_init(|| match self.seek {
+            Seek::Below { launcher, init } => SessionProcesses::find(launcher, init),
+            Seek::Nowhere => None,
+        })
     }
 }

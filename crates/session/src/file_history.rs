@@ -89,7 +89,7 @@ impl FileHistory {
         store: PathBuf,
         known: &BTreeMap<PathBuf, Seen>,
     ) -> FileHistory {
-        let before = if workspace.is_ours() {
+        let before = if workspace.began_empty() {
             Before::Nothing
         } else {
             Before::There(known.keys().cloned().collect())

@@ -205,6 +205,16 @@ impl Session {
         answer.await.map_err(|_| self.ended())
     }
 
+    /// A second session that begins where this one stands: its own variables, and its own copy of the files at the same path.
+    ///
+    /// What one does from then on the other never sees. The fork has a name of its own, goes on counting cells where this one is,
+    /// and its history begins here: it cannot be taken back beyond the fork.
+    pub async fn fork(&self) -> Result<Session, Error> {
+        let (reply, forked) = oneshot::channel();
+        self.tell(Command::Fork { reply });
+        forked.await.unwrap_or_else(|_| Err(self.ended()))
+    }
+
     /// Answers a tool call that came as [`Event::ToolCall`].
     pub fn tool_result(&self, call: &str, outcome: Result<Value, String>) {
         self.tell(Command::Answer(ToHead::ToolResult {

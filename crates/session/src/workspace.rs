@@ -20,8 +20,18 @@ const LARGEST_FILE: u64 = 1 << 30;
 pub(crate) struct Workspace {
     path: PathBuf,
     directory: Confined,
-    /// Made by us and to be removed when it stays empty.
-    ours: bool,
+    origin: Origin,
+}
+
+/// Where a workspace comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// A directory of the user's.
+    Given,
+    /// An empty one, made for the session.
+    Fresh,
+    /// A copy of another session's.
+    Copied,
 }
 
 impl Workspace {
@@ -49,21 +59,30 @@ impl Workspace {
             }
             _ => refuse(error.to_string()),
         })?;
-        Workspace::open(path, false)
+        Workspace::open(path, Origin::Given)
     }
 
     /// A fresh one, which survives the session unless it stays empty.
     pub(crate) fn fresh(state: &Path, session: &str) -> Result<Workspace, Error> {
+        Workspace::make(state, session, Origin::Fresh)
+    }
+
+    /// One that a copy of another session's files is put into.
+    pub(crate) fn for_copy(state: &Path, session: &str) -> Result<Workspace, Error> {
+        Workspace::make(state, session, Origin::Copied)
+    }
+
+    fn make(state: &Path, session: &str, origin: Origin) -> Result<Workspace, Error> {
         let path = state.join("workspaces").join(unique_name(session));
         fs::create_dir_all(&path).map_err(|source| Error::Storage {
             what: "making the workspace",
             path: path.clone(),
             source,
         })?;
-        Workspace::open(path, true)
+        Workspace::open(path, origin)
     }
 
-    fn open(path: PathBuf, ours: bool) -> Result<Workspace, Error> {
+    fn open(path: PathBuf, origin: Origin) -> Result<Workspace, Error> {
         let directory = Confined::open(&path).map_err(|error| Error::Workspace {
             path: path.clone(),
             problem: error.to_string(),
@@ -71,7 +90,7 @@ impl Workspace {
         Ok(Workspace {
             path,
             directory,
-            ours,
+            origin,
         })
     }
 
@@ -124,9 +143,14 @@ impl Workspace {
             .collect()
     }
 
-    /// Whether a fresh directory was made for this session.
+    /// Whether nothing was in it when the session began.
+    pub(crate) fn began_empty(&self) -> bool {
+        self.origin == Origin::Fresh
+    }
+
+    /// Whether the directory was made for a session.
     pub(crate) fn is_ours(&self) -> bool {
-        self.ours
+        self.origin != Origin::Given
     }
 
     /// The directory, for those who put files back.
@@ -154,7 +178,7 @@ impl Workspace {
             entries: MOST_ENTRIES,
             text: MOST_TEXT,
             // A directory of the user's may be closed for a reason of his.
-            closed: if self.ours {
+            closed: if self.is_ours() {
                 Closed::IsOpened
             } else {
                 Closed::Stays
@@ -244,7 +268,7 @@ pub(crate) enum Kind {
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        if self.ours {
+        if self.origin != Origin::Given {
             // Works only while it is empty.
             let _ = fs::remove_dir(&self.path);
         }

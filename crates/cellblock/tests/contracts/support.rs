@@ -123,6 +123,11 @@ impl Python {
         result.error.unwrap().repr
     }
 
+    #[allow(dead_code, reason = "the tests of forks use it")]
+    pub(crate) fn fork(&self) -> Python {
+        Python(wait(self.0.fork()).unwrap())
+    }
+
     pub(crate) fn start(&self, cell: impl Into<Cell>) -> Live {
         Live(self.0.start(cell).unwrap())
     }

@@ -202,3 +202,16 @@ fn a_restored_session_keeps_a_journal_of_its_own_that_restores_too() {
     assert_eq!(again.report.replayed, [1, 2]);
     assert_eq!(value(&again, "a"), "'x!'");
 }
+
+#[test]
+fn a_fork_is_restored_with_what_happened_before_it_was_forked() {
+    let scene = Scene::new();
+    let parent = scene.session();
+    parent.good("x = [1]");
+    let fork = parent.fork();
+    fork.good("x.append('fork')");
+    parent.good("x.append('parent')");
+    let (forked, first) = (scene.close(fork), scene.close(parent));
+    assert_eq!(value(&restore(&forked), "x"), "[1, 'fork']");
+    assert_eq!(value(&restore(&first), "x"), "[1, 'parent']");
+}

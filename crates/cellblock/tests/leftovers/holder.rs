@@ -46,14 +46,17 @@ fn holder_of_sessions() {
                 .host(&host)
                 .isolation(Isolation::on(rung));
             let session = wait(builder.start()).unwrap();
-            let mut running = session.start(Cell::new(code).timeout(600.0)).unwrap();
-            assert_eq!(
-                wait(running.next()),
-                Some(Event::Stdout {
-                    text: "on\n".to_owned()
-                })
-            );
-            held.push((session, running));
+            let fork = (rung == Rung::Full).then(|| wait(session.fork()).unwrap());
+            for session in [Some(session), fork].into_iter().flatten() {
+                let mut running = session.start(Cell::new(code).timeout(600.0)).unwrap();
+                assert_eq!(
+                    wait(running.next()),
+                    Some(Event::Stdout {
+                        text: "on\n".to_owned()
+                    })
+                );
+                held.push((session, running));
+            }
         }
     }
     if is_root() {

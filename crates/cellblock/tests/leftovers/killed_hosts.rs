@@ -21,8 +21,8 @@ fn a_host_that_is_killed_leaves_no_process_and_no_mount() {
     let mut holder = Holder::start();
     let offspring = holder.offspring();
     assert!(
-        offspring.len() >= 3 * 9,
-        "{} processes for nine sessions",
+        offspring.len() >= 3 * 12,
+        "{} processes for twelve sessions",
         offspring.len()
     );
     assert_eq!(mounts(), before, "its mounts are seen outside");
@@ -83,8 +83,8 @@ fn two_hosts_do_not_disturb_each_other() {
     let mut others = [Holder::start(), Holder::start()];
     let [first, second] = &mut others;
     assert!(
-        within(TWO_SECONDS, || second.daemons() == 9),
-        "{} daemons of nine",
+        within(TWO_SECONDS, || second.daemons() == 12),
+        "{} daemons of twelve",
         second.daemons()
     );
     first.process.0.kill().unwrap();
@@ -95,7 +95,7 @@ fn two_hosts_do_not_disturb_each_other() {
     let another = open(builder());
     run(&another, "1 + 1");
     wait(another.close());
-    assert_eq!(second.daemons(), 9, "they died with another host");
+    assert_eq!(second.daemons(), 12, "they died with another host");
     assert_eq!(
         run(&mine, "import os; (x, pid == os.getpid())")
             .value

@@ -13,6 +13,7 @@
 mod common;
 
 mod borrowed;
+mod forks;
 mod holder;
 mod killed_hosts;
 mod killed_processes;

@@ -91,6 +91,18 @@ impl Reply {
         }
     }
 
+    /// For `fork`: it is made, or why it cannot be.
+    pub fn forked(mut self) -> Result<Result<(), String>, HeadError> {
+        self.refused()?;
+        match self.fields.remove("unavailable") {
+            Some(Value::String(mut reason)) => {
+                bounds::cut(&mut reason, bounds::SHORT);
+                Ok(Err(reason))
+            }
+            _ => Ok(Ok(())),
+        }
+    }
+
     fn refused(&mut self) -> Result<(), HeadError> {
         match self.fields.remove("error") {
             None | Some(Value::Null) => Ok(()),

@@ -63,6 +63,8 @@ pub enum ToHead {
     },
     /// A signal comes that is meant for this cell.
     Interrupt { cell: u64 },
+    /// Make a copy that becomes the head of a fork, which init has prepared. The copy greets on its own channel.
+    Fork { seq: u64 },
     /// Answer a tool call: `{"result": …}` or `{"error": …}`.
     ToolResult {
         call: String,

@@ -97,6 +97,23 @@ record! {
     }
 }
 
+impl Spawn {
+    /// The walls that a session must have to be forked: a fork lives in namespaces of its own, which a process without
+    /// privileges enters when init allows it.
+    pub const FORKABLE: u64 = walls::NAMESPACES
+        | walls::FILES
+        | walls::PROCESSES
+        | walls::LANDLOCK
+        | walls::SECCOMP
+        | walls::SIGNALS
+        | walls::PRIVILEGES;
+
+    /// Whether the session can be forked.
+    pub fn can_fork(&self) -> bool {
+        self.walls & Self::FORKABLE == Self::FORKABLE
+    }
+}
+
 /// What a string in a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -123,6 +140,8 @@ pub enum Item {
     Writable = 10,
     /// The working directory of the head.
     Home = 11,
+    /// May be changed where the mounts below it allow that, and devices made nowhere (Landlock).
+    Mounted = 12,
 }
 
 /// The strings of a message: a tag byte, then two C strings (the second may be empty).

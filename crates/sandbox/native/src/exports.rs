@@ -1,6 +1,7 @@
 //! The door for Python: what the guest calls through `ctypes`.
 
 use crate::config::{Items, Spawn, walls};
+use crate::crossing::{Crossed, cross};
 use crate::spawn::{Born, Descriptors, LibcFork, spawn};
 use crate::sys::{Errno, Fd, Forked, set_signal_mask};
 use crate::{landlock, side_fork, standby};
@@ -70,6 +71,22 @@ unsafe extern "C" fn cellblock_stand_by(fork: LibcFork, channel: Fd) -> i32 {
     };
     set_signal_mask(before);
     outcome
+}
+
+/// Copies a head that speaks on `channel` into the fork that init has prepared. Returns the copy's id in the caller, as the fork
+/// counts; in the copy 0, with the number of its own channel in `arrived`; or a negative error number.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cellblock_cross(fork: LibcFork, channel: Fd, arrived: *mut Fd) -> i32 {
+    // SAFETY: the guest calls Python's hooks around this, and passes room for a number.
+    match unsafe { cross(fork, channel) } {
+        Ok(Crossed::Stayed(pid)) => pid,
+        Ok(Crossed::Arrived(channel)) => {
+            // SAFETY: as above.
+            unsafe { arrived.write(channel) };
+            0
+        }
+        Err(Errno(number)) => -number,
+    }
 }
 
 /// Gives up every way to change the file system. Returns 0, or a negative error number.

@@ -2,11 +2,15 @@
 //!
 //! It is the only judge of how a head ended: it holds a socket to the host that no head ever had.
 
-use crate::message::{Message, from_init, to_init};
-use crate::notify::{self, Protected};
+use crate::fork::{self, Forks};
+use crate::kin::{Kin, MOST_KIN};
+use crate::limits;
+use crate::message::{At, Failure, Message, Stage, from_init, kin, to_init};
+use crate::notify::{self, Protected, QUESTION_SIZE, Question};
 use crate::sweep::{self, Reach};
 use crate::sys::{
-    self, Ended, Errno, Fd, Pid, Poll, kill, poll, reap, receive, send, signal_descriptor, signals,
+    self, Ended, Errno, Fd, Pid, Poll, Received, kill, nr, poll, reap, receive, send,
+    signal_descriptor, signals,
 };
 use crate::watchdog::{self, Finding, Watched};
 
@@ -19,6 +23,8 @@ pub struct Init {
     pub control: Fd,
     /// Questions of the system call filter, or -1.
     pub listener: Fd,
+    /// In a fork: the socket on which the first init of the family, who alone receives the questions, passes ours on. Else -1.
+    pub judge: Fd,
     /// `/proc`, opened before any code of the user's ran.
     pub proc_directory: Fd,
     /// The live interpreter.
@@ -27,11 +33,15 @@ pub struct Init {
     pub reach: Reach,
     /// The memory limit that the watchdog holds, or 0 for none.
     pub memory: u64,
+    /// How many processes it may have.
+    pub processes: u64,
 }
 
 /// The standbys, in no order. Zero marks a free slot.
 struct Standbys {
     pids: [Pid; MOST_STANDBYS],
+    /// How many forks there had been when each was made.
+    forks: [u32; MOST_STANDBYS],
     init: Pid,
 }
 
@@ -41,19 +51,32 @@ impl Protected for Standbys {
     }
 }
 
-/// Whom a session's code may not signal: init, the standbys, and without a process namespace everyone who is not of the
-/// session. Landlock would refuse these too, but only from version 6 on.
+/// Whom a session's code may not signal: init, the standbys, the forks of the session, and without a process namespace everyone
+/// who is not of the session. Landlock would refuse these too, but only from version 6 on.
 struct OutOfBounds<'a> {
-    standbys: &'a Standbys,
+    kept: Kept<'a>,
     reach: Reach,
-    proc_directory: Fd,
 }
 
 impl Protected for OutOfBounds<'_> {
     fn is_protected(&self, pid: Pid) -> bool {
-        let foreign =
-            || self.reach == Reach::Descendants && !sweep::is_descendant(self.proc_directory, pid);
-        self.standbys.is_protected(pid) || pid != 0 && foreign()
+        let foreign = || {
+            self.reach == Reach::Descendants && !sweep::is_descendant(self.kept.proc_directory, pid)
+        };
+        self.kept.is_protected(pid) || pid != 0 && foreign()
+    }
+}
+
+/// Whom ending the head leaves alone, and whose memory is not the head's: init, the standbys, and sessions forked from this one.
+struct Kept<'a> {
+    standbys: &'a Standbys,
+    forks: &'a Forks,
+    proc_directory: Fd,
+}
+
+impl Protected for Kept<'_> {
+    fn is_protected(&self, pid: Pid) -> bool {
+        self.standbys.is_protected(pid) || self.forks.has(self.proc_directory, pid)
     }
 }
 
@@ -61,6 +84,7 @@ impl Standbys {
     fn none() -> Standbys {
         Standbys {
             pids: [0; MOST_STANDBYS],
+            forks: [0; MOST_STANDBYS],
             init: sys::own_pid(),
         }
     }
@@ -73,6 +97,19 @@ impl Standbys {
             }
             None => false,
         }
+    }
+
+    fn add(&mut self, pid: Pid, forks: u32) -> bool {
+        let free = self.pids.iter().position(|pid| *pid == 0);
+        if let Some(index) = free {
+            (self.pids[index], self.forks[index]) = (pid, forks);
+        }
+        free.is_some()
+    }
+
+    fn forks_before(&self, pid: Pid) -> u32 {
+        let index = self.pids.iter().position(|standby| *standby == pid);
+        index.map_or(0, |index| self.forks[index])
     }
 }
 
@@ -89,6 +126,9 @@ pub fn run(init: Init) -> ! {
         init,
         standbys: Standbys::none(),
         doubts: 0,
+        forks: Forks::none(),
+        kin: Kin::none(),
+        room: 0,
     };
     sys::set_signal_mask(u64::MAX);
     let Ok(children) = signal_descriptor(1 << (signals::CHLD - 1)) else {
@@ -99,18 +139,40 @@ pub fn run(init: Init) -> ! {
     loop {
         let watching = session.init.memory > 0 && session.init.head.is_some();
         let period = if watching { watchdog::PERIOD } else { -1 };
-        let mut wanted = [
-            Poll::readable(session.init.control),
-            Poll::readable(children),
-            Poll::readable(session.init.listener),
-        ];
+        let questions = if session.init.judge < 0 {
+            session.init.listener
+        } else {
+            session.init.judge
+        };
+        let mut wanted = [Poll::readable(-1); 4 + MOST_KIN];
+        for (slot, fd) in wanted.iter_mut().zip(
+            [
+                session.init.control,
+                children,
+                questions,
+                session.forks.news(),
+            ]
+            .into_iter()
+            .chain(session.kin.sockets()),
+        ) {
+            *slot = Poll::readable(fd);
+        }
         poll(&mut wanted, period);
-        let [control, child, question] = wanted;
+        let [control, child, question, news, relatives @ ..] = wanted;
+        // A new relative makes itself known before there is anyone who could ask on its behalf.
+        for (index, relative) in relatives.into_iter().enumerate() {
+            if relative.seen != 0 {
+                session.hear_relative(index);
+            }
+        }
         if question.seen & 1 != 0 {
-            let _ = notify::answer(session.init.listener, &session.out_of_bounds());
+            session.hear_question();
         } else if question.seen != 0 {
             // Nobody is left under the filter. A closed listener would keep the loop spinning.
             session.init.listener = -1;
+        }
+        if news.seen != 0 {
+            session.hear_fork();
         }
         if child.seen != 0 {
             drain(children);
@@ -118,6 +180,9 @@ pub fn run(init: Init) -> ! {
         }
         if control.seen != 0 {
             session.obey();
+        }
+        if session.init.control < 0 && session.forks.is_empty() {
+            sys::exit(0);
         }
         // By the clock: a process that keeps us busy with questions must not keep us from looking.
         if watching
@@ -134,15 +199,192 @@ struct Session {
     standbys: Standbys,
     /// How often in a row the watchdog was not sure.
     doubts: u32,
+    /// Sessions that were made from this one.
+    forks: Forks,
+    /// In the first init of a family: all the others.
+    kin: Kin,
+    /// What was added to the limit of processes, for those of the forks count as ours too.
+    room: u64,
 }
 
 impl Session {
     fn out_of_bounds(&self) -> OutOfBounds<'_> {
         OutOfBounds {
-            standbys: &self.standbys,
+            kept: self.kept(),
             reach: self.init.reach,
+        }
+    }
+
+    fn kept(&self) -> Kept<'_> {
+        Kept {
+            standbys: &self.standbys,
+            forks: &self.forks,
             proc_directory: self.init.proc_directory,
         }
+    }
+
+    /// The kernel, or the first init of the family, asks about a call.
+    fn hear_question(&mut self) {
+        if self.init.judge < 0 {
+            let Ok(question) = notify::receive(self.init.listener) else {
+                return;
+            };
+            match self
+                .kin
+                .responsible_for(self.init.proc_directory, question.asker())
+            {
+                None => self.judge(&question),
+                Some(socket) => {
+                    if send(socket, question.as_bytes(), &[]).is_err() {
+                        notify::answer(self.init.listener, &question, false);
+                    }
+                }
+            }
+            return;
+        }
+        let mut bytes = [0; QUESTION_SIZE];
+        let length = receive(self.init.judge, &mut bytes).map_or(0, |received| received.bytes);
+        if length == 0 {
+            // The first init is gone, and we with it.
+            self.init.judge = -1;
+            self.init.listener = -1;
+        } else if let Some(question) = Question::from_bytes(&bytes[..length]) {
+            self.judge(&question);
+        } else if let Ok((message, _)) = Message::from_bytes(&bytes[..length])
+            && message.kind == kin::ROOM
+        {
+            self.make_room(message.a);
+        }
+    }
+
+    fn judge(&mut self, question: &Question) {
+        let listener = self.init.listener;
+        let (number, arguments) = (question.number(), question.arguments());
+        let allowed = match number {
+            nr::SETNS => self.forks.let_enter(listener, question).is_ok(),
+            _ => {
+                notify::is_harmless(number, arguments, &self.out_of_bounds())
+                    && !self.may_hit_a_group_of_forks(number, arguments)
+            }
+        };
+        notify::answer(listener, question, allowed);
+    }
+
+    /// A process group can outlive the process that it is named after; then nobody can tell whose it is.
+    fn may_hit_a_group_of_forks(&self, number: usize, arguments: &[u64; 6]) -> bool {
+        let group = (arguments[0] as Pid).wrapping_neg();
+        number == nr::KILL
+            && group > 1
+            && !self.forks.is_empty()
+            && !sweep::is_there(self.init.proc_directory, group)
+    }
+
+    /// An init of the family, of which we are the first, tells of another one, or is gone.
+    fn hear_relative(&mut self, index: usize) {
+        let Some((socket, pid)) = self.kin.at(index) else {
+            return;
+        };
+        let mut bytes = [0; Message::SIZE];
+        match receive(socket, &mut bytes) {
+            Ok(received) if received.bytes > 0 => {
+                if let Ok((message, _)) = Message::from_bytes(&bytes[..received.bytes])
+                    && message.kind == kin::REGISTER
+                    && let Some(socket) = received.descriptors[..received.count].first()
+                {
+                    let _ = self.kin.add(*socket, pid, message.a);
+                }
+            }
+            _ => self.kin.remove(index),
+        }
+        self.share_room();
+    }
+
+    /// All sessions of a family have one user, and the kernel counts the processes of forks as their parents' too.
+    fn share_room(&mut self) {
+        if self.init.judge < 0 {
+            self.make_room(self.kin.below(fork::FIRST));
+            self.kin.tell_room();
+        }
+    }
+
+    fn make_room(&mut self, room: u64) {
+        if room == self.room {
+            return;
+        }
+        self.room = room;
+        let most = self.init.processes.saturating_add(room);
+        let forks = &self.forks;
+        let processes = self.init.proc_directory;
+        sweep::each_process(self.init.reach, processes, |pid| {
+            if !forks.has(processes, pid) {
+                let _ = limits::allow_processes(pid, most);
+            }
+        });
+    }
+
+    /// Makes the init and the namespaces of a fork.
+    fn prepare_fork(&mut self, bytes: &[u8], received: &Received) {
+        let outcome = if self.forks.is_preparing() {
+            Err(Errno::AGAIN).at(Stage::Request)
+        } else {
+            let parent = fork::Parent {
+                listener: self.init.listener,
+                proc_directory: self.init.proc_directory,
+                forks: &self.forks,
+            };
+            fork::prepare(&parent, bytes, &received.descriptors[..received.count])
+        };
+        let outcome = outcome.and_then(|(prepared, introduction)| {
+            let registered = if self.init.judge < 0 {
+                self.kin
+                    .add(introduction.socket, fork::FIRST, introduction.processes)
+            } else {
+                let message = Message {
+                    kind: kin::REGISTER,
+                    a: introduction.processes,
+                    ..Message::default()
+                };
+                let sent = send(self.init.judge, &message.to_bytes(), &[introduction.socket]);
+                sys::close(introduction.socket);
+                sent
+            };
+            match registered {
+                Ok(()) => self.forks.expect(prepared),
+                Err(errno) => {
+                    prepared.give_up();
+                    Err(errno)
+                }
+            }
+            .at(Stage::Namespaces)
+        });
+        match outcome {
+            Ok(()) => {
+                self.share_room();
+                self.tell(from_init::PREPARED, 0, 0, 0);
+            }
+            Err(Failure { stage, errno }) => {
+                self.tell(from_init::PREPARED, stage as u64, errno.0 as u64, 0);
+            }
+        }
+    }
+
+    /// The fork that was prepared lives, or will not.
+    fn hear_fork(&mut self) {
+        self.forks.settle();
+        self.end_the_privileged();
+    }
+
+    /// Whoever helped a fork into its namespaces had capabilities there. Nobody of the session may keep any.
+    fn end_the_privileged(&self) {
+        let processes = self.init.proc_directory;
+        sweep::each_process(self.init.reach, processes, |pid| {
+            if !self.forks.has(processes, pid)
+                && fork::credentials_of(processes, pid)
+                    .is_ok_and(|credentials| !credentials.is_powerless())
+            {
+                let _ = kill(pid, signals::KILL);
+            }
+        });
     }
 
     fn tell(&self, kind: u64, a: u64, b: u64, c: u64) {
@@ -154,14 +396,12 @@ impl Session {
     }
 
     fn obey(&mut self) {
-        let mut bytes = [0; Message::SIZE];
-        let Ok(received) = receive(self.init.control, &mut bytes) else {
-            self.end()
+        let mut bytes = [0; Message::SIZE + fork::LONGEST_REQUEST];
+        let received = match receive(self.init.control, &mut bytes) {
+            Ok(received) if received.bytes > 0 => received,
+            _ => return self.end(),
         };
-        if received.bytes == 0 {
-            self.end();
-        }
-        let Ok((message, _)) = Message::from_bytes(&bytes[..received.bytes]) else {
+        let Ok((message, rest)) = Message::from_bytes(&bytes[..received.bytes]) else {
             return;
         };
         let pid = message.a as Pid;
@@ -182,6 +422,11 @@ impl Session {
             }
             to_init::DROP => self.drop_standby(pid),
             to_init::MEMORY => self.init.memory = message.a,
+            to_init::FORK => self.prepare_fork(rest, &received),
+            to_init::CANCEL => {
+                self.forks.cancel();
+                self.end_the_privileged();
+            }
             _ => {}
         }
     }
@@ -194,7 +439,7 @@ impl Session {
         if reap(pid, false)?.is_some() {
             return Err(Errno::SRCH);
         }
-        if self.standbys.replace(0, pid) {
+        if self.standbys.add(pid, self.forks.made_so_far()) {
             Ok(())
         } else {
             Err(Errno::AGAIN)
@@ -208,10 +453,19 @@ impl Session {
     }
 
     fn wake(&mut self, pid: Pid) -> sys::Result<()> {
+        let forks_before = self.standbys.forks_before(pid);
         if pid <= 1 || self.init.head.is_some() || !self.standbys.replace(pid, 0) {
             return Err(Errno::SRCH);
         }
-        kill(pid, signals::WAKE)?;
+        let is_older_than_a_fork = forks_before < self.forks.made_so_far();
+        kill(
+            pid,
+            if is_older_than_a_fork {
+                signals::WAKE_APART
+            } else {
+                signals::WAKE
+            },
+        )?;
         self.init.head = Some(pid);
         Ok(())
     }
@@ -223,6 +477,7 @@ impl Session {
                 self.sweep(ended.pid);
                 self.report(ended, Reason::Itself);
             } else {
+                self.forks.forget(ended.pid);
                 self.forget_standby(ended);
             }
         }
@@ -241,26 +496,24 @@ impl Session {
         self.report(verdict, reason);
     }
 
-    /// Ends all but the standbys, and returns how `head` ended if it was among them.
+    /// Ends all but the standbys and forks, and returns how `head` ended if it was among them.
     fn sweep(&mut self, head: Pid) -> Option<Ended> {
-        let standbys = &self.standbys;
+        // A fork that is not finished needs the head.
+        self.forks.cancel();
+        let kept = self.kept();
         let mut verdict = None;
-        let mut lost = [None; MOST_STANDBYS];
-        sweep::sweep(
-            self.init.reach,
-            self.init.proc_directory,
-            standbys,
-            |ended| {
-                if ended.pid == head {
-                    verdict = Some(ended);
-                } else if standbys.is_protected(ended.pid)
-                    && let Some(slot) = lost.iter_mut().find(|slot| slot.is_none())
-                {
-                    *slot = Some(ended);
-                }
-            },
-        );
+        let mut lost = [None; MOST_STANDBYS + MOST_KIN];
+        sweep::sweep(self.init.reach, self.init.proc_directory, &kept, |ended| {
+            if ended.pid == head {
+                verdict = Some(ended);
+            } else if (kept.standbys.is_protected(ended.pid) || kept.forks.made(ended.pid))
+                && let Some(slot) = lost.iter_mut().find(|slot| slot.is_none())
+            {
+                *slot = Some(ended);
+            }
+        });
         for ended in lost.into_iter().flatten() {
+            self.forks.forget(ended.pid);
             self.forget_standby(ended);
         }
         verdict
@@ -293,7 +546,7 @@ impl Session {
             reach,
             proc_directory,
             head,
-            standbys: &self.standbys,
+            standbys: &self.kept(),
         };
         self.doubts = match watched.look(memory) {
             Finding::Fine => 0,
@@ -306,12 +559,15 @@ impl Session {
         }
     }
 
-    /// The host has gone: nothing of this session may stay.
-    fn end(&mut self) -> ! {
+    /// The host is done with this session: nothing of it may stay. Init itself must as long as there are forks, for they live in
+    /// its process namespace.
+    fn end(&mut self) {
         // Before we go, so that whoever waits for our end finds that nothing is left.
-        let nobody = Standbys::none();
-        sweep::sweep(self.init.reach, self.init.proc_directory, &nobody, |_| {});
-        sys::exit(0)
+        self.standbys = Standbys::none();
+        self.init.head = None;
+        self.sweep(0);
+        sys::close(self.init.control);
+        self.init.control = -1;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::config::{Item, Items};
 use crate::sys::{Errno, Fd, Result, close, nr, open, open_flags, syscall};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 const EXECUTE: u64 = 1;
 const READ_FILE: u64 = 1 << 2;
@@ -9,6 +10,7 @@ const READ_DIRECTORY: u64 = 1 << 3;
 const WRITE_FILE: u64 = 1 << 1;
 const TRUNCATE: u64 = 1 << 14;
 const READ: u64 = EXECUTE | READ_FILE | READ_DIRECTORY;
+const MAKE_DEVICES: u64 = 1 << 6 | 1 << 11;
 /// What a rule on a plain file or device may grant.
 const ON_A_FILE: u64 = EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE | 1 << 15;
 
@@ -67,26 +69,57 @@ pub fn confine(items: Items<'_>, network: bool) -> Result<()> {
     for (path, _) in items.of(Item::Writable) {
         allow(rules, path, all)?;
     }
-    // SAFETY: a descriptor and no flags.
-    let outcome = unsafe { syscall(nr::LANDLOCK_RESTRICT_SELF, [rules as usize, 0]) };
-    close(rules);
-    outcome.map(drop)
+    for (path, _) in items.of(Item::Mounted) {
+        allow(rules, path, all & !MAKE_DEVICES)?;
+    }
+    enforce(rules)
 }
 
-/// Forbids this process, and all it starts, to change anything in the file system.
-pub fn forbid_changes() -> Result<()> {
-    let changes = all_accesses(version()?) & !READ;
+/// How many sets of rules this process is under.
+static LAYERS: AtomicU32 = AtomicU32::new(0);
+/// How many the kernel allows.
+const MOST_LAYERS: u32 = 16;
+
+/// Parts this process, and all it starts, from the forks that were made of its session so far.
+///
+/// The kernel gives a user every right over the namespaces that he made, so code of a session could look into its forks, which live
+/// below it. But under Landlock nobody may look into a process that is not under the same rules; and with one set more, which
+/// forbids nothing new, these are other rules.
+pub fn part_from_forks() -> Result<()> {
+    // Making block devices, which nobody here can anyway.
+    let handled = 1u64 << 11;
+    restrict(handled)
+}
+
+/// Whether it can be parted from one more.
+pub fn can_part() -> bool {
+    LAYERS.load(Ordering::Relaxed) < MOST_LAYERS
+}
+
+/// Forbids these accesses everywhere.
+fn restrict(accesses: u64) -> Result<()> {
     // SAFETY: the structure lives through the call; eight bytes of it are enough for files.
     let rules = unsafe {
         syscall(
             nr::LANDLOCK_CREATE_RULESET,
-            [&raw const changes as usize, 8, 0],
+            [&raw const accesses as usize, 8, 0],
         )
     }? as Fd;
+    enforce(rules)
+}
+
+fn enforce(rules: Fd) -> Result<()> {
     // SAFETY: a descriptor and no flags.
     let outcome = unsafe { syscall(nr::LANDLOCK_RESTRICT_SELF, [rules as usize, 0]) };
     close(rules);
-    outcome.map(drop)
+    outcome?;
+    LAYERS.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Forbids this process, and all it starts, to change anything in the file system.
+pub fn forbid_changes() -> Result<()> {
+    restrict(all_accesses(version()?) & !READ)
 }
 
 fn allow(rules: Fd, path: &core::ffi::CStr, accesses: u64) -> Result<()> {

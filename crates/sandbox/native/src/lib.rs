@@ -30,9 +30,13 @@ pub mod seccomp;
 pub mod text;
 pub mod users;
 
+pub mod crossing;
+pub mod fork;
 pub mod init;
+pub mod kin;
 pub mod launcher;
 pub mod notify;
+pub mod offspring;
 pub mod probe;
 pub mod side_fork;
 pub mod spawn;

@@ -35,7 +35,12 @@ pub fn apply(spawn: &Spawn) -> Result<()> {
         } else {
             tasks_of_own_user()? + COMING
         };
-        set(PROCESSES, spawn.processes + others)?;
+        if spawn.can_fork() {
+            // Soft, so that init can make room for forks; the filter keeps the session from changing it.
+            set_soft(PROCESSES, spawn.processes)?;
+        } else {
+            set(PROCESSES, spawn.processes + others)?;
+        }
     }
     if spawn.walls & walls::DISK != 0 {
         set(FILE_SIZE, spawn.file_bytes)?;
@@ -46,6 +51,27 @@ pub fn apply(spawn: &Spawn) -> Result<()> {
         prlimit(DATA, [spawn.memory, spawn.memory.saturating_add(RESERVE)])?;
     }
     Ok(())
+}
+
+/// Lets a process of the session have this many processes and threads beside it.
+pub fn allow_processes(pid: Pid, most: u64) -> Result<()> {
+    let mut pair = [0u64; 2];
+    // SAFETY: `struct rlimit64` is two words.
+    unsafe {
+        syscall(
+            nr::PRLIMIT64,
+            [pid as usize, PROCESSES, 0, pair.as_mut_ptr() as usize],
+        )
+    }?;
+    pair[0] = most.min(pair[1]);
+    // SAFETY: `struct rlimit64` is two words.
+    unsafe {
+        syscall(
+            nr::PRLIMIT64,
+            [pid as usize, PROCESSES, pair.as_ptr() as usize, 0],
+        )
+    }
+    .map(drop)
 }
 
 /// Limits the open files. Last of all: the limit is also that of descriptors on their way through sockets, counted for the

@@ -31,6 +31,10 @@ pub mod to_init {
     pub const DROP: u64 = 5;
     /// The memory limit is `a` now.
     pub const MEMORY: u64 = 6;
+    /// Make the init and the namespaces of a fork. A [`Spawn`](crate::config::Spawn) follows, with strings and descriptors.
+    pub const FORK: u64 = 7;
+    /// The fork that was prepared is not wanted any more, or has been there for too long.
+    pub const CANCEL: u64 = 8;
 }
 
 /// Init to host.
@@ -48,6 +52,17 @@ pub mod from_init {
     pub const WOKEN: u64 = 5;
     /// The standby `a` died by itself. `b`: wait status.
     pub const LOST: u64 = 6;
+    /// A fork can be made now (`b` = 0). Else `a`: the [`Stage`](super::Stage), `b`: the error number.
+    pub const PREPARED: u64 = 7;
+}
+
+/// Between the inits of a session and its forks. A question of the system call filter that is passed on is no such message:
+/// it is longer.
+pub mod kin {
+    /// To the first: the descriptor that comes along is the socket of a new init. `a`: the processes that its session may have.
+    pub const REGISTER: u64 = 1;
+    /// From the first: forks of the session may have `a` processes, for which its own limit must leave room.
+    pub const ROOM: u64 = 2;
 }
 
 /// Host to launcher.
@@ -81,6 +96,11 @@ macro_rules! stages {
             /// What was being tried, in words.
             pub fn describe(number: u64) -> &'static str {
                 match number { $($number => $text,)* _ => "an unknown step" }
+            }
+
+            /// The stage that a number on the wire means.
+            pub fn from_number(number: u64) -> Option<Stage> {
+                match number { $($number => Some(Stage::$name),)* _ => None }
             }
         }
     };
@@ -127,6 +147,8 @@ stages! {
     Execute = 19: "executing Python",
     /// An id-mapped mount.
     IdMap = 20: "mapping the owner of the workspace",
+    /// A copy of a head that should have become the head of a fork.
+    Copy = 21: "letting the copy of the session in",
 }
 
 /// An error with the place where it happened.

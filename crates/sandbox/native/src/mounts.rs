@@ -152,6 +152,29 @@ pub fn open_proc() -> Result<Fd> {
     open(c"/proc", open_flags::RDONLY | open_flags::DIRECTORY, 0)
 }
 
+/// Everything that a session sees, as a copy that a fork of it can enter.
+pub fn whole_view() -> Result<Fd> {
+    sys::clone_tree(c"/")
+}
+
+/// Leaves the mounts of the parent session, of which this process has copies, for the view as it was before there was a session.
+///
+/// The copies cannot be removed one by one, nor may a fork mount its own on top of them: what is mounted on a directory goes when
+/// the directory does, and that of the parent goes with the parent. So the fork enters another copy of everything, made by one who
+/// may remove what is the parent's, and removes that.
+pub fn leave_parent_session(view: Fd) -> core::result::Result<(), Failure> {
+    attach_mount(view, c"/tmp").at(Stage::Root)?;
+    chdir(c"/tmp").at(Stage::Pivot)?;
+    pivot_root(c".", c".").at(Stage::Pivot)?;
+    unmount(c".", mount_flags::DETACH).at(Stage::Pivot)?;
+    chdir(c"/").at(Stage::Pivot)?;
+    // As `enter_session` and `enter_proc` mounted them.
+    for target in [c"/workspace", c"/tmp", c"/dev/shm", c"/proc", c"/proc"] {
+        unmount(target, mount_flags::DETACH).at(Stage::Root)?;
+    }
+    Ok(())
+}
+
 /// The mounts of one session, inside the view: its own temporary directories and its workspace.
 ///
 /// What `items` list lies below a temporary directory; it is carried over into the new one.

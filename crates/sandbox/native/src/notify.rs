@@ -1,4 +1,4 @@
-//! Calls that may hit init or a standby: the kernel asks init, and init answers.
+//! Calls that may hit init or a standby, or make a fork: the kernel asks init, and init answers.
 
 use crate::sys::{Errno, Fd, Pid, Result, nr, syscall};
 
@@ -8,9 +8,10 @@ pub trait Protected {
     fn is_protected(&self, pid: Pid) -> bool;
 }
 
+/// One question: a process that waits in a system call, and what it called.
 #[repr(C)]
-#[derive(Default)]
-struct Request {
+#[derive(Clone, Copy, Default)]
+pub struct Question {
     id: u64,
     pid: u32,
     flags: u32,
@@ -18,6 +19,39 @@ struct Request {
     architecture: u32,
     instruction: u64,
     arguments: [u64; 6],
+}
+
+/// The size of a question that is passed on.
+pub const QUESTION_SIZE: usize = size_of::<Question>();
+
+impl Question {
+    /// The process that waits, as the one who received the question counts.
+    pub fn asker(&self) -> Pid {
+        self.pid as Pid
+    }
+
+    /// The system call.
+    pub fn number(&self) -> usize {
+        self.number as usize
+    }
+
+    /// Its arguments: registers, so that nobody can change them while they are judged.
+    pub fn arguments(&self) -> &[u64; 6] {
+        &self.arguments
+    }
+
+    /// As bytes, to be passed on to the init that must answer.
+    pub fn as_bytes(&self) -> &[u8; QUESTION_SIZE] {
+        // SAFETY: a structure of plain numbers without padding, as large as the array.
+        unsafe { &*(&raw const *self).cast() }
+    }
+
+    /// From those bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Question> {
+        let bytes: &[u8; QUESTION_SIZE] = bytes.try_into().ok()?;
+        // SAFETY: every pattern of bits is a question; the bytes need not be aligned for this.
+        Some(unsafe { bytes.as_ptr().cast::<Question>().read_unaligned() })
+    }
 }
 
 #[repr(C)]
@@ -30,21 +64,26 @@ struct Response {
 
 const RECEIVE: usize = 0xC050_2100;
 const SEND: usize = 0xC018_2101;
+const ADD_DESCRIPTOR: usize = 0x4018_2103;
 const CONTINUE: u32 = 1;
 
-/// Answers one pending question. The arguments that are judged are registers, so nobody can change them in between.
-pub fn answer(listener: Fd, protected: &impl Protected) -> Result<()> {
-    let mut request = Request::default();
+/// Takes one pending question.
+pub fn receive(listener: Fd) -> Result<Question> {
+    let mut question = Question::default();
     // SAFETY: the structure is zeroed and of the size that the request number tells.
     unsafe {
         syscall(
             nr::IOCTL,
-            [listener as usize, RECEIVE, &raw mut request as usize],
+            [listener as usize, RECEIVE, &raw mut question as usize],
         )
     }?;
-    let allowed = is_allowed(request.number as usize, &request.arguments, protected);
+    Ok(question)
+}
+
+/// Lets the asker go on with its call, or refuses it.
+pub fn answer(listener: Fd, question: &Question, allowed: bool) {
     let response = Response {
-        id: request.id,
+        id: question.id,
         value: 0,
         error: if allowed { 0 } else { -Errno::PERM.0 },
         flags: if allowed { CONTINUE } else { 0 },
@@ -56,10 +95,58 @@ pub fn answer(listener: Fd, protected: &impl Protected) -> Result<()> {
             [listener as usize, SEND, &raw const response as usize],
         )
     };
-    Ok(())
 }
 
-fn is_allowed(number: usize, arguments: &[u64; 6], protected: &impl Protected) -> bool {
+/// What becomes of a descriptor that the asker is given when it executes a program.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum OnExecute {
+    /// It is closed.
+    Closed,
+    /// The program has it.
+    Kept,
+}
+
+/// Puts a descriptor of ours into the waiting asker's own table, in the place of what has the number `target` there.
+pub fn give(
+    listener: Fd,
+    question: &Question,
+    descriptor: Fd,
+    target: Fd,
+    on_execute: OnExecute,
+) -> Result<()> {
+    const AT_THIS_NUMBER: u32 = 1;
+    const CLOEXEC: u32 = 0o2_000_000;
+    #[repr(C)]
+    struct Gift {
+        id: u64,
+        flags: u32,
+        source: u32,
+        target: u32,
+        target_flags: u32,
+    }
+    let gift = Gift {
+        id: question.id,
+        flags: AT_THIS_NUMBER,
+        source: descriptor as u32,
+        target: target as u32,
+        target_flags: if on_execute == OnExecute::Closed {
+            CLOEXEC
+        } else {
+            0
+        },
+    };
+    // SAFETY: the structure is of the size that the request number tells.
+    unsafe {
+        syscall(
+            nr::IOCTL,
+            [listener as usize, ADD_DESCRIPTOR, &raw const gift as usize],
+        )
+    }
+    .map(drop)
+}
+
+/// Whether a call that concerns other processes leaves the protected alone.
+pub fn is_harmless(number: usize, arguments: &[u64; 6], protected: &impl Protected) -> bool {
     let first = arguments[0] as Pid;
     let second = arguments[1] as Pid;
     match number {
@@ -98,7 +185,7 @@ mod tests {
     #[test]
     fn a_standby_and_init_cannot_be_signalled() {
         let standby = Standby(7);
-        let kill = |pid: Pid| is_allowed(nr::KILL, &[pid as u64, 9, 0, 0, 0, 0], &standby);
+        let kill = |pid: Pid| is_harmless(nr::KILL, &[pid as u64, 9, 0, 0, 0, 0], &standby);
         assert_eq!(
             [
                 kill(7),
@@ -115,12 +202,12 @@ mod tests {
 
     #[test]
     fn a_thread_of_a_standby_cannot_be_signalled_through_another_group() {
-        assert!(!is_allowed(nr::TGKILL, &[3, 7, 9, 0, 0, 0], &Standby(7)));
+        assert!(!is_harmless(nr::TGKILL, &[3, 7, 9, 0, 0, 0], &Standby(7)));
     }
 
     #[test]
     fn a_descriptor_cannot_be_tied_to_a_standby() {
-        let own = |pid: Pid| is_allowed(nr::FCNTL, &[3, 8, pid as u64, 0, 0, 0], &Standby(7));
+        let own = |pid: Pid| is_harmless(nr::FCNTL, &[3, 8, pid as u64, 0, 0, 0], &Standby(7));
         assert_eq!(
             [own(7), own(-7), own(1), own(8), own(0)],
             [false, false, false, true, true]

@@ -43,6 +43,12 @@ pub fn set_dumpable(yes: bool) {
     let _ = prctl(SET_DUMPABLE, usize::from(yes));
 }
 
+/// Whether they may now.
+pub fn is_dumpable() -> bool {
+    const GET_DUMPABLE: usize = 3;
+    prctl(GET_DUMPABLE, 0) == Ok(1)
+}
+
 /// Leaves the session keyring of whoever started us: its keys are secrets like those in the environment. The new one is
 /// empty. A kernel without keys has none to leave.
 pub fn leave_keys_behind() {

@@ -60,7 +60,6 @@ const DENIED: &[usize] = &[
     nr::SWAPOFF,
     // Namespaces.
     nr::UNSHARE,
-    nr::SETNS,
     // Other processes' memory and descriptors.
     nr::PTRACE,
     nr::PROCESS_VM_READV,
@@ -192,6 +191,15 @@ pub enum Signals {
     Free,
 }
 
+/// Whether a copy of the head may become a session of its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Forks {
+    /// When init, asked through the listener, says so.
+    AskInit,
+    /// Never.
+    Forbidden,
+}
+
 /// What a session is allowed beyond the common list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
@@ -203,9 +211,11 @@ pub struct Rules {
     pub nameless: NamelessFiles,
     /// Whose objects of System V and POSIX.
     pub ipc: Ipc,
+    /// Whether it can be forked.
+    pub forks: Forks,
 }
 
-const MOST: usize = 320;
+const MOST: usize = 360;
 
 struct Program {
     instructions: [Instruction; MOST],
@@ -288,6 +298,14 @@ impl Program {
                 self.when(number, PERM);
             }
         }
+        match rules.forks {
+            Forks::Forbidden => self.when(nr::SETNS, PERM),
+            // A copy of the head enters its own namespaces, once and when the host asked for it (`fork.rs`).
+            Forks::AskInit => {
+                self.when(nr::SETNS, ASK_INIT);
+                self.process_limit();
+            }
+        }
         if rules.signals == Signals::AskInit {
             self.signals_by_descriptor();
             for &number in ASKED {
@@ -356,6 +374,23 @@ impl Program {
         self.add(JUMP_EQUAL, F_SETOWN_EX, 0, 1);
         self.answer(PERM);
         self.answer(ALLOW);
+    }
+
+    /// The limit of processes is a soft one, for init raises it when forks of the session need room. So the session itself may
+    /// not change it.
+    fn process_limit(&mut self) {
+        const PROCESSES: u32 = 6;
+        self.when_argument(nr::SETRLIMIT, 0, JUMP_EQUAL, PROCESSES, PERM);
+        // A null pointer only asks. What is not about this limit goes on to the questions about other processes.
+        self.add(JUMP_EQUAL, nr::PRLIMIT64 as u32, 0, 8);
+        self.add(LOAD, argument(1), 0, 0);
+        self.add(JUMP_EQUAL, PROCESSES, 0, 5);
+        self.add(LOAD, argument(2), 0, 0);
+        self.add(JUMP_EQUAL, 0, 0, 2);
+        self.add(LOAD, argument(2) + 4, 0, 0);
+        self.add(JUMP_EQUAL, 0, 1, 0);
+        self.answer(PERM);
+        self.add(LOAD, OFFSET_NUMBER, 0, 0);
     }
 
     /// An allow list of families: the others (`AF_VSOCK` to the machine's owner, `AF_ALG`, raw packets, …) are not namespaced

@@ -17,12 +17,14 @@ const SEALED: Rules = Rules {
     signals: Signals::AskInit,
     nameless: NamelessFiles::Forbidden,
     ipc: Ipc::OfItsNamespace,
+    forks: Forks::AskInit,
 };
 const BARE: Rules = Rules {
     sockets: Sockets::PairsOnly,
     signals: Signals::Free,
     nameless: NamelessFiles::Counted,
     ipc: Ipc::Forbidden,
+    forks: Forks::Forbidden,
 };
 
 fn judge(rules: Rules, number: usize, arguments: [u64; 6]) -> Verdict {
@@ -36,7 +38,9 @@ fn run(rules: Rules, architecture: u32, number: u32, arguments: [u64; 6]) -> Ver
     let load = |offset: u32| match offset {
         OFFSET_NUMBER => number,
         OFFSET_ARCHITECTURE => architecture,
-        argument => arguments[(argument as usize - 16) / 8] as u32,
+        // The low half of an argument lies before the high one.
+        argument if argument % 8 == 0 => arguments[(argument as usize - 16) / 8] as u32,
+        argument => (arguments[(argument as usize - 16) / 8] >> 32) as u32,
     };
     let (mut at, mut accumulator) = (0, 0);
     loop {
@@ -232,5 +236,29 @@ fn memory_that_nobody_counts_is_not_given_out() {
             judge(BARE, nr::MEMFD_CREATE, [0; 6])
         ],
         [Refused(38), Allowed]
+    );
+}
+
+#[test]
+fn namespaces_are_entered_with_init_s_leave_or_not_at_all() {
+    let enter = |rules| judge(rules, nr::SETNS, [3, 0x1000_0000, 0, 0, 0, 0]);
+    assert_eq!([enter(SEALED), enter(BARE)], [Asked, Refused(1)]);
+}
+
+#[test]
+fn a_session_cannot_raise_its_limit_of_processes() {
+    const PROCESSES: u64 = 6;
+    let somewhere = 0x7FFF_0000_0000;
+    let set = |resource, new| judge(SEALED, nr::PRLIMIT64, [0, resource, new, 0, 0, 0]);
+    assert_eq!(set(PROCESSES, 0x1000), Refused(1));
+    assert_eq!(set(PROCESSES, somewhere), Refused(1));
+    assert_eq!([set(PROCESSES, 0), set(7, somewhere)], [Allowed; 2]);
+    assert_eq!(
+        judge(SEALED, nr::PRLIMIT64, [5, 7, somewhere, 0, 0, 0]),
+        Asked
+    );
+    assert_eq!(
+        [6, 7].map(|resource| judge(SEALED, nr::SETRLIMIT, [resource, 1, 0, 0, 0, 0])),
+        [Refused(1), Allowed]
     );
 }

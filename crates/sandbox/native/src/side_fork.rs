@@ -7,23 +7,49 @@
 use crate::spawn::LibcFork;
 use crate::sys::{self, Errno, Pid, Result, clone_flags, nr, syscall};
 use core::arch::asm;
+use core::ffi::c_void;
 
 const STACK_BYTES: usize = 512 << 10;
 
 /// What the helper is told, and where it leaves its answer. It shares our memory.
 struct Errand {
-    fork: LibcFork,
-    /// The child's id, 0 in the child, -1 for a failure.
+    task: Task,
+    data: *mut c_void,
+    /// The child's id, 0 in the child, or a negative error number.
     outcome: Pid,
 }
+
+/// What a helper does: it returns twice, as `fork` does, or once with a negative error number.
+pub type Task = unsafe fn(data: *mut c_void) -> Pid;
 
 /// Forks to the side. The parent gets the child's id.
 ///
 /// # Safety
 /// The caller must be the only running thread that uses libc, and have prepared Python for a fork.
 pub unsafe fn side_fork(fork: LibcFork) -> Result<sys::Forked> {
+    unsafe fn call(fork: *mut c_void) -> Pid {
+        // SAFETY: what `side_fork` passed, which lives through the call.
+        match unsafe { (*fork.cast::<LibcFork>())() } {
+            -1 => -Errno::AGAIN.0,
+            pid => pid,
+        }
+    }
+    let mut fork = fork;
+    // SAFETY: the caller's promise.
+    unsafe { by_helper(call, (&raw mut fork).cast()) }
+}
+
+/// Lets a helper that shares our memory fork; `data` is what its task is given.
+///
+/// # Safety
+/// As for [`side_fork`]; `data` must be what `task` expects.
+pub unsafe fn by_helper(task: Task, data: *mut c_void) -> Result<sys::Forked> {
     let stack = Stack::new()?;
-    let mut errand = Errand { fork, outcome: -1 };
+    let mut errand = Errand {
+        task,
+        data,
+        outcome: -Errno::AGAIN.0,
+    };
     // SAFETY: the stack is ours, the errand outlives the helper: VFORK holds us until it has gone.
     let helper = unsafe { run_on(stack.top(), &raw mut errand) };
     if errand.outcome == 0 {
@@ -36,7 +62,7 @@ pub unsafe fn side_fork(fork: LibcFork) -> Result<sys::Forked> {
     // SAFETY: no status is wanted.
     let _ = unsafe { syscall(nr::WAIT4, [helper? as usize, 0, CLONE_CHILDREN, 0]) };
     if errand.outcome < 0 {
-        Err(Errno::AGAIN)
+        Err(Errno(-errand.outcome))
     } else {
         Ok(sys::Forked::Parent(errand.outcome))
     }
@@ -98,7 +124,7 @@ unsafe fn run_on(top: usize, errand: *mut Errand) -> Result<Pid> {
 extern "C" fn errand_of_helper(errand: *mut Errand) -> Pid {
     // SAFETY: the errand outlives the helper.
     unsafe {
-        let outcome = ((*errand).fork)();
+        let outcome = ((*errand).task)((*errand).data);
         (*errand).outcome = outcome;
         outcome
     }

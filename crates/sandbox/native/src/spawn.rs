@@ -3,7 +3,7 @@
 use crate::config::{Item, Items, Spawn, walls};
 use crate::init::{self, Init};
 use crate::message::{At, Failure, Message, Stage, from_init};
-use crate::seccomp::{Ipc, NamelessFiles, Rules, Signals, Sockets};
+use crate::seccomp::{Forks, Ipc, NamelessFiles, Rules, Signals, Sockets};
 use crate::sweep::Reach;
 use crate::sys::{
     self, Errno, Fd, Forked, MOST_DESCRIPTORS, Pid, clone_flags, clone_process, close,
@@ -137,7 +137,8 @@ fn has(request: &Spawn, wall: u64) -> bool {
     request.walls & wall != 0
 }
 
-fn namespaces(walls: u64) -> usize {
+/// The namespaces that a session behind these walls has of its own.
+pub fn namespaces(walls: u64) -> usize {
     use clone_flags as flags;
     if walls & walls::NAMESPACES == 0 {
         return 0;
@@ -169,30 +170,7 @@ unsafe fn build(
     } else {
         Reach::Descendants
     };
-    if reach == Reach::Descendants {
-        privileges::adopt_orphans().at(Stage::Namespaces)?;
-    }
-    for &cgroup in descriptors.cgroups.iter().filter(|fd| **fd >= 0) {
-        write_all(cgroup, b"0").at(Stage::Cgroup)?;
-    }
-    if has(request, walls::NAMESPACES) {
-        sys::set_group(SESSION_ID).at(Stage::Identity)?;
-        sys::set_user(SESSION_ID).at(Stage::Identity)?;
-        mounts::make_private().at(Stage::Namespaces)?;
-        users::limit_kernel_objects(users::OF_ONE_SESSION);
-        let workspace = (descriptors.workspace >= 0 && has(request, walls::FILES))
-            .then_some(descriptors.workspace);
-        if has(request, walls::FILES) {
-            mounts::enter_session(request.temporary_bytes, items, workspace)?;
-        }
-        if has(request, walls::HOSTNAME) {
-            sys::set_host_name(b"cellblock").at(Stage::HostName)?;
-        }
-    }
-    let proc_directory = match reach {
-        Reach::Namespace => mounts::enter_proc()?,
-        Reach::Descendants => mounts::open_proc().at(Stage::Proc)?,
-    };
+    let proc_directory = settle_in(request, items, descriptors, reach)?;
     let (near, far) = packet_pair().at(Stage::Fork)?;
     // SAFETY: single-threaded; the handlers of libc run around it.
     match unsafe { fork() } {
@@ -219,20 +197,59 @@ unsafe fn build(
             for fd in 0..3 {
                 close(fd);
             }
-            let memory = if has(request, walls::MEMORY) {
-                request.watched_memory
-            } else {
-                0
-            };
             init::run(Init {
                 control: descriptors.control,
                 listener,
+                judge: -1,
                 proc_directory,
                 head: Some(head),
                 reach,
-                memory,
+                memory: watched_memory(request),
+                processes: request.processes,
             })
         }
+    }
+}
+
+/// What the watchdog shall hold all processes of a session to; 0 for nothing.
+pub fn watched_memory(request: &Spawn) -> u64 {
+    if has(request, walls::MEMORY) {
+        request.watched_memory
+    } else {
+        0
+    }
+}
+
+/// Makes the fresh namespaces of this process, a session's init, what the session shall find. Returns `/proc` for init.
+pub fn settle_in(
+    request: &Spawn,
+    items: Items<'_>,
+    descriptors: &Descriptors,
+    reach: Reach,
+) -> Result<Fd, Failure> {
+    if reach == Reach::Descendants {
+        privileges::adopt_orphans().at(Stage::Namespaces)?;
+    }
+    for &cgroup in descriptors.cgroups.iter().filter(|fd| **fd >= 0) {
+        write_all(cgroup, b"0").at(Stage::Cgroup)?;
+    }
+    if has(request, walls::NAMESPACES) {
+        sys::set_group(SESSION_ID).at(Stage::Identity)?;
+        sys::set_user(SESSION_ID).at(Stage::Identity)?;
+        mounts::make_private().at(Stage::Namespaces)?;
+        users::limit_kernel_objects(users::OF_ONE_SESSION);
+        let workspace = (descriptors.workspace >= 0 && has(request, walls::FILES))
+            .then_some(descriptors.workspace);
+        if has(request, walls::FILES) {
+            mounts::enter_session(request.temporary_bytes, items, workspace)?;
+        }
+        if has(request, walls::HOSTNAME) {
+            sys::set_host_name(b"cellblock").at(Stage::HostName)?;
+        }
+    }
+    match reach {
+        Reach::Namespace => mounts::enter_proc(),
+        Reach::Descendants => mounts::open_proc().at(Stage::Proc),
     }
 }
 
@@ -291,6 +308,11 @@ fn rules(request: &Spawn) -> Rules {
     } else {
         NamelessFiles::Counted
     };
+    let forks = if request.can_fork() {
+        Forks::AskInit
+    } else {
+        Forks::Forbidden
+    };
     let ipc = if has(request, walls::NAMESPACES) || !has(request, walls::IPC) {
         Ipc::OfItsNamespace
     } else {
@@ -301,6 +323,7 @@ fn rules(request: &Spawn) -> Rules {
         signals,
         nameless,
         ipc,
+        forks,
     }
 }
 
@@ -365,18 +388,8 @@ fn hear(socket: Fd) -> Result<Fd, Failure> {
         return Ok(listener.copied().unwrap_or(-1));
     }
     // The stage came from our own code in the head, before any code of the user's.
-    let stage = [
-        Stage::Home,
-        Stage::Limits,
-        Stage::Privileges,
-        Stage::Landlock,
-        Stage::Seccomp,
-    ]
-    .into_iter()
-    .find(|stage| *stage as u64 == message.a)
-    .unwrap_or(Stage::Fork);
     Err(Failure {
-        stage,
+        stage: Stage::from_number(message.a).unwrap_or(Stage::Fork),
         errno: Errno(message.b as i32),
     })
 }

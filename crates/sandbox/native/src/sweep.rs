@@ -23,25 +23,30 @@ pub fn sweep(
     mut seen: impl FnMut(Ended),
 ) {
     if reach == Reach::Namespace {
-        // In one call, so that a fork bomb cannot outrun us. Standbys are stopped too and continued below.
+        // In one call, so that a fork bomb cannot outrun us. The protected are stopped too, and go on at once: forked sessions
+        // are among them.
         let _ = kill(-1, signals::STOP);
     }
+    let mut first = true;
     loop {
         let mut left = 0;
         each_process(reach, proc_directory, |pid| {
             if !protected.is_protected(pid) {
                 left += 1;
                 let _ = kill(pid, signals::KILL);
+            } else if first && reach == Reach::Namespace {
+                let _ = kill(pid, signals::CONT);
             }
         });
+        first = false;
         while let Ok(Some(ended)) = reap(-1, false) {
             seen(ended);
         }
         if left == 0 {
             break;
         }
-        // Nothing to wait for but time: the dying are not all our children yet.
-        poll(&mut [], 1);
+        // Not for long: the dying are not all our children yet.
+        sys::wait_for_child(1);
     }
     if reach == Reach::Namespace {
         each_process(reach, proc_directory, |pid| {
@@ -122,11 +127,35 @@ pub fn is_descendant(proc_directory: Fd, pid: Pid) -> bool {
     false
 }
 
-fn parent_of(proc_directory: Fd, pid: Pid) -> Option<Pid> {
+/// Whether there is such a process or thread.
+pub fn is_there(proc_directory: Fd, pid: Pid) -> bool {
+    parent_of(proc_directory, pid).is_some()
+}
+
+/// The parent of a process or thread.
+pub fn parent_of(proc_directory: Fd, pid: Pid) -> Option<Pid> {
     let path = Text::<32>::new(format_args!("{pid}/stat")).ok()?;
     let mut buffer = [0u8; 512];
     let text = sys::read_file_at(proc_directory, path.as_c_str(), &mut buffer).ok()?;
     parent_in(text)
+}
+
+/// Whether a process is stopped, or dead: it does nothing until someone lets it go on.
+pub fn stands_still(proc_directory: Fd, pid: Pid) -> bool {
+    let Ok(path) = Text::<32>::new(format_args!("{pid}/stat")) else {
+        return false;
+    };
+    let mut buffer = [0u8; 512];
+    match sys::read_file_at(proc_directory, path.as_c_str(), &mut buffer) {
+        Ok(stat) => matches!(state_in(stat), Some(b'T' | b't' | b'Z' | b'X')),
+        Err(_) => true,
+    }
+}
+
+/// The third field, see [`parent_in`].
+fn state_in(stat: &[u8]) -> Option<u8> {
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    stat.get(end + 2).copied()
 }
 
 /// The fourth field. The second is the name in brackets, which may hold anything; the last bracket ends it.
@@ -159,5 +188,6 @@ mod tests {
     fn a_process_cannot_choose_its_parent_by_its_name() {
         assert_eq!(parent_in(b"77 (a) S 1 1 (b) R 42 7 7 0"), Some(42));
         assert_eq!(parent_in(b"77 (a"), None);
+        assert_eq!(state_in(b"77 (a) S 1) T 42"), Some(b'T'));
     }
 }

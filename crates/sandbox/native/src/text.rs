@@ -44,6 +44,12 @@ impl<const N: usize> Write for Text<N> {
     }
 }
 
+/// The number that `bytes` are the hexadecimal digits of.
+pub fn hexadecimal(bytes: &[u8]) -> Option<u64> {
+    let digits = core::str::from_utf8(bytes).ok()?;
+    u64::from_str_radix(digits, 16).ok()
+}
+
 /// The number at the start of `bytes`, if there is one.
 pub fn leading_number(bytes: &[u8]) -> Option<u64> {
     let digits = bytes

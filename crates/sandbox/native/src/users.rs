@@ -1,6 +1,6 @@
 //! User and group ids across user namespaces.
 
-use crate::sys::{Pid, Result, write_file};
+use crate::sys::{Fd, Pid, Result, write_file, write_file_at};
 use crate::text::Text;
 
 /// The user and group id that a session sees as its own.
@@ -54,12 +54,21 @@ pub fn limit_kernel_objects(most: KernelObjects) {
 /// `setgroups` is denied first: without that an unprivileged writer may not map groups, and with it nobody inside can drop
 /// a group that denies access.
 pub fn map_users(pid: Pid, users: Mapping, groups: Mapping) -> Result<()> {
-    let path = |file: &str| Text::<64>::new(format_args!("/proc/{pid}/{file}"));
+    let processes = crate::mounts::open_proc()?;
+    let outcome = map_users_at(processes, pid, users, groups);
+    crate::sys::close(processes);
+    outcome
+}
+
+/// The same, where `processes` is the `/proc` that shows the process.
+pub fn map_users_at(processes: Fd, pid: Pid, users: Mapping, groups: Mapping) -> Result<()> {
+    let path = |file: &str| Text::<64>::new(format_args!("{pid}/{file}"));
     let line = |map: Mapping| {
         Text::<64>::new(format_args!("{} {} {}", map.inside, map.outside, map.count))
     };
+    let write = |file: &str, text: &[u8]| write_file_at(processes, path(file)?.as_c_str(), text);
     // An older kernel or a nested namespace may have it denied already.
-    let _ = write_file(path("setgroups")?.as_c_str(), b"deny");
-    write_file(path("gid_map")?.as_c_str(), line(groups)?.as_bytes())?;
-    write_file(path("uid_map")?.as_c_str(), line(users)?.as_bytes())
+    let _ = write("setgroups", b"deny");
+    write("gid_map", line(groups)?.as_bytes())?;
+    write("uid_map", line(users)?.as_bytes())
 }

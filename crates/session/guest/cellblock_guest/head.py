@@ -9,7 +9,7 @@ from _socket import socketpair  # type: ignore[import-not-found]
 from os import close, read, write
 
 from . import BUILTINS as __builtins__
-from . import checkpoints, denials, errors, hooks, inspection, outputs, plotting, seeds, surroundings
+from . import checkpoints, denials, entropy, errors, forks, hooks, inspection, outputs, plotting, seeds, surroundings
 from .bridge import Bridge
 from .channel import LOST, Channel
 from .compute import Compute
@@ -56,6 +56,7 @@ class Head:
         surroundings.arrange(self._streams.flush)
         hooks.after_import("matplotlib.pyplot", plotting.configure)
         denials.install()
+        entropy.notice_seeds()
         os.register_at_fork(after_in_child=self._become_fork)
 
     def live(self, channel_fd: int) -> NoReturn:
@@ -102,6 +103,10 @@ class Head:
         if self._request["op"] == "arm":
             request, self._request = self._request, None
             self._arm(request)
+            return
+        if self._request["op"] == "fork":
+            request, self._request = self._request, None
+            self._fork(request)
             return
         if self._reply is None:
             self._reply = (
@@ -166,6 +171,22 @@ class Head:
         # Before the fork: after it, every page that this touches would have to be copied.
         size = checkpoints.size()
         return {"pid": checkpoints.make(self.channel.fd, descriptors), **size}
+
+    def _fork(self, request: Frame) -> None:
+        """Make a copy that is the head of another session. In it, this returns when it is settled there."""
+        answer: Frame = {"t": "answer", "seq": request.get("seq")}
+        try:
+            self._streams.flush()
+            reason = checkpoints.obstacle(checkpoints.descriptors())
+            if reason is None:
+                forks.make(self.channel.fd)
+        except forks.Arrived as arrived:
+            self.resume(arrived.descriptor)
+            self._greet()
+            return
+        except Exception as error:
+            reason = f"the process could not be copied: {error}"
+        self.channel.send(answer if reason is None else {**answer, "unavailable": reason})
 
     def resume(self, channel_fd: int) -> None:
         """Become the head in a fork of one: from here on this process serves `channel_fd`."""

@@ -33,3 +33,17 @@ def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
         elif not task.cancelled():
             task.exception()  # else asyncio complains that no one looked at it
         raise
+
+
+def renew() -> None:
+    """In a fork: the pair of sockets with which the loop wakes itself led to the parent, and gets a new one."""
+    near, far = getattr(_loop, "_ssock", None), getattr(_loop, "_csock", None)
+    if near is None or far is None:
+        return
+    import os
+    from _socket import AF_UNIX, SOCK_STREAM, socketpair  # type: ignore[import-not-found]
+
+    for old, new in zip((near, far), socketpair(AF_UNIX, SOCK_STREAM)):
+        new.setblocking(False)
+        os.dup2(new.fileno(), old.fileno(), False)
+        new.close()

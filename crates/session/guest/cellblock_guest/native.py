@@ -5,6 +5,7 @@ thread of ours runs while the process is being copied.
 """
 
 import ctypes
+import os
 
 _library: ctypes.PyDLL | None = None
 _fork: ctypes.c_void_p | None = None
@@ -23,6 +24,7 @@ def load(descriptor: int) -> None:
     ]
     _library.cellblock_side_fork.argtypes = [ctypes.c_void_p]
     _library.cellblock_stand_by.argtypes = [ctypes.c_void_p, ctypes.c_int]
+    _library.cellblock_cross.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int)]
     # libc's own fork: it runs the handlers that BLAS libraries and allocators registered.
     _fork = ctypes.cast(ctypes.CDLL(None).fork, ctypes.c_void_p)
 
@@ -52,6 +54,17 @@ def stand_by(channel: int) -> int:
     if pid < 0:
         raise BlockingIOError(-pid, "the process could not be copied")
     return pid
+
+
+def cross(channel: int) -> tuple[int, int]:
+    """Copy this process, which speaks on `channel`, into the fork that init has prepared. In the copy the first number is 0, and the
+    second is its own channel."""
+    assert _library is not None
+    arrived = ctypes.c_int(-1)
+    pid = _around_fork(lambda: _library.cellblock_cross(_fork, channel, ctypes.byref(arrived)))
+    if pid < 0:
+        raise OSError(-pid, os.strerror(-pid))
+    return pid, arrived.value
 
 
 def forbid_changes() -> None:

@@ -54,7 +54,6 @@ impl Recorder {
     /// Begins the journal of a fork of this session, with all that happened so far.
     ///
     /// `session` is the fork's id, `cell` the last one whose effects it has.
-    #[allow(dead_code, reason = "called where sessions are forked")]
     pub(crate) fn fork(
         &self,
         session: &str,

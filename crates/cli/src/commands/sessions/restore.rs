@@ -67,12 +67,13 @@ pub(super) fn run(
         }
         let told = |text: &str| console.say(&console.on_err(Style::Dim, text));
         let count = journal.story().kept().count();
+        let mut begun = 0;
         let replay = how.run_with(&host, &journal, |cell| {
+            begun += 1;
             if console.err_is_terminal() {
                 told(&format!(
-                    "cell {} of {}",
-                    cell.number,
-                    plural(count as u64, "cell")
+                    "replaying cell {} ({begun} of {count})",
+                    cell.number
                 ));
             }
         });

@@ -53,12 +53,17 @@ pub mod mount_attributes {
 
 /// `open`
 pub fn open(path: &CStr, flags: usize, mode: usize) -> Result<Fd> {
+    open_at(AT_FDCWD, path, flags, mode)
+}
+
+/// `openat`
+pub fn open_at(directory: Fd, path: &CStr, flags: usize, mode: usize) -> Result<Fd> {
     // SAFETY: the path is a C string.
     let fd = unsafe {
         syscall(
             nr::OPENAT,
             [
-                AT_FDCWD as usize,
+                directory as usize,
                 path.as_ptr() as usize,
                 flags | open_flags::CLOEXEC,
                 mode,
@@ -163,7 +168,12 @@ pub fn write_all(fd: Fd, mut bytes: &[u8]) -> Result<()> {
 
 /// Writes a file of the kernel's, such as `/proc/self/uid_map`, in one call.
 pub fn write_file(path: &CStr, bytes: &[u8]) -> Result<()> {
-    let fd = open(path, open_flags::WRONLY, 0)?;
+    write_file_at(AT_FDCWD, path, bytes)
+}
+
+/// The same below a directory.
+pub fn write_file_at(directory: Fd, path: &CStr, bytes: &[u8]) -> Result<()> {
+    let fd = open_at(directory, path, open_flags::WRONLY, 0)?;
     let outcome = write_all(fd, bytes);
     close(fd);
     outcome

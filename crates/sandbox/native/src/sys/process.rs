@@ -17,6 +17,8 @@ pub mod signals {
     pub const STOP: i32 = 19;
     /// What wakes a standby: a real-time signal that C libraries leave alone.
     pub const WAKE: i32 = 40;
+    /// The same for one that is older than a fork of its session.
+    pub const WAKE_APART: i32 = 41;
 }
 
 /// Flags of `clone`.
@@ -32,6 +34,8 @@ pub mod clone_flags {
     pub const NEWUSER: usize = 0x1000_0000;
     pub const NEWPID: usize = 0x2000_0000;
     pub const NEWNET: usize = 0x4000_0000;
+    /// What sessions may share by a public policy.
+    pub const SHAREABLE: usize = NEWNET | NEWIPC | NEWUTS;
     /// Every flag that makes a namespace, the time namespace too.
     pub const ALL_NAMESPACES: usize =
         NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | 0x80;
@@ -69,6 +73,13 @@ pub fn exit(code: i32) -> ! {
 pub fn unshare(flags: usize) -> Result<()> {
     // SAFETY: no pointers.
     unsafe { syscall(nr::UNSHARE, [flags]) }.map(drop)
+}
+
+/// `setns`. The last two arguments mean nothing to the kernel; init reads them (`fork.rs`).
+pub fn enter_namespace(namespace: Fd, kind: usize, report: Fd, channel: Fd) -> Result<()> {
+    let words = [namespace as usize, kind, report as usize, channel as usize];
+    // SAFETY: no pointers.
+    unsafe { syscall(nr::SETNS, words) }.map(drop)
 }
 
 /// `execve` with arrays that end in a null pointer. Returns only on failure.
@@ -289,4 +300,17 @@ pub fn poll(descriptors: &mut [Poll], milliseconds: i32) -> usize {
         )
     }
     .unwrap_or(0)
+}
+
+/// Waits until a child has ended, or for this long. SIGCHLD must be blocked; the signal is taken, so the caller has to reap.
+pub fn wait_for_child(milliseconds: u64) {
+    let wanted = 1u64 << (signals::CHLD - 1);
+    let time = [milliseconds / 1000, milliseconds % 1000 * 1_000_000];
+    // SAFETY: the mask and the time live through the call; nothing is told of the signal.
+    let _ = unsafe {
+        syscall(
+            nr::RT_SIGTIMEDWAIT,
+            [&raw const wanted as usize, 0, time.as_ptr() as usize, 8],
+        )
+    };
 }

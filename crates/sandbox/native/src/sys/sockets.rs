@@ -102,6 +102,28 @@ pub fn send(socket: Fd, bytes: &[u8], descriptors: &[Fd]) -> Result<()> {
     }
 }
 
+/// The process that made a pair of sockets, as we count.
+pub fn maker_of(socket: Fd) -> Result<super::Pid> {
+    const PEERCRED: usize = 17;
+    // `struct ucred`: process, user, group.
+    let mut credentials = [0i32; 3];
+    let mut length = size_of_val(&credentials) as u32;
+    // SAFETY: the structure and its length live through the call.
+    unsafe {
+        syscall(
+            nr::GETSOCKOPT,
+            [
+                socket as usize,
+                SOL_SOCKET as usize,
+                PEERCRED,
+                credentials.as_mut_ptr() as usize,
+                &raw mut length as usize,
+            ],
+        )
+    }?;
+    Ok(credentials[0])
+}
+
 /// What came in one message.
 pub struct Received {
     /// How many bytes; 0 means that the other side has gone.

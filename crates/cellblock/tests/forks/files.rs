@@ -1,0 +1,177 @@
+//! Files of a fork are its own, at the same path, however they are reached.
+
+use crate::support::{builder, open, session, wait};
+use cellblock::Limits;
+use std::fs;
+
+#[test]
+fn files_are_copied_and_then_apart() {
+    let parent = session();
+    parent.good("import os; os.makedirs('d/e'); open('d/e/a', 'w').write('one'); os.symlink('d/e/a', 'link')");
+    let fork = parent.fork();
+    fork.good("open('/workspace/d/e/a', 'w').write('fork'); open('only-fork', 'w').close()");
+    parent.good("open('only-parent', 'w').close()");
+    let look = "open('link').read(), os.readlink('link'), sorted(os.listdir())";
+    assert_eq!(
+        fork.value(look),
+        "('fork', 'd/e/a', ['d', 'link', 'only-fork'])"
+    );
+    assert_eq!(
+        parent.value(look),
+        "('one', 'd/e/a', ['d', 'link', 'only-parent'])"
+    );
+    assert_ne!(fork.workspace(), parent.workspace());
+    assert_eq!(
+        fs::read_to_string(fork.workspace().join("d/e/a")).unwrap(),
+        "fork"
+    );
+}
+
+#[test]
+fn modes_and_times_come_along() {
+    let parent = session();
+    parent.good("import os; open('tool', 'w').close(); os.chmod('tool', 0o750); os.utime('tool', (1e9, 1e9)); os.mkdir('d', 0o700); os.utime('d', (1e9, 1e9))");
+    let look = "[(oct(s.st_mode), s.st_mtime, s.st_uid) for s in map(os.stat, ('tool', 'd'))]";
+    assert_eq!(parent.fork().value(look), parent.value(look));
+}
+
+#[test]
+fn an_open_file_stands_where_it_stood_and_leads_to_the_fork_s_own() {
+    let parent = session();
+    parent.good("lines = open('lines', 'w+'); lines.writelines(f'{n}\\n' for n in range(5)); lines.flush(); lines.seek(0)");
+    parent.good("print(lines.readline(), end=''); log = open('log', 'a'); log.write('parent\\n'); log.flush()");
+    let fork = parent.fork();
+    assert_eq!(fork.value("lines.readline()"), "'1\\n'");
+    fork.good(
+        "log.write('fork\\n'); log.flush(); lines.seek(0, 2); lines.write('more'); lines.flush()",
+    );
+    assert_eq!(parent.value("lines.readline()"), "'1\\n'");
+    parent.good("log.write('again\\n'); log.flush()");
+    assert_eq!(
+        parent.value("open('log').read(), 'more' in open('lines').read()"),
+        "('parent\\nagain\\n', False)"
+    );
+    assert_eq!(
+        fork.value("open('log').read(), 'more' in open('lines').read()"),
+        "('parent\\nfork\\n', True)"
+    );
+}
+
+#[test]
+fn a_file_without_a_name_is_copied() {
+    let parent = session();
+    parent.good("import tempfile; secret = tempfile.TemporaryFile('w+'); secret.write('abc'); secret.flush()");
+    parent.good("named = open('gone', 'w+'); named.write('xyz'); named.flush(); import os; os.remove('gone')");
+    let fork = parent.fork();
+    fork.good("secret.write('fork'); secret.flush(); named.write('fork'); named.flush()");
+    let look =
+        "[f.seek(0) or f.read() for f in (secret, named)], os.listdir('.'), os.listdir('/tmp')";
+    assert_eq!(fork.value(look), "(['abcfork', 'xyzfork'], [], [])");
+    assert_eq!(parent.value(look), "(['abc', 'xyz'], [], [])");
+}
+
+#[test]
+fn a_directory_that_is_open_is_the_fork_s_own() {
+    let parent = session();
+    parent.good(
+        "import os; os.mkdir('d'); d = os.open('d', os.O_RDONLY); p = os.open('d', os.O_PATH)",
+    );
+    let fork = parent.fork();
+    fork.good("os.close(os.open('a', os.O_CREAT | os.O_WRONLY, dir_fd=d)); os.close(os.open('b', os.O_CREAT | os.O_WRONLY, dir_fd=p))");
+    assert_eq!(fork.value("sorted(os.listdir('d'))"), "['a', 'b']");
+    assert_eq!(parent.value("os.listdir('d')"), "[]");
+}
+
+#[test]
+fn shared_memory_is_shared_no_more() {
+    let parent = session();
+    parent.good("import mmap; open('map', 'wb').write(b'0' * 5000); file = open('map', 'r+b'); over = mmap.mmap(file.fileno(), 0)");
+    parent.good("anonymous = mmap.mmap(-1, 5000); anonymous[0] = 49");
+    parent.good("from multiprocessing.shared_memory import SharedMemory; named = SharedMemory(create=True, size=100); named.buf[0] = 49");
+    let fork = parent.fork();
+    fork.good("over[0] = anonymous[0] = named.buf[0] = 57; over.flush()");
+    let look = "over[0], anonymous[0], named.buf[0], open('map', 'rb').read(1)";
+    assert_eq!(fork.value(look), "(57, 57, 57, b'9')");
+    assert_eq!(parent.value(look), "(48, 49, 49, b'0')");
+    parent.good("over[0] = 50; over.flush()");
+    assert_eq!(fork.value("over[0]"), "57");
+}
+
+#[test]
+fn temporary_files_are_copied_and_then_apart() {
+    let parent = session();
+    parent.good("import os; os.makedirs('/tmp/d'); open('/tmp/d/a', 'w').write('one'); os.symlink('a', '/tmp/d/l'); t = open('/tmp/d/a', 'r+')");
+    let fork = parent.fork();
+    fork.good("t.write('two'); t.flush(); open('/tmp/new', 'w').close()");
+    let look = "open('/tmp/d/l').read(), sorted(os.listdir('/tmp'))";
+    assert_eq!(fork.value(look), "('two', ['d', 'new'])");
+    assert_eq!(parent.value(look), "('one', ['d'])");
+}
+
+#[test]
+fn the_other_end_of_a_pipe_or_socket_stays_with_the_parent() {
+    let parent = session();
+    parent.good("import os, socket; r, w = os.pipe(); os.write(w, b'kept'); near, far = socket.socketpair(); far.sendall(b'kept')");
+    let fork = parent.fork();
+    // Both ends of a pipe are there, but another and an empty one.
+    assert_eq!(
+        fork.value("os.write(w, b'new'), os.read(r, 10)"),
+        "(3, b'new')"
+    );
+    assert_eq!(fork.value("near.recv(10)"), "b''");
+    assert_eq!(
+        fork.exception("near.sendall(b'x')"),
+        "BrokenPipeError(32, 'Broken pipe')"
+    );
+    assert_eq!(
+        parent.value("os.read(r, 10), near.recv(10)"),
+        "(b'kept', b'kept')"
+    );
+}
+
+#[test]
+fn a_database_that_is_open_is_the_fork_s_own() {
+    let parent = session();
+    parent.good("import sqlite3; db = sqlite3.connect('data.db', isolation_level=None); db.execute('pragma journal_mode=wal'); db.execute('create table t (x)'); db.execute('insert into t values (1)')");
+    let fork = parent.fork();
+    fork.good("db.execute('insert into t values (2)')");
+    parent.good("db.execute('insert into t values (3)')");
+    let look = "[x for x, in db.execute('select x from t')], db.execute('pragma integrity_check').fetchone()";
+    assert_eq!(fork.value(look), "([1, 2], ('ok',))");
+    assert_eq!(parent.value(look), "([1, 3], ('ok',))");
+}
+
+#[test]
+fn a_directory_of_the_user_s_is_left_alone_by_forks() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("given"), "as it was").unwrap();
+    let parent = open(builder().workspace(directory.path()));
+    let fork = parent.fork();
+    fork.good("open('given', 'w').write('changed'); open('new', 'w').close()");
+    let names: Vec<_> = fs::read_dir(directory.path())
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
+    assert_eq!(names, ["given"]);
+    assert_eq!(parent.value("open('given').read()"), "'as it was'");
+    let crash = fork.run("open('given', 'w').write('lost'); import os; os._exit(1)");
+    assert_eq!(crash.state.not_restored, Vec::<String>::new());
+    assert_eq!(fork.value("open('given').read()"), "'changed'");
+}
+
+#[test]
+fn more_than_the_disk_limit_is_not_copied() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("large"), vec![0; 3 << 20]).unwrap();
+    let limits = Limits {
+        disk: 2 << 20,
+        ..Limits::default()
+    };
+    let parent = open(builder().workspace(directory.path()).limits(limits));
+    parent.good("x = 1");
+    let error = wait(parent.0.fork()).unwrap_err();
+    assert_eq!(error.code(), "refused");
+    assert!(error.to_string().contains("`disk`"), "{error}");
+    assert_eq!(parent.value("x"), "1");
+}

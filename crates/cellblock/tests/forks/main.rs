@@ -1,0 +1,16 @@
+//! A fork begins where its session stands; from then on the two have nothing to do with each other.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on says so by a panic"
+)]
+
+#[path = "../contracts/support.rs"]
+#[allow(dead_code, reason = "the contract tests use the rest of it")]
+mod support;
+
+mod files;
+mod kin;
+mod lives;
+mod state;
+mod walls;

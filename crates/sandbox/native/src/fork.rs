@@ -1,0 +1,304 @@
+//! What init knows of the sessions that were forked from its own, and what it allows for the next one.
+//!
+//! A fork is made in two halves. Init makes its namespaces with an init of its own in them (`offspring.rs`); that code is ours. Then
+//! a helper of the head, whose memory may be the work of hostile code, enters these namespaces and copies the head into them
+//! (`crossing.rs`). The filter refuses it every call on the way that init does not allow: each namespace once, by a descriptor that
+//! init puts into its hands, and only while the host waits for the fork.
+
+use crate::message::Message;
+use crate::notify::{OnExecute, Question, give};
+use crate::sweep::parent_of;
+use crate::sys::{
+    Errno, Fd, Pid, Result, clone_flags, close, each_line_at, kill, receive, signals,
+};
+use crate::text::{Text, hexadecimal, leading_number};
+use core::mem::replace;
+
+pub use crate::kin::{FIRST, MOST_KIN};
+pub use crate::offspring::{LONGEST_REQUEST, Parent, prepare};
+
+/// The namespaces of a fork in the order in which they are entered, with their names in `/proc`. The first gives the rights over
+/// the others.
+pub const KINDS: [(usize, &core::ffi::CStr); 7] = [
+    (clone_flags::NEWUSER, c"/proc/self/ns/user"),
+    (clone_flags::NEWNS, c"/proc/self/ns/mnt"),
+    (clone_flags::NEWPID, c"/proc/self/ns/pid"),
+    (clone_flags::NEWCGROUP, c"/proc/self/ns/cgroup"),
+    (clone_flags::NEWNET, c"/proc/self/ns/net"),
+    (clone_flags::NEWIPC, c"/proc/self/ns/ipc"),
+    (clone_flags::NEWUTS, c"/proc/self/ns/uts"),
+];
+
+/// What a copy of the head is given on its way into a fork.
+pub struct Luggage {
+    /// The namespaces, as [`KINDS`] lists them; -1 for one that was entered already or that the sessions share.
+    pub namespaces: [Fd; KINDS.len()],
+    /// Its channel to the host.
+    pub channel: Fd,
+    /// Its standard output.
+    pub output: Fd,
+    /// Its standard error.
+    pub error: Fd,
+    /// On which it tells its new init that it has come.
+    pub report: Fd,
+}
+
+impl Luggage {
+    /// Lets go of what was not taken.
+    pub fn close(&self) {
+        let rest = [self.channel, self.output, self.error, self.report];
+        for fd in rest.into_iter().chain(self.namespaces) {
+            if fd >= 0 {
+                close(fd);
+            }
+        }
+    }
+}
+
+/// A fork whose init stands and waits for its head.
+pub struct Prepared {
+    /// Its init.
+    pub pid: Pid,
+    /// On which its init tells us that the head has come.
+    pub socket: Fd,
+    /// What the head will be given.
+    pub luggage: Luggage,
+}
+
+impl Prepared {
+    /// Ends it.
+    pub fn give_up(&self) {
+        let _ = kill(self.pid, signals::KILL);
+        self.close();
+    }
+
+    fn close(&self) {
+        close(self.socket);
+        self.luggage.close();
+    }
+}
+
+/// The sessions that were forked from this one.
+pub struct Forks {
+    inits: [Pid; MOST_KIN],
+    /// How many there ever were.
+    count: u32,
+    prepared: Option<Prepared>,
+}
+
+impl Forks {
+    /// None yet.
+    pub fn none() -> Forks {
+        Forks {
+            inits: [0; MOST_KIN],
+            count: 0,
+            prepared: None,
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.inits.iter().all(|pid| *pid == 0)
+    }
+
+    /// How many there ever were.
+    pub fn made_so_far(&self) -> u32 {
+        self.count
+    }
+
+    /// Whether one is being made.
+    pub fn is_preparing(&self) -> bool {
+        self.prepared.is_some()
+    }
+
+    /// Whether this process is the init of one.
+    pub fn made(&self, pid: Pid) -> bool {
+        pid > 0 && self.inits.contains(&pid)
+    }
+
+    /// Whether a process lives in one of them, or in a fork of theirs.
+    pub fn has(&self, processes: Fd, pid: Pid) -> bool {
+        const DEEPEST: usize = 4096;
+        if self.is_empty() {
+            return false;
+        }
+        let mut at = pid;
+        for _ in 0..DEEPEST {
+            if self.made(at) {
+                return true;
+            }
+            match parent_of(processes, at) {
+                Some(parent) if parent > FIRST => at = parent,
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    /// The next one stands and waits for its head.
+    pub fn expect(&mut self, prepared: Prepared) -> Result<()> {
+        match self.inits.iter_mut().find(|pid| **pid == 0) {
+            Some(slot) => {
+                *slot = prepared.pid;
+                self.count += 1;
+                self.prepared = Some(prepared);
+                Ok(())
+            }
+            None => {
+                prepared.give_up();
+                Err(Errno::AGAIN)
+            }
+        }
+    }
+
+    /// Where the one that is being made tells how it goes.
+    pub fn news(&self) -> Fd {
+        self.prepared
+            .as_ref()
+            .map_or(-1, |prepared| prepared.socket)
+    }
+
+    /// It told: it lives, or it is gone. Either way nobody may enter it any more.
+    pub fn settle(&mut self) {
+        if let Some(prepared) = self.prepared.take() {
+            let mut bytes = [0; Message::SIZE];
+            let lives = receive(prepared.socket, &mut bytes).is_ok_and(|told| told.bytes > 0);
+            if lives {
+                prepared.close();
+            } else {
+                prepared.give_up();
+            }
+        }
+    }
+
+    /// Ends the one that is being made.
+    pub fn cancel(&mut self) {
+        if let Some(prepared) = self.prepared.take() {
+            prepared.give_up();
+        }
+    }
+
+    /// The init of one has ended.
+    pub fn forget(&mut self, pid: Pid) {
+        if let Some(slot) = self.inits.iter_mut().find(|init| pid > 0 && **init == pid) {
+            *slot = 0;
+        }
+    }
+
+    /// Answers who asks to enter a namespace: with the descriptor of it, if it is one of the fork that is being made.
+    pub fn let_enter(&mut self, listener: Fd, question: &Question) -> Result<()> {
+        let [target, kind, report, channel, ..] = *question.arguments();
+        let luggage = match &mut self.prepared {
+            Some(prepared) => &mut prepared.luggage,
+            None => return Err(Errno::PERM),
+        };
+        let index = KINDS
+            .iter()
+            .position(|(flag, _)| *flag as u64 == kind)
+            .ok_or(Errno::PERM)?;
+        let is_first = luggage.namespaces[0] >= 0;
+        if is_first != (index == 0) {
+            return Err(Errno::PERM);
+        }
+        let namespace = replace(&mut luggage.namespaces[index], -1);
+        if namespace < 0 {
+            return Err(Errno::PERM);
+        }
+        let mut outcome = Ok(());
+        let mut hand = |descriptor: Fd, target: u64, on_execute| {
+            let target = target as Fd;
+            if outcome.is_ok() {
+                outcome = if target > 0 {
+                    give(listener, question, descriptor, target, on_execute)
+                } else {
+                    Err(Errno::INVAL)
+                };
+            }
+            close(descriptor);
+        };
+        if is_first {
+            let Luggage {
+                channel: own_channel,
+                output,
+                error,
+                report: own_report,
+                ..
+            } = luggage;
+            hand(replace(own_channel, -1), channel, OnExecute::Closed);
+            hand(replace(own_report, -1), report, OnExecute::Closed);
+            hand(replace(output, -1), 1, OnExecute::Kept);
+            hand(replace(error, -1), 2, OnExecute::Kept);
+        }
+        hand(namespace, target, OnExecute::Closed);
+        outcome
+    }
+}
+
+/// What a process may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Credentials {
+    capabilities: u64,
+    no_new_privileges: bool,
+    filtered: bool,
+}
+
+impl Credentials {
+    /// It has no capabilities.
+    pub fn is_powerless(&self) -> bool {
+        self.capabilities == 0
+    }
+
+    /// It has none, can get none, and its system calls are filtered.
+    pub fn is_confined(&self) -> bool {
+        self.is_powerless() && self.no_new_privileges && self.filtered
+    }
+
+    fn note(&mut self, line: &[u8]) {
+        let number = |name: &[u8]| leading_number(line.strip_prefix(name)?.trim_ascii_start());
+        if line.starts_with(b"Cap") {
+            let digits = line.rsplit(|byte| *byte == b'\t').next().unwrap_or(b"");
+            // What cannot be read counts as everything.
+            self.capabilities |= hexadecimal(digits).unwrap_or(u64::MAX);
+        } else if let Some(set) = number(b"NoNewPrivs:") {
+            self.no_new_privileges = set == 1;
+        } else if let Some(mode) = number(b"Seccomp:") {
+            self.filtered = mode == 2;
+        }
+    }
+}
+
+/// What a process may do, in the kernel's word.
+pub fn credentials_of(processes: Fd, pid: Pid) -> Result<Credentials> {
+    let path = Text::<32>::new(format_args!("{pid}/status"))?;
+    let mut credentials = Credentials::default();
+    each_line_at(processes, path.as_c_str(), |line| credentials.note(line))?;
+    Ok(credentials)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn credentials(status: &str) -> Credentials {
+        let mut credentials = Credentials::default();
+        for line in status.lines() {
+            credentials.note(line.as_bytes());
+        }
+        credentials
+    }
+
+    #[test]
+    fn one_capability_in_any_set_is_too_much() {
+        let of = |inheritable: &str, bounding: &str| {
+            credentials(&std::format!(
+                "Name:\tpython\nCapInh:\t{inheritable}\nCapPrm:\t0000000000000000\nCapBnd:\t{bounding}\nNoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t1"
+            ))
+        };
+        let none = "0000000000000000";
+        assert!(of(none, none).is_confined());
+        assert!(!of(none, "0000000000000001").is_confined());
+        assert!(!of("8000000000000000", none).is_confined());
+        assert!(!of(none, "what").is_confined());
+        assert!(!credentials("CapPrm:\t0000000000000000").is_confined());
+    }
+}

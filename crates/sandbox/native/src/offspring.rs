@@ -1,0 +1,375 @@
+//! The init of a fork, from its birth to the moment when its head has come.
+//!
+//! It is a copy of the parent session's init, which never ran code of the user's.
+
+use crate::config::{Items, Spawn};
+use crate::fork::{FIRST, Forks, KINDS, Luggage, Prepared, credentials_of};
+use crate::init::{self, Init};
+use crate::message::{At, Failure, Message, Stage, from_init};
+use crate::spawn::{Descriptors, namespaces, settle_in, watched_memory};
+use crate::sweep::{self, Reach};
+use crate::sys::{
+    self, Errno, Fd, Forked, Pid, Poll, clone_process, close, close_all_but, kill, open,
+    open_flags, packet_pair, poll, reap, receive, send, signals, write_all,
+};
+use crate::text::Text;
+use crate::users::{Mapping, SESSION_ID, map_users_at};
+use crate::{limits, mounts, privileges};
+
+/// The longest request for a fork.
+pub const LONGEST_REQUEST: usize = 16 << 10;
+
+/// How long the namespaces and mounts of a fork may take, in milliseconds. A few, but the machine may be busy.
+const BUILD_LIMIT: i32 = 10_000;
+/// How long the session may take to stand still.
+const STOP_LIMIT: u64 = 2_000;
+/// How long the helper that copied the head may take to go.
+const ARRIVAL_LIMIT: i32 = 2_000;
+
+/// What the new init has from the one that makes it.
+pub struct Parent<'a> {
+    /// Questions of the system call filter.
+    pub listener: Fd,
+    /// `/proc` of the parent session.
+    pub proc_directory: Fd,
+    /// The forks that it has already.
+    pub forks: &'a Forks,
+}
+
+/// How a new init is made known to the first of its family.
+pub struct Introduction {
+    /// The first's end of their socket.
+    pub socket: Fd,
+    /// How many processes the fork may have.
+    pub processes: u64,
+}
+
+/// Makes the namespaces of a fork, with an init in them that waits for the head.
+pub fn prepare(
+    parent: &Parent<'_>,
+    bytes: &[u8],
+    descriptors: &[Fd],
+) -> Result<(Prepared, Introduction), Failure> {
+    let (request, strings) = Spawn::from_bytes(bytes).at(Stage::Request)?;
+    let taken = Descriptors::from_wire(descriptors, true).at(Stage::Request)?;
+    let view = mounts::whole_view().at(Stage::Root)?;
+    let (near, far) = packet_pair().at(Stage::Fork)?;
+    let (report_near, report) = packet_pair().at(Stage::Fork)?;
+    // Below root, a process that nobody may look into belongs to root, and we could not map its ids. But as soon as it is open to
+    // us, it is open to all code of the session: the kernel gives a user every right over the namespaces that he made. So all of
+    // it stands still until the new init is closed.
+    let open_for_a_moment = request.user != 0;
+    if open_for_a_moment && !parent.hold_still() {
+        return Err(Errno::AGAIN).at(Stage::Fork);
+    }
+    privileges::set_dumpable(open_for_a_moment);
+    // SAFETY: the child stays native.
+    let outcome = unsafe { clone_process(namespaces(request.walls)) };
+    if !matches!(outcome, Ok(Forked::Child)) {
+        privileges::set_dumpable(false);
+    }
+    if let Ok(Forked::Child) = outcome {
+        let kept = Kept {
+            parent: far,
+            report: report_near,
+            listener: parent.listener,
+            view,
+        };
+        live(&request, Items(strings), &taken, kept)
+    }
+    let outcome = outcome.and_then(|forked| match forked {
+        Forked::Parent(pid) => map(parent, pid, near).map(|()| pid),
+        Forked::Child => Err(Errno::INVAL),
+    });
+    if open_for_a_moment {
+        parent.go_on();
+    }
+    close(view);
+    close(far);
+    close(report_near);
+    let luggage = Luggage {
+        namespaces: [-1; KINDS.len()],
+        channel: taken.channel,
+        output: taken.output,
+        error: taken.error,
+        report,
+    };
+    let others = [taken.control, taken.workspace];
+    for fd in others.into_iter().chain(taken.cgroups) {
+        if fd >= 0 {
+            close(fd);
+        }
+    }
+    let pid = match outcome {
+        Ok(pid) => pid,
+        Err(errno) => {
+            close(near);
+            luggage.close();
+            return Err(errno).at(Stage::Namespaces);
+        }
+    };
+    let mut prepared = Prepared {
+        pid,
+        socket: near,
+        luggage,
+    };
+    match introduce(&request, &mut prepared) {
+        Ok(introduction) => Ok((prepared, introduction)),
+        Err(failure) => {
+            prepared.give_up();
+            Err(failure)
+        }
+    }
+}
+
+/// Maps the ids of the new init and waits until nobody else may look into it.
+fn map(parent: &Parent<'_>, pid: Pid, socket: Fd) -> sys::Result<()> {
+    let same = Mapping {
+        inside: SESSION_ID,
+        outside: SESSION_ID,
+        count: 1,
+    };
+    let mut byte = [0];
+    let mapped = map_users_at(parent.proc_directory, pid, same, same)
+        .and_then(|()| send(socket, &[1], &[]))
+        .and_then(|()| receive(socket, &mut byte).map(drop));
+    if mapped.is_err() {
+        let _ = kill(pid, signals::KILL);
+    }
+    mapped
+}
+
+/// Waits until the new init has built everything, and takes what it made.
+fn introduce(request: &Spawn, prepared: &mut Prepared) -> Result<Introduction, Failure> {
+    if !sweep::wait_readable(prepared.socket, BUILD_LIMIT) {
+        return Err(Errno::AGAIN).at(Stage::Namespaces);
+    }
+    let mut bytes = [0; Message::SIZE];
+    let received = receive(prepared.socket, &mut bytes).at(Stage::Namespaces)?;
+    let (message, _) = Message::from_bytes(&bytes[..received.bytes]).at(Stage::Namespaces)?;
+    if message.kind != from_init::BORN {
+        return Err(Failure {
+            stage: Stage::from_number(message.a).unwrap_or(Stage::Namespaces),
+            errno: Errno(message.b as i32),
+        });
+    }
+    let mut descriptors = received.descriptors[..received.count].iter().copied();
+    let socket = descriptors.next().ok_or(Errno::PROTO).at(Stage::Request)?;
+    let made = namespaces(request.walls);
+    for (slot, (flag, _)) in prepared.luggage.namespaces.iter_mut().zip(KINDS) {
+        if made & flag != 0 {
+            *slot = descriptors.next().unwrap_or(-1);
+        }
+    }
+    Ok(Introduction {
+        socket,
+        processes: request.processes,
+    })
+}
+
+impl Parent<'_> {
+    /// Stops everything in the session, and says whether all of it stands still.
+    fn hold_still(&self) -> bool {
+        let _ = kill(-1, signals::STOP);
+        let start = sys::monotonic_milliseconds();
+        loop {
+            let mut moving = 0;
+            self.each(|pid, is_fork| {
+                if is_fork {
+                    // Another session, which has no rights over the one that is being made.
+                    let _ = kill(pid, signals::CONT);
+                } else if !sweep::stands_still(self.proc_directory, pid) {
+                    moving += 1;
+                }
+            });
+            if moving == 0 {
+                return true;
+            }
+            if sys::monotonic_milliseconds() - start > STOP_LIMIT {
+                self.go_on();
+                return false;
+            }
+            // SAFETY: no pointers.
+            let _ = unsafe { sys::syscall(sys::nr::SCHED_YIELD, []) };
+        }
+    }
+
+    fn go_on(&self) {
+        self.each(|pid, _| {
+            let _ = kill(pid, signals::CONT);
+        });
+    }
+
+    fn each(&self, mut visit: impl FnMut(Pid, bool)) {
+        sweep::each_process(Reach::Namespace, self.proc_directory, |pid| {
+            visit(pid, self.forks.has(self.proc_directory, pid));
+        });
+    }
+}
+
+/// What the new init keeps of its parent's.
+struct Kept {
+    parent: Fd,
+    report: Fd,
+    listener: Fd,
+    view: Fd,
+}
+
+/// The life of the new init.
+fn live(request: &Spawn, items: Items<'_>, taken: &Descriptors, kept: Kept) -> ! {
+    close_foreign(taken, &kept);
+    let (proc_directory, judge) = match build(request, items, taken, &kept) {
+        Ok(built) => built,
+        Err(failure) => fail(kept.parent, failure),
+    };
+    let head = match welcome(request, taken, &kept, proc_directory) {
+        Ok(head) => head,
+        Err(failure) => fail(taken.control, failure),
+    };
+    for cgroup in taken.cgroups.into_iter().filter(|fd| *fd >= 0) {
+        close(cgroup);
+    }
+    init::run(Init {
+        control: taken.control,
+        listener: kept.listener,
+        judge,
+        proc_directory,
+        head: Some(head),
+        reach: Reach::Namespace,
+        memory: watched_memory(request),
+        processes: request.processes,
+    })
+}
+
+fn fail(socket: Fd, failure: Failure) -> ! {
+    let message = Message {
+        kind: from_init::FAILED,
+        a: failure.stage as u64,
+        b: failure.errno.0 as u64,
+        c: 0,
+    };
+    let _ = send(socket, &message.to_bytes(), &[]);
+    sys::exit(70)
+}
+
+/// The sockets of the parent session must be seen to close when it lets go of them.
+fn close_foreign(taken: &Descriptors, kept: &Kept) {
+    let mut own = [
+        taken.control,
+        taken.workspace,
+        taken.cgroups[0],
+        taken.cgroups[1],
+        taken.cgroups[2],
+        kept.parent,
+        kept.report,
+        kept.listener,
+        kept.view,
+    ];
+    own.sort_unstable();
+    close_all_but(&own);
+}
+
+/// Builds the session around this process, and hands its namespaces out.
+fn build(
+    request: &Spawn,
+    items: Items<'_>,
+    taken: &Descriptors,
+    kept: &Kept,
+) -> Result<(Fd, Fd), Failure> {
+    let parent = kept.parent;
+    let mut byte = [0];
+    receive(parent, &mut byte).at(Stage::Users)?;
+    privileges::set_dumpable(false);
+    send(parent, &[1], &[]).at(Stage::Users)?;
+    mounts::make_private().at(Stage::Namespaces)?;
+    mounts::leave_parent_session(kept.view)?;
+    close(kept.view);
+    let proc_directory = settle_in(request, items, taken, Reach::Namespace)?;
+    close(taken.workspace);
+    let (judge, first) = packet_pair().at(Stage::Fork)?;
+    let mut handed = [-1; 1 + KINDS.len()];
+    handed[0] = first;
+    let mut count = 1;
+    let made = namespaces(request.walls);
+    for (_, path) in KINDS.iter().filter(|(flag, _)| made & flag != 0) {
+        handed[count] = open(path, open_flags::RDONLY, 0).at(Stage::Namespaces)?;
+        count += 1;
+    }
+    let message = Message {
+        kind: from_init::BORN,
+        ..Message::default()
+    };
+    let sent = send(parent, &message.to_bytes(), &handed[..count]).at(Stage::Fork);
+    handed[..count].iter().copied().for_each(close);
+    sent.map(|()| (proc_directory, judge))
+}
+
+/// Waits for the head, and looks at it closely: it came from a process that hostile code may have prepared.
+fn welcome(
+    request: &Spawn,
+    taken: &Descriptors,
+    kept: &Kept,
+    proc_directory: Fd,
+) -> Result<Pid, Failure> {
+    let mut wanted = [
+        Poll::readable(kept.report),
+        Poll::readable(taken.control),
+        Poll::readable(kept.parent),
+    ];
+    poll(&mut wanted, -1);
+    let [report, control, parent] = wanted;
+    let mut bytes = [0; Message::SIZE];
+    let came = report.seen & 1 != 0
+        && control.seen == 0
+        && parent.seen == 0
+        && receive(kept.report, &mut bytes).is_ok_and(|told| told.bytes > 0);
+    if !came {
+        return Err(Errno::SRCH).at(Stage::Copy);
+    }
+    let head = only_process(proc_directory).at(Stage::Copy)?;
+    if !credentials_of(proc_directory, head)
+        .at(Stage::Copy)?
+        .is_confined()
+    {
+        return Err(Errno::PERM).at(Stage::Copy);
+    }
+    let own = Text::<16>::new(format_args!("{head}")).at(Stage::Cgroup)?;
+    for &cgroup in taken.cgroups.iter().filter(|fd| **fd >= 0) {
+        write_all(cgroup, own.as_bytes()).at(Stage::Cgroup)?;
+    }
+    if request.walls & crate::config::walls::PROCESS_COUNT != 0 {
+        limits::allow_processes(head, request.processes).at(Stage::Limits)?;
+    }
+    // The parent ends the helpers now, should one still be there.
+    send(kept.parent, &[1], &[]).at(Stage::Copy)?;
+    close(kept.parent);
+    kill(head, signals::CONT).at(Stage::Copy)?;
+    send(kept.report, &[1], &[]).at(Stage::Copy)?;
+    close(kept.report);
+    Ok(head)
+}
+
+/// The one process beside us, stopped, once its helper has gone. It must be our child: else we would not see its end.
+fn only_process(proc_directory: Fd) -> sys::Result<Pid> {
+    // All at once, so that nobody can run away from the count.
+    let _ = kill(-1, signals::STOP);
+    let start = sys::monotonic_milliseconds();
+    loop {
+        let (mut found, mut count) = (0, 0);
+        sweep::each_entry(proc_directory, |pid| {
+            if pid != FIRST {
+                (found, count) = (pid, count + 1);
+            }
+        });
+        match (count, reap(found, false)) {
+            (1, Ok(None)) => return Ok(found),
+            (1.., _) if sys::monotonic_milliseconds() - start < ARRIVAL_LIMIT as u64 => {}
+            _ => return Err(Errno::CHILD),
+        }
+        let _ = kill(-1, signals::CONT);
+        poll(&mut [], 0);
+        // SAFETY: no pointers.
+        let _ = unsafe { sys::syscall(sys::nr::SCHED_YIELD, []) };
+        let _ = kill(-1, signals::STOP);
+    }
+}

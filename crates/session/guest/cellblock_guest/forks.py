@@ -1,0 +1,75 @@
+"""A copy of the head that becomes the head of another session: it has all variables, and files of its own at the same paths.
+
+Open files still lead to the parent's and share its offsets, so each is opened again under its path. What cannot be had twice is
+cut off: the other end of a pipe or a socket is the parent's.
+"""
+
+from __future__ import annotations
+
+import os
+
+from . import BUILTINS as __builtins__
+from . import descriptors, entropy, loops, mappings, native, trees
+from .libraries import modules
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_WORKSPACE = "/workspace"
+_TEMPORARY = ("/tmp", "/dev/shm")
+
+
+class Arrived(BaseException):
+    """Raised in the copy: it is the head of the fork now, and serves the channel `descriptor`."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+
+def make(channel: int) -> None:
+    """Copy this process into the fork that init has prepared. In the copy, raises `Arrived` once it has settled there."""
+    luggage = _Luggage(channel)
+    try:
+        pid, arrived = native.cross(channel)
+        if pid == 0:
+            luggage.unpack()
+            raise Arrived(arrived)
+    finally:
+        luggage.close()
+
+
+class _Luggage:
+    """What must be known from before, to make the copy independent."""
+
+    def __init__(self, channel: int) -> None:
+        try:
+            self._directory = os.getcwd()
+        except OSError:  # it was removed
+            self._directory = _WORKSPACE
+        self._open = descriptors.Open.look(besides=(0, 1, 2, channel))
+        self._temporary = [(path, tree) for path in _TEMPORARY if (tree := trees.Tree.of(path)) is not None]
+        self._mappings = mappings.shared()
+        random: Any = modules.get("random")
+        self._random = random.getstate() if random is not None and entropy.is_seeded("random") else None
+
+    def unpack(self) -> None:
+        for path, tree in self._temporary:
+            tree.copy_to(path)
+        try:
+            os.chdir(self._directory)
+        except OSError:
+            os.chdir(_WORKSPACE)
+        self._open.renew()
+        for mapping in self._mappings:
+            mapping.renew()
+        loops.renew()
+        self._open.renew_watches()
+        entropy.refresh_unseeded()
+        # CPython seeds `random` anew in every fork.
+        if self._random is not None:
+            modules["random"].setstate(self._random)  # type: ignore[attr-defined]
+
+    def close(self) -> None:
+        for _, tree in self._temporary:
+            tree.close()

@@ -1,0 +1,284 @@
+//! Forks: a second session that begins where this one stands.
+//!
+//! Init makes the namespaces of the fork with an init of its own in them; meanwhile the files are copied. Then the head copies
+//! itself into them. Whatever fails on the way, this session goes on as it was.
+
+use crate::Error;
+use crate::actor::{Actor, Command, Fate};
+use crate::birth::{Place, Plan, Sockets};
+use crate::journal::{Recorder, SessionJournal};
+use crate::private_copy;
+use crate::runtime::Inner;
+use crate::session::{Session, Shared};
+use crate::workspace::Workspace;
+use cellblock_protocol::SessionOptions;
+use cellblock_protocol::guest::{Reply, ToHead};
+use cellblock_sandbox::{Birth, Cgroup, FromInit, ToInit, fork_request};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::{broadcast, mpsc};
+use tokio::time::timeout;
+
+/// How many forks of forks there may be. The kernel allows 32 levels of namespaces, and some are around us.
+const DEEPEST: u32 = 15;
+/// A session with all its forks, and theirs, that live at once.
+const LARGEST_FAMILY: usize = 60;
+/// How long init may take for the namespaces of a fork. It bounds itself.
+const PREPARE_LIMIT: Duration = Duration::from_secs(20);
+/// How long the copying of the head may take. Tens of milliseconds for gigabytes, but files without a name are copied too.
+const CROSSING_LIMIT: Duration = Duration::from_secs(30);
+/// Log lines that wait for a reader before the oldest are dropped.
+const MOST_LOGS: usize = 256;
+
+/// Whom a session was forked from, and what forks of it will have.
+pub(crate) struct Lineage {
+    /// The runtime, once somebody holds the session.
+    pub(crate) runtime: Option<Arc<Inner>>,
+    depth: u32,
+    /// The user id of the whole family, counted from the zygote's; 0 where all sessions have the same.
+    user: u32,
+    /// The cgroups of those whom it was forked from. Their inits live as long as it does.
+    ancestors: Vec<Arc<Cgroup>>,
+    /// One for each member of the family.
+    family: Arc<()>,
+}
+
+impl Lineage {
+    /// That of a session which is no fork.
+    pub(crate) fn first(user: u32) -> Lineage {
+        Lineage {
+            runtime: None,
+            depth: 0,
+            user,
+            ancestors: Vec::new(),
+            family: Arc::new(()),
+        }
+    }
+
+    /// Whether the session is a fork of another.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.depth > 0
+    }
+
+    fn next(&self, cgroup: Option<&Arc<Cgroup>>) -> Lineage {
+        Lineage {
+            runtime: self.runtime.clone(),
+            depth: self.depth + 1,
+            user: self.user,
+            ancestors: self.ancestors.iter().chain(cgroup).cloned().collect(),
+            family: Arc::clone(&self.family),
+        }
+    }
+}
+
+impl Actor {
+    /// Makes a fork. The second value says what became of this session.
+    pub(crate) async fn fork(&mut self) -> (Result<Session, Error>, Fate) {
+        match self.beget().await {
+            Ok(begotten) => begotten,
+            Err(error) => (Err(error), Fate::Lives),
+        }
+    }
+
+    async fn beget(&mut self) -> Result<(Result<Session, Error>, Fate), Error> {
+        let runtime = self.may_fork()?;
+        let id = runtime.fresh_id();
+        let mut draft = Draft::default();
+        let workspace = Arc::new(Workspace::for_copy(&runtime.state, &id)?);
+        draft.note(workspace.path());
+        let directory = runtime.session_directory(&id)?;
+        draft.note(&directory);
+        let lineage = self.lineage.next(self.cgroup.as_ref());
+        let options = SessionOptions {
+            session: Some(id.clone()),
+            workspace: None,
+            ..self.options.clone()
+        };
+        self.copy_workspace(&workspace).await?;
+        let mount = self.mount_of(&workspace).await?;
+        let place = Place {
+            user: lineage.user,
+            mount: None,
+            workspace: &workspace,
+            directory: &directory,
+        };
+        let Plan { birth, cgroup, .. } = runtime.plan(&id, &options, &place)?;
+        let (mut near, far) = Sockets::new(cgroup.as_deref(), Some(mount))?;
+        let sent = self
+            .init
+            .send(&fork_request(&birth), &far.descriptors())
+            .await;
+        sent.map_err(Error::system("asking for a fork"))?;
+        drop(far);
+        self.wait_until_prepared().await?;
+
+        let (reply, fate) = self
+            .ask(Box::new(|seq| ToHead::Fork { seq }), CROSSING_LIMIT)
+            .await;
+        let forked = reply.and_then(|reply| {
+            Reply::forked(reply)
+                .map_err(|error| error.to_string())
+                .and_then(|made| made)
+                .map_err(|reason| Error::Refused(format!("the session cannot be forked: {reason}")))
+        });
+        let up = match forked {
+            Ok(()) => match timeout(CROSSING_LIMIT, near.up()).await {
+                Ok(outcome) => outcome,
+                Err(_) => Err(Error::System {
+                    what: "making a fork",
+                    source: std::io::ErrorKind::TimedOut.into(),
+                }),
+            },
+            Err(error) => Err(error),
+        };
+        let head = match up {
+            Ok(head) => head,
+            Err(error) => {
+                let _ = self.init.send(&ToInit::CancelFork.to_bytes(), &[]).await;
+                return Ok((Err(error), fate));
+            }
+        };
+        let files = runtime.watch_files(&workspace, &directory).await?;
+        let mut actor = runtime.actor(
+            &id,
+            options,
+            Arc::clone(&self.zygote),
+            near.with(cgroup, self.disk.youngest_fork().await, head),
+            files,
+            (workspace, directory),
+            lineage,
+        );
+        actor.cells = self.cells;
+        actor.checkpoints.never = self.checkpoints.never;
+        draft.keep();
+        let cell = self.checkpoints.current();
+        Ok((Ok(hand_out(actor, &self.journal.recorder, cell)), fate))
+    }
+
+    fn may_fork(&self) -> Result<Arc<Inner>, Error> {
+        let Some(runtime) = &self.lineage.runtime else {
+            return Err(Error::Refused("the session is not in use yet".to_owned()));
+        };
+        if !Birth::can_fork(runtime.walls) {
+            return Err(Error::Refused(format!(
+                "a session with isolation `{}` cannot be forked: a fork needs namespaces of its own, so the rung must be `full` with the walls files, processes, privileges, seccomp and signals",
+                self.isolation
+            )));
+        }
+        if self.lineage.depth >= DEEPEST {
+            return Err(Error::Refused(format!(
+                "the session cannot be forked: it is the {DEEPEST}th fork of a fork already, and that is as deep as forks go"
+            )));
+        }
+        if Arc::strong_count(&self.lineage.family) >= LARGEST_FAMILY {
+            return Err(Error::Refused(format!(
+                "the session cannot be forked: with its forks and theirs there are {LARGEST_FAMILY} sessions already; close some first"
+            )));
+        }
+        Ok(Arc::clone(runtime))
+    }
+
+    async fn copy_workspace(&self, target: &Arc<Workspace>) -> Result<(), Error> {
+        let (from, to) = (Arc::clone(&self.shared.workspace), Arc::clone(target));
+        let most = self.options.limits.disk;
+        let copied =
+            tokio::task::spawn_blocking(move || private_copy::copy(&from, &to, most)).await;
+        copied.unwrap_or_else(|error| {
+            Err(Error::System {
+                what: "copying the workspace",
+                source: std::io::Error::other(error),
+            })
+        })
+    }
+
+    async fn mount_of(&self, workspace: &Workspace) -> Result<OwnedFd, Error> {
+        let path = workspace.path();
+        let owner = std::fs::metadata(path).map_err(|error| Error::Workspace {
+            path: path.to_owned(),
+            problem: error.to_string(),
+        })?;
+        self.zygote
+            .mount(path, owner.uid(), owner.gid(), self.lineage.user)
+            .await
+    }
+
+    async fn wait_until_prepared(&mut self) -> Result<(), Error> {
+        let lost = || Error::Ended {
+            session: self.shared.id.clone(),
+            reason: "its init process died".to_owned(),
+        };
+        let prepared = async {
+            loop {
+                let packet = self.init.receive().await.map_err(|_| lost())?;
+                match FromInit::from_bytes(&packet.bytes) {
+                    Ok(FromInit::Prepared(Ok(()))) => return Ok(()),
+                    Ok(FromInit::Prepared(Err(failure))) if failure.is_for_want_of_room() => {
+                        return Err(Error::Refused(
+                            "the session cannot be forked: the kernel allows no more namespaces, or none so deep".to_owned(),
+                        ));
+                    }
+                    Ok(FromInit::Prepared(Err(failure))) => {
+                        return Err(cellblock_sandbox::Error::from(failure).into());
+                    }
+                    Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
+                    Ok(FromInit::Ended(death)) => self.ended = Some(death),
+                    _ => {}
+                }
+            }
+        };
+        match timeout(PREPARE_LIMIT, prepared).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(Error::System {
+                what: "preparing a fork",
+                source: std::io::ErrorKind::TimedOut.into(),
+            }),
+        }
+    }
+}
+
+/// Directories of a fork that may come to nothing; then they go.
+#[derive(Default)]
+struct Draft {
+    directories: Vec<PathBuf>,
+}
+
+impl Draft {
+    fn note(&mut self, directory: &Path) {
+        self.directories.push(directory.to_owned());
+    }
+
+    fn keep(mut self) {
+        self.directories.clear();
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        for directory in &self.directories {
+            let _ = std::fs::remove_dir_all(directory);
+        }
+    }
+}
+
+/// Its journal goes on where that of its parent stands, after `cell`.
+fn hand_out(mut actor: Actor, parent: &Recorder, cell: u64) -> Session {
+    let (commands, receiver) = mpsc::unbounded_channel::<Command>();
+    let (logs, _) = broadcast::channel(MOST_LOGS);
+    let journal = parent.fork(&actor.shared.id, cell, actor.shared.workspace.path(), &logs);
+    let shared = Arc::new(Shared {
+        id: actor.shared.id.clone(),
+        workspace: Arc::clone(&actor.shared.workspace),
+        rung: actor.shared.rung,
+        logs,
+        end: OnceLock::new(),
+        journal: journal.clone(),
+    });
+    actor.shared = Arc::clone(&shared);
+    actor.commands = receiver;
+    actor.journal = SessionJournal::new(journal);
+    tokio::spawn(actor.serve());
+    Session { shared, commands }
+}
