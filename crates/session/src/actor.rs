@@ -135,6 +135,8 @@ impl Actor {
         self.end_loan().await;
         self.journal.recorder.close(&reason).await;
         if let Some(closing) = self.closing.take() {
+            // Its descriptors and its directory go too before anyone hears that nothing is left.
+            drop(self);
             let _ = closing.send(());
         }
     }

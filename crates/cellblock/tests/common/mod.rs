@@ -246,20 +246,21 @@ pub(crate) fn in_process_namespace(namespace: &str) -> Vec<Process> {
     processes().into_iter().filter(inside).collect()
 }
 
-/// The memory of them all: a page that n processes share counts one n-th in each.
+/// The memory of them all.
 pub(crate) fn memory_in_process_namespace(namespace: &str) -> u64 {
-    let share = |process: Process| {
+    memory_of(&in_process_namespace(namespace))
+}
+
+/// The memory of these processes together: a page that n processes share counts one n-th in each.
+pub(crate) fn memory_of(processes: &[Process]) -> u64 {
+    let share = |process: &Process| {
         let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", process.pid)).ok()?;
         let line = text
             .lines()
             .find_map(|line| line.strip_prefix("Pss_Anon:"))?;
         line.trim().strip_suffix(" kB")?.parse::<u64>().ok()
     };
-    in_process_namespace(namespace)
-        .into_iter()
-        .filter_map(share)
-        .sum::<u64>()
-        << 10
+    processes.iter().filter_map(share).sum::<u64>() << 10
 }
 
 /// How many of them have this name.

@@ -1,5 +1,5 @@
 //! A session is as simple as this: the cells that were kept, in order, by plain Python. Crashes, time-outs and failed atomic cells
-//! never happened, and `undo` takes the last ones off.
+//! never happened, `undo` takes the last ones off, and a fork goes on from where it was made.
 //!
 //! Sequences are made up at random and shrunk when they fail. `CELLBLOCK_SEED` repeats a run.
 #![allow(
@@ -23,7 +23,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, Test
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 #[test]
-fn any_sequence_of_cells_crashes_and_undos_gives_what_plain_python_gives() {
+fn any_sequence_of_cells_crashes_undos_and_forks_gives_what_plain_python_gives() {
     let seed = seed::seed("model");
     let config = Config {
         cases: if is_long() { 1500 } else { 40 },

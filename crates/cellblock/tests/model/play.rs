@@ -1,11 +1,14 @@
 //! Lets a scenario happen to a real session and to the model, and compares.
 
 use super::common::{builder, new_directory, open, run, wait};
-use super::steps::{End, LAST_WORDS, SETUP, Scenario, Setting, Step, full_code, plain_code};
+use super::steps::{
+    End, Follow, LAST_WORDS, SETUP, Scenario, Setting, Step, full_code, plain_code,
+};
 use super::story::{OutOfReach, Seen, Story};
-use cellblock::{Cell, CellResult, Event, Isolation, Limits, Session, StateOutcome, Status};
+use cellblock::{Cell, CellResult, Event, Isolation, Limits, Rung, Session, StateOutcome, Status};
 use serde_json::json;
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -16,18 +19,35 @@ pub(crate) struct Pair {
     setting: Setting,
     session: Session,
     story: Story,
-    /// The user's directory, or none.
-    workspace: Option<TempDir>,
+    /// The user's directory, or none; forks have a copy of it.
+    workspace: Option<Arc<TempDir>>,
 }
 
 /// Plays a scenario; panics where the session is not as the model says.
 pub(crate) fn play(scenario: &Scenario) {
-    let mut pair = Pair::new(&scenario.setting);
+    let mut family = vec![Pair::new(&scenario.setting)];
+    let mut current = 0;
     for step in &scenario.steps {
-        pair.take(step);
+        match step {
+            Step::Fork(follow) => {
+                family.extend(family[current].fork());
+                if *follow == Follow::Child {
+                    current = family.len() - 1;
+                }
+            }
+            Step::Turn(n) => current = n % family.len(),
+            Step::Close if family.len() == 1 => {}
+            Step::Close => {
+                wait(family.remove(current).session.close());
+                current = 0;
+            }
+            step => family[current].take(step),
+        }
     }
-    pair.compare();
-    wait(pair.session.close());
+    family.iter().for_each(Pair::compare);
+    for pair in family {
+        wait(pair.session.close());
+    }
 }
 
 impl Pair {
@@ -41,7 +61,7 @@ impl Pair {
             .limits(limits)
             .atomic(setting.atomic)
             .setup(SETUP);
-        let workspace = setting.own_workspace.then(given_directory);
+        let workspace = setting.own_workspace.then(|| Arc::new(given_directory()));
         if let Some(directory) = &workspace {
             builder = builder.workspace(directory.path());
         }
@@ -50,6 +70,29 @@ impl Pair {
             session: open(builder),
             story: Story::begin(SETUP),
             workspace,
+        }
+    }
+
+    /// A fork, where there can be one.
+    fn fork(&self) -> Option<Pair> {
+        match wait(self.session.fork()) {
+            Ok(session) => {
+                assert_eq!(self.setting.rung, Rung::Full);
+                Some(Pair {
+                    setting: self.setting.clone(),
+                    session: session.into(),
+                    story: self.story.fork(),
+                    workspace: self.workspace.clone(),
+                })
+            }
+            Err(error) => {
+                assert_eq!(
+                    (error.code(), self.setting.rung == Rung::Full),
+                    ("refused", false),
+                    "{error}"
+                );
+                None
+            }
         }
     }
 
@@ -78,6 +121,9 @@ impl Pair {
                 self.story.put(path, text);
             }
             Step::Pause(milliseconds) => std::thread::sleep(Duration::from_millis(*milliseconds)),
+            Step::Fork(_) | Step::Turn(_) | Step::Close => {
+                unreachable!("these are not a session's own")
+            }
         }
     }
 

@@ -36,8 +36,21 @@ pub(crate) enum Step {
     Seed(u8),
     /// A person on the host puts a file into the workspace.
     Put(&'static str, String),
+    /// A second session that begins where this one stands. What follows happens to the old one, or to the new one.
+    Fork(Follow),
+    /// What follows happens to another session of the family.
+    Turn(usize),
+    /// This session is closed, if there is another.
+    Close,
     /// Nothing, for so many milliseconds: the next checkpoint is made meanwhile.
     Pause(u64),
+}
+
+/// Whom to follow at a fork.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Follow {
+    Parent,
+    Child,
 }
 
 /// How a cell ends.
@@ -164,6 +177,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0u8..100).prop_map(Step::Seed),
         2 => Just(pure),
         1 => put,
+        2 => select(&[Follow::Parent, Follow::Child][..]).prop_map(Step::Fork),
+        2 => (0usize..4).prop_map(Step::Turn),
+        1 => Just(Step::Close),
         4 => (0u64..12).prop_map(Step::Pause),
     ]
 }
@@ -185,7 +201,7 @@ pub(crate) fn scenario() -> impl Strategy<Value = Scenario> {
             // Without a mapping of owners, a session of root's may not write to root's files.
             own_workspace: own_workspace && rung != Rung::Landlock,
         });
-    (setting, proptest::collection::vec(step(), 1..24))
+    (setting, proptest::collection::vec(step(), 1..26))
         .prop_map(|(setting, steps)| Scenario { setting, steps })
 }
 
@@ -215,6 +231,10 @@ impl fmt::Debug for Step {
             Step::Reset => "reset".to_owned(),
             Step::Seed(n) => format!("seed given = {n}"),
             Step::Put(path, text) => format!("put {path:?} with {text:?}"),
+            Step::Fork(Follow::Parent) => "fork".to_owned(),
+            Step::Fork(Follow::Child) => "fork and go on in the fork".to_owned(),
+            Step::Turn(n) => format!("go on in session {n} of those that are there"),
+            Step::Close => "close, if it is not the last".to_owned(),
             Step::Pause(milliseconds) => format!("pause {milliseconds} ms"),
         };
         write!(formatter, "{text}")

@@ -13,6 +13,8 @@ use std::process::{Command, Stdio};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Story {
     entries: Vec<Entry>,
+    /// Entries from before it was forked, which cannot be taken back.
+    inherited: usize,
     /// The cells after which a checkpoint must be there; those that changed nothing share one.
     reachable: Vec<Vec<u64>>,
     /// What is in the workspace by a person's hand.
@@ -93,6 +95,15 @@ impl Story {
         self.from_outside.insert(path.to_owned(), text.to_owned());
     }
 
+    /// The story of a fork: all that came before, and a history of its own.
+    pub(crate) fn fork(&self) -> Story {
+        Story {
+            inherited: self.entries.len(),
+            reachable: vec![vec![0]],
+            ..self.clone()
+        }
+    }
+
     /// Takes back the last `count` cells with all that came after them. Returns the last cell that is left.
     pub(crate) fn undo(&mut self, count: usize) -> Result<u64, OutOfReach> {
         let cells = self.cells();
@@ -119,7 +130,10 @@ impl Story {
             Entry::Cell { number, .. } => Some(*number),
             _ => None,
         };
-        self.entries.iter().filter_map(number).collect()
+        self.entries[self.inherited..]
+            .iter()
+            .filter_map(number)
+            .collect()
     }
 
     /// What the cells that count showed.
