@@ -101,6 +101,7 @@ impl Shell {
             signals,
             logs: session.logs(),
             session,
+            others: Vec::new(),
             fresh: None,
             names: Names::default(),
         };
