@@ -1,0 +1,36 @@
+//! Tools for language models: one trait, called by the model, by Python code in a session, and over MCP.
+//!
+//! A [`Tool`] is a type with parameters and a `call`. A [`Registry`] holds tools; a [`Workbench`] is where one run calls them: it
+//! has the session, the approval and what tools remember from call to call. Whatever goes wrong in a call becomes its answer.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod any_tool;
+mod call;
+mod check;
+mod context;
+mod failure;
+mod limits;
+mod names;
+mod openai;
+mod output;
+mod registry;
+mod schema;
+mod strict;
+mod tool;
+mod workbench;
+
+pub use answer::Answer;
+pub use any_tool::{AnyTool, Definition, Invocation};
+pub use call::{Arguments, Call, Caller};
+pub use context::Context;
+pub use failure::{Failure, ToolError};
+pub use limits::CallLimits;
+pub use openai::{SchemaForm, function_schema};
+pub use output::{IntoOutput, Json, Output, Part};
+pub use registry::{Registry, RegistryBuilder, RegistryError};
+pub use tool::{Effects, Tool, Uses};
+pub use workbench::{Workbench, WorkbenchBuilder};
+
+/// The field of every call in which a model says why it calls.
+pub const PURPOSE: &str = "tool_call_purpose";

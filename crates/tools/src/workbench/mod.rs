@@ -1,0 +1,150 @@
+//! Where one run calls its tools.
+
+mod checking;
+mod running;
+
+use crate::{Answer, Call, CallLimits, Failure, Registry, Uses};
+use cellblock_protocol::Locale;
+use futures_util::future::join_all;
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// The tools of one run, with what they share: a session, the approval, what they remember. A handle: clones are the same.
+#[derive(Clone)]
+pub struct Workbench {
+    inner: Arc<Inner>,
+}
+
+/// How a workbench is set up.
+pub struct WorkbenchBuilder {
+    registry: Registry,
+    limits: CallLimits,
+    locale: Locale,
+}
+
+struct Inner {
+    registry: Registry,
+    limits: CallLimits,
+    locale: Locale,
+    /// Calls into the interpreter run one after the other.
+    interpreter: tokio::sync::Mutex<()>,
+    states: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+}
+
+impl Workbench {
+    /// A workbench without a session.
+    pub fn new(registry: Registry) -> Workbench {
+        Workbench::builder(registry).build()
+    }
+
+    /// A workbench to set up.
+    pub fn builder(registry: Registry) -> WorkbenchBuilder {
+        WorkbenchBuilder {
+            registry,
+            limits: CallLimits::default(),
+            locale: Locale::default(),
+        }
+    }
+
+    /// Calls a tool. Whatever goes wrong, there is an answer. Dropping the future stops the call.
+    pub async fn call(&self, call: Call) -> Answer {
+        let begun = Instant::now();
+        let mut notes = Vec::new();
+        let (id, name) = (call.id.clone(), call.name.clone());
+        let outcome = self.outcome(call, &mut notes).await;
+        Answer {
+            id,
+            name,
+            outcome,
+            notes,
+            took: begun.elapsed(),
+        }
+    }
+
+    /// Calls tools side by side, except that calls into the session run in order. All run, although one fails; the answers are
+    /// in the order of the calls.
+    pub async fn call_all(&self, calls: impl IntoIterator<Item = Call>) -> Vec<Answer> {
+        join_all(calls.into_iter().map(|call| self.call(call))).await
+    }
+
+    /// The tools.
+    pub fn registry(&self) -> &Registry {
+        &self.inner.registry
+    }
+
+    /// What calls may use.
+    pub fn limits(&self) -> &CallLimits {
+        &self.inner.limits
+    }
+
+    /// The language for the model.
+    pub fn locale(&self) -> Locale {
+        self.inner.locale
+    }
+
+    /// One value of each type that lives as long as the run.
+    pub fn state<T: Default + Send + 'static>(&self) -> Arc<Mutex<T>> {
+        let mut states = self
+            .inner
+            .states
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let entry = states
+            .entry(TypeId::of::<T>())
+            .or_insert_with(|| Arc::new(Mutex::new(T::default())));
+        // The key says what it is.
+        Arc::clone(entry).downcast().unwrap_or_default()
+    }
+
+    async fn outcome(&self, call: Call, notes: &mut Vec<String>) -> Result<crate::Output, Failure> {
+        let entry = Arc::clone(self.inner.registry.entry(&call.name)?);
+        // Before anything that takes time, so that calls run in the order in which they came.
+        let _turn = match entry.definition.uses {
+            Uses::Interpreter => Some(self.inner.interpreter.lock().await),
+            Uses::Nothing => None,
+        };
+        let checked = self.check(&entry, call)?;
+        let _ = notes;
+        self.run(&entry, checked).await
+    }
+}
+
+impl fmt::Debug for Workbench {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Workbench")
+            .field("registry", &self.inner.registry)
+            .finish_non_exhaustive()
+    }
+}
+
+impl WorkbenchBuilder {
+    /// What calls may use.
+    pub fn limits(mut self, limits: CallLimits) -> WorkbenchBuilder {
+        self.limits = limits;
+        self
+    }
+
+    /// The language for the model.
+    pub fn locale(mut self, locale: Locale) -> WorkbenchBuilder {
+        self.locale = locale;
+        self
+    }
+
+    /// The workbench.
+    pub fn build(self) -> Workbench {
+        let mut limits = self.limits;
+        limits.bytes = limits.bytes.min(CallLimits::MOST_BYTES);
+        Workbench {
+            inner: Arc::new(Inner {
+                registry: self.registry,
+                limits,
+                locale: self.locale,
+                interpreter: tokio::sync::Mutex::new(()),
+                states: Mutex::default(),
+            }),
+        }
+    }
+}
