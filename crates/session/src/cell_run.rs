@@ -421,7 +421,9 @@ impl CellRun {
                     ToolOutcome::Error
                 },
             ),
-            ToHead::Input { call, .. } => (call, ToolOutcome::Ok),
+            ToHead::ToolContent { call, .. } | ToHead::Input { call, .. } => {
+                (call, ToolOutcome::Ok)
+            }
             _ => return Obeyed::Fine,
         };
         // An answer to nothing, or a second one.

@@ -4,7 +4,7 @@ use crate::actor::{Command, Effect};
 use crate::outputs::LONGEST_PAGE;
 use crate::workspace::Workspace;
 use crate::{Error, Running};
-use cellblock_protocol::guest::{Reply, ToHead};
+use cellblock_protocol::guest::{Reply, ToHead, ToolContent};
 use cellblock_protocol::{
     Cell, CellResult, CheckpointEntry, CheckpointState, Computed, Event, FileEntry, Inspection,
     Rung, Seed, Stream, ToolSpec, Undone, Variable, validate_seed,
@@ -195,6 +195,14 @@ impl Session {
         }));
     }
 
+    /// Answers a tool call with texts, pictures and documents instead of a value.
+    pub fn tool_content(&self, call: &str, content: Vec<ToolContent>) {
+        self.tell(Command::Answer(ToHead::ToolContent {
+            call: call.to_owned(),
+            content,
+        }));
+    }
+
     /// Answers a question that came as [`Event::InputRequest`].
     pub fn input(&self, call: &str, outcome: Result<String, String>) {
         self.tell(Command::Answer(ToHead::Input {
@@ -214,6 +222,13 @@ impl Session {
     pub async fn get_file(&self, path: &str) -> Result<Vec<u8>, Error> {
         let path = path.to_owned();
         self.with_files(move |workspace| workspace.get(&path)).await
+    }
+
+    /// Opens a file of the workspace for reading: for what is too large to be held in memory.
+    pub async fn open_file(&self, path: &str) -> Result<std::fs::File, Error> {
+        let path = path.to_owned();
+        self.with_files(move |workspace| workspace.open_file(&path))
+            .await
     }
 
     /// Lists the files of the workspace.
@@ -250,6 +265,11 @@ impl Session {
         let (reply, done) = oneshot::channel();
         self.tell(Command::Close { reply });
         let _ = done.await;
+    }
+
+    /// Why it ended, once it has.
+    pub fn end(&self) -> Option<&str> {
+        self.shared.end.get().map(String::as_str)
     }
 
     /// The error for a session that is not there any more.

@@ -6,14 +6,18 @@
 
 mod answer;
 mod any_tool;
+mod bridge;
+mod builtin;
 mod call;
 mod check;
 mod context;
 mod failure;
+mod happening;
 mod limits;
 mod names;
 mod openai;
 mod output;
+pub mod plan;
 mod registry;
 mod schema;
 mod strict;
@@ -22,15 +26,21 @@ mod workbench;
 
 pub use answer::Answer;
 pub use any_tool::{AnyTool, Definition, Invocation};
+pub use bridge::RanCell;
+pub use builtin::{
+    CheckpointsTool, ComputeTool, ExecutePythonCodeTool, FileReaderTool, ListFilesTool,
+    RecursivePlanTreeTodoTool, UndoTool,
+};
 pub use call::{Arguments, Call, Caller};
 pub use context::Context;
 pub use failure::{Failure, ToolError};
-pub use limits::CallLimits;
+pub use happening::{Happening, Watcher};
+pub use limits::{CallLimits, UNLIMITED};
 pub use openai::{SchemaForm, function_schema};
 pub use output::{IntoOutput, Json, Output, Part};
 pub use registry::{Registry, RegistryBuilder, RegistryError};
 pub use tool::{Effects, Tool, Uses};
-pub use workbench::{Workbench, WorkbenchBuilder};
+pub use workbench::{Opening, Workbench, WorkbenchBuilder};
 
 /// The field of every call in which a model says why it calls.
 pub const PURPOSE: &str = "tool_call_purpose";

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// A time limit that is none: for tools with a clock of their own.
+pub const UNLIMITED: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+
 /// What one call may use, and how many of them one cell may make.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CallLimits {

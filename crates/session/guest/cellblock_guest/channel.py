@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LOST = 70  # the exit status of a head whose channel is gone
 _CHUNK = 65536
-_ANSWERS = ("tool_result", "input")
+_ANSWERS = ("tool_result", "tool_content", "input")
 
 
 class Mailbox:

@@ -2,15 +2,22 @@
 
 mod checking;
 mod running;
+mod seat;
 
-use crate::{Answer, Call, CallLimits, Failure, Registry, Uses};
+use crate::{
+    Answer, Call, CallLimits, Caller, Failure, Output, Registry, ToolError, Uses, Watcher,
+};
 use cellblock_protocol::Locale;
+use cellblock_session::Session;
 use futures_util::future::join_all;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
+
+pub use seat::Opening;
+use seat::Seat;
 
 /// The tools of one run, with what they share: a session, the approval, what they remember. A handle: clones are the same.
 #[derive(Clone)]
@@ -23,14 +30,18 @@ pub struct WorkbenchBuilder {
     registry: Registry,
     limits: CallLimits,
     locale: Locale,
+    seat: Seat,
+    watcher: Option<Watcher>,
 }
 
 struct Inner {
     registry: Registry,
     limits: CallLimits,
     locale: Locale,
+    seat: Seat,
+    watcher: Option<Watcher>,
     /// Calls into the interpreter run one after the other.
-    interpreter: tokio::sync::Mutex<()>,
+    interpreter: Arc<tokio::sync::Mutex<()>>,
     states: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
@@ -46,15 +57,22 @@ impl Workbench {
             registry,
             limits: CallLimits::default(),
             locale: Locale::default(),
+            seat: Seat::default(),
+            watcher: None,
         }
     }
 
     /// Calls a tool. Whatever goes wrong, there is an answer. Dropping the future stops the call.
     pub async fn call(&self, call: Call) -> Answer {
+        self.call_watched(call, self.inner.watcher.clone()).await
+    }
+
+    /// The same, with someone of its own who watches.
+    pub async fn call_watched(&self, call: Call, watcher: Option<Watcher>) -> Answer {
         let begun = Instant::now();
         let mut notes = Vec::new();
         let (id, name) = (call.id.clone(), call.name.clone());
-        let outcome = self.outcome(call, &mut notes).await;
+        let outcome = self.outcome(call, watcher, &mut notes).await;
         Answer {
             id,
             name,
@@ -99,16 +117,28 @@ impl Workbench {
         Arc::clone(entry).downcast().unwrap_or_default()
     }
 
-    async fn outcome(&self, call: Call, notes: &mut Vec<String>) -> Result<crate::Output, Failure> {
+    async fn outcome(
+        &self,
+        call: Call,
+        watcher: Option<Watcher>,
+        notes: &mut Vec<String>,
+    ) -> Result<Output, Failure> {
         let entry = Arc::clone(self.inner.registry.entry(&call.name)?);
+        if call.caller == Caller::Code && entry.definition.uses == Uses::Interpreter {
+            // It would wait for the very cell that makes the call.
+            return Err(Failure::Refused {
+                tool: entry.definition.name.clone(),
+                reason: "code in a session cannot call it".to_owned(),
+            });
+        }
         // Before anything that takes time, so that calls run in the order in which they came.
-        let _turn = match entry.definition.uses {
-            Uses::Interpreter => Some(self.inner.interpreter.lock().await),
+        let turn = match entry.definition.uses {
+            Uses::Interpreter => Some(Arc::clone(&self.inner.interpreter).lock_owned().await),
             Uses::Nothing => None,
         };
         let checked = self.check(&entry, call)?;
         let _ = notes;
-        self.run(&entry, checked).await
+        self.run(&entry, checked, watcher, turn).await
     }
 }
 
@@ -133,6 +163,29 @@ impl WorkbenchBuilder {
         self
     }
 
+    /// How a session is made when one is first needed.
+    pub fn sessions(
+        mut self,
+        open: impl Fn() -> Opening + Send + Sync + 'static,
+    ) -> WorkbenchBuilder {
+        self.seat.open = Some(Arc::new(open));
+        self
+    }
+
+    /// The session that calls go to. When it ends there is no other.
+    pub fn session(self, session: Session) -> WorkbenchBuilder {
+        self.sessions(move || {
+            let session = session.clone();
+            Box::pin(async move { Ok::<_, ToolError>(session) })
+        })
+    }
+
+    /// Who watches all calls.
+    pub fn watcher(mut self, watcher: Watcher) -> WorkbenchBuilder {
+        self.watcher = Some(watcher);
+        self
+    }
+
     /// The workbench.
     pub fn build(self) -> Workbench {
         let mut limits = self.limits;
@@ -142,7 +195,9 @@ impl WorkbenchBuilder {
                 registry: self.registry,
                 limits,
                 locale: self.locale,
-                interpreter: tokio::sync::Mutex::new(()),
+                seat: self.seat,
+                watcher: self.watcher,
+                interpreter: Arc::default(),
                 states: Mutex::default(),
             }),
         }

@@ -3,15 +3,22 @@
 use super::Workbench;
 use super::checking::Checked;
 use crate::registry::Entry;
-use crate::{Context, Failure, Output, ToolError};
+use crate::{Context, Failure, Output, ToolError, Watcher};
 use std::any::Any;
 use std::sync::Arc;
+use tokio::sync::OwnedMutexGuard;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 impl Workbench {
     /// Runs the tool on a task of its own: one that panics or blocks its thread harms no other.
-    pub(super) async fn run(&self, entry: &Entry, checked: Checked) -> Result<Output, Failure> {
+    pub(super) async fn run(
+        &self,
+        entry: &Entry,
+        checked: Checked,
+        watcher: Option<Watcher>,
+        turn: Option<OwnedMutexGuard<()>>,
+    ) -> Result<Output, Failure> {
         let tool = &entry.definition.name;
         let limit = entry
             .definition
@@ -22,9 +29,14 @@ impl Workbench {
             caller: checked.caller,
             purpose: checked.purpose.map(Into::into),
             workbench: self.clone(),
+            watcher,
         };
         let invocation = Arc::clone(&entry.tool).invoke(checked.arguments, context);
-        let mut task = AbortOnDrop(tokio::spawn(invocation));
+        let mut task = AbortOnDrop(tokio::spawn(async move {
+            // Until the call has really ended, also when nobody waits for it any more.
+            let _turn = turn;
+            invocation.await
+        }));
         let ended = timeout(limit, &mut task.0).await;
         let result: Result<Output, ToolError> = match ended {
             Err(_) => {

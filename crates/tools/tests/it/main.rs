@@ -7,8 +7,12 @@
     reason = "helpers of tests are tests"
 )]
 
+mod bridge;
+mod builtin;
 mod calls;
 mod checks;
 mod page;
+mod plan;
+mod plan_edits;
 mod schemas;
 mod support;
