@@ -21,6 +21,11 @@ pub enum Happening {
         /// How long it took.
         took: Duration,
     },
+    /// A call waits for a person.
+    Waiting {
+        /// The tool.
+        tool: String,
+    },
     /// The plan changed.
     Plan {
         /// The number of its version.

@@ -6,6 +6,7 @@
 
 mod answer;
 mod any_tool;
+mod approval;
 mod bridge;
 mod builtin;
 mod call;
@@ -18,6 +19,7 @@ mod names;
 mod openai;
 mod output;
 pub mod plan;
+mod recording;
 mod registry;
 mod schema;
 mod strict;
@@ -26,6 +28,10 @@ mod workbench;
 
 pub use answer::Answer;
 pub use any_tool::{AnyTool, Definition, Invocation};
+pub use approval::{
+    Approval, ApprovalMode, ApprovalPolicy, ApprovalRule, Asker, Asking, Decision, Permission,
+    Question,
+};
 pub use bridge::RanCell;
 pub use builtin::{
     CheckpointsTool, ComputeTool, ExecutePythonCodeTool, FileReaderTool, ListFilesTool,
@@ -38,6 +44,7 @@ pub use happening::{Happening, Watcher};
 pub use limits::{CallLimits, UNLIMITED};
 pub use openai::{SchemaForm, function_schema};
 pub use output::{IntoOutput, Json, Output, Part};
+pub use recording::{RecordedCall, Recording};
 pub use registry::{Registry, RegistryBuilder, RegistryError};
 pub use tool::{Effects, Tool, Uses};
 pub use workbench::{Opening, Workbench, WorkbenchBuilder};

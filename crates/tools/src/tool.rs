@@ -70,6 +70,11 @@ pub enum Effects {
     /// It only looks, or what it does stays in the session.
     #[default]
     None,
+    /// It runs code of the caller's in the sealed session.
+    Code {
+        /// The parameter that holds the code.
+        argument: &'static str,
+    },
     /// It changes something that no undo brings back: sends, pays, deletes. A person is asked first.
     Outside,
 }

@@ -1,6 +1,6 @@
 //! One expression, exactly.
 
-use crate::{Context, Json, Tool, ToolError, Uses};
+use crate::{Context, Effects, Json, Tool, ToolError, Uses};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +42,10 @@ impl Tool for ComputeTool {
 
     fn uses(&self) -> Uses {
         Uses::Interpreter
+    }
+
+    fn effects(&self) -> Effects {
+        Effects::Code { argument: "code" }
     }
 
     async fn call(&self, compute: Compute, context: &Context) -> Result<Json<Computed>, ToolError> {

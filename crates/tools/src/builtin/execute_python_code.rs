@@ -1,6 +1,6 @@
 //! Running a cell.
 
-use crate::{Context, Output, Part, RanCell, Tool, ToolError, UNLIMITED, Uses};
+use crate::{Context, Effects, Output, Part, RanCell, Tool, ToolError, UNLIMITED, Uses};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cellblock_protocol::{Cell, CellResult, ForModel, MimeBundle};
@@ -41,6 +41,12 @@ impl Tool for ExecutePythonCodeTool {
 
     fn uses(&self) -> Uses {
         Uses::Interpreter
+    }
+
+    fn effects(&self) -> Effects {
+        Effects::Code {
+            argument: "python_code_snippet",
+        }
     }
 
     /// The cell has its own clock, which stands still while a person is asked.

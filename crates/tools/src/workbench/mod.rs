@@ -1,11 +1,14 @@
 //! Where one run calls its tools.
 
+mod approving;
 mod checking;
 mod running;
 mod seat;
 
+use crate::Recording;
+use crate::recording::Replay;
 use crate::{
-    Answer, Call, CallLimits, Caller, Failure, Output, Registry, ToolError, Uses, Watcher,
+    Answer, Approval, Call, CallLimits, Caller, Failure, Output, Registry, ToolError, Uses, Watcher,
 };
 use cellblock_protocol::Locale;
 use cellblock_session::Session;
@@ -32,6 +35,9 @@ pub struct WorkbenchBuilder {
     locale: Locale,
     seat: Seat,
     watcher: Option<Watcher>,
+    approval: Approval,
+    recording: Option<Mutex<Recording>>,
+    replay: Option<Mutex<Replay>>,
 }
 
 struct Inner {
@@ -40,6 +46,9 @@ struct Inner {
     locale: Locale,
     seat: Seat,
     watcher: Option<Watcher>,
+    approval: Approval,
+    recording: Option<Mutex<Recording>>,
+    replay: Option<Mutex<Replay>>,
     /// Calls into the interpreter run one after the other.
     interpreter: Arc<tokio::sync::Mutex<()>>,
     states: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
@@ -59,6 +68,9 @@ impl Workbench {
             locale: Locale::default(),
             seat: Seat::default(),
             watcher: None,
+            approval: Approval::default(),
+            recording: None,
+            replay: None,
         }
     }
 
@@ -96,6 +108,17 @@ impl Workbench {
     /// What calls may use.
     pub fn limits(&self) -> &CallLimits {
         &self.inner.limits
+    }
+
+    /// The calls so far with what came of them, where they are recorded.
+    pub fn recording(&self) -> Option<Recording> {
+        let recording = self.inner.recording.as_ref()?;
+        Some(
+            recording
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
+        )
     }
 
     /// The language for the model.
@@ -137,8 +160,24 @@ impl Workbench {
             Uses::Nothing => None,
         };
         let checked = self.check(&entry, call)?;
-        let _ = notes;
-        self.run(&entry, checked, watcher, turn).await
+        // Code is run again; what came from outside of the session is given again.
+        let is_outside = entry.definition.uses == Uses::Nothing;
+        if let Some(replay) = self.inner.replay.as_ref().filter(|_| is_outside) {
+            let mut replay = replay.lock().unwrap_or_else(PoisonError::into_inner);
+            return replay.take(&entry.definition.name, &checked.arguments);
+        }
+        let recording = self.inner.recording.as_ref().filter(|_| is_outside);
+        let asked = recording.map(|_| checked.arguments.clone());
+        let permitted = self.approve(&entry, checked, watcher.as_ref(), notes).await;
+        let outcome = match permitted {
+            Ok(checked) => self.run(&entry, checked, watcher, turn).await,
+            Err(failure) => Err(failure),
+        };
+        if let (Some(recording), Some(asked)) = (recording, asked) {
+            let mut recording = recording.lock().unwrap_or_else(PoisonError::into_inner);
+            recording.note(&entry.definition.name, asked, &outcome);
+        }
+        outcome
     }
 }
 
@@ -186,6 +225,24 @@ impl WorkbenchBuilder {
         self
     }
 
+    /// When a person is asked, and who that is. Unless told, tools that change something outside are refused: there is nobody.
+    pub fn approval(mut self, approval: Approval) -> WorkbenchBuilder {
+        self.approval = approval;
+        self
+    }
+
+    /// Records what comes of every call that does not run code: see [`Workbench::recording`].
+    pub fn record(mut self) -> WorkbenchBuilder {
+        self.recording = Some(Mutex::default());
+        self
+    }
+
+    /// Gives recorded results again instead of making calls. Code is run as ever.
+    pub fn replay(mut self, recording: Recording) -> WorkbenchBuilder {
+        self.replay = Some(Mutex::new(Replay::new(recording)));
+        self
+    }
+
     /// The workbench.
     pub fn build(self) -> Workbench {
         let mut limits = self.limits;
@@ -197,6 +254,9 @@ impl WorkbenchBuilder {
                 locale: self.locale,
                 seat: self.seat,
                 watcher: self.watcher,
+                approval: self.approval,
+                recording: self.recording,
+                replay: self.replay,
                 interpreter: Arc::default(),
                 states: Mutex::default(),
             }),

@@ -7,6 +7,7 @@
     reason = "helpers of tests are tests"
 )]
 
+mod approval;
 mod bridge;
 mod builtin;
 mod calls;
@@ -14,5 +15,6 @@ mod checks;
 mod page;
 mod plan;
 mod plan_edits;
+mod recording;
 mod schemas;
 mod support;
