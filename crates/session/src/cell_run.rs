@@ -1,10 +1,10 @@
 //! One cell, from its first frame to its result.
 
 use crate::Error;
-use crate::actor::{Actor, Command, Fate, INTERRUPT_GRACE};
+use crate::actor::{Actor, Command, Effect, Fate, INTERRUPT_GRACE};
 use crate::capture::Capture;
 use crate::verdict::{Ending, LimitHit, Verdict};
-use cellblock_protocol::guest::{Done, FromHead, ToHead};
+use cellblock_protocol::guest::{Done, FromHead, Reply, ToHead};
 use cellblock_protocol::{
     Backend, Cell, CellResult, CheckpointState, Event, FileChanges, MimeBundle, State,
     StateOutcome, Status, Stream, ToolCall, ToolOutcome, Usage, VariableChanges, Wall,
@@ -12,7 +12,7 @@ use cellblock_protocol::{
 use cellblock_sandbox::{Death, Exit, FromInit, ToInit};
 use std::collections::HashMap;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 /// How often the disk limit is looked at while a cell runs.
@@ -42,6 +42,8 @@ pub(crate) struct CellRun {
     call_bytes: usize,
     /// Calls and questions that wait for an answer: where in `calls`, and since when.
     waiting: HashMap<String, (Option<usize>, Instant)>,
+    /// Questions about the state, asked while the code waits: until when, and who wants to know.
+    glances: HashMap<u64, (Instant, oneshot::Sender<Result<Reply, Error>>)>,
     interrupted: bool,
     memory_kills: u64,
     /// The safety net that the cell started with.
@@ -116,6 +118,7 @@ impl CellRun {
             calls: Vec::new(),
             call_bytes: 0,
             waiting: HashMap::new(),
+            glances: HashMap::new(),
             interrupted: false,
             net: actor.checkpoints.state(),
         }
@@ -216,6 +219,7 @@ impl CellRun {
                 }
                 () = sleep_until(disk_check) => {
                     disk_check = Instant::now() + DISK_PERIOD;
+                    self.refuse_glances(actor, Instant::now());
                     if let Some(hit) = self.disk_hit(actor) {
                         return self.end(actor, Ending::Limit(hit)).await;
                     }
@@ -231,6 +235,7 @@ impl CellRun {
         finish: Finish,
     ) -> (CellResult, Fate) {
         self.drain(actor);
+        self.refuse_glances(actor, Instant::now() + Duration::from_secs(3600));
         for call in self
             .waiting
             .drain()
@@ -388,6 +393,17 @@ impl CellRun {
             Some(Command::Interrupt) => return Obeyed::Interrupt,
             Some(Command::Answer(answer)) => return self.answered(answer),
             Some(Command::Run { reply, .. }) => drop(reply.send(Err(busy()))),
+            Some(Command::Ask {
+                operation,
+                effect: Effect::Glances,
+                limit,
+                reply,
+            }) if !self.waiting.is_empty() => {
+                actor.questions += 1;
+                let question = actor.questions;
+                self.glances.insert(question, (Instant::now() + limit, reply));
+                return Obeyed::Send(operation(question));
+            }
             Some(Command::Ask { reply, .. }) => drop(reply.send(Err(busy()))),
             Some(Command::ReadOutput {
                 cell,
@@ -504,8 +520,14 @@ impl CellRun {
                     .map_err(|error| error.to_string());
                 Some(ToHead::ToolResult { call, outcome })
             }
-            // Left over from earlier, or a lie: a wrong cell number, an answer to no question.
-            FromHead::Ready { .. } | FromHead::Reply(_) | FromHead::Done(_) => None,
+            FromHead::Reply(reply) => {
+                if let Some((_, asker)) = self.glances.remove(&reply.seq) {
+                    let _ = asker.send(Ok(reply));
+                }
+                None
+            }
+            // Left over from earlier, or a lie: a wrong cell number.
+            FromHead::Ready { .. } | FromHead::Done(_) => None,
         }
     }
 
@@ -528,6 +550,20 @@ impl CellRun {
             }
         });
         answers.collect()
+    }
+
+    /// Code that computes again does not answer questions.
+    fn refuse_glances(&mut self, actor: &Actor, now: Instant) {
+        let late: Vec<u64> = self
+            .glances
+            .iter()
+            .filter(|(_, (limit, _))| *limit <= now)
+            .map(|(question, _)| *question)
+            .collect();
+        for (_, asker) in late.iter().filter_map(|late| self.glances.remove(late)) {
+            let session = actor.shared.id.clone();
+            let _ = asker.send(Err(Error::Busy { session }));
+        }
     }
 
     fn note_call(

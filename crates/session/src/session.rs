@@ -127,10 +127,10 @@ impl Session {
         .await
     }
 
-    /// Lists the variables.
+    /// Lists the variables; also while the code of a cell waits for the answer to a tool call.
     pub async fn vars(&self) -> Result<Vec<Variable>, Error> {
         self.ask(
-            Effect::Looks,
+            Effect::Glances,
             ANSWER_LIMIT,
             |seq| ToHead::Vars { seq },
             Reply::variables,
@@ -138,11 +138,11 @@ impl Session {
         .await
     }
 
-    /// Looks at one variable.
+    /// Looks at one variable; also while the code of a cell waits for the answer to a tool call.
     pub async fn inspect(&self, name: &str) -> Result<Inspection, Error> {
         let name = name.to_owned();
         self.ask(
-            Effect::Looks,
+            Effect::Glances,
             ANSWER_LIMIT,
             |seq| ToHead::Inspect { seq, name },
             Reply::inspection,

@@ -15,12 +15,14 @@ from .wire import decode, encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
     from .wire import Frame
 
 LOST = 70  # the exit status of a head whose channel is gone
 _CHUNK = 65536
+_GLANCES = ("vars", "inspect")
 _ANSWERS = ("tool_result", "tool_content", "input")
 
 
@@ -58,6 +60,9 @@ class Channel:
         self._requests = Mailbox()
         self._waiting: dict[str, Mailbox] = {}
         self._calls = 0
+        # Questions about the state that came in the middle of a cell, and who answers them; none between cells.
+        self._glances: list[Frame] = []
+        self.glance: Callable[[Frame], bytes] | None = None
 
     def send(self, frame: Frame) -> None:
         """Send one frame. What a signal handler raises meanwhile is raised once the frame is out."""
@@ -133,6 +138,8 @@ class Channel:
                     self._receive()
             finally:
                 self._reading.release()
+            if self._glances:
+                self._answer_glance()
 
     def adopt(self, fd: int) -> None:
         """Go on with another socket: for a process that was forked from a head and now becomes one."""
@@ -144,6 +151,8 @@ class Channel:
         self._reading = allocate_lock()
         self._requests = Mailbox()
         self._waiting.clear()
+        self._glances.clear()
+        self.glance = None
 
     def disown(self) -> None:
         """Let go of the socket: in every other process that was forked from the head."""
@@ -163,17 +172,29 @@ class Channel:
                 if held[0]:
                     if self._buffer:
                         self._deliver()
-                    while not mailbox.frames:
+                    while not mailbox.frames and not self._glances:
                         self._receive()
             finally:
                 if held and held[0]:
                     self._reading.release()
                     self._call_a_reader()
-            if not held[0]:
+            if self._glances:
+                self._answer_glance()
+            elif not held[0]:
                 mailbox.listen()
         frame = mailbox.frames[-1]
         del mailbox.frames[-1]
         return frame
+
+    def _answer_glance(self) -> None:
+        """Not while reading is locked: looking at a value runs its `__repr__`, which may call a tool."""
+        answer = self.glance
+        try:
+            frame = self._glances.pop()
+        except IndexError:  # another thread was faster
+            return
+        if answer is not None:
+            self.transmit(answer(frame), [])
 
     def _call_a_reader(self) -> None:
         if self._waiting:
@@ -209,6 +230,9 @@ class Channel:
             except (ValueError, StopIteration):
                 _lose()
             mailbox = self._requests
+            if frame.get("op") in _GLANCES and self.glance is not None:
+                self._glances[:0], buffer[:end] = (frame,), b""
+                continue
             if frame.get("op") in _ANSWERS:
                 mailbox = self._waiting.get(frame.get("call", "")) or Mailbox()  # or nobody's: the call was given up
             mailbox.frames[:0], buffer[:end] = (frame,), b""

@@ -92,7 +92,12 @@ class Head:
         self._begun = True
         try:
             if request["op"] == "run":
-                return encode(self._interpreter.run(request["cell"], request["code"], request.get("display_limit")))
+                self.channel.glance = self._glance
+                try:
+                    done = self._interpreter.run(request["cell"], request["code"], request.get("display_limit"))
+                finally:
+                    self.channel.glance = None
+                return encode(done)
             operation = _OPERATIONS.get(request["op"])
             if operation is None:
                 raise ValueError(f"unknown request {request['op']!r}")
@@ -100,6 +105,13 @@ class Head:
         except BaseException as error:
             if self._interpreter.forked:
                 _exit(LOST)
+            return _sorry(request, _reason(error))
+
+    def _glance(self, request: Frame) -> bytes:
+        """A look at the state in the middle of a cell, while its code waits for the host."""
+        try:
+            return encode({"t": "answer", "seq": request.get("seq"), **_OPERATIONS[request["op"]](self, request)})
+        except BaseException as error:
             return _sorry(request, _reason(error))
 
     def _arm(self, request: Frame) -> None:
