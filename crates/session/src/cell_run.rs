@@ -401,7 +401,8 @@ impl CellRun {
             }) if !self.waiting.is_empty() => {
                 actor.questions += 1;
                 let question = actor.questions;
-                self.glances.insert(question, (Instant::now() + limit, reply));
+                self.glances
+                    .insert(question, (Instant::now() + limit, reply));
                 return Obeyed::Send(operation(question));
             }
             Some(Command::Ask { reply, .. }) => drop(reply.send(Err(busy()))),

@@ -11,3 +11,5 @@ mod outcome;
 pub(crate) mod pipe;
 pub(crate) mod repl;
 pub(crate) mod setup;
+mod toolbox;
+pub(crate) mod tools;

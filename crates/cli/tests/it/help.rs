@@ -21,6 +21,8 @@ help! {
     the_help_of_doctor: ["doctor", "--help"];
     the_help_of_demo: ["demo", "--help"];
     the_help_of_setup: ["setup", "--help"];
+    the_help_of_tools: ["tools", "--help"];
+    the_help_of_tools_call: ["tools", "call", "--help"];
     the_help_of_completions: ["completions", "--help"];
 }
 

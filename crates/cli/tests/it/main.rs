@@ -18,3 +18,5 @@ mod pipe_calls;
 mod pipe_ends;
 mod repl;
 mod support;
+mod terminal;
+mod tools;
