@@ -1,10 +1,13 @@
 //! All tools of a program, in one place.
 
 use crate::any_tool::Typed;
+use crate::call::take_purpose;
 use crate::check::Checker;
-use crate::{AnyTool, Definition, Failure, SchemaForm, Tool, Uses, function_schema};
+use crate::{
+    AnyTool, Arguments, CallLimits, Definition, Failure, SchemaForm, Tool, Uses, function_schema,
+};
 use cellblock_protocol::ToolSpec;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -88,6 +91,23 @@ impl Registry {
         self.definitions()
             .map(|definition| function_schema(definition, form))
             .collect()
+    }
+
+    /// Checks arguments against the schema of a tool, as a call would: what comes back is converted and without the purpose.
+    pub fn check(
+        &self,
+        name: &str,
+        arguments: impl Into<Arguments>,
+    ) -> Result<Map<String, Value>, Failure> {
+        let entry = self.entry(name)?;
+        let tool = &entry.definition.name;
+        let mut arguments = arguments.into().read(tool, CallLimits::default().bytes)?;
+        take_purpose(&mut arguments);
+        let checked = entry.arguments.arguments(arguments);
+        checked.map_err(|problems| Failure::Invalid {
+            tool: tool.clone(),
+            problems,
+        })
     }
 
     /// The tools that code in a session may call, as the session offers them.

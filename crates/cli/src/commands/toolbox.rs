@@ -1,19 +1,34 @@
 //! The tools that a command offers, from its flags.
 
 use crate::args::{PythonArgs, SessionArgs};
+use crate::failure::Usage;
 use crate::terminal::{Console, TerminalAsker};
-use cellblock::Preload;
 use cellblock::tools::{
-    Approval, ApprovalMode, ApprovalPolicy, Asker, Registry, ToolError, Workbench,
+    Approval, ApprovalMode, ApprovalPolicy, Asker, Opening, PythonTools, Registry, ToolError,
+    Workbench,
 };
+use cellblock::{Preload, SessionOptions};
 use clap::{Args, ValueEnum};
 use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Which tools there are, and who must agree.
+/// Which tools there are.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Tools")]
 pub(crate) struct ToolboxArgs {
+    /// Offer the typed, documented functions of the .py files in this folder too
+    #[arg(long, value_name = "DIR")]
+    tools_dir: Vec<PathBuf>,
+    /// Let tools from --tools-dir see this variable of the environment; code of models never does
+    #[arg(long, value_name = "NAME", requires = "tools_dir")]
+    tools_secret: Vec<String>,
+}
+
+/// Who must agree.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Approval")]
+pub(crate) struct ApprovalArgs {
     /// Ask before: never, effects, code, tools or all [default: effects]
     #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true)]
     pub(crate) approve: Option<Approve>,
@@ -42,11 +57,30 @@ impl Approve {
 }
 
 impl ToolboxArgs {
-    /// All tools.
-    pub(crate) fn registry(&self) -> anyhow::Result<Registry> {
-        Ok(Registry::builder().built_in().build()?)
+    /// All tools. Those written in Python are loaded now, in a session of their own.
+    pub(crate) async fn registry(&self, python: &PythonArgs) -> anyhow::Result<Registry> {
+        let mut builder = Registry::builder().built_in();
+        for folder in &self.tools_dir {
+            let mut tools = PythonTools::new(folder);
+            for name in &self.tools_secret {
+                let value = std::env::var(name).map_err(|_| {
+                    Usage::plain(format!(
+                        "--tools-secret {name}: there is no such variable in the environment"
+                    ))
+                })?;
+                tools = tools.secret(name, value);
+            }
+            let open = opener(python, SessionOptions::default());
+            let loaded = tools.load(open).await;
+            builder = builder.extend(loaded.map_err(|error| Usage::plain(error.to_string()))?);
+        }
+        builder
+            .build()
+            .map_err(|error| Usage::plain(error.to_string()))
     }
+}
 
+impl ApprovalArgs {
     /// When to ask.
     pub(crate) fn policy(&self) -> ApprovalPolicy {
         ApprovalPolicy::mode(self.approve.map(Approve::mode).unwrap_or_default())
@@ -61,16 +95,7 @@ pub(crate) fn workbench(
     python: &PythonArgs,
     console: &Console,
 ) -> anyhow::Result<Workbench> {
-    let options = session.options()?;
-    let python = python.clone();
-    let open = move || {
-        let (python, options) = (python.clone(), options.clone());
-        let opening = async move {
-            let host = python.host(Preload::None)?;
-            Ok::<_, ToolError>(host.open(options).await?)
-        };
-        Box::pin(opening) as cellblock::tools::Opening
-    };
+    let open = opener(python, session.options()?);
     // Whoever is asked must see the question and be able to type.
     let is_someone_there = io::stdin().is_terminal() && console.err_is_terminal();
     let asker =
@@ -80,4 +105,19 @@ pub(crate) fn workbench(
         .sessions(open)
         .approval(approval)
         .build())
+}
+
+/// Makes sessions like this when they are needed.
+fn opener(
+    python: &PythonArgs,
+    options: SessionOptions,
+) -> impl Fn() -> Opening + Send + Sync + 'static {
+    let python = python.clone();
+    move || {
+        let (python, options) = (python.clone(), options.clone());
+        Box::pin(async move {
+            let host = python.host(Preload::None)?;
+            Ok::<_, ToolError>(host.open(options).await?)
+        })
+    }
 }

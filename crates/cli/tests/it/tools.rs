@@ -261,3 +261,84 @@ fn a_person_who_goes_away_has_not_agreed() {
     terminal.keys("\x03");
     assert_eq!(terminal.ended(), 130);
 }
+
+#[test]
+fn the_python_tools_of_the_page_are_listed_and_called() {
+    let page =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tools.md")).unwrap();
+    let section = page.split("## Tools written in Python").nth(1).unwrap();
+    let block = |kind: &str| {
+        let rest = section.split(&format!("```{kind}\n")).nth(1).unwrap();
+        rest.split("```").next().unwrap()
+    };
+    let place = Place::new();
+    fs::create_dir(place.path().join("my-tools")).unwrap();
+    fs::write(place.path().join("my-tools/weather.py"), block("python")).unwrap();
+    let mut told = block("console").lines();
+    while let (Some(command), Some(printed)) = (told.next(), told.next()) {
+        let script = command.strip_prefix("$ cellblock ").unwrap();
+        let ended = place.shell(&script.replacen("--tools-dir", "--stdlib --tools-dir", 1));
+        assert_eq!(
+            (ended.status, ended.stdout),
+            (0, format!("{printed}\n")),
+            "{}",
+            ended.stderr
+        );
+    }
+    let listed = place.run([
+        "tools",
+        "temperature",
+        "--tools-dir",
+        "my-tools",
+        "--stdlib",
+    ]);
+    assert_eq!(
+        listed.stdout,
+        "temperature\n  The temperature in a city, in degrees.\n    city (string): The name of the city, such as Oslo.\n    \
+         unit (any, default \"C\"): The scale.\n"
+    );
+}
+
+#[test]
+fn python_tools_that_cannot_be_used_are_named() {
+    let place = Place::new();
+    fs::create_dir(place.path().join("bad")).unwrap();
+    fs::write(place.path().join("bad/a.py"), "def f(x): ...").unwrap();
+    let told = place.run(["tools", "--tools-dir", "bad", "--stdlib"]);
+    assert_eq!((told.status, &told.stdout[..]), (2, ""));
+    assert!(
+        told.stderr
+            .starts_with("error: the tools in bad cannot be used: a.py: f() has no docstring"),
+        "{}",
+        told.stderr
+    );
+    fs::write(
+        place.path().join("bad/a.py"),
+        "def undo():\n    'Same name as one of ours.'",
+    )
+    .unwrap();
+    let told = place.run(["tools", "--tools-dir", "bad", "--stdlib"]);
+    assert_eq!(
+        told,
+        ended(
+            2,
+            "",
+            "error: two tools are called `undo`; rename one of them\n"
+        )
+    );
+    let told = place.run([
+        "tools",
+        "--tools-dir",
+        "bad",
+        "--tools-secret",
+        "NO_SUCH_VARIABLE",
+    ]);
+    assert_eq!(
+        told,
+        ended(
+            2,
+            "",
+            "error: --tools-secret NO_SUCH_VARIABLE: there is no such variable in the environment\n"
+        )
+    );
+}

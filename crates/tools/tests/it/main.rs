@@ -15,6 +15,7 @@ mod checks;
 mod page;
 mod plan;
 mod plan_edits;
+mod python_tools;
 mod recording;
 mod schemas;
 mod support;

@@ -2,7 +2,7 @@
 
 use crate::args::{PythonArgs, SessionArgs};
 use crate::commands::live::{Signals, Stopped};
-use crate::commands::toolbox::{ToolboxArgs, workbench};
+use crate::commands::toolbox::{ApprovalArgs, ToolboxArgs, workbench};
 use crate::failure::{self, Usage};
 use crate::terminal::{Console, Style};
 use cellblock::Locale;
@@ -37,6 +37,8 @@ pub(crate) struct CallArgs {
     locale: Locale,
     #[command(flatten)]
     toolbox: ToolboxArgs,
+    #[command(flatten)]
+    approval: ApprovalArgs,
     #[command(flatten)]
     session: SessionArgs,
     #[command(flatten)]
@@ -77,9 +79,9 @@ async fn call(args: &CallArgs, console: &Console) -> anyhow::Result<u8> {
         text => text.to_owned(),
     };
     let mut signals = Signals::new()?;
-    let registry = args.toolbox.registry()?;
-    let mut policy = args.toolbox.policy();
-    if args.toolbox.approve.is_none() {
+    let registry = args.toolbox.registry(&args.python).await?;
+    let mut policy = args.approval.policy();
+    if args.approval.approve.is_none() {
         // Whoever calls by hand has agreed.
         policy = policy.with(args.name.as_str(), ApprovalRule::Allow);
     }

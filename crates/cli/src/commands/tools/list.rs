@@ -1,5 +1,6 @@
 //! The tools there are.
 
+use crate::args::PythonArgs;
 use crate::commands::toolbox::ToolboxArgs;
 use crate::failure::Usage;
 use crate::terminal::{Console, Style};
@@ -18,10 +19,15 @@ pub(crate) struct ListArgs {
     json: bool,
     #[command(flatten)]
     toolbox: ToolboxArgs,
+    #[command(flatten)]
+    python: PythonArgs,
 }
 
 pub(crate) fn run(args: &ListArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let registry = args.toolbox.registry()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let registry = runtime.block_on(args.toolbox.registry(&args.python))?;
     let mut chosen: Vec<&Definition> = registry.definitions().collect();
     if let Some(name) = &args.name {
         let definition = registry.get(name).ok_or_else(|| {
