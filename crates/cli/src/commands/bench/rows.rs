@@ -2,11 +2,10 @@
 
 use super::memory;
 use super::samples::{Samples, Unit};
+use super::tools;
 use anyhow::{Context as _, ensure};
-use cellblock::{
-    Cell, Event, Host, Isolation, Limits, Session, StateOutcome, Status, Strategy, ToolSpec,
-};
-use serde_json::{Map, Value, json};
+use cellblock::{Cell, Event, Host, Isolation, Limits, Session, StateOutcome, Status, Strategy};
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// One promise.
@@ -23,6 +22,9 @@ pub(crate) enum Row {
     Undo,
     Fork,
     ToolCall,
+    ThousandCalls,
+    OverlappingCalls,
+    Checking,
     IdleSession,
     Flood,
     Exec,
@@ -37,7 +39,7 @@ pub(crate) enum Verdict {
 }
 
 impl Row {
-    pub(crate) const ALL: [Row; 15] = [
+    pub(crate) const ALL: [Row; 18] = [
         Row::PooledSession,
         Row::SessionOnDemand,
         Row::DirectCell,
@@ -49,6 +51,9 @@ impl Row {
         Row::Undo,
         Row::Fork,
         Row::ToolCall,
+        Row::ThousandCalls,
+        Row::OverlappingCalls,
+        Row::Checking,
         Row::IdleSession,
         Row::Flood,
         Row::Exec,
@@ -68,6 +73,9 @@ impl Row {
             Row::Undo => "undo",
             Row::Fork => "fork, with its first cell",
             Row::ToolCall => "tool call from inside a cell",
+            Row::ThousandCalls => "1 000 tool calls in one cell",
+            Row::OverlappingCalls => "100 tool calls of 20 ms at the same time",
+            Row::Checking => "checking the arguments of a tool call",
             Row::IdleSession => "memory of one more idle session",
             Row::Flood => "100 MB printed",
             Row::Exec => "`cellblock exec -c 1+1`, the whole command",
@@ -80,6 +88,9 @@ impl Row {
             Row::PooledSession | Row::ArmedCell => 0.15,
             Row::SessionOnDemand | Row::Undo | Row::LargeFrame => 5.0,
             Row::DirectCell | Row::ToolCall => 0.06,
+            Row::ThousandCalls => 80.0,
+            Row::OverlappingCalls => 100.0,
+            Row::Checking => 0.02,
             Row::CellBackToBack => 2.0,
             Row::Fork => 8.0,
             Row::Segfault | Row::TimeOut | Row::OutOfMemory => 10.0,
@@ -165,7 +176,19 @@ impl Bench {
             Row::OutOfMemory => self.memory_kills().await?,
             Row::Undo => self.undos().await?,
             Row::Fork => self.forks().await?,
-            Row::ToolCall => self.tool_calls().await?,
+            Row::ToolCall => tools::single_calls(self.session(Strategy::Direct).await?).await?,
+            Row::ThousandCalls => {
+                tools::thousand_calls(self.session(Strategy::Direct).await?, self.repetitions / 5)
+                    .await?
+            }
+            Row::OverlappingCalls => {
+                tools::overlapping_calls(
+                    self.session(Strategy::Direct).await?,
+                    self.repetitions / 5,
+                )
+                .await?
+            }
+            Row::Checking => tools::checks(self.repetitions)?,
             Row::IdleSession => self.idle_sessions().await?,
             Row::Flood => self.floods().await?,
             Row::Exec => self.commands()?,
@@ -346,29 +369,6 @@ impl Bench {
         }
         session.close().await;
         Ok(values)
-    }
-
-    async fn tool_calls(&self) -> anyhow::Result<Vec<f64>> {
-        let session = self.session(Strategy::Direct).await?;
-        let parameters: Map<String, Value> = Map::new();
-        session
-            .set_tools(vec![ToolSpec {
-                name: "echo".into(),
-                description: "Answers.".into(),
-                parameters,
-            }])
-            .await?;
-        let code = "import time\ntimes = []\nfor _ in range(500):\n    begun = time.perf_counter()\n    echo()\n    times.append((time.perf_counter() - begun) * 1e3)\nprint(times)";
-        let mut running = session.start(code)?;
-        let result = loop {
-            match running.next().await.context("the cell gave no result")? {
-                Event::ToolCall { call, .. } => running.tool_result(&call, Ok(Value::Null)),
-                Event::Result { result } => break result,
-                _ => {}
-            }
-        };
-        session.close().await;
-        serde_json::from_str(&result.stdout).context("the cell printed no list")
     }
 
     async fn idle_sessions(&self) -> anyhow::Result<Vec<f64>> {
