@@ -89,6 +89,8 @@ fn while_a_call_waits_runs_are_refused_and_files_and_other_sessions_are_served()
     );
     let busy = pipe.ask(json!({"id": 2, "op": "run", "code": "1"}));
     assert_eq!((&busy["id"], &busy["code"]), (&json!(2), &json!("busy")));
+    let vars = pipe.ask(json!({"id": 5, "op": "vars"}));
+    assert_eq!((&vars["id"], &vars["answer"]), (&json!(5), &json!([])));
     let put = pipe.ask(json!({"id": 3, "op": "put_file", "path": "left.txt", "base64": "aGk="}));
     assert_eq!((&put["id"], &put["answer"]), (&json!(3), &json!({})));
     pipe.send(json!({"id": 4, "session": "other", "op": "run", "code": "6 * 7"}));

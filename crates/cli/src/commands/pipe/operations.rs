@@ -85,8 +85,8 @@ pub(crate) async fn ask(session: &Session, operation: Operation) -> Result<Value
     }
 }
 
-/// Serves a session whose code waits for an answer. What needs the interpreter is refused, for it would wait for the one who
-/// asks; files can be worked with, for the tool that is called may well want to leave one.
+/// Serves a session whose code waits for an answer. What would change the state is refused, for it would wait for the one who
+/// asks; variables can be looked at, and files worked with, for the tool that is called may well want to leave one.
 pub(crate) fn serve_beside(
     switchboard: &Arc<Switchboard>,
     session: Option<Session>,
@@ -100,6 +100,8 @@ pub(crate) fn serve_beside(
             | Operation::GetFile { .. }
             | Operation::ListFiles
             | Operation::ReadOutput { .. }
+            | Operation::Vars
+            | Operation::Inspect { .. }
             | Operation::Close
     );
     let (Some(session), true) = (session, is_free) else {
