@@ -8,8 +8,8 @@ use rustix::fd::OwnedFd;
 use std::fs;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The name of a runtime's directory: this, the host's process id, when that started (ids are used again), and a number.
 const PREFIX: &str = "cellblock-";
@@ -40,6 +40,18 @@ enum Files {
 pub struct Cgroup {
     directories: Vec<(PathBuf, Files)>,
     events: Option<fs::File>,
+    /// The limits of memory and processes.
+    limits: Mutex<(u64, u64)>,
+    /// Bytes that are charged here and held by a fork of the session.
+    lent: AtomicU64,
+}
+
+/// Memory of a session that a fork of it holds as well. The kernel charges the session with it as long as the fork has it, even
+/// when the session itself has written something else in its place; so the session may have that much more, until this is dropped.
+#[derive(Debug)]
+pub struct Loan {
+    cgroup: Arc<Cgroup>,
+    bytes: u64,
 }
 
 impl Cgroups {
@@ -62,6 +74,8 @@ impl Cgroups {
         let mut cgroup = Cgroup {
             directories: Vec::new(),
             events: None,
+            limits: Mutex::new((memory, processes)),
+            lent: AtomicU64::new(0),
         };
         for hierarchy in &*self.hierarchies {
             let path = hierarchy.own.join(session);
@@ -112,6 +126,29 @@ impl Hierarchy {
 impl Cgroup {
     /// Sets the limits, also of a session that lives already.
     pub fn limit(&self, memory: u64, processes: u64) -> Result<(), Error> {
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = (memory, processes);
+        self.apply(memory, processes)
+    }
+
+    /// What the session holds now is held by a fork of it as well.
+    pub fn lend(self: &Arc<Self>) -> Loan {
+        let bytes = self.anonymous_memory().unwrap_or(0);
+        self.lent.fetch_add(bytes, Ordering::Relaxed);
+        self.apply_with_loans();
+        Loan {
+            cgroup: Arc::clone(self),
+            bytes,
+        }
+    }
+
+    fn apply_with_loans(&self) {
+        let (memory, processes) = *self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        let lent = self.lent.load(Ordering::Relaxed);
+        // Fails when more is in use; then the next time tells.
+        let _ = self.apply(memory.saturating_add(lent), processes);
+    }
+
+    fn apply(&self, memory: u64, processes: u64) -> Result<(), Error> {
         for (path, files) in &self.directories {
             let settings: &[(&str, u64)] = match files {
                 Files::MemoryV1 => &[("memory.limit_in_bytes", memory)],
@@ -130,12 +167,17 @@ impl Cgroup {
         Ok(())
     }
 
-    /// The files that a process writes itself into.
+    /// The files that a process of one thread writes itself into.
     pub fn entrances(&self) -> Result<Vec<OwnedFd>, Error> {
-        let open = |(path, _): &(PathBuf, Files)| {
+        let open = |(path, files): &(PathBuf, Files)| {
+            // A process of one thread that enters by `tasks` spares the kernel the wait for all others, which takes milliseconds.
+            let entrance = match files {
+                Files::MemoryV1 | Files::PidsV1 => "tasks",
+                Files::Unified => "cgroup.procs",
+            };
             fs::OpenOptions::new()
                 .write(true)
-                .open(path.join("cgroup.procs"))
+                .open(path.join(entrance))
                 .map(OwnedFd::from)
         };
         self.directories
@@ -200,6 +242,13 @@ impl Cgroup {
             .trim()
             .parse()
             .ok()
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        self.cgroup.lent.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.cgroup.apply_with_loans();
     }
 }
 

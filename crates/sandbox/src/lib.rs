@@ -21,7 +21,7 @@ mod walk;
 mod walls;
 
 pub use birth::Birth;
-pub use cgroup::{Cgroup, Cgroups};
+pub use cgroup::{Cgroup, Cgroups, Loan};
 pub use control::{
     Death, Exit, FromInit, FromLauncher, ToInit, Unprepared, fork_request, mount_request,
 };

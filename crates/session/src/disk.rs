@@ -17,6 +17,7 @@ pub(crate) struct Disk {
     began_empty: bool,
     tracker: Arc<Mutex<Tracker>>,
     processes: Arc<Processes>,
+    search: Option<JoinHandle<()>>,
 }
 
 /// What a session added to the disk since it began.
@@ -60,6 +61,7 @@ impl Disk {
             began_empty: tracker.known().is_empty(),
             tracker: Arc::new(Mutex::new(tracker)),
             processes: Arc::new(processes),
+            search: None,
         }
     }
 
@@ -100,11 +102,26 @@ impl Disk {
         spawn_blocking(work).await.ok().flatten()
     }
 
-    /// The processes of the fork that this session made last.
-    pub(crate) async fn youngest_fork(&self) -> Processes {
-        let processes = Arc::clone(&self.processes);
-        let found = spawn_blocking(move || processes.find()?.youngest_fork()).await;
-        Processes::known(found.ok().flatten())
+    /// The processes of the fork that this session made last. They are looked for in the background; until the search is over,
+    /// which [`has_found_fork`](Disk::has_found_fork) waits for, there must be no other fork.
+    pub(crate) fn youngest_fork(&mut self) -> Processes {
+        let parents = Arc::clone(&self.processes);
+        let found = Arc::new(OnceLock::new());
+        let result = Arc::clone(&found);
+        self.search = Some(spawn_blocking(move || {
+            let _ = result.set(parents.find().and_then(SessionProcesses::youngest_fork));
+        }));
+        Processes {
+            seek: Seek::Nowhere,
+            found,
+        }
+    }
+
+    /// Waits until the processes of the last fork were found, or not.
+    pub(crate) async fn has_found_fork(&mut self) {
+        if let Some(search) = self.search.take() {
+            let _ = search.await;
+        }
     }
 
     /// What the cell that just ended changed.
@@ -141,7 +158,7 @@ impl Disk {
 #[derive(Debug)]
 pub(crate) struct Processes {
     seek: Seek,
-    found: OnceLock<Option<SessionProcesses>>,
+    found: Arc<OnceLock<Option<SessionProcesses>>>,
 }
 
 /// Where to look for them.
@@ -149,7 +166,7 @@ pub(crate) struct Processes {
 enum Seek {
     /// Below the launcher with this id: the init with that one.
     Below { launcher: u32, init: u32 },
-    /// They are known.
+    /// Someone else looks for them.
     Nowhere,
 }
 
@@ -158,22 +175,16 @@ impl Processes {
     pub(crate) fn of(launcher: u32, init: u32) -> Processes {
         Processes {
             seek: Seek::Below { launcher, init },
-            found: OnceLock::new(),
-        }
-    }
-
-    /// Those of a session that was found already, or could not be.
-    pub(crate) fn known(found: Option<SessionProcesses>) -> Processes {
-        Processes {
-            seek: Seek::Nowhere,
-            found: OnceLock::from(found),
+            found: Arc::default(),
         }
     }
 
     fn find(&self) -> Option<SessionProcesses> {
-        *self.found.get_or_init(|| match self.seek {
-            Seek::Below { launcher, init } => SessionProcesses::find(launcher, init),
-            Seek::Nowhere => None,
-        })
+        match self.seek {
+            Seek::Below { launcher, init } => *self
+                .found
+                .get_or_init(|| SessionProcesses::find(launcher, init)),
+            Seek::Nowhere => self.found.get().copied().flatten(),
+        }
     }
 }

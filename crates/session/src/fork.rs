@@ -13,7 +13,7 @@ use crate::session::{Session, Shared};
 use crate::workspace::Workspace;
 use cellblock_protocol::SessionOptions;
 use cellblock_protocol::guest::{Reply, ToHead};
-use cellblock_sandbox::{Birth, Cgroup, FromInit, ToInit, fork_request};
+use cellblock_sandbox::{Birth, Cgroup, FromInit, Loan, ToInit, fork_request};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -40,8 +40,8 @@ pub(crate) struct Lineage {
     depth: u32,
     /// The user id of the whole family, counted from the zygote's; 0 where all sessions have the same.
     user: u32,
-    /// The cgroups of those whom it was forked from. Their inits live as long as it does.
-    ancestors: Vec<Arc<Cgroup>>,
+    /// What it has from those whom it was forked from, with their cgroups: their inits live as long as it does.
+    ancestors: Vec<Arc<Loan>>,
     /// One for each member of the family.
     family: Arc<()>,
 }
@@ -64,11 +64,13 @@ impl Lineage {
     }
 
     fn next(&self, cgroup: Option<&Arc<Cgroup>>) -> Lineage {
+        let mut ancestors = self.ancestors.clone();
+        ancestors.extend(cgroup.map(|cgroup| Arc::new(cgroup.lend())));
         Lineage {
             runtime: self.runtime.clone(),
             depth: self.depth + 1,
             user: self.user,
-            ancestors: self.ancestors.iter().chain(cgroup).cloned().collect(),
+            ancestors,
             family: Arc::clone(&self.family),
         }
     }
@@ -85,6 +87,7 @@ impl Actor {
 
     async fn beget(&mut self) -> Result<(Result<Session, Error>, Fate), Error> {
         let runtime = self.may_fork()?;
+        self.disk.has_found_fork().await;
         let id = runtime.fresh_id();
         let mut draft = Draft::default();
         let workspace = Arc::new(Workspace::for_copy(&runtime.state, &id)?);
@@ -97,7 +100,9 @@ impl Actor {
             workspace: None,
             ..self.options.clone()
         };
-        self.copy_workspace(&workspace).await?;
+        // Nobody is in the new directory yet: its owner is all that the mount must know.
+        private_copy::copy_owner(&self.shared.workspace, &workspace)?;
+        let copied = self.copy_workspace(&workspace);
         let mount = self.mount_of(&workspace).await?;
         let place = Place {
             user: lineage.user,
@@ -113,40 +118,26 @@ impl Actor {
             .await;
         sent.map_err(Error::system("asking for a fork"))?;
         drop(far);
-        self.wait_until_prepared().await?;
-
-        let (reply, fate) = self
-            .ask(Box::new(|seq| ToHead::Fork { seq }), CROSSING_LIMIT)
-            .await;
-        let forked = reply.and_then(|reply| {
-            Reply::forked(reply)
-                .map_err(|error| error.to_string())
-                .and_then(|made| made)
-                .map_err(|reason| Error::Refused(format!("the session cannot be forked: {reason}")))
-        });
-        let up = match forked {
-            Ok(()) => match timeout(CROSSING_LIMIT, near.up()).await {
-                Ok(outcome) => outcome,
-                Err(_) => Err(Error::System {
-                    what: "making a fork",
-                    source: std::io::ErrorKind::TimedOut.into(),
-                }),
-            },
-            Err(error) => Err(error),
-        };
-        let head = match up {
-            Ok(head) => head,
+        let prepared = self.wait_until_prepared().await;
+        if let Err(error) = prepared.and(copied.await) {
+            let _ = self.init.send(&ToInit::CancelFork.to_bytes(), &[]).await;
+            return Err(error);
+        }
+        let crossing = self.cross(&mut near);
+        let ((crossed, fate), files) =
+            tokio::join!(crossing, runtime.watch_files(&workspace, &directory));
+        let (head, files) = match crossed.and_then(|head| Ok((head, files?))) {
+            Ok(both) => both,
             Err(error) => {
-                let _ = self.init.send(&ToInit::CancelFork.to_bytes(), &[]).await;
-                return Ok((Err(error), fate));
+                let reason = self.cancel_fork().await;
+                return Ok((Err(reason.unwrap_or(error)), fate));
             }
         };
-        let files = runtime.watch_files(&workspace, &directory).await?;
         let mut actor = runtime.actor(
             &id,
             options,
             Arc::clone(&self.zygote),
-            near.with(cgroup, self.disk.youngest_fork().await, head),
+            near.with(cgroup, self.disk.youngest_fork(), head),
             files,
             (workspace, directory),
             lineage,
@@ -156,6 +147,39 @@ impl Actor {
         draft.keep();
         let cell = self.checkpoints.current();
         Ok((Ok(hand_out(actor, &self.journal.recorder, cell)), fate))
+    }
+
+    /// Lets the head copy itself into the namespaces of the fork, and waits until the copy is there: the process with this id.
+    async fn cross(&mut self, near: &mut Sockets) -> (Result<u32, Error>, Fate) {
+        let (reply, fate) = self
+            .ask(Box::new(|seq| ToHead::Fork { seq }), CROSSING_LIMIT)
+            .await;
+        let forked = reply.and_then(|reply| {
+            Reply::forked(reply)
+                .map_err(|error| error.to_string())
+                .and_then(|made| made)
+                .map_err(|reason| Error::Refused(format!("the session cannot be forked: {reason}")))
+        });
+        let crossed = match forked {
+            Ok(()) => timeout(CROSSING_LIMIT, near.up())
+                .await
+                .unwrap_or_else(|_| {
+                    Err(Error::System {
+                        what: "making a fork",
+                        source: std::io::ErrorKind::TimedOut.into(),
+                    })
+                }),
+            Err(error) => Err(error),
+        };
+        (crossed, fate)
+    }
+
+    /// Ends what was prepared for a fork. If it was init who could not, its reason is the better one.
+    async fn cancel_fork(&mut self) -> Option<Error> {
+        const MOMENT: Duration = Duration::from_millis(100);
+        let told = timeout(MOMENT, self.hear_of_fork()).await;
+        let _ = self.init.send(&ToInit::CancelFork.to_bytes(), &[]).await;
+        told.ok()?.err()
     }
 
     fn may_fork(&self) -> Result<Arc<Inner>, Error> {
@@ -181,17 +205,22 @@ impl Actor {
         Ok(Arc::clone(runtime))
     }
 
-    async fn copy_workspace(&self, target: &Arc<Workspace>) -> Result<(), Error> {
+    /// Begins to copy the files.
+    fn copy_workspace(
+        &self,
+        target: &Arc<Workspace>,
+    ) -> impl Future<Output = Result<(), Error>> + use<> {
         let (from, to) = (Arc::clone(&self.shared.workspace), Arc::clone(target));
         let most = self.options.limits.disk;
-        let copied =
-            tokio::task::spawn_blocking(move || private_copy::copy(&from, &to, most)).await;
-        copied.unwrap_or_else(|error| {
-            Err(Error::System {
-                what: "copying the workspace",
-                source: std::io::Error::other(error),
+        let copying = tokio::task::spawn_blocking(move || private_copy::copy(&from, &to, most));
+        async {
+            copying.await.unwrap_or_else(|error| {
+                Err(Error::System {
+                    what: "copying the workspace",
+                    source: std::io::Error::other(error),
+                })
             })
-        })
+        }
     }
 
     async fn mount_of(&self, workspace: &Workspace) -> Result<OwnedFd, Error> {
@@ -205,31 +234,33 @@ impl Actor {
             .await
     }
 
-    async fn wait_until_prepared(&mut self) -> Result<(), Error> {
+    /// Init's next word about the fork.
+    async fn hear_of_fork(&mut self) -> Result<(), Error> {
         let lost = || Error::Ended {
             session: self.shared.id.clone(),
             reason: "its init process died".to_owned(),
         };
-        let prepared = async {
-            loop {
-                let packet = self.init.receive().await.map_err(|_| lost())?;
-                match FromInit::from_bytes(&packet.bytes) {
-                    Ok(FromInit::Prepared(Ok(()))) => return Ok(()),
-                    Ok(FromInit::Prepared(Err(failure))) if failure.is_for_want_of_room() => {
-                        return Err(Error::Refused(
-                            "the session cannot be forked: the kernel allows no more namespaces, or none so deep".to_owned(),
-                        ));
-                    }
-                    Ok(FromInit::Prepared(Err(failure))) => {
-                        return Err(cellblock_sandbox::Error::from(failure).into());
-                    }
-                    Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
-                    Ok(FromInit::Ended(death)) => self.ended = Some(death),
-                    _ => {}
+        loop {
+            let packet = self.init.receive().await.map_err(|_| lost())?;
+            match FromInit::from_bytes(&packet.bytes) {
+                Ok(FromInit::Prepared(Ok(()))) => return Ok(()),
+                Ok(FromInit::Prepared(Err(failure))) if failure.is_for_want_of_room() => {
+                    return Err(Error::Refused(
+                        "the session cannot be forked: the kernel allows no more namespaces, or none so deep".to_owned(),
+                    ));
                 }
+                Ok(FromInit::Prepared(Err(failure))) => {
+                    return Err(cellblock_sandbox::Error::from(failure).into());
+                }
+                Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
+                Ok(FromInit::Ended(death)) => self.ended = Some(death),
+                _ => {}
             }
-        };
-        match timeout(PREPARE_LIMIT, prepared).await {
+        }
+    }
+
+    async fn wait_until_prepared(&mut self) -> Result<(), Error> {
+        match timeout(PREPARE_LIMIT, self.hear_of_fork()).await {
             Ok(outcome) => outcome,
             Err(_) => Err(Error::System {
                 what: "preparing a fork",

@@ -34,7 +34,6 @@ pub(crate) fn copy(from: &Workspace, to: &Workspace, most: u64) -> Result<(), Er
         to,
         privileged: rustix::process::geteuid().is_root(),
     };
-    copies.copy_owner_of_root()?;
     for (path, seen) in &found {
         copies.copy(path, seen).map_err(|source| Error::File {
             path: path.to_string_lossy().into_owned(),
@@ -50,6 +49,22 @@ pub(crate) fn copy(from: &Workspace, to: &Workspace, most: u64) -> Result<(), Er
         let _ = copies.finish_directory(path);
     }
     Ok(())
+}
+
+/// Gives a directory that will hold a copy to the owner of what is copied.
+pub(crate) fn copy_owner(from: &Workspace, to: &Workspace) -> Result<(), Error> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let copy = || {
+        let owner = fs::metadata(from.path())?;
+        std::os::unix::fs::chown(to.path(), Some(owner.uid()), Some(owner.gid()))
+    };
+    copy().map_err(|source| Error::Storage {
+        what: "copying the workspace to",
+        path: to.path().to_owned(),
+        source,
+    })
 }
 
 struct Copies<'a> {
@@ -83,22 +98,6 @@ impl Copies<'_> {
             }
         }
         self.copy_owner(path, &target)
-    }
-
-    fn copy_owner_of_root(&self) -> Result<(), Error> {
-        if !self.privileged {
-            return Ok(());
-        }
-        let path = self.to.path();
-        let copy = || {
-            let owner = fs::metadata(self.from.path())?;
-            std::os::unix::fs::chown(path, Some(owner.uid()), Some(owner.gid()))
-        };
-        copy().map_err(|source| Error::Storage {
-            what: "copying the workspace to",
-            path: path.to_owned(),
-            source,
-        })
     }
 
     fn copy_owner(&self, path: &Path, target: &Path) -> io::Result<()> {

@@ -86,8 +86,22 @@ impl Ground {
 
     /// Runs a snippet behind these walls: does it reach the canary? With what it said, for a person.
     pub(crate) fn reaches(&self, snippet: &Snippet, isolation: &Isolation) -> (bool, String) {
+        self.reaches_from(Start::Session, snippet, isolation)
+    }
+
+    /// The same from a session or a fork of one.
+    pub(crate) fn reaches_from(
+        &self,
+        start: Start,
+        snippet: &Snippet,
+        isolation: &Isolation,
+    ) -> (bool, String) {
         let mut scene = Scene::new(self, snippet, isolation);
         let session = behind(isolation.clone(), Limits::default(), &scene.seeds);
+        let session = match start {
+            Start::Session => session,
+            Start::Fork => wait(session.fork()).unwrap(),
+        };
         let visitor = scene.visit.map(|port| thread::spawn(move || visit(port)));
         let result = run(&session, Cell::new(snippet.code).timeout(10.0));
         let visited = visitor
@@ -218,6 +232,13 @@ impl Scene {
     fn fact_of_victim(&self, file: &str) -> String {
         fs::read_to_string(format!("/proc/{}/{file}", self.victim.pid())).unwrap()
     }
+}
+
+/// Where a snippet runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    Session,
+    Fork,
 }
 
 /// Another session behind the same walls, whose secret is `mark`.

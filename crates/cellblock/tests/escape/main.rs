@@ -20,7 +20,7 @@ mod stage;
 
 use cellblock::{Isolation, Rung};
 use common::is_root;
-use ground::Ground;
+use ground::{Ground, Start};
 use snippets::{CORPUS, Snippet};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -83,6 +83,10 @@ fn problems(ground: &Ground, snippet: &Snippet) -> Vec<String> {
     if reached {
         problems.push(format!("{snippet} GOT OUT: {said}"));
     }
+    let (reached, said) = ground.reaches_from(Start::Fork, snippet, &Isolation::default());
+    if reached {
+        problems.push(format!("{snippet} GOT OUT of a fork: {said}"));
+    }
     // What a machine without namespaces offers.
     let (reached, said) = ground.reaches(snippet, &Isolation::on(Rung::Landlock));
     match (reached, snippet.note("landlock")) {
@@ -117,7 +121,7 @@ fn report(tried: &[&Snippet], begin: Instant) {
         *families.entry(snippet.family).or_default() += 1;
     }
     println!(
-        "{} of {} snippets, three runs each, in {:.1} s: {families:?}",
+        "{} of {} snippets, four runs each, in {:.1} s: {families:?}",
         tried.len(),
         CORPUS.len(),
         begin.elapsed().as_secs_f64()

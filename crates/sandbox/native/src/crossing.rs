@@ -4,12 +4,13 @@
 //! parent lives in. So a helper enters the namespaces, a second one is born inside them, and that one makes the copy. Both helpers
 //! share the memory of the head and cost next to nothing; the copy is the only fork.
 
-use crate::fork::KINDS;
+use crate::fork::{Hints, KINDS};
 use crate::message::{Message, from_init};
 use crate::side_fork::{by_helper, side_fork};
-use crate::spawn::LibcFork;
+use crate::spawn::{LibcFork, enter_cgroups};
 use crate::sys::{
-    self, Errno, Fd, Forked, Pid, Result, close, duplicate_above, enter_namespace, receive, send,
+    self, Errno, Fd, Forked, Pid, Result, close, duplicate_above, enter_namespace, open,
+    open_flags, receive, send,
 };
 use crate::{landlock, privileges};
 use core::ffi::c_void;
@@ -27,10 +28,8 @@ struct Journey {
     fork: LibcFork,
     /// The channel of the head that is copied.
     from: Fd,
-    /// The number that init puts the copy's channel at.
-    channel: Fd,
-    /// The number that init puts the socket to the new init at.
-    report: Fd,
+    /// Where init puts what the copy needs.
+    hints: Hints,
 }
 
 /// Copies the head into the fork that init has prepared.
@@ -42,8 +41,11 @@ pub unsafe fn cross(fork: LibcFork, channel: Fd) -> Result<Crossed> {
     let mut journey = Journey {
         fork,
         from: channel,
-        channel: -1,
-        report: -1,
+        hints: Hints {
+            report: -1,
+            channel: -1,
+            cgroups: [-1; 3],
+        },
     };
     // SAFETY: the caller's promise; the journey outlives the helpers.
     let outcome = unsafe { by_helper(travel, (&raw mut journey).cast()) };
@@ -52,7 +54,7 @@ pub unsafe fn cross(fork: LibcFork, channel: Fd) -> Result<Crossed> {
             if arrive(&journey).is_err() {
                 sys::exit(70);
             }
-            Ok(Crossed::Arrived(journey.channel))
+            Ok(Crossed::Arrived(journey.hints.channel))
         }
         Ok(Forked::Parent(pid)) => {
             // Before any code of the user's runs here again.
@@ -81,12 +83,20 @@ unsafe fn travel(journey: *mut c_void) -> Pid {
 /// Enters the namespaces one by one. Each call waits for init, who hands over the descriptor that it needs.
 fn enter(journey: &mut Journey) -> Result<()> {
     const LOWEST: Fd = 4;
-    // Numbers that are free, held by something that is open.
-    let namespace = duplicate_above(journey.from, LOWEST)?;
-    journey.channel = duplicate_above(journey.from, LOWEST)?;
-    journey.report = duplicate_above(journey.from, LOWEST)?;
+    // Numbers that are free, held by something that takes what is written into it and does nothing.
+    let nothing = open(c"/dev/null", open_flags::WRONLY, 0)?;
+    let namespace = duplicate_above(nothing, LOWEST)?;
+    let Hints {
+        report,
+        channel,
+        cgroups,
+    } = &mut journey.hints;
+    for number in [report, channel].into_iter().chain(cgroups) {
+        *number = duplicate_above(nothing, LOWEST)?;
+    }
+    close(nothing);
     for (kind, _) in KINDS {
-        let entered = enter_namespace(namespace, kind, journey.report, journey.channel);
+        let entered = enter_namespace(namespace, kind, journey.hints.to_words());
         // By a policy, sessions share the network or the like: then there is nothing to enter.
         let may_be_shared = sys::clone_flags::SHAREABLE & kind != 0;
         match entered {
@@ -100,8 +110,13 @@ fn enter(journey: &mut Journey) -> Result<()> {
 
 /// Runs in the copy: gives up what entering gave it, and waits until the new init has looked at it.
 fn arrive(journey: &Journey) -> Result<()> {
+    let Hints {
+        report, cgroups, ..
+    } = journey.hints;
     close(journey.from);
     sys::new_session();
+    enter_cgroups(&cgroups)?;
+    cgroups.into_iter().for_each(close);
     privileges::drop_all()?;
     if !landlock::can_part() {
         // Then the parent goes on under the same rules, and could look into us unless we are closed.
@@ -111,10 +126,10 @@ fn arrive(journey: &Journey) -> Result<()> {
         kind: from_init::BORN,
         ..Message::default()
     };
-    send(journey.report, &message.to_bytes(), &[])?;
+    send(report, &message.to_bytes(), &[])?;
     let mut byte = [0];
-    let go = receive(journey.report, &mut byte)?;
-    close(journey.report);
+    let go = receive(report, &mut byte)?;
+    close(report);
     if go.bytes == 0 {
         Err(Errno::PIPE)
     } else {

@@ -41,13 +41,47 @@ pub struct Luggage {
     pub error: Fd,
     /// On which it tells its new init that it has come.
     pub report: Fd,
+    /// The cgroups that it shall enter.
+    pub cgroups: [Fd; 3],
+}
+
+/// The numbers at which the asker wants what it is given, in registers that the kernel passes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hints {
+    /// For the report.
+    pub report: Fd,
+    /// For the channel.
+    pub channel: Fd,
+    /// For the cgroups.
+    pub cgroups: [Fd; 3],
+}
+
+impl Hints {
+    const BITS: u32 = 21;
+
+    /// As registers.
+    pub fn to_words(self) -> [usize; 3] {
+        let [first, second, third] = self.cgroups.map(|fd| fd as usize & ((1 << Self::BITS) - 1));
+        let cgroups = first | second << Self::BITS | third << (2 * Self::BITS);
+        [self.report as usize, self.channel as usize, cgroups]
+    }
+
+    /// From registers.
+    pub fn from_words([report, channel, cgroups]: [u64; 3]) -> Hints {
+        let part = |index: u32| (cgroups >> (index * Self::BITS) & ((1 << Self::BITS) - 1)) as Fd;
+        Hints {
+            report: report as Fd,
+            channel: channel as Fd,
+            cgroups: [part(0), part(1), part(2)],
+        }
+    }
 }
 
 impl Luggage {
     /// Lets go of what was not taken.
     pub fn close(&self) {
         let rest = [self.channel, self.output, self.error, self.report];
-        for fd in rest.into_iter().chain(self.namespaces) {
+        for fd in rest.into_iter().chain(self.namespaces).chain(self.cgroups) {
             if fd >= 0 {
                 close(fd);
             }
@@ -187,7 +221,8 @@ impl Forks {
 
     /// Answers who asks to enter a namespace: with the descriptor of it, if it is one of the fork that is being made.
     pub fn let_enter(&mut self, listener: Fd, question: &Question) -> Result<()> {
-        let [target, kind, report, channel, ..] = *question.arguments();
+        let [target, kind, hints @ .., _] = *question.arguments();
+        let hints = Hints::from_words(hints);
         let luggage = match &mut self.prepared {
             Some(prepared) => &mut prepared.luggage,
             None => return Err(Errno::PERM),
@@ -205,8 +240,10 @@ impl Forks {
             return Err(Errno::PERM);
         }
         let mut outcome = Ok(());
-        let mut hand = |descriptor: Fd, target: u64, on_execute| {
-            let target = target as Fd;
+        let mut hand = |descriptor: Fd, target: Fd, on_execute| {
+            if descriptor < 0 {
+                return;
+            }
             if outcome.is_ok() {
                 outcome = if target > 0 {
                     give(listener, question, descriptor, target, on_execute)
@@ -222,14 +259,18 @@ impl Forks {
                 output,
                 error,
                 report: own_report,
+                cgroups,
                 ..
             } = luggage;
-            hand(replace(own_channel, -1), channel, OnExecute::Closed);
-            hand(replace(own_report, -1), report, OnExecute::Closed);
+            hand(replace(own_channel, -1), hints.channel, OnExecute::Closed);
+            hand(replace(own_report, -1), hints.report, OnExecute::Closed);
+            for (cgroup, target) in cgroups.iter_mut().zip(hints.cgroups) {
+                hand(replace(cgroup, -1), target, OnExecute::Closed);
+            }
             hand(replace(output, -1), 1, OnExecute::Kept);
             hand(replace(error, -1), 2, OnExecute::Kept);
         }
-        hand(namespace, target, OnExecute::Closed);
+        hand(namespace, target as Fd, OnExecute::Closed);
         outcome
     }
 }
@@ -285,6 +326,19 @@ mod tests {
             credentials.note(line.as_bytes());
         }
         credentials
+    }
+
+    #[test]
+    fn the_numbers_of_descriptors_come_through_registers() {
+        let hints = Hints {
+            report: 5,
+            channel: 1_048_575,
+            cgroups: [6, 1_048_574, 7],
+        };
+        assert_eq!(
+            Hints::from_words(hints.to_words().map(|word| word as u64)),
+            hints
+        );
     }
 
     #[test]

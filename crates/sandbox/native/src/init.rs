@@ -332,7 +332,13 @@ impl Session {
                 proc_directory: self.init.proc_directory,
                 forks: &self.forks,
             };
-            fork::prepare(&parent, bytes, &received.descriptors[..received.count])
+            let invite = || self.tell(from_init::PREPARED, 0, 0, 0);
+            fork::prepare(
+                &parent,
+                bytes,
+                &received.descriptors[..received.count],
+                invite,
+            )
         };
         let outcome = outcome.and_then(|(prepared, introduction)| {
             let registered = if self.init.judge < 0 {
@@ -358,10 +364,7 @@ impl Session {
             .at(Stage::Namespaces)
         });
         match outcome {
-            Ok(()) => {
-                self.share_room();
-                self.tell(from_init::PREPARED, 0, 0, 0);
-            }
+            Ok(()) => self.share_room(),
             Err(Failure { stage, errno }) => {
                 self.tell(from_init::PREPARED, stage as u64, errno.0 as u64, 0);
             }

@@ -24,6 +24,7 @@ pub mod sys;
 
 pub mod landlock;
 pub mod limits;
+pub mod memory;
 pub mod mounts;
 pub mod privileges;
 pub mod seccomp;

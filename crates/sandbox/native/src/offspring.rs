@@ -10,11 +10,11 @@ use crate::spawn::{Descriptors, namespaces, settle_in, watched_memory};
 use crate::sweep::{self, Reach};
 use crate::sys::{
     self, Errno, Fd, Forked, Pid, Poll, clone_process, close, close_all_but, kill, open,
-    open_flags, packet_pair, poll, reap, receive, send, signals, write_all,
+    open_flags, packet_pair, poll, reap, receive, send, signals,
 };
 use crate::text::Text;
 use crate::users::{Mapping, SESSION_ID, map_users_at};
-use crate::{limits, mounts, privileges};
+use crate::{limits, memory, mounts, privileges};
 
 /// The longest request for a fork.
 pub const LONGEST_REQUEST: usize = 16 << 10;
@@ -44,11 +44,13 @@ pub struct Introduction {
     pub processes: u64,
 }
 
-/// Makes the namespaces of a fork, with an init in them that waits for the head.
+/// Makes the namespaces of a fork, with an init in them that waits for the head. `invite` is called when the head may set out: what
+/// is left then is done before it arrives.
 pub fn prepare(
     parent: &Parent<'_>,
     bytes: &[u8],
     descriptors: &[Fd],
+    invite: impl FnOnce(),
 ) -> Result<(Prepared, Introduction), Failure> {
     let (request, strings) = Spawn::from_bytes(bytes).at(Stage::Request)?;
     let taken = Descriptors::from_wire(descriptors, true).at(Stage::Request)?;
@@ -63,6 +65,7 @@ pub fn prepare(
         return Err(Errno::AGAIN).at(Stage::Fork);
     }
     privileges::set_dumpable(open_for_a_moment);
+    memory::keep_what_init_needs();
     // SAFETY: the child stays native.
     let outcome = unsafe { clone_process(namespaces(request.walls)) };
     if !matches!(outcome, Ok(Forked::Child)) {
@@ -93,13 +96,10 @@ pub fn prepare(
         output: taken.output,
         error: taken.error,
         report,
+        cgroups: taken.cgroups,
     };
-    let others = [taken.control, taken.workspace];
-    for fd in others.into_iter().chain(taken.cgroups) {
-        if fd >= 0 {
-            close(fd);
-        }
-    }
+    close(taken.control);
+    close(taken.workspace);
     let pid = match outcome {
         Ok(pid) => pid,
         Err(errno) => {
@@ -113,6 +113,7 @@ pub fn prepare(
         socket: near,
         luggage,
     };
+    invite();
     match introduce(&request, &mut prepared) {
         Ok(introduction) => Ok((prepared, introduction)),
         Err(failure) => {
@@ -226,9 +227,6 @@ fn live(request: &Spawn, items: Items<'_>, taken: &Descriptors, kept: Kept) -> !
         Ok(head) => head,
         Err(failure) => fail(taken.control, failure),
     };
-    for cgroup in taken.cgroups.into_iter().filter(|fd| *fd >= 0) {
-        close(cgroup);
-    }
     init::run(Init {
         control: taken.control,
         listener: kept.listener,
@@ -285,7 +283,11 @@ fn build(
     mounts::leave_parent_session(kept.view)?;
     close(kept.view);
     let proc_directory = settle_in(request, items, taken, Reach::Namespace)?;
-    close(taken.workspace);
+    for fd in taken.cgroups.into_iter().chain([taken.workspace]) {
+        if fd >= 0 {
+            close(fd);
+        }
+    }
     let (judge, first) = packet_pair().at(Stage::Fork)?;
     let mut handed = [-1; 1 + KINDS.len()];
     handed[0] = first;
@@ -333,9 +335,8 @@ fn welcome(
     {
         return Err(Errno::PERM).at(Stage::Copy);
     }
-    let own = Text::<16>::new(format_args!("{head}")).at(Stage::Cgroup)?;
-    for &cgroup in taken.cgroups.iter().filter(|fd| **fd >= 0) {
-        write_all(cgroup, own.as_bytes()).at(Stage::Cgroup)?;
+    if !shares_cgroups(proc_directory, head).at(Stage::Cgroup)? {
+        return Err(Errno::PERM).at(Stage::Cgroup);
     }
     if request.walls & crate::config::walls::PROCESS_COUNT != 0 {
         limits::allow_processes(head, request.processes).at(Stage::Limits)?;
@@ -347,6 +348,14 @@ fn welcome(
     send(kept.report, &[1], &[]).at(Stage::Copy)?;
     close(kept.report);
     Ok(head)
+}
+
+/// Whether a process is in the cgroups that we are in.
+fn shares_cgroups(proc_directory: Fd, head: Pid) -> sys::Result<bool> {
+    let path = Text::<32>::new(format_args!("{head}/cgroup"))?;
+    let (mut own, mut its) = ([0; 4096], [0; 4096]);
+    let own = sys::read_file_at(proc_directory, c"1/cgroup", &mut own)?;
+    Ok(own == sys::read_file_at(proc_directory, path.as_c_str(), &mut its)?)
 }
 
 /// The one process beside us, stopped, once its helper has gone. It must be our child: else we would not see its end.

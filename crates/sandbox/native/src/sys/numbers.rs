@@ -6,6 +6,7 @@ pub const ACCESS: usize = 21;
 pub const ACCT: usize = 163;
 pub const ADD_KEY: usize = 248;
 pub const ADJTIMEX: usize = 159;
+pub const ARCH_PRCTL: usize = 158;
 pub const BPF: usize = 321;
 pub const CAPGET: usize = 125;
 pub const CAPSET: usize = 126;

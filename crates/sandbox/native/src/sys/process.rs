@@ -75,9 +75,10 @@ pub fn unshare(flags: usize) -> Result<()> {
     unsafe { syscall(nr::UNSHARE, [flags]) }.map(drop)
 }
 
-/// `setns`. The last two arguments mean nothing to the kernel; init reads them (`fork.rs`).
-pub fn enter_namespace(namespace: Fd, kind: usize, report: Fd, channel: Fd) -> Result<()> {
-    let words = [namespace as usize, kind, report as usize, channel as usize];
+/// `setns`. What follows the first two arguments means nothing to the kernel; init reads it (`fork.rs`).
+pub fn enter_namespace(namespace: Fd, kind: usize, hints: [usize; 3]) -> Result<()> {
+    let [first, second, third] = hints;
+    let words = [namespace as usize, kind, first, second, third];
     // SAFETY: no pointers.
     unsafe { syscall(nr::SETNS, words) }.map(drop)
 }
