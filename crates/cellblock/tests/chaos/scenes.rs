@@ -244,3 +244,85 @@ fn a_session_beside_one_that_is_killed_notices_nothing() {
     let next = open(builder());
     assert_eq!(run(&next, "1 + 1").value.unwrap().repr, "2");
 }
+
+/// A session, a fork of it, a fork of that, and a fork of that one; each with a word of its own.
+fn family() -> Vec<Survivor> {
+    let mut family = vec![survivor()];
+    for _ in 0..3 {
+        let parent = family.last_mut().unwrap();
+        parent.tell("").unwrap();
+        let child = parent.fork();
+        family.push(child);
+    }
+    family.last_mut().unwrap().tell("").unwrap();
+    family
+}
+
+const STORIES: [&[&str]; 4] = [
+    &["w1"],
+    &["w1", "w2"],
+    &["w1", "w2", "w3"],
+    &["w1", "w2", "w3", "w4"],
+];
+
+#[test]
+fn heads_of_forks_of_forks_die_and_each_comes_back_with_its_own() {
+    let mut family = family();
+    for round in 0..3 {
+        let victims: Vec<_> = family
+            .iter()
+            .map(|member| {
+                arm(member);
+                member.processes.find(&[Role::Head])
+            })
+            .collect();
+        victims.iter().for_each(|victims| victims.bury());
+        for (member, words) in family.iter_mut().zip(STORIES) {
+            assert_eq!(story(member), words, "round {round}");
+        }
+    }
+    // A crash of their own making, from the youngest to the oldest, and a word more from each.
+    for (member, words) in family.iter_mut().zip(STORIES).rev() {
+        let result = member.tell("os._exit(1)").unwrap();
+        assert_eq!(result.state.outcome, StateOutcome::Restored);
+        assert_eq!(story(member), words);
+        member.tell("").unwrap();
+        assert_eq!(story(member).len(), words.len() + 1);
+    }
+}
+
+#[test]
+fn a_fork_ends_with_the_init_of_its_parent_and_says_so_and_the_grandparent_goes_on() {
+    let mut family = family();
+    let second = family[1].processes.find(&[Role::Init]);
+    second.bury();
+    for (n, member) in family.iter_mut().enumerate() {
+        match (n, member.listen()) {
+            (0, Heard::Story(words)) => assert_eq!(words, STORIES[0]),
+            (1.., Heard::Ended(reason)) => {
+                assert!(
+                    reason.ends_with("has ended: its init process died"),
+                    "{reason}"
+                );
+            }
+            (n, heard) => panic!("member {n}: {heard:?}"),
+        }
+    }
+    let again = family[0].fork();
+    eventually("the dead are gone", || {
+        family[1..].iter().all(|member| member.processes.are_gone())
+    });
+    wait(again.session.close());
+}
+
+#[test]
+fn closing_a_parent_leaves_its_forks_alone() {
+    let mut family = family();
+    wait(family[0].session.close());
+    wait(family[1].session.close());
+    for (member, words) in family.iter_mut().zip(STORIES).skip(2) {
+        arm(member);
+        member.processes.find(&[Role::Head]).bury();
+        assert_eq!(story(member), words);
+    }
+}
