@@ -29,6 +29,11 @@ pub use cellblock_session::{Cgroups, Mechanism, PoolState, Preload, Probe, Runni
 pub use error::Error;
 pub use host::{Host, HostBuilder, PythonChoice};
 
+/// Tools: what models, code in sessions and MCP clients can call.
+pub mod tools {
+    pub use cellblock_tools::*;
+}
+
 /// Python interpreters and environments.
 pub mod env {
     pub use cellblock_env::*;

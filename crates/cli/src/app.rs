@@ -21,6 +21,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Doctor(args) => commands::doctor::run(&args, &console),
         Command::Demo(args) => commands::demo::run(args, console.clone()),
         Command::Setup(args) => commands::setup::run(&args, &console),
+        Command::Tools(args) => commands::tools::run(args, &console),
         Command::Bench(args) => commands::bench::run(args, &console),
         Command::Completions(args) => commands::completions::run(&args, &console),
     };

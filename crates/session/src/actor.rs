@@ -37,6 +37,8 @@ pub(crate) const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     Looks,
+    /// Looks, and can be asked of code that waits for the answer to a call.
+    Glances,
     Changes,
 }
 

@@ -58,7 +58,7 @@ impl Calls {
     pub(crate) fn is_answered_by(&mut self, answer: &ToHead) -> bool {
         let (call, outcome) = match answer {
             ToHead::ToolResult { call, outcome } => (call, outcome.is_ok()),
-            ToHead::Input { call, .. } => (call, true),
+            ToHead::ToolContent { call, .. } | ToHead::Input { call, .. } => (call, true),
             _ => return false,
         };
         let Some(waiting) = self.waiting.remove(call) else {

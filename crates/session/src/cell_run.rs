@@ -252,10 +252,10 @@ impl CellRun {
             Some(Command::Run { reply, .. }) => drop(reply.send(Err(busy()))),
             Some(Command::Ask {
                 operation,
-                effect: Effect::Looks,
+                effect,
                 limit,
                 reply,
-            }) if actor.options.strategy == Strategy::Thread => {
+            }) if self.can_answer(actor, effect) => {
                 actor.questions += 1;
                 actor.looks.expect(actor.questions, reply, limit);
                 return Obeyed::Send(operation(actor.questions));
@@ -282,6 +282,15 @@ impl CellRun {
             None => return Obeyed::Stop,
         }
         Obeyed::Fine
+    }
+
+    /// Whether the head answers such a question in the middle of a cell.
+    fn can_answer(&self, actor: &Actor, effect: Effect) -> bool {
+        match effect {
+            Effect::Glances => actor.options.strategy == Strategy::Thread || self.calls.wait(),
+            Effect::Looks => actor.options.strategy == Strategy::Thread,
+            Effect::Changes => false,
+        }
     }
 
     /// What the head says while the cell runs; an answer, when the host has one at once.

@@ -5,7 +5,7 @@ use crate::journal::Recorder;
 use crate::outputs::LONGEST_PAGE;
 use crate::workspace::Workspace;
 use crate::{Error, Running};
-use cellblock_protocol::guest::{Reply, ToHead};
+use cellblock_protocol::guest::{Reply, ToHead, ToolContent};
 use cellblock_protocol::{
     Cell, CellResult, CheckpointEntry, CheckpointState, Computed, Event, FileEntry, Inspection,
     Rung, Seed, Stream, ToolSpec, Undone, Variable, validate_seed,
@@ -145,10 +145,10 @@ impl Session {
         .await
     }
 
-    /// Lists the variables.
+    /// Lists the variables; also while the code of a cell waits for the answer to a tool call.
     pub async fn vars(&self) -> Result<Vec<Variable>, Error> {
         self.ask(
-            Effect::Looks,
+            Effect::Glances,
             ANSWER_LIMIT,
             |seq| ToHead::Vars { seq },
             Reply::variables,
@@ -156,11 +156,11 @@ impl Session {
         .await
     }
 
-    /// Looks at one variable.
+    /// Looks at one variable; also while the code of a cell waits for the answer to a tool call.
     pub async fn inspect(&self, name: &str) -> Result<Inspection, Error> {
         let name = name.to_owned();
         self.ask(
-            Effect::Looks,
+            Effect::Glances,
             ANSWER_LIMIT,
             |seq| ToHead::Inspect { seq, name },
             Reply::inspection,
@@ -223,6 +223,14 @@ impl Session {
         }));
     }
 
+    /// Answers a tool call with texts, pictures and documents instead of a value.
+    pub fn tool_content(&self, call: &str, content: Vec<ToolContent>) {
+        self.tell(Command::Answer(ToHead::ToolContent {
+            call: call.to_owned(),
+            content,
+        }));
+    }
+
     /// Answers a question that came as [`Event::InputRequest`].
     pub fn input(&self, call: &str, outcome: Result<String, String>) {
         self.tell(Command::Answer(ToHead::Input {
@@ -252,6 +260,13 @@ impl Session {
     pub async fn get_file(&self, path: &str) -> Result<Vec<u8>, Error> {
         let path = path.to_owned();
         self.with_files(move |workspace| workspace.get(&path)).await
+    }
+
+    /// Opens a file of the workspace for reading: for what is too large to be held in memory.
+    pub async fn open_file(&self, path: &str) -> Result<std::fs::File, Error> {
+        let path = path.to_owned();
+        self.with_files(move |workspace| workspace.open_file(&path))
+            .await
     }
 
     /// Lists the files of the workspace.
@@ -288,6 +303,11 @@ impl Session {
         let (reply, done) = oneshot::channel();
         self.tell(Command::Close { reply });
         let _ = done.await;
+    }
+
+    /// Why it ended, once it has.
+    pub fn end(&self) -> Option<&str> {
+        self.shared.end.get().map(String::as_str)
     }
 
     /// The error for a session that is not there any more.

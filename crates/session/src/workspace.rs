@@ -124,6 +124,11 @@ impl Workspace {
         read().map_err(|source| file_error(path, source))
     }
 
+    pub(crate) fn open_file(&self, path: &str) -> Result<fs::File, Error> {
+        let opened = self.directory.read(Path::new(path));
+        opened.map_err(|source| file_error(path, source))
+    }
+
     /// Every plain file, sorted by path.
     pub(crate) fn list(&self) -> Vec<FileEntry> {
         let entry = |(path, seen): (&PathBuf, &Seen)| {

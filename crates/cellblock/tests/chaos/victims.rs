@@ -111,8 +111,8 @@ impl Processes {
         }
         chosen.sort_unstable();
         chosen.dedup();
+        found.takes_init = chosen.contains(&self.init);
         let is_chosen = |pid: &u32| chosen.contains(pid);
-        found.takes_init = is_chosen(&self.init);
         found.takes_head = roles.contains(&Role::Head);
         found.takes_standbys = standbys.iter().any(is_chosen);
         found.takes_every_standby = standbys.iter().all(is_chosen);

@@ -40,11 +40,13 @@ fn session(host: &Host) -> Session {
 fn nothing_is_left_of_sessions_and_forks_that_were_closed() {
     let _alone = alone();
     let directory = new_directory();
+    // Other tests may have left a host that all of them use.
+    let others = descendants(std::process::id()).len();
     let host = new_host(directory.path());
-    // What the first session makes for good.
+    // What the first session makes for good: the launcher's two processes, and the zygote.
     wait(session(&host).close());
     let is_settled =
-        || counts(directory.path())[3] == 0 && descendants(std::process::id()).len() == 3;
+        || counts(directory.path())[3] == 0 && descendants(std::process::id()).len() <= others + 3;
     assert!(within(Duration::from_secs(10), is_settled));
     let before = counts(directory.path());
     for parents_first in [true, false, true] {

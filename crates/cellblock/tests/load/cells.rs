@@ -43,7 +43,7 @@ async fn converse(host: Host, me: usize, cells: usize) -> usize {
         .unwrap();
     let mut kept: Vec<usize> = Vec::new();
     for n in 1..=cells {
-        let dies = (n + me) % CRASHES == 0;
+        let dies = (n + me).is_multiple_of(CRASHES);
         let end = if dies { "import os; os._exit(9)" } else { "" };
         let code = format!(
             "seen.append({n})\nopen('last', 'w').write(str({n}))\nprint(me, {n}, flush=True)\n{end}\n(me, len(seen), sum(seen), open('last').read())"

@@ -36,8 +36,7 @@ fn crash_after_crash_leaves_everything_as_it_was() {
             0 => ("while True: pass", Status::Timeout),
             n => (DEATHS[n % DEATHS.len()], Status::Crashed),
         };
-        let kept =
-            format!("x += 1\nopen('x', 'w').write(str(x) * 1000)\nblock = bytearray(1 << 20)");
+        let kept = "x += 1\nopen('x', 'w').write(str(x) * 1000)\nblock = bytearray(1 << 20)";
         assert_eq!(
             wait("a cell", session.run(kept)).unwrap().status,
             Status::Success

@@ -11,6 +11,7 @@ use crate::commands::pipe::PipeArgs;
 use crate::commands::repl::ReplArgs;
 use crate::commands::sessions::SessionsArgs;
 use crate::commands::setup::SetupArgs;
+use crate::commands::tools::ToolsArgs;
 use crate::terminal::ColorWish;
 use clap::{Parser, Subcommand};
 
@@ -51,6 +52,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Make the default environment: numpy, pandas, matplotlib and more
     Setup(SetupArgs),
+    /// List the tools that models can call, or call one by hand
+    Tools(ToolsArgs),
     /// Measure the promises on this machine
     Bench(BenchArgs),
     /// Print the completions for a shell

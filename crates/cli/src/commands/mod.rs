@@ -12,3 +12,5 @@ pub(crate) mod pipe;
 pub(crate) mod repl;
 pub(crate) mod sessions;
 pub(crate) mod setup;
+mod toolbox;
+pub(crate) mod tools;

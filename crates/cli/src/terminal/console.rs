@@ -47,6 +47,11 @@ impl Console {
         self.out.is_coloured
     }
 
+    /// Whether standard error takes colours.
+    pub(crate) fn err_is_coloured(&self) -> bool {
+        self.err.is_coloured
+    }
+
     /// A text in a style, for standard output.
     pub(crate) fn on_out(&self, style: Style, text: &str) -> String {
         self.out.paint(style, text)
@@ -86,6 +91,11 @@ impl Console {
         let mut err = io::stderr().lock();
         let _ = err.write_all(self.err.safe(text).as_bytes());
         let _ = err.flush();
+    }
+
+    /// A guest's text as it may stand inside a message on standard output.
+    pub(crate) fn safe_on_out<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.out.safe(text)
     }
 
     /// A guest's text as it may stand inside a message on standard error.

@@ -1,5 +1,6 @@
 //! What a person sees.
 
+mod approval;
 mod color;
 mod console;
 mod highlight;
@@ -7,6 +8,7 @@ mod progress;
 mod quantity;
 mod shown;
 
+pub(crate) use approval::TerminalAsker;
 pub(crate) use color::{ColorWish, Style};
 pub(crate) use console::Console;
 pub(crate) use highlight::highlight;

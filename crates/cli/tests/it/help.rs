@@ -27,6 +27,8 @@ help! {
     the_help_of_sessions_restore: ["sessions", "restore", "--help"];
     the_help_of_sessions_export: ["sessions", "export", "--help"];
     the_help_of_sessions_remove: ["sessions", "remove", "--help"];
+    the_help_of_tools: ["tools", "--help"];
+    the_help_of_tools_call: ["tools", "call", "--help"];
     the_help_of_completions: ["completions", "--help"];
 }
 

@@ -19,3 +19,5 @@ mod pipe_ends;
 mod repl;
 mod sessions;
 mod support;
+mod terminal;
+mod tools;

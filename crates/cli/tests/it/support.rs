@@ -92,6 +92,19 @@ impl Place {
         }
     }
 
+    /// Runs a command line of `cellblock` as a shell would read it.
+    pub fn shell(&self, line: &str) -> Ended {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{CELLBLOCK} {line}")]);
+        command.current_dir(self.path()).envs(self.variables());
+        let output = command.output().unwrap();
+        Ended {
+            status: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
     /// `cellblock exec --stdlib -c CODE` with more arguments.
     pub fn exec(&self, code: &str, arguments: &[&str]) -> Ended {
         let first = ["exec", "--stdlib", "-c", code];

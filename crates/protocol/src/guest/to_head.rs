@@ -71,11 +71,36 @@ pub enum ToHead {
         #[serde(flatten, serialize_with = "result_or_error")]
         outcome: Result<Value, String>,
     },
+    /// Answer a tool call with what is no JSON: `{"content": [{"text": …}, {"id": …, "mime": …, "base64": …}]}`.
+    ToolContent {
+        call: String,
+        content: Vec<ToolContent>,
+    },
     /// Answer a request for input: `{"text": …}` or `{"error": …}`.
     Input {
         call: String,
         #[serde(flatten, serialize_with = "text_or_error")]
         outcome: Result<String, String>,
+    },
+}
+
+/// One piece of the answer to a tool call.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum ToolContent {
+    /// A text: a `str` in Python.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// Anything else: a handle in Python.
+    Blob {
+        /// What stands in the marker that is its text form.
+        id: String,
+        /// What it is.
+        mime: String,
+        /// Its contents.
+        base64: String,
     },
 }
 

@@ -30,8 +30,8 @@ ToolError.__qualname__ = "ToolError"
 class ToolResponse:
     """Content of a tool that is no JSON: an image, a document. Its text form stands for it in the final output."""
 
-    def __init__(self, call: str, mime: str, data: bytes) -> None:
-        self.call = call
+    def __init__(self, id: str, mime: str, data: bytes) -> None:
+        self.id = id
         self.mime = mime
         self.size = len(data)
         self._data = data
@@ -43,10 +43,14 @@ class ToolResponse:
         return self._data.decode(encoding, errors)
 
     def __str__(self) -> str:
-        return f"<<TOOL_RESPONSE:{self.call}>>"
+        return f"<<TOOL_RESPONSE:{self.id}>>"
 
     def __repr__(self) -> str:
         return f"<ToolResponse {self.mime}, {self.size} bytes>"
+
+    def _repr_mimebundle_(self, **_options: Any) -> dict[str, Any]:
+        """So that `display(response)`, or a cell that ends with it, shows it."""
+        return {self.mime: self.text() if self.mime.startswith("text/") else self._data}
 
 
 class Tools:
@@ -149,9 +153,13 @@ class Bridge:
         if error is not None:
             raise ToolError(error)
         content = answer.get("content")
-        if content is not None:
-            return ToolResponse(answer["call"], content["mime"], wire.from_base64(content["base64"]))
-        return answer.get("result")
+        if content is None:
+            return answer.get("result")
+        parts = [
+            part["text"] if "text" in part else ToolResponse(part["id"], part["mime"], wire.from_base64(part["base64"]))
+            for part in content
+        ]
+        return parts[0] if len(parts) == 1 else parts
 
 
 def python_name(name: str) -> str:

@@ -25,7 +25,8 @@ LOST = 70  # the exit status of a head whose channel is gone
 _CHUNK = 65536
 _DESCRIPTOR = 4  # the bytes of one in a message
 _ROOM = CMSG_SPACE(_DESCRIPTOR)
-_ANSWERS = ("tool_result", "input")
+_GLANCES = ("vars", "inspect")
+_ANSWERS = ("tool_result", "tool_content", "input")
 
 
 class Mailbox:
@@ -66,6 +67,9 @@ class Channel:
         self._calls = 0
         self._interrupted = 0
         self._when_asked: Callable[[], None] | None = None
+        # Questions about the state that came in the middle of a cell, and who answers them; none between cells.
+        self._glances: list[Frame] = []
+        self.glance: Callable[[Frame], bytes] | None = None
 
     def send(self, frame: Frame) -> None:
         """Send one frame. What a signal handler raises meanwhile is raised once the frame is out."""
@@ -147,6 +151,8 @@ class Channel:
                     self._receive()
             finally:
                 self._reading.release()
+            if self._glances:
+                self._answer_glance()
 
     def is_interrupted(self, cell: int) -> bool:
         """Whether the host has said that it interrupts this cell."""
@@ -165,6 +171,8 @@ class Channel:
         self._reading = allocate_lock()
         self._requests = Mailbox()
         self._waiting.clear()
+        self._glances.clear()
+        self.glance = None
 
     def disown(self) -> None:
         """Let go of the socket: in every other process that was forked from the head."""
@@ -191,17 +199,29 @@ class Channel:
                 if held[0]:
                     if self._buffer:
                         self._deliver()
-                    while not mailbox.frames:
+                    while not mailbox.frames and not self._glances:
                         self._receive()
             finally:
                 if held and held[0]:
                     self._reading.release()
                     self._call_a_reader()
-            if not held[0]:
+            if self._glances:
+                self._answer_glance()
+            elif not held[0]:
                 mailbox.listen()
         frame = mailbox.frames[-1]
         del mailbox.frames[-1]
         return frame
+
+    def _answer_glance(self) -> None:
+        """Not while reading is locked: looking at a value runs its `__repr__`, which may call a tool."""
+        answer = self.glance
+        try:
+            frame = self._glances.pop()
+        except IndexError:  # another thread was faster
+            return
+        if answer is not None:
+            self.transmit(answer(frame), [])
 
     def _call_a_reader(self) -> None:
         if self._waiting:
@@ -249,6 +269,9 @@ class Channel:
                 _lose()
             mailbox = self._requests
             operation = frame.get("op")
+            if operation in _GLANCES and self.glance is not None:
+                self._glances[:0], buffer[:end] = (frame,), b""
+                continue
             if operation in _ANSWERS:
                 mailbox = self._waiting.get(frame.get("call", "")) or Mailbox()  # or nobody's: the call was given up
             elif operation == "interrupt":

@@ -131,18 +131,22 @@ class Head:
             return _sorry(request, _reason(error))
 
     def _run(self, request: Frame) -> Frame:
-        run = self._interpreter.run
-        if not request.get("watched"):
-            return run(request["cell"], request["code"], request.get("display_limit"))
-        with Watcher(self.channel, self._answer_meanwhile):
-            return run(request["cell"], request["code"], request.get("display_limit"))
+        cell = request["cell"], request["code"], request.get("display_limit")
+        if request.get("watched"):
+            with Watcher(self.channel, self._answer_meanwhile):
+                return self._interpreter.run(*cell)
+        self.channel.glance = self._answer_meanwhile
+        try:
+            return self._interpreter.run(*cell)
+        finally:
+            self.channel.glance = None
 
     def _answer_meanwhile(self, request: Frame) -> bytes:
-        """On the second thread, while a cell runs."""
+        """In the middle of a cell: on the second thread, or while the code waits for the host."""
         try:
             answer = _LOOKS[request["op"]](self, request)
             return encode({"t": "answer", "seq": request.get("seq"), **answer})
-        except Exception as error:
+        except BaseException as error:
             return _sorry(request, _reason(error))
 
     def _arm(self, request: Frame) -> None:

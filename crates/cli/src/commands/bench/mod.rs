@@ -3,6 +3,7 @@
 mod memory;
 mod rows;
 mod samples;
+mod tools;
 
 use crate::args::PythonArgs;
 use crate::terminal::{Console, Style};

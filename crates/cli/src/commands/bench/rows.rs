@@ -2,11 +2,10 @@
 
 use super::memory;
 use super::samples::{Samples, Unit};
+use super::tools;
 use anyhow::{Context as _, ensure};
-use cellblock::{
-    Cell, Event, Host, Isolation, Limits, Session, StateOutcome, Status, Strategy, ToolSpec,
-};
-use serde_json::{Map, Value, json};
+use cellblock::{Cell, Event, Host, Isolation, Limits, Session, StateOutcome, Status, Strategy};
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// One promise.
@@ -21,7 +20,11 @@ pub(crate) enum Row {
     TimeOut,
     OutOfMemory,
     Undo,
+    Fork,
     ToolCall,
+    ThousandCalls,
+    OverlappingCalls,
+    Checking,
     IdleSession,
     Flood,
     Exec,
@@ -36,7 +39,7 @@ pub(crate) enum Verdict {
 }
 
 impl Row {
-    pub(crate) const ALL: [Row; 14] = [
+    pub(crate) const ALL: [Row; 18] = [
         Row::PooledSession,
         Row::SessionOnDemand,
         Row::DirectCell,
@@ -46,7 +49,11 @@ impl Row {
         Row::TimeOut,
         Row::OutOfMemory,
         Row::Undo,
+        Row::Fork,
         Row::ToolCall,
+        Row::ThousandCalls,
+        Row::OverlappingCalls,
+        Row::Checking,
         Row::IdleSession,
         Row::Flood,
         Row::Exec,
@@ -64,7 +71,11 @@ impl Row {
             Row::TimeOut => "time-out to the next cell",
             Row::OutOfMemory => "memory kill to the next cell",
             Row::Undo => "undo",
+            Row::Fork => "fork, with its first cell",
             Row::ToolCall => "tool call from inside a cell",
+            Row::ThousandCalls => "1 000 tool calls in one cell",
+            Row::OverlappingCalls => "100 tool calls of 20 ms at the same time",
+            Row::Checking => "checking the arguments of a tool call",
             Row::IdleSession => "memory of one more idle session",
             Row::Flood => "100 MB printed",
             Row::Exec => "`cellblock exec -c 1+1`, the whole command",
@@ -77,7 +88,11 @@ impl Row {
             Row::PooledSession | Row::ArmedCell => 0.15,
             Row::SessionOnDemand | Row::Undo | Row::LargeFrame => 5.0,
             Row::DirectCell | Row::ToolCall => 0.06,
+            Row::ThousandCalls => 80.0,
+            Row::OverlappingCalls => 100.0,
+            Row::Checking => 0.02,
             Row::CellBackToBack => 2.0,
+            Row::Fork => 8.0,
             Row::Segfault | Row::TimeOut | Row::OutOfMemory => 10.0,
             Row::IdleSession => 6.0,
             Row::Flood => 200.0,
@@ -160,7 +175,20 @@ impl Bench {
             }
             Row::OutOfMemory => self.memory_kills().await?,
             Row::Undo => self.undos().await?,
-            Row::ToolCall => self.tool_calls().await?,
+            Row::Fork => self.forks().await?,
+            Row::ToolCall => tools::single_calls(self.session(Strategy::Direct).await?).await?,
+            Row::ThousandCalls => {
+                tools::thousand_calls(self.session(Strategy::Direct).await?, self.repetitions / 5)
+                    .await?
+            }
+            Row::OverlappingCalls => {
+                tools::overlapping_calls(
+                    self.session(Strategy::Direct).await?,
+                    self.repetitions / 5,
+                )
+                .await?
+            }
+            Row::Checking => tools::checks(self.repetitions)?,
             Row::IdleSession => self.idle_sessions().await?,
             Row::Flood => self.floods().await?,
             Row::Exec => self.commands()?,
@@ -322,27 +350,25 @@ impl Bench {
         Ok(values)
     }
 
-    async fn tool_calls(&self) -> anyhow::Result<Vec<f64>> {
-        let session = self.session(Strategy::Direct).await?;
-        let parameters: Map<String, Value> = Map::new();
+    async fn forks(&self) -> anyhow::Result<Vec<f64>> {
+        let session = self.session(Strategy::Process).await?;
         session
-            .set_tools(vec![ToolSpec {
-                name: "echo".into(),
-                description: "Answers.".into(),
-                parameters,
-            }])
+            .run("open('notes.txt', 'w').write('kept'); notes = open('notes.txt')")
             .await?;
-        let code = "import time\ntimes = []\nfor _ in range(500):\n    begun = time.perf_counter()\n    echo()\n    times.append((time.perf_counter() - begun) * 1e3)\nprint(times)";
-        let mut running = session.start(code)?;
-        let result = loop {
-            match running.next().await.context("the cell gave no result")? {
-                Event::ToolCall { call, .. } => running.tool_result(&call, Ok(Value::Null)),
-                Event::Result { result } => break result,
-                _ => {}
-            }
-        };
+        let mut values = Vec::new();
+        for n in 0..self.repetitions {
+            session.run(format!("x = {n}").as_str()).await?;
+            tokio::time::sleep(GAP).await;
+            let begun = Instant::now();
+            let fork = session.fork().await?;
+            let first = fork.run("x, notes.name").await?;
+            values.push(milliseconds(begun.elapsed()));
+            let repr = first.value.map(|value| value.repr).unwrap_or_default();
+            ensure!(repr == format!("({n}, 'notes.txt')"), "the fork has {repr}");
+            fork.close().await;
+        }
         session.close().await;
-        serde_json::from_str(&result.stdout).context("the cell printed no list")
+        Ok(values)
     }
 
     async fn idle_sessions(&self) -> anyhow::Result<Vec<f64>> {

@@ -5,7 +5,19 @@ use cellblock::{CellResult, Status};
 /// One step.
 pub(crate) struct Step {
     pub(crate) title: &'static str,
-    pub(crate) cells: &'static [DemoCell],
+    pub(crate) acts: &'static [Act],
+}
+
+/// What is done in a step.
+pub(crate) enum Act {
+    /// A cell is run.
+    Cell(DemoCell),
+    /// This many cells are taken back.
+    Undo(usize),
+    /// The session is forked, and the fork goes on.
+    Fork,
+    /// The session that was forked goes on.
+    Back,
 }
 
 /// One cell of a step.
@@ -20,25 +32,25 @@ pub(crate) struct DemoCell {
 pub(crate) const FIRST: &[Step] = &[
     Step {
         title: "A session remembers",
-        cells: &[
-            DemoCell {
+        acts: &[
+            Act::Cell(DemoCell {
                 code: "readings = [12, 19, 23, 31, 8, 27]",
                 timeout: None,
                 check: |result| status(result, Status::Success),
-            },
-            DemoCell {
+            }),
+            Act::Cell(DemoCell {
                 code: "\
 from statistics import mean, pstdev
 middle, spread = mean(readings), pstdev(readings)
 sum(abs(r - middle) > spread for r in readings)",
                 timeout: None,
                 check: |result| value(result, "2"),
-            },
+            }),
         ],
     },
     Step {
         title: "An exception is explained, with the values at hand",
-        cells: &[DemoCell {
+        acts: &[Act::Cell(DemoCell {
             code: "\
 def share(total, people):
     return total / people
@@ -60,11 +72,11 @@ share(100, people=0)",
                 });
                 claim(told, "the value of `people` is not told")
             },
-        }],
+        })],
     },
     Step {
         title: "The network is refused, and the refusal says why",
-        cells: &[DemoCell {
+        acts: &[Act::Cell(DemoCell {
             code: "\
 import socket
 socket.create_connection((\"example.com\", 80), timeout=5)",
@@ -81,15 +93,16 @@ socket.create_connection((\"example.com\", 80), timeout=5)",
                     "the error does not speak of the network",
                 )
             },
-        }],
+        })],
     },
     Step {
-        title: "A cell that never ends is ended, and nothing is lost",
-        cells: &[
-            DemoCell {
+        title: "A cell that never ends is ended, even inside C code, and nothing is lost",
+        acts: &[
+            Act::Cell(DemoCell {
                 code: "\
-while True:
-    pass",
+from collections import deque
+from itertools import count
+deque(count(), maxlen=0)  # a loop in C that never looks up",
                 timeout: Some(1.0),
                 check: |result| {
                     status(result, Status::Timeout)?;
@@ -98,12 +111,82 @@ while True:
                         "it took far longer than its time",
                     )
                 },
-            },
-            DemoCell {
+            }),
+            Act::Cell(DemoCell {
                 code: "readings",
                 timeout: None,
                 check: |result| value(result, "[12, 19, 23, 31, 8, 27]"),
-            },
+            }),
+        ],
+    },
+    Step {
+        title: "A crash costs no variable",
+        acts: &[
+            Act::Cell(DemoCell {
+                code: "\
+def countdown(n):
+    while n:
+        yield n
+        n -= 1
+
+numbers = countdown(10)
+next(numbers)",
+                timeout: None,
+                check: |result| value(result, "10"),
+            }),
+            Act::Cell(DemoCell {
+                code: "\
+import ctypes
+readings.clear()
+ctypes.string_at(0)  # a segmentation fault",
+                timeout: None,
+                check: |result| status(result, Status::Crashed),
+            }),
+            Act::Cell(DemoCell {
+                code: "readings, next(numbers)",
+                timeout: None,
+                check: |result| value(result, "([12, 19, 23, 31, 8, 27], 9)"),
+            }),
+        ],
+    },
+    Step {
+        title: "A cell can be taken back, with its files",
+        acts: &[
+            Act::Cell(DemoCell {
+                code: "\
+readings.sort(reverse=True)
+open(\"readings.txt\", \"w\").write(str(readings))",
+                timeout: None,
+                check: |result| created(result, "readings.txt"),
+            }),
+            Act::Undo(1),
+            Act::Cell(DemoCell {
+                code: "\
+import os
+readings, os.path.exists(\"readings.txt\")",
+                timeout: None,
+                check: |result| value(result, "([12, 19, 23, 31, 8, 27], False)"),
+            }),
+        ],
+    },
+    Step {
+        title: "A fork tries something out, and the session does not notice",
+        acts: &[
+            Act::Fork,
+            Act::Cell(DemoCell {
+                code: "\
+readings.append(1000)
+open(\"idea.txt\", \"w\").write(\"only here\")
+len(readings), next(numbers)",
+                timeout: None,
+                check: |result| value(result, "(7, 8)"),
+            }),
+            Act::Back,
+            Act::Cell(DemoCell {
+                code: "len(readings), next(numbers), os.path.exists(\"idea.txt\")",
+                timeout: None,
+                check: |result| value(result, "(6, 8, False)"),
+            }),
         ],
     },
 ];
@@ -112,7 +195,7 @@ while True:
 pub(crate) const WITH_PACKAGES: &[Step] = &[
     Step {
         title: "Real packages: a table in pandas",
-        cells: &[DemoCell {
+        acts: &[Act::Cell(DemoCell {
             code: "\
 import pandas as pd
 table = pd.DataFrame({\"city\": [\"Oslo\", \"Rome\", \"Lima\"], \"degrees\": [4, 15, 19]})
@@ -126,11 +209,11 @@ table.sort_values(\"degrees\", ascending=False)",
                     .and_then(|value| value.mime.text("text/html"));
                 claim(html.is_some(), "the table has no HTML form")
             },
-        }],
+        })],
     },
     Step {
         title: "A plot is saved and listed",
-        cells: &[DemoCell {
+        acts: &[Act::Cell(DemoCell {
             code: "\
 import matplotlib.pyplot as plt
 plt.bar(table[\"city\"], table[\"degrees\"])
@@ -147,14 +230,14 @@ plt.show()",
                     .any(|bundle| bundle.text("image/png").is_some());
                 claim(shown, "the plot is not among the displays")
             },
-        }],
+        })],
     },
 ];
 
 /// The plot without packages.
 pub(crate) const WITHOUT_PACKAGES: &[Step] = &[Step {
     title: "A plot is saved and listed",
-    cells: &[DemoCell {
+    acts: &[Act::Cell(DemoCell {
         code: "\
 degrees = {\"Oslo\": 4, \"Rome\": 15, \"Lima\": 19}
 bars = \"\".join(
@@ -168,7 +251,7 @@ with open(\"degrees.svg\", \"w\") as file:
             status(result, Status::Success)?;
             created(result, "degrees.svg")
         },
-    }],
+    })],
 }];
 
 fn status(result: &CellResult, wanted: Status) -> Result<(), String> {

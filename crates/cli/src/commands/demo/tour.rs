@@ -1,15 +1,16 @@
 //! The tour itself: the standard library first, the packages when they are there.
 
 use super::stage::Stage;
-use super::steps::{FIRST, Step, WITH_PACKAGES, WITHOUT_PACKAGES};
+use super::steps::{Act, DemoCell, FIRST, Step, WITH_PACKAGES, WITHOUT_PACKAGES};
 use crate::args::PythonArgs;
 use crate::commands::making::{Making, find_interpreter, ready_environment};
 use crate::failure;
-use crate::terminal::{Console, EnvironmentBar, plural};
+use crate::terminal::{Console, EnvironmentBar, milliseconds, plural};
 use cellblock::env::{Environment, Interpreter};
-use cellblock::{Cell, Host, Preload, Session, SessionOptions, StateOutcome};
+use cellblock::{Cell, Host, Preload, Session, SessionOptions, StateOutcome, Status};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A tour that is being given.
 pub(crate) struct Tour {
@@ -27,6 +28,8 @@ pub(crate) struct Tour {
 struct Place {
     host: Host,
     session: Session,
+    /// The one that was forked, while its fork goes on.
+    forked: Option<Session>,
 }
 
 impl Tour {
@@ -114,42 +117,133 @@ impl Tour {
             .preload(preload)
             .build()?;
         let session = open(&host).await?;
-        Ok(Place { host, session })
+        Ok(Place {
+            host,
+            session,
+            forked: None,
+        })
     }
 
-    /// Runs the cells of a step.
+    /// Does what a step does.
     async fn take(&mut self, step: &Step, place: &mut Place) -> anyhow::Result<()> {
         self.steps_done += 1;
         self.stage.heading(self.steps_done, step.title)?;
-        for demo in step.cells {
-            self.stage.code(demo.code)?;
-            let cell = Cell {
-                timeout: demo.timeout,
-                ..Cell::new(demo.code)
+        for act in step.acts {
+            let goes_on = match act {
+                Act::Cell(demo) => self.run(step, demo, place).await?,
+                Act::Undo(count) => self.undo(step, *count, place).await?,
+                Act::Fork => self.fork(step, place).await?,
+                Act::Back => self.go_back(place).await?,
             };
-            let limit = cell.wall(SessionOptions::default().limits.wall);
-            let result = place
-                .session
-                .run(cell)
-                .await
-                .map_err(cellblock::Error::from)?;
-            self.stage
-                .result(&result, limit, place.session.workspace())?;
-            let check = (demo.check)(&result);
-            self.stage.verdict(&check)?;
-            if let Err(problem) = check {
-                self.failures.push(format!("{}: {problem}", step.title));
+            if !goes_on {
+                break;
             }
-            if result.state.outcome == StateOutcome::Ended {
+        }
+        Ok(())
+    }
+
+    /// Runs a cell. False when the rest of the step makes no sense any more.
+    async fn run(
+        &mut self,
+        step: &Step,
+        demo: &DemoCell,
+        place: &mut Place,
+    ) -> anyhow::Result<bool> {
+        self.stage.code(demo.code)?;
+        let cell = Cell {
+            timeout: demo.timeout,
+            ..Cell::new(demo.code)
+        };
+        let limit = cell.wall(SessionOptions::default().limits.wall);
+        let result = place
+            .session
+            .run(cell)
+            .await
+            .map_err(cellblock::Error::from)?;
+        self.stage
+            .result(&result, limit, place.session.workspace())?;
+        let check = (demo.check)(&result);
+        self.stage.verdict(&check)?;
+        if let Err(problem) = check {
+            self.failures.push(format!("{}: {problem}", step.title));
+        }
+        match result.state.outcome {
+            StateOutcome::Restored => {
+                let mut took = result.usage.wall_ms;
+                if result.status == Status::Timeout {
+                    took -= limit.as_secs_f64() * 1e3;
+                }
+                self.stage.aside(&format!(
+                    "   the next cell can run {} later, with every variable",
+                    milliseconds(took)
+                ))?;
+            }
+            StateOutcome::Ended => {
                 // Without a checkpoint there is nothing to go back to; the rest of the step would only repeat that.
                 let reason = result.state.checkpoint.reason.unwrap_or_default();
                 self.stage
                     .aside(&format!("   the session ended with it: {reason}"))?;
                 place.session = open(&place.host).await?;
-                break;
+                return Ok(false);
+            }
+            StateOutcome::Kept => {}
+        }
+        Ok(true)
+    }
+
+    async fn undo(&mut self, step: &Step, count: usize, place: &mut Place) -> anyhow::Result<bool> {
+        let begun = Instant::now();
+        let undone = place.session.undo(count).await;
+        self.tell(
+            step,
+            "undo",
+            begun.elapsed(),
+            undone.map_err(cellblock::Error::from),
+        )
+        .map(|undone| undone.is_some())
+    }
+
+    async fn fork(&mut self, step: &Step, place: &mut Place) -> anyhow::Result<bool> {
+        let begun = Instant::now();
+        let fork = place.session.fork().await;
+        let fork = self.tell(step, "fork", begun.elapsed(), fork)?;
+        let goes_on = fork.is_some();
+        if let Some(fork) = fork {
+            place.forked = Some(std::mem::replace(&mut place.session, fork));
+        }
+        Ok(goes_on)
+    }
+
+    async fn go_back(&mut self, place: &mut Place) -> anyhow::Result<bool> {
+        if let Some(forked) = place.forked.take() {
+            let fork = std::mem::replace(&mut place.session, forked);
+            fork.close().await;
+        }
+        self.stage.aside("   back in the session that was forked")?;
+        Ok(true)
+    }
+
+    /// Says what came of something that is no cell, and how long it took.
+    fn tell<T>(
+        &mut self,
+        step: &Step,
+        what: &str,
+        took: Duration,
+        outcome: Result<T, cellblock::Error>,
+    ) -> anyhow::Result<Option<T>> {
+        match outcome {
+            Ok(done) => {
+                let took = milliseconds(took.as_secs_f64() * 1e3);
+                self.stage.line(&format!("   {what}: {took}"))?;
+                Ok(Some(done))
+            }
+            Err(error) => {
+                let problem = format!("{what} did not work: {error}");
+                self.stage.verdict(&Err(problem.clone()))?;
+                self.failures.push(format!("{}: {problem}", step.title));
+                Ok(None)
             }
         }
-        Ok(())
     }
 
     /// The environment that was being made, when that worked.

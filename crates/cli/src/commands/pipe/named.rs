@@ -23,14 +23,15 @@ pub(crate) async fn serve(
     switchboard: Arc<Switchboard>,
     name: String,
     desk: Arc<Mutex<Desk>>,
+    session: Option<Session>,
     queue: mpsc::UnboundedReceiver<Queued>,
 ) {
     let named = Named {
         switchboard,
         name,
         desk,
-        slot: Slot::Empty,
-        logs: None,
+        logs: session.as_ref().map(|session| session.logs()),
+        slot: session.map_or(Slot::Empty, Slot::Open),
     };
     named.serve(queue).await;
 }
@@ -94,6 +95,7 @@ impl Named {
                 Ok(()) => return Next::Stay,
                 Err(fault) => (Err(fault), Next::Stay),
             },
+            Operation::Fork => (self.fork().await, Next::Stay),
             operation => (self.ask(operation).await, Next::Stay),
         };
         let response = match outcome {
@@ -106,6 +108,14 @@ impl Named {
 
     async fn ask(&mut self, operation: Operation) -> Result<Value, Fault> {
         ask(&self.session().await?, operation).await
+    }
+
+    /// A second session, which is at once another name of the pipe.
+    async fn fork(&mut self) -> Result<Value, Fault> {
+        let session = self.session().await?;
+        let fork = session.fork().await?;
+        let name = self.switchboard.adopt(fork).await?;
+        Ok(json!(Opened { session: name }))
     }
 
     /// Runs a cell; its events and its result go out as they come.

@@ -78,10 +78,6 @@ pub(crate) async fn ask(session: &Session, operation: Operation) -> Result<Value
             let (_, entries) = session.checkpoints().await.map_err(failed)?;
             value(entries)
         }
-        Operation::Fork => Err(Fault::new(
-            "unsupported",
-            "this version cannot fork sessions",
-        )),
         _ => Err(Fault::new(
             "unsupported",
             "this operation cannot be done here",

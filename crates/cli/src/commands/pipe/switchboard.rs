@@ -8,7 +8,7 @@ use super::writer::Writer;
 use cellblock::pipe::{
     MAX_LINE_BYTES, Operation, PipeError, Request, RequestId, Response, parse_line,
 };
-use cellblock::{Event, Host};
+use cellblock::{Event, Host, Session};
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -151,7 +151,7 @@ impl Switchboard {
         let mut sessions = lock(&self.sessions);
         let entry = sessions
             .entry(name.clone())
-            .or_insert_with(|| self.enlist(&name));
+            .or_insert_with(|| self.enlist(&name, None));
         let mut desk = lock(&entry.desk);
         if desk.is_waiting() {
             let session = desk.session.clone();
@@ -187,13 +187,39 @@ impl Switchboard {
         Some(Fault::new("not_found", message).response(id, name.to_owned()))
     }
 
-    fn enlist(self: &Arc<Self>, name: &str) -> Entry {
+    /// Makes a session that was forked from another one of ours, under the name that it has.
+    pub(crate) async fn adopt(self: &Arc<Self>, session: Session) -> Result<String, Fault> {
+        let name = session.id().to_owned();
+        let is_taken = {
+            let mut sessions = lock(&self.sessions);
+            let is_taken = sessions.contains_key(&name);
+            // The end of the input closes every session. Asked under the lock, so that this one is either seen to or not made.
+            if !is_taken && !self.input_has_ended() && !self.is_stopping() {
+                let entry = self.enlist(&name, Some(session));
+                sessions.insert(name.clone(), entry);
+                return Ok(name);
+            }
+            is_taken
+        };
+        session.close().await;
+        if is_taken {
+            let message = format!(
+                "the fork would be called `{name}`, but there is another session of that name; ask again, and it will have another"
+            );
+            return Err(Fault::new("exists", message));
+        }
+        Ok(name)
+    }
+
+    fn enlist(self: &Arc<Self>, name: &str, session: Option<Session>) -> Entry {
         let (queue, requests) = mpsc::unbounded_channel();
         let desk = Arc::new(Mutex::new(Desk::default()));
+        lock(&desk).session = session.clone();
         let task = named::serve(
             Arc::clone(self),
             name.to_owned(),
             Arc::clone(&desk),
+            session,
             requests,
         );
         let counted = Counted::new(&self.tasks);

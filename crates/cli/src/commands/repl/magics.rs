@@ -18,6 +18,9 @@ enum Act {
     Reset,
     Time,
     Undo,
+    Checkpoints,
+    Fork,
+    Switch,
     Help,
     Quit,
 }
@@ -53,6 +56,24 @@ pub(crate) const MAGICS: &[Magic] = &[
         usage: "%undo [N]",
         does: "take back the last N cells (1), with their files",
         act: Act::Undo,
+    },
+    Magic {
+        name: "checkpoints",
+        usage: "%checkpoints",
+        does: "list what can be gone back to",
+        act: Act::Checkpoints,
+    },
+    Magic {
+        name: "fork",
+        usage: "%fork",
+        does: "go on in a copy of the session, with files of its own",
+        act: Act::Fork,
+    },
+    Magic {
+        name: "switch",
+        usage: "%switch [ID]",
+        does: "go on in another session, or list them",
+        act: Act::Switch,
     },
     Magic {
         name: "help",
@@ -100,6 +121,9 @@ pub(crate) async fn obey(shell: &mut Shell, line: &str) -> anyhow::Result<Next> 
                 }
             },
         },
+        Act::Checkpoints => shell.checkpoints().await,
+        Act::Fork => shell.fork().await,
+        Act::Switch => shell.switch(rest.trim()).await,
         Act::Help => help(shell),
         Act::Quit => Ok(Next::Quit(ExitCode::SUCCESS)),
     }
@@ -149,7 +173,7 @@ fn help(shell: &Shell) -> anyhow::Result<Next> {
     for magic in MAGICS {
         shell
             .console()
-            .print_line(&format!("{:<12} {}", magic.usage, magic.does))?;
+            .print_line(&format!("{:<13} {}", magic.usage, magic.does))?;
     }
     shell
         .console()

@@ -4,6 +4,7 @@ mod editor;
 mod magics;
 mod plots;
 mod prompt;
+mod sessions;
 mod shell;
 
 use crate::args::{PythonArgs, SETUP_HINT, SessionArgs};

@@ -26,15 +26,17 @@ pub(crate) type Names = Arc<Mutex<BTreeSet<String>>>;
 /// A session, and all that is needed to open it again.
 pub(crate) struct Shell {
     host: Host,
-    options: SessionOptions,
+    pub(super) options: SessionOptions,
     console: Console,
     signals: Signals,
-    session: Session,
+    pub(super) session: Session,
+    /// Sessions that were left for a fork, or forks that were left.
+    pub(super) others: Vec<Session>,
     /// The workspace, when it is not one of the user's.
     fresh: Option<PathBuf>,
     names: Names,
     /// What threads write after their cell.
-    logs: broadcast::Receiver<Event>,
+    pub(super) logs: broadcast::Receiver<Event>,
 }
 
 /// What comes after an input.
@@ -74,6 +76,7 @@ impl Shell {
             signals,
             logs: session.logs(),
             session,
+            others: Vec::new(),
             fresh,
             names: Names::default(),
         };
@@ -98,6 +101,7 @@ impl Shell {
             signals,
             logs: session.logs(),
             session,
+            others: Vec::new(),
             fresh: None,
             names: Names::default(),
         };
@@ -106,7 +110,9 @@ impl Shell {
     }
 
     pub(crate) async fn close(self) {
-        self.session.close().await;
+        for session in self.others.iter().chain([&self.session]) {
+            session.close().await;
+        }
         if let Some(path) = &self.fresh {
             // Only while it is empty.
             let _ = fs::remove_dir(path);
@@ -246,7 +252,7 @@ impl Shell {
         Ok(())
     }
 
-    fn say_dimly(&self, text: &str) {
+    pub(super) fn say_dimly(&self, text: &str) {
         self.console.say(&self.console.on_err(Style::Dim, text));
     }
 
@@ -258,7 +264,7 @@ impl Shell {
         }
     }
 
-    async fn learn_names(&self) {
+    pub(super) async fn learn_names(&self) {
         let variables = self.session.vars().await.unwrap_or_default();
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         *names = variables.into_iter().map(|one| one.name).collect();

@@ -1,0 +1,146 @@
+//! One call by hand.
+
+use crate::args::{PythonArgs, SessionArgs};
+use crate::commands::live::{Signals, Stopped};
+use crate::commands::toolbox::{ApprovalArgs, ToolboxArgs, workbench};
+use crate::failure::{self, Usage};
+use crate::terminal::{Console, Style};
+use cellblock::Locale;
+use cellblock::tools::{Answer, ApprovalRule, Call, Caller, Failure};
+use clap::Args;
+use serde_json::json;
+use std::io::Read as _;
+use std::process::ExitCode;
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CallArgs {
+    /// The tool
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Its arguments as a JSON object, or - for standard input
+    #[arg(value_name = "JSON", default_value = "{}", hide_default_value = true)]
+    arguments: String,
+    /// Print the whole answer as one JSON object, and nothing else
+    #[arg(long, conflicts_with = "for_model")]
+    json: bool,
+    /// Print the text that a model would read, also of a failure
+    #[arg(long)]
+    for_model: bool,
+    /// The language of the texts for a model: en or zh
+    #[arg(
+        long,
+        value_name = "LANGUAGE",
+        default_value = "en",
+        requires = "for_model"
+    )]
+    locale: Locale,
+    #[command(flatten)]
+    toolbox: ToolboxArgs,
+    #[command(flatten)]
+    approval: ApprovalArgs,
+    #[command(flatten)]
+    session: SessionArgs,
+    #[command(flatten)]
+    python: PythonArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cellblock tools call compute '{\"code\": \"2**100\", \"description\": \"a power\"}'
+  cellblock tools call file_reader '{\"file_path\": \"notes.txt\"}' --workspace .
+  echo '{\"python_code_snippet\": \"print(1)\"}' | cellblock tools call execute_python_code -
+  cellblock tools call execute_python_code '{\"python_code_snippet\": \"print(1)\"}' --approve all
+
+Exit status:
+  0 the tool answered, 1 the call failed or was not allowed, 130 interrupted,
+  2 wrong usage: no such tool, or arguments that do not fit, 3 could not start";
+
+/// Calls the tool.
+pub(crate) fn run(args: &CallArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let outcome = runtime.block_on(call(args, console));
+    // A thread may still wait for a person.
+    runtime.shutdown_background();
+    outcome.map(ExitCode::from)
+}
+
+async fn call(args: &CallArgs, console: &Console) -> anyhow::Result<u8> {
+    let arguments = match args.arguments.as_str() {
+        "-" => {
+            let mut text = String::new();
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .map_err(|error| Usage::plain(format!("standard input cannot be read: {error}")))?;
+            text
+        }
+        text => text.to_owned(),
+    };
+    let mut signals = Signals::new()?;
+    let registry = args.toolbox.registry(&args.python).await?;
+    let mut policy = args.approval.policy();
+    if args.approval.approve.is_none() {
+        // Whoever calls by hand has agreed.
+        policy = policy.with(args.name.as_str(), ApprovalRule::Allow);
+    }
+    let bench = workbench(registry, policy, &args.session, &args.python, console)?;
+    let call = Call {
+        id: "call".to_owned(),
+        name: args.name.clone(),
+        arguments: arguments.into(),
+        caller: Caller::User,
+    };
+    let answer = match signals.or(bench.call(call)).await {
+        Ok(answer) => answer,
+        Err(Stopped::Signal(signal)) => {
+            bench.close().await;
+            return Ok(128 + signal as u8);
+        }
+        Err(_) => return Ok(1),
+    };
+    // Told before the session is closed: nobody should wait for our cleaning up.
+    let told = args.tell(&answer, console);
+    bench.close().await;
+    told?;
+    Ok(status(&answer))
+}
+
+impl CallArgs {
+    fn tell(&self, answer: &Answer, console: &Console) -> anyhow::Result<()> {
+        if self.json {
+            let whole = match &answer.outcome {
+                Ok(output) => json!({"ok": true, "output": output, "notes": answer.notes}),
+                Err(failure) => {
+                    json!({"ok": false, "error": failure.to_string(), "notes": answer.notes})
+                }
+            };
+            console.print_line(&whole.to_string())?;
+            return Ok(());
+        }
+        if self.for_model {
+            let text = answer.for_model(self.locale, 20_000);
+            console.print_guest(&format!("{text}\n"))?;
+            return Ok(());
+        }
+        for note in &answer.notes {
+            console.say(&console.on_err(Style::Dim, &console.safe_on_err(note)));
+        }
+        match &answer.outcome {
+            Ok(output) => console.print_guest(&format!("{}\n", output.to_text()))?,
+            Err(failure) => console.error(&failure.to_string()),
+        }
+        Ok(())
+    }
+}
+
+fn status(answer: &Answer) -> u8 {
+    match &answer.outcome {
+        Ok(_) => 0,
+        Err(Failure::UnknownTool { .. } | Failure::NotJson { .. } | Failure::Invalid { .. }) => {
+            failure::USAGE
+        }
+        Err(_) => 1,
+    }
+}

@@ -1,0 +1,172 @@
+//! Asking the person at the terminal before a call is made.
+
+use super::{Console, Style, highlight};
+use cellblock::tools::{Asker, Asking, Caller, Decision, Question};
+use serde_json::Value;
+use std::io::{self, BufRead as _, Write as _};
+use std::process::Command;
+
+/// Asks on standard error and reads standard input.
+#[derive(Clone, Debug)]
+pub(crate) struct TerminalAsker {
+    console: Console,
+}
+
+impl TerminalAsker {
+    pub(crate) fn new(console: Console) -> TerminalAsker {
+        TerminalAsker { console }
+    }
+
+    fn decide(&self, question: &Question) -> Decision {
+        self.show(question);
+        loop {
+            eprint!(
+                "{} ",
+                self.console.on_err(
+                    Style::Hint,
+                    "[a]ccept, [e]dit, [r]espond, re[j]ect, al[w]ays accept this tool in this run?"
+                )
+            );
+            let Some(word) = line() else {
+                return Decision::Reject(Some("nobody answered".to_owned()));
+            };
+            match word.trim() {
+                "a" | "accept" | "y" | "yes" => return Decision::Accept,
+                "w" | "always" => return Decision::Always,
+                "j" | "reject" | "n" | "no" => return Decision::Reject(None),
+                "r" | "respond" => {
+                    eprint!("Your answer to the model: ");
+                    match line() {
+                        Some(text) if !text.trim().is_empty() => {
+                            return Decision::Respond(text.trim().to_owned());
+                        }
+                        Some(_) => {}
+                        None => return Decision::Reject(Some("nobody answered".to_owned())),
+                    }
+                }
+                "e" | "edit" => match edit(question) {
+                    Ok(Some(decision)) => return decision,
+                    Ok(None) => self.console.say("Nothing was changed."),
+                    Err(problem) => self.console.error(&problem),
+                },
+                _ => self
+                    .console
+                    .hint("answer with one of the letters in brackets"),
+            }
+        }
+    }
+
+    fn show(&self, question: &Question) {
+        let who = match question.caller {
+            Caller::Code => "code in the session",
+            Caller::Mcp => "an MCP client",
+            Caller::User => "you",
+            Caller::Model => "the model",
+        };
+        let console = &self.console;
+        let tool = console.on_err(Style::Heading, &question.tool);
+        console.say(&format!("{tool}, called by {who}"));
+        if let Some(purpose) = &question.purpose {
+            console.note(&console.on_err(Style::Dim, "why:"), purpose);
+        }
+        let mut arguments = question.arguments.clone();
+        if let Some((name, code)) = question.code() {
+            let code = console.safe_on_err(code);
+            let shown = match console.err_is_coloured() {
+                true => highlight(&code),
+                false => code.into_owned(),
+            };
+            console.say(&indented(&shown));
+            arguments.remove(name);
+        }
+        for (name, value) in &arguments {
+            let text = match value {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            console.say(&indented(&format!(
+                "{name}: {}",
+                console.safe_on_err(&text)
+            )));
+        }
+    }
+}
+
+impl Asker for TerminalAsker {
+    fn ask(&self, question: Question) -> Asking {
+        let asker = self.clone();
+        let asked = tokio::task::spawn_blocking(move || asker.decide(&question));
+        Box::pin(async move {
+            asked
+                .await
+                .unwrap_or_else(|_| Decision::Reject(Some("the question was lost".to_owned())))
+        })
+    }
+}
+
+fn line() -> Option<String> {
+    let _ = io::stderr().flush();
+    let mut line = String::new();
+    match io::stdin().lock().read_line(&mut line) {
+        Ok(0) | Err(_) => None,
+        Ok(_) => Some(line),
+    }
+}
+
+/// Opens the code, or the arguments as JSON, in the person's editor. `None` when nothing was changed.
+fn edit(question: &Question) -> Result<Option<Decision>, String> {
+    let whole = Value::Object(question.arguments.clone());
+    let (suffix, before) = match question.code() {
+        Some((_, code)) => (".py", code.to_owned()),
+        None => (".json", format!("{whole:#}\n")),
+    };
+    let failed = |what: &str, error: io::Error| format!("{what}: {error}");
+    let mut file = tempfile::Builder::new()
+        .prefix("cellblock-")
+        .suffix(suffix)
+        .tempfile()
+        .map_err(|error| failed("no file to edit could be made", error))?;
+    file.write_all(before.as_bytes())
+        .map_err(|error| failed("the file to edit could not be written", error))?;
+    let editor = ["VISUAL", "EDITOR"]
+        .into_iter()
+        .find_map(|name| std::env::var(name).ok());
+    let editor = editor
+        .filter(|editor| !editor.trim().is_empty())
+        .unwrap_or_else(|| "vi".to_owned());
+    // As a shell would: an editor may have arguments.
+    let status = Command::new("sh")
+        .args(["-c", &format!("{editor} \"$1\""), "sh"])
+        .arg(file.path())
+        .status()
+        .map_err(|error| failed("the editor could not be started", error))?;
+    if !status.success() {
+        return Err(format!("the editor `{editor}` ended with {status}"));
+    }
+    let after = std::fs::read_to_string(file.path())
+        .map_err(|error| failed("the edited file could not be read", error))?;
+    if after == before {
+        return Ok(None);
+    }
+    let mut arguments = question.arguments.clone();
+    match question.code() {
+        Some((name, _)) => {
+            arguments.insert(name.to_owned(), Value::String(after));
+        }
+        None => match serde_json::from_str(&after) {
+            Ok(Value::Object(edited)) => arguments = edited,
+            Ok(_) => return Err("the arguments must be a JSON object".to_owned()),
+            Err(error) => return Err(format!("the edited arguments are not JSON: {error}")),
+        },
+    }
+    Ok(Some(Decision::Edit(arguments)))
+}
+
+fn indented(text: &str) -> String {
+    let lines: Vec<String> = text
+        .trim_end()
+        .lines()
+        .map(|line| format!("  {line}"))
+        .collect();
+    lines.join("\n")
+}

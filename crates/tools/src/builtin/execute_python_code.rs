@@ -1,0 +1,109 @@
+//! Running a cell.
+
+use crate::{Context, Effects, Output, Part, RanCell, Tool, ToolError, UNLIMITED, Uses};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cellblock_protocol::{Cell, CellResult, ForModel, MimeBundle};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Runs Python code in a session that lives on between calls.
+#[derive(Debug)]
+pub struct ExecutePythonCodeTool;
+
+/// Runs Python code in a live session and returns what it printed, the value of its last expression, figures, and new files.
+///
+/// State persists: variables, functions, classes and imports of one call are there in the next, so never repeat earlier code. To see
+/// a result, print it or make it the last expression; plots are shown by plt.show(). If the code raises, what ran before the error is
+/// kept: fix the rest and go on. If it times out or crashes, the state is as before the call. The working directory is the workspace:
+/// read input files there and write results there. There is no network. numpy, pandas and matplotlib are usually there; if an
+/// import fails, say which package is missing and go on without it, or ask for it with the tool install_packages where that is offered.
+/// Host tools, where there are any, are functions in the code: see help(tools).
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct ExecutePythonCode {
+    /// The code. Any Python: several lines, imports, definitions, top-level await.
+    python_code_snippet: String,
+    /// Seconds after which it is stopped.
+    #[serde(default = "default_timeout")]
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    timeout: f64,
+}
+
+fn default_timeout() -> f64 {
+    30.0
+}
+
+impl Tool for ExecutePythonCodeTool {
+    type Parameters = ExecutePythonCode;
+    type Output = Output;
+
+    fn uses(&self) -> Uses {
+        Uses::Interpreter
+    }
+
+    fn effects(&self) -> Effects {
+        Effects::Code {
+            argument: "python_code_snippet",
+        }
+    }
+
+    /// The cell has its own clock, which stands still while a person is asked.
+    fn time_limit(&self) -> Option<Duration> {
+        Some(UNLIMITED)
+    }
+
+    async fn call(&self, code: ExecutePythonCode, context: &Context) -> Result<Output, ToolError> {
+        let cell = Cell::new(code.python_code_snippet.as_str()).timeout(code.timeout);
+        let ran = context.run_cell(cell).await?;
+        Ok(output(ran, &code, context))
+    }
+}
+
+fn output(ran: RanCell, code: &ExecutePythonCode, context: &Context) -> Output {
+    let RanCell {
+        result,
+        notes,
+        attachments,
+    } = ran;
+    let words = ForModel {
+        locale: context.workbench().locale(),
+        time_limit: Some(code.timeout),
+        ..ForModel::default()
+    };
+    let mut text = result.for_model(&code.python_code_snippet, &words);
+    for note in notes {
+        text.push('\n');
+        text.push_str(&note);
+    }
+    let mut parts = vec![Part::Text(text)];
+    parts.extend(result.displays.iter().filter_map(picture));
+    parts.extend(result.value.iter().filter_map(|value| picture(&value.mime)));
+    parts.extend(attachments);
+    Output {
+        structured: Some(structured(result)),
+        parts,
+    }
+}
+
+/// The picture of a bundle, where it has one.
+fn picture(bundle: &MimeBundle) -> Option<Part> {
+    let kinds = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+    let (mime, text) = kinds
+        .iter()
+        .find_map(|mime| Some((*mime, bundle.text(mime)?)))?;
+    Some(Part::blob(mime, STANDARD.decode(text).ok()?))
+}
+
+/// The result for programs. Pictures travel as parts, not a second time in here.
+fn structured(mut result: CellResult) -> Value {
+    for bundle in result
+        .displays
+        .iter_mut()
+        .chain(result.value.iter_mut().map(|value| &mut value.mime))
+    {
+        bundle.retain(|mime, _| !mime.starts_with("image/"));
+    }
+    serde_json::to_value(result).unwrap_or_else(|error| json!({"error": error.to_string()}))
+}

@@ -1,0 +1,50 @@
+//! The plan of a run.
+
+use crate::plan::{PlanBook, PlanTree};
+use crate::{Context, Happening, Output, Part, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use std::sync::PoisonError;
+
+/// Keeps the plan of a run.
+#[derive(Debug)]
+pub struct RecursivePlanTreeTodoTool;
+
+/// Keeps your plan as a tree of tasks. Call it first to lay the plan out, and again whenever something changes: send the whole tree each
+/// time, with the task_id of every task that you have already been told. You get back what changed, the tree, how far it is, and which
+/// tasks are ready to begin. A task is ready when everything it depends on is completed.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct RecursivePlanTreeTodo {
+    /// The whole plan as it is now.
+    recursive_plan_tree: PlanTree,
+}
+
+impl Tool for RecursivePlanTreeTodoTool {
+    type Parameters = RecursivePlanTreeTodo;
+    type Output = Output;
+
+    async fn call(
+        &self,
+        todo: RecursivePlanTreeTodo,
+        context: &Context,
+    ) -> Result<Output, ToolError> {
+        let book = context.state::<PlanBook>();
+        let locale = context.workbench().locale();
+        let update = book
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .update(todo.recursive_plan_tree, locale)?;
+        context.tell(Happening::Plan {
+            version: update.version,
+            markdown: update.markdown,
+        });
+        Ok(Output {
+            structured: Some(json!({
+                "version": update.version,
+                "statistics": update.statistics.to_json(),
+            })),
+            parts: vec![Part::Text(update.text)],
+        })
+    }
+}

@@ -1,0 +1,276 @@
+"""Runs in the session of tools that are written in Python: finds the functions, describes them, and calls them."""
+
+from __future__ import annotations
+
+import base64
+import builtins
+import dataclasses
+import enum
+import importlib.util
+import inspect
+import json
+import os
+import re
+import sys
+import types
+import typing
+
+_PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+_functions: dict = {}
+
+
+class _Refused(Exception):
+    """A file or a function that cannot be used, in words for its author."""
+
+
+def tool(function=None, *, name=None, effects=None, time_limit=None):
+    """Say more about a tool: another name, `effects="outside"` for what cannot be taken back, a time limit in seconds."""
+    if effects not in (None, "none", "outside"):
+        raise _Refused(f"effects must be 'none' or 'outside', not {effects!r}")
+
+    def mark(function):
+        function.__cellblock_tool__ = {"name": name, "effects": effects, "time_limit": time_limit}
+        return function
+
+    return mark if function is None else mark(function)
+
+
+def load(directory: str, secrets: dict) -> list:
+    """Every tool of every file: its definition as JSON data."""
+    os.environ.update(secrets)
+    builtins.tool = tool
+    sys.path.insert(0, directory)
+    definitions = []
+    for file in sorted(os.listdir(directory)):
+        if not file.endswith(".py") or file.startswith("_"):
+            continue
+        for function in _public_functions(_module(directory, file)):
+            definition = _definition(function, file)
+            if definition["name"] in _functions:
+                raise _Refused(f"{file}: a tool called {definition['name']!r} is already defined in another file")
+            _functions[definition["name"]] = function
+            definitions.append(definition)
+    return definitions
+
+
+def call(name: str, arguments: str, give) -> None:
+    """Call a tool and give its result to the host."""
+    function = _functions[name]
+    hints = typing.get_type_hints(function, include_extras=True)
+    given = {key: _from_json(value, hints.get(key, typing.Any)) for key, value in json.loads(arguments).items()}
+    result = function(**given)
+    if inspect.isawaitable(result):
+        import asyncio
+
+        async def waited():
+            return await result
+
+        result = asyncio.run(waited())
+    give(**_to_json(result))
+
+
+def _module(directory: str, file: str):
+    specification = importlib.util.spec_from_file_location(file[:-3], os.path.join(directory, file))
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[file[:-3]] = module
+    try:
+        specification.loader.exec_module(module)
+    except _Refused as error:
+        raise _Refused(f"{file}: {error}") from None
+    except BaseException as error:
+        line = next((frame.lineno for frame in reversed(_frames(error)) if frame.filename.endswith(file)), None)
+        line = getattr(error, "lineno", None) or line
+        raise _Refused(f"{file}{f', line {line}' if line else ''}: {type(error).__name__}: {error}") from None
+    return module
+
+
+def _frames(error):
+    import traceback
+
+    return traceback.extract_tb(error.__traceback__)
+
+
+def _public_functions(module):
+    for name, value in vars(module).items():
+        if inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_"):
+            yield value
+
+
+def _definition(function, file: str) -> dict:
+    where = f"{file}: {function.__name__}()"
+    description, documented = _documentation(function)
+    if not description:
+        raise _Refused(f"{where} has no docstring: say what it does, or begin its name with _ if it is no tool")
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except Exception as error:
+        raise _Refused(f"{where}: its types cannot be read: {error}") from None
+    properties, required = {}, []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise _Refused(f"{where}: the parameter {parameter.name!r} must be an ordinary one")
+        if parameter.name not in hints:
+            raise _Refused(f"{where}: the parameter {parameter.name!r} has no type")
+        schema = _schema(hints[parameter.name], f"{where}: the parameter {parameter.name!r}")
+        if parameter.name in documented:
+            schema = {"description": documented[parameter.name], **schema}
+        if parameter.default is parameter.empty:
+            required.append(parameter.name)
+        else:
+            try:
+                schema["default"] = json.loads(json.dumps(parameter.default, default=_plain))
+            except TypeError:
+                pass
+        properties[parameter.name] = schema
+    marks = getattr(function, "__cellblock_tool__", {})
+    return {
+        "name": marks.get("name") or function.__name__,
+        "description": description,
+        "effects": marks.get("effects"),
+        "time_limit": marks.get("time_limit"),
+        "parameters": {
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": False,
+        },
+    }
+
+
+def _documentation(function) -> tuple:
+    """The description, and what is said of each parameter under `Args:`."""
+    text = inspect.getdoc(function) or ""
+    head, *rest = re.split(r"^(?:Args|Arguments|Parameters):\s*$", text, maxsplit=1, flags=re.MULTILINE)
+    documented: dict = {}
+    current = None
+    for line in (rest[0] if rest else "").splitlines():
+        if line and not line[0].isspace():  # the next section
+            break
+        match = re.match(r"^\s{1,8}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$", line)
+        if match:
+            current = match[1]
+            documented[current] = match[2].strip()
+        elif current and line.strip():
+            documented[current] += " " + line.strip()
+    head = re.split(r"^(?:Returns|Raises|Yields|Examples?):\s*$", head, maxsplit=1, flags=re.MULTILINE)[0]
+    return head.strip(), documented
+
+
+def _schema(hint, where: str) -> dict:
+    if hint in _PLAIN:
+        return {"type": _PLAIN[hint]}
+    if hint is typing.Any or hint is object:
+        return {}
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        words = [word for word in arguments[1:] if isinstance(word, str)]
+        schema = _schema(arguments[0], where)
+        return {"description": words[0], **schema} if words else schema
+    if origin is typing.Literal:
+        return {"enum": list(arguments)}
+    if origin in (typing.Union, types.UnionType):
+        branches = [_schema(argument, where) for argument in arguments]
+        kinds = [branch["type"] for branch in branches if set(branch) == {"type"}]
+        return {"type": kinds} if len(kinds) == len(branches) else {"anyOf": branches}
+    if hint in (list, tuple, set, frozenset):
+        return {"type": "array"}
+    if origin in (list, set, frozenset) or str(origin) == "<class 'collections.abc.Sequence'>":
+        return {"type": "array", "items": _schema(arguments[0], where)}
+    if origin is tuple:
+        inner = [argument for argument in arguments if argument is not Ellipsis]
+        schema = {"type": "array", "items": _schema(inner[0], where)} if len(set(inner)) == 1 else {"type": "array"}
+        return schema if Ellipsis in arguments else {**schema, "minItems": len(inner), "maxItems": len(inner)}
+    if hint is dict:
+        return {"type": "object"}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _schema(arguments[1], where)}
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return {"enum": [member.value for member in hint]}
+    if dataclasses.is_dataclass(hint):
+        hints = typing.get_type_hints(hint)
+        fields = dataclasses.fields(hint)
+        missing = dataclasses.MISSING
+        return {
+            "type": "object",
+            "properties": {field.name: _schema(hints[field.name], where) for field in fields},
+            "required": [field.name for field in fields if field.default is missing and field.default_factory is missing],
+            "additionalProperties": False,
+        }
+    if typing.is_typeddict(hint):
+        hints = typing.get_type_hints(hint)
+        return {
+            "type": "object",
+            "properties": {name: _schema(inner, where) for name, inner in hints.items()},
+            "required": [name for name in hints if name in hint.__required_keys__],
+            "additionalProperties": False,
+        }
+    raise _Refused(f"{where} has the type {hint!r}, which has no form in JSON")
+
+
+def _from_json(value, hint):
+    """Arguments came as JSON: make of them what the function asks for."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return _from_json(value, arguments[0])
+    if origin in (typing.Union, types.UnionType):
+        fitting = next((branch for branch in arguments if _fits(value, branch)), typing.Any)
+        return _from_json(value, fitting)
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return hint(value)
+    if dataclasses.is_dataclass(hint) and isinstance(value, dict):
+        hints = typing.get_type_hints(hint)
+        return hint(**{name: _from_json(inner, hints[name]) for name, inner in value.items()})
+    if isinstance(value, list):
+        inner = arguments[0] if arguments else typing.Any
+        items = [_from_json(item, inner) for item in value]
+        kind = origin or hint
+        return kind(items) if kind in (tuple, set, frozenset) else items
+    if hint is float and isinstance(value, int):
+        return float(value)
+    return value
+
+
+def _fits(value, hint) -> bool:
+    """Whether a value of a union is meant for this one of its types."""
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return any(member.value == value for member in hint)
+    if isinstance(value, dict):
+        return dataclasses.is_dataclass(hint)
+    if isinstance(value, list):
+        return (typing.get_origin(hint) or hint) in (list, tuple, set, frozenset)
+    return False
+
+
+def _to_json(result) -> dict:
+    if isinstance(result, str):
+        return {"kind": "text", "data": result}
+    if isinstance(result, (bytes, bytearray)):
+        return {"kind": "application/octet-stream", "data": base64.b64encode(result).decode()}
+    for method, mime in (("_repr_png_", "image/png"), ("_repr_jpeg_", "image/jpeg")):
+        if callable(getattr(type(result), method, None)):
+            data = getattr(result, method)()
+            if data is not None:
+                return {"kind": mime, "data": data if isinstance(data, str) else base64.b64encode(data).decode()}
+    if type(result).__name__ == "Figure" and hasattr(result, "savefig"):
+        import io
+
+        buffer = io.BytesIO()
+        result.savefig(buffer, format="png")
+        return {"kind": "image/png", "data": base64.b64encode(buffer.getvalue()).decode()}
+    return {"kind": "json", "data": json.loads(json.dumps(result, default=_plain))}
+
+
+def _plain(value):
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=repr)
+    for method in ("isoformat", "tolist", "to_dict"):
+        convert = getattr(value, method, None)
+        if callable(convert):
+            return convert()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise TypeError(f"a tool returned {type(value).__name__}, which has no form in JSON")

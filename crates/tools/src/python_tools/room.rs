@@ -1,0 +1,222 @@
+//! The session in which tools written in Python live.
+
+use super::folder::Folder;
+use crate::{Opening, Output, Part, ToolError};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cellblock_protocol::{Cell, CellResult, Event, Seed, Status, ToolSpec};
+use cellblock_session::Session;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+const LOADER: &str = include_str!("loader.py");
+/// The host's side of a result: a tool of the tools' own session.
+const GIVE: &str = "cellblock_give";
+/// What loading may take: imports of large libraries are slow.
+const LOAD_SECONDS: f64 = 120.0;
+
+/// A tool as the loader describes it.
+#[derive(Debug, Deserialize)]
+pub(super) struct Shown {
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) parameters: Map<String, Value>,
+    pub(super) effects: Option<String>,
+    pub(super) time_limit: Option<f64>,
+}
+
+/// The session, and how to make it again.
+pub(super) struct Room {
+    folder: Folder,
+    secrets: Map<String, Value>,
+    open: Box<dyn Fn() -> Opening + Send + Sync>,
+    /// Calls run one after the other: there is one interpreter.
+    session: Arc<Mutex<Option<Session>>>,
+}
+
+/// What came of a cell in here.
+struct Ran {
+    result: CellResult,
+    given: Option<Map<String, Value>>,
+}
+
+impl Room {
+    pub(super) fn new(
+        folder: Folder,
+        secrets: Map<String, Value>,
+        open: Box<dyn Fn() -> Opening + Send + Sync>,
+    ) -> Room {
+        Room {
+            folder,
+            secrets,
+            open,
+            session: Arc::default(),
+        }
+    }
+
+    /// Makes the session and finds the tools.
+    pub(super) async fn load(&self) -> Result<Vec<Shown>, String> {
+        let mut place = self.session.lock().await;
+        let (session, shown) = self.start().await?;
+        *place = Some(session);
+        Ok(shown)
+    }
+
+    /// Calls a tool.
+    pub(super) async fn call(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+        limit: Duration,
+    ) -> Result<Output, ToolError> {
+        let mut place = Arc::clone(&self.session).lock_owned().await;
+        let session = match place.as_ref().filter(|session| session.end().is_none()) {
+            Some(session) => session.clone(),
+            None => {
+                let (session, _) = self.start().await.map_err(ToolError::new)?;
+                *place = Some(session.clone());
+                session
+            }
+        };
+        let code = format!(
+            "__cellblock_loader__.call({}, {}, {GIVE})",
+            literal(name),
+            literal(&Value::Object(arguments).to_string())
+        );
+        let cell = Cell::new(code).timeout(limit.as_secs_f64());
+        // On a task of its own: a call that is given up keeps its turn until its cell has really ended.
+        let mut guard = InterruptOnDrop(Some(session.clone()));
+        let running = tokio::spawn(async move {
+            let ran = run(&session, cell).await;
+            drop(place);
+            ran
+        });
+        let ran = running.await;
+        guard.0 = None;
+        let Ran { result, given } = ran?.map_err(ToolError::new)?;
+        match (result.status, given) {
+            (Status::Success, Some(given)) => output(given),
+            (Status::Timeout, _) => Err(ToolError::new(format!(
+                "`{name}` did not answer within {} s and was given up",
+                limit.as_secs_f64()
+            ))),
+            _ => Err(ToolError::new(problem(&result))),
+        }
+    }
+
+    async fn start(&self) -> Result<(Session, Vec<Shown>), String> {
+        let session = (self.open)().await.map_err(|error| error.to_string())?;
+        for (path, contents) in &self.folder.files {
+            session
+                .put_file(path, contents.clone())
+                .await
+                .map_err(|error| error.to_string())?;
+        }
+        let secrets = Seed::from_iter([(
+            "cellblock_secrets".to_owned(),
+            Value::Object(self.secrets.clone()),
+        )]);
+        session
+            .seed(secrets)
+            .await
+            .map_err(|error| error.to_string())?;
+        let give = ToolSpec {
+            name: GIVE.to_owned(),
+            description: "Gives a result to the host.".to_owned(),
+            parameters: Map::new(),
+        };
+        session
+            .set_tools(vec![give])
+            .await
+            .map_err(|error| error.to_string())?;
+        // As a module, so that its names and those of the tools do not meet.
+        let code = format!(
+            "import sys, types\n\
+             __cellblock_loader__ = types.ModuleType('cellblock_loader')\n\
+             sys.modules['cellblock_loader'] = __cellblock_loader__\n\
+             exec(compile({}, '<cellblock loader>', 'exec'), vars(__cellblock_loader__))\n\
+             {GIVE}(kind='json', data=__cellblock_loader__.load('.', globals().pop('cellblock_secrets')))",
+            literal(LOADER),
+        );
+        let Ran { result, given } = run(&session, Cell::new(code).timeout(LOAD_SECONDS)).await?;
+        let Some(mut given) = given.filter(|_| result.status == Status::Success) else {
+            let problem = problem(&result);
+            session.close().await;
+            return Err(problem);
+        };
+        let shown = serde_json::from_value(given.remove("data").unwrap_or_default());
+        Ok((session, shown.map_err(|error| error.to_string())?))
+    }
+}
+
+/// Runs a cell, and keeps what it gives.
+async fn run(session: &Session, cell: Cell) -> Result<Ran, String> {
+    let mut running = session.start(cell).map_err(|error| error.to_string())?;
+    let mut given = None;
+    while let Some(event) = running.next().await {
+        match event {
+            Event::ToolCall {
+                call, arguments, ..
+            } => {
+                given = Some(arguments);
+                running.tool_result(&call, Ok(Value::Null));
+            }
+            Event::InputRequest { call, .. } => {
+                running.input(&call, Err("a tool cannot ask for input".to_owned()));
+            }
+            Event::Result { result } => {
+                return Ok(Ran {
+                    result: *result,
+                    given,
+                });
+            }
+            Event::Error { message, .. } => return Err(message),
+            _ => {}
+        }
+    }
+    Err("the session of the tools ended".to_owned())
+}
+
+fn output(mut given: Map<String, Value>) -> Result<Output, ToolError> {
+    let data = given.remove("data").unwrap_or_default();
+    match (given.get("kind").and_then(Value::as_str), data) {
+        (Some("text"), Value::String(text)) => Ok(Output::text(text)),
+        (Some("json"), value) => Ok(Output::json(value)),
+        (Some(mime), Value::String(base64)) => Ok(Output {
+            structured: None,
+            parts: vec![Part::blob(mime, STANDARD.decode(base64)?)],
+        }),
+        _ => Err(ToolError::new("the tool gave no result")),
+    }
+}
+
+/// Why a cell has no result, in the words of its author or of Python.
+fn problem(result: &CellResult) -> String {
+    match (&result.error, result.status) {
+        (Some(error), _) if error.type_.ends_with("_Refused") => error.value.clone(),
+        (Some(error), _) if error.value.is_empty() => error.type_.clone(),
+        (Some(error), _) => format!("{}: {}", error.type_, error.value),
+        (None, Status::Timeout) => format!("loading took longer than {LOAD_SECONDS} s"),
+        (None, Status::Crashed) => "the tool crashed".to_owned(),
+        (None, status) => format!("the cell ended with {status}"),
+    }
+}
+
+/// A text as Python reads it: JSON's escapes are Python's too.
+fn literal(text: &str) -> String {
+    json!(text).to_string()
+}
+
+/// Stops the cell when nobody waits for it any more.
+struct InterruptOnDrop(Option<Session>);
+
+impl Drop for InterruptOnDrop {
+    fn drop(&mut self) {
+        if let Some(session) = &self.0 {
+            session.interrupt();
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Tools for tests, and a runtime to call them on.
+
+use cellblock::env::Dirs;
+use cellblock::{Cell, Host, Locale, Preload, PythonChoice, SessionOptions, Status};
+use cellblock_tools::{
+    Answer, Arguments, Call, Context, Json, Opening, Output, Registry, RegistryBuilder, Tool,
+    ToolError, Workbench,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::path::Path;
+use std::sync::LazyLock;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().unwrap()
+});
+
+/// Waits for anything that is asynchronous, but not for ever.
+pub fn wait<T>(future: impl Future<Output = T>) -> T {
+    RUNTIME
+        .block_on(async { tokio::time::timeout(Duration::from_secs(60), future).await })
+        .expect("it did not end within a minute")
+}
+
+/// A workbench with one tool.
+pub fn bench(tool: impl Tool) -> Workbench {
+    Workbench::new(Registry::builder().tool(tool).build().unwrap())
+}
+
+/// Calls the only tool of a workbench as a person would.
+pub fn call(bench: &Workbench, arguments: impl Into<Arguments>) -> Answer {
+    let name = bench.registry().names()[0].to_owned();
+    wait(bench.call(Call::by_user(name, arguments)))
+}
+
+/// The message of a call that must fail.
+pub fn failure(bench: &Workbench, arguments: impl Into<Arguments>) -> String {
+    call(bench, arguments).outcome.unwrap_err().to_string()
+}
+
+/// The result of a call that must not.
+pub fn output(bench: &Workbench, arguments: impl Into<Arguments>) -> Output {
+    call(bench, arguments).outcome.unwrap()
+}
+
+/// The weather of the next days.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "they are read by Debug")]
+pub struct WeatherQuery {
+    /// Where.
+    pub city: String,
+    /// How many days.
+    #[serde(default = "three")]
+    #[schemars(range(min = 1, max = 14))]
+    pub days: u32,
+    /// The scale.
+    #[serde(default)]
+    pub unit: Unit,
+    /// Further places.
+    pub near: Option<Vec<Place>>,
+}
+
+fn three() -> u32 {
+    3
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema)]
+pub enum Unit {
+    #[default]
+    C,
+    F,
+}
+
+/// A place on a map.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "they are read by Debug")]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    pub x: f64,
+    pub y: f64,
+    pub exact: Option<bool>,
+}
+
+/// What comes back.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Weather {
+    pub text: String,
+    pub days: u32,
+}
+
+pub struct WeatherQueryTool;
+
+impl Tool for WeatherQueryTool {
+    type Parameters = WeatherQuery;
+    type Output = Json<Weather>;
+
+    async fn call(&self, query: WeatherQuery, _: &Context) -> Result<Json<Weather>, ToolError> {
+        Ok(Json(Weather {
+            text: format!("{:?}", query),
+            days: query.days,
+        }))
+    }
+}
+
+static HOST: LazyLock<Host> = LazyLock::new(|| {
+    let host = Host::builder().python(PythonChoice::StandardLibrary);
+    host.preload(Preload::None).dirs(dirs()).build().unwrap()
+});
+
+/// The user's cache, and workspaces of this test program, removed by the next one.
+fn dirs() -> Dirs {
+    let name = |process: &str| format!("cellblock-tools-tests-{process}");
+    for entry in std::fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
+        let file = entry.file_name().to_string_lossy().into_owned();
+        let process = file.strip_prefix(&name(""));
+        if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+    Dirs {
+        state: std::env::temp_dir().join(name(&std::process::id().to_string())),
+        ..Dirs::from_process().unwrap()
+    }
+}
+
+/// Makes sessions with the standard library.
+pub fn sessions() -> impl Fn() -> Opening + Send + Sync + 'static {
+    sessions_with(SessionOptions::default())
+}
+
+/// Makes sessions like this.
+pub fn sessions_with(options: SessionOptions) -> impl Fn() -> Opening + Send + Sync + 'static {
+    move || {
+        let options = options.clone();
+        Box::pin(async move { Ok(HOST.open(options).await?) })
+    }
+}
+
+/// The built-in tools over a session, with more beside them.
+pub fn python_with(more: impl FnOnce(RegistryBuilder) -> RegistryBuilder) -> Workbench {
+    let registry = more(Registry::builder().built_in()).build().unwrap();
+    Workbench::builder(registry).sessions(sessions()).build()
+}
+
+/// The built-in tools over a session.
+pub fn python() -> Workbench {
+    python_with(|registry| registry)
+}
+
+/// Runs code through the tool for it, and returns what a model reads.
+pub fn execute(bench: &Workbench, code: &str) -> String {
+    answer(
+        bench,
+        "execute_python_code",
+        json!({"python_code_snippet": code}),
+    )
+    .for_model(Locale::En, 20_000)
+}
+
+/// Calls a tool as a person would.
+pub fn answer(bench: &Workbench, name: &str, arguments: impl Into<Arguments>) -> Answer {
+    wait(bench.call(Call::by_user(name, arguments)))
+}
+
+/// What a model reads of a call.
+pub fn text(bench: &Workbench, name: &str, arguments: impl Into<Arguments>) -> String {
+    answer(bench, name, arguments).for_model(Locale::En, 20_000)
+}
+
+/// Runs code that must succeed, and returns what it printed.
+pub fn printed(bench: &Workbench, code: &str) -> String {
+    let ran = wait(bench.run_cell(Cell::new(code), None)).unwrap();
+    assert_eq!(ran.result.status, Status::Success, "{:?}", ran.result.error);
+    ran.result.stdout
+}
