@@ -4,6 +4,7 @@ use super::common::{builder, eventually, new_directory, open, run, wait};
 use super::survivor::{Heard, Survivor};
 use super::victims::{Processes, Role};
 use cellblock::{Host, Preload, PythonChoice, Session, StateOutcome, Status};
+use std::time::Duration;
 
 fn survivor() -> Survivor {
     Survivor::new(super::common::host(), "scene")
@@ -70,7 +71,7 @@ fn a_session_that_is_killed_under_a_cell_keeps_the_files_of_the_cells_before() {
     let path = survivor.session.workspace().join("story");
     let result = std::thread::scope(|scope| {
         scope.spawn(|| {
-            std::thread::sleep(std::time::Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(100));
             victims.kill();
         });
         survivor.tell("time.sleep(20)").unwrap()
@@ -88,7 +89,7 @@ fn a_session_without_any_standby_makes_a_new_one() {
     survivor.tell("").unwrap();
     arm(&survivor);
     kill(&survivor, &[Role::EveryStandby]);
-    std::thread::sleep(std::time::Duration::from_millis(50));
+    std::thread::sleep(Duration::from_millis(50));
     arm(&survivor);
     kill(&survivor, &[Role::Head]);
     assert_eq!(story(&mut survivor), ["w1"]);
@@ -119,7 +120,7 @@ fn what_is_lost_with_a_standby_is_told_by_the_cell_that_needed_it() {
     let rest = "print('on', flush=True); time.sleep(1); os._exit(1)";
     let result = std::thread::scope(|scope| {
         scope.spawn(|| {
-            std::thread::sleep(std::time::Duration::from_millis(300));
+            std::thread::sleep(Duration::from_millis(300));
             victims.kill();
         });
         survivor.tell(rest).unwrap()
@@ -165,7 +166,7 @@ fn a_checkpoint_that_was_lost_cannot_be_gone_back_to() {
     }
     // The one after cell 2; those before and after it are left.
     kill(&survivor, &[Role::Standby(2)]);
-    std::thread::sleep(std::time::Duration::from_millis(50));
+    std::thread::sleep(Duration::from_millis(50));
     let error = wait(survivor.session.undo(2)).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -211,7 +212,7 @@ fn sessions_that_died_while_they_waited_in_the_pool_are_not_handed_out() {
         victims.kill();
     }
     eventually("the dead are dead", || mine.neighbours().len() < 3);
-    std::thread::sleep(std::time::Duration::from_millis(50));
+    std::thread::sleep(Duration::from_millis(50));
     for _ in 0..4 {
         let session = wait(Session::builder().host(&host).start()).unwrap();
         let result = run(&session, "1 + 1");
@@ -243,4 +244,90 @@ fn a_session_beside_one_that_is_killed_notices_nothing() {
     assert_eq!(run(&beside, "x").value.unwrap().repr, "'kept'");
     let next = open(builder());
     assert_eq!(run(&next, "1 + 1").value.unwrap().repr, "2");
+}
+
+/// A session, a fork of it, a fork of that, and a fork of that one; each with a word of its own.
+fn family() -> Vec<Survivor> {
+    let mut family = vec![survivor()];
+    for _ in 0..3 {
+        let parent = family.last_mut().unwrap();
+        parent.tell("").unwrap();
+        let child = parent.fork();
+        family.push(child);
+    }
+    family.last_mut().unwrap().tell("").unwrap();
+    family
+}
+
+const STORIES: [&[&str]; 4] = [
+    &["w1"],
+    &["w1", "w2"],
+    &["w1", "w2", "w3"],
+    &["w1", "w2", "w3", "w4"],
+];
+
+#[test]
+fn heads_of_forks_of_forks_die_and_each_comes_back_with_its_own() {
+    let mut family = family();
+    for round in 0..3 {
+        let victims: Vec<_> = family
+            .iter()
+            .map(|member| {
+                arm(member);
+                member.processes.find(&[Role::Head])
+            })
+            .collect();
+        victims.iter().for_each(|victims| victims.bury());
+        for (member, words) in family.iter_mut().zip(STORIES) {
+            assert_eq!(story(member), words, "round {round}");
+        }
+    }
+    // A crash of their own making, from the youngest to the oldest, and a word more from each.
+    for (member, words) in family.iter_mut().zip(STORIES).rev() {
+        let result = member.tell("os._exit(1)").unwrap();
+        assert_eq!(result.state.outcome, StateOutcome::Restored);
+        assert_eq!(story(member), words);
+        member.tell("").unwrap();
+        assert_eq!(story(member).len(), words.len() + 1);
+    }
+}
+
+#[test]
+fn a_fork_ends_with_the_init_of_its_parent_and_says_so_and_the_grandparent_goes_on() {
+    let mut family = family();
+    let second = family[1].processes.find(&[Role::Init]);
+    second.bury();
+    for (n, member) in family.iter_mut().enumerate() {
+        match (n, member.listen()) {
+            (0, Heard::Story(words)) => assert_eq!(words, STORIES[0]),
+            (1.., Heard::Ended(reason)) => {
+                assert!(
+                    reason.ends_with("has ended: its init process died"),
+                    "{reason}"
+                );
+            }
+            (n, heard) => panic!("member {n}: {heard:?}"),
+        }
+    }
+    let again = family[0].fork();
+    eventually("the dead are gone", || {
+        family[1..].iter().all(|member| member.processes.are_gone())
+    });
+    wait(again.session.close());
+}
+
+#[test]
+fn closing_a_parent_leaves_its_forks_alone() {
+    let mut family = family();
+    for member in &family[..2] {
+        // Their inits stay, for the forks live below them; nobody waits for that.
+        let limit = Duration::from_secs(5);
+        let closed = wait(async { tokio::time::timeout(limit, member.session.close()).await });
+        assert!(closed.is_ok(), "not closed within {limit:?}");
+    }
+    for (member, words) in family.iter_mut().zip(STORIES).skip(2) {
+        arm(member);
+        member.processes.find(&[Role::Head]).bury();
+        assert_eq!(story(member), words);
+    }
 }

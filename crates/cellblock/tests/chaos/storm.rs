@@ -23,6 +23,8 @@ enum Moment {
     Crash,
     /// A cell waits for the answer of a tool.
     Call,
+    /// A fork is being made.
+    Fork,
 }
 
 /// What is done to a session, and when.
@@ -35,13 +37,14 @@ struct Strike {
 
 impl Strike {
     fn thrown(dice: &mut Dice) -> Strike {
-        let moment = match dice.below(12) {
+        let moment = match dice.below(14) {
             0 | 1 => Moment::Idle,
             2..=4 => Moment::Cell,
             5..=7 => Moment::Arming,
             8 | 9 => Moment::Undo(1 + dice.below(3)),
             10 => Moment::Crash,
-            _ => Moment::Call,
+            11 => Moment::Call,
+            _ => Moment::Fork,
         };
         let mut roles: Vec<Role> = (0..=dice.below(3)).map(|_| role(dice)).collect();
         roles.dedup();
@@ -70,15 +73,16 @@ fn whoever_is_killed_whenever_a_session_goes_on_or_says_that_it_ended() {
     let dice = Dice::new(seed);
     let directory = new_directory();
     let host = new_host(directory.path());
-    let rounds = if is_long() { 4000 } else { 70 };
+    let rounds = if is_long() { 4000 } else { 50 };
     thread::scope(|scope| {
-        for part in 0..3 {
+        for part in 0..4 {
             let (host, dice) = (&host, dice.part(part));
             scope.spawn(move || {
                 weather(
                     host,
                     dice,
                     rounds,
+                    part,
                     &format!("CELLBLOCK_SEED={seed} part {part}"),
                 )
             });
@@ -86,16 +90,35 @@ fn whoever_is_killed_whenever_a_session_goes_on_or_says_that_it_ended() {
     });
 }
 
-fn weather(host: &Host, mut dice: Dice, rounds: usize, label: &str) {
-    let mut survivor = Survivor::new(host, label);
+/// Strikes a session again and again. The last parts strike a fork of a fork, whose parents must not notice.
+fn weather(host: &Host, mut dice: Dice, rounds: usize, part: u64, label: &str) {
+    let mut ancestors: Vec<Survivor> = Vec::new();
+    if part >= 2 {
+        let mut first = Survivor::new(host, label);
+        first.tell("").unwrap();
+        let second = first.fork();
+        ancestors = vec![first, second];
+    }
+    let newcomer = || match ancestors.last() {
+        Some(parent) => parent.fork(),
+        None => Survivor::new(host, label),
+    };
+    let mut survivor = newcomer();
     for round in 0..rounds {
         let strike = Strike::thrown(&mut dice);
         survivor.plan = format!("round {round}: {strike:?}");
-        survivor.label = label.to_owned();
         if !endure(&mut survivor, &strike) {
             assert_gone(&survivor);
-            survivor = Survivor::new(host, label);
+            survivor = newcomer();
         }
+    }
+    for mut ancestor in ancestors {
+        let expected = Survivor::story(&ancestor.kept);
+        match ancestor.listen() {
+            Heard::Story(words) => assert_eq!(words, expected, "{label}: a parent"),
+            Heard::Ended(reason) => panic!("{label}: a parent ended with its fork: {reason}"),
+        }
+        ancestor.bounded("closing", ancestor.session.close());
     }
     survivor.bounded("closing", survivor.session.close());
     assert_gone(&survivor);
@@ -252,6 +275,19 @@ fn happen(survivor: &mut Survivor, strike: &Strike, victims: &Victims) {
             pause();
             victims.kill();
         }),
+        Moment::Fork => {
+            let forked = thread::scope(|scope| {
+                scope.spawn(|| {
+                    pause();
+                    victims.kill();
+                });
+                survivor.bounded("a fork", survivor.session.fork())
+            });
+            match forked {
+                Ok(session) => meet(survivor, session, victims),
+                Err(error) => survivor.plan += &format!("; not forked: {error}"),
+            }
+        }
         Moment::Undo(count) => {
             let undone = thread::scope(|scope| {
                 scope.spawn(|| {
@@ -270,6 +306,21 @@ fn happen(survivor: &mut Survivor, strike: &Strike, victims: &Victims) {
             }
         }
     }
+}
+
+/// A fork that was made while its parent was struck has all that its parent had, or is over with it.
+fn meet(survivor: &Survivor, session: cellblock::Session, victims: &Victims) {
+    let look = survivor.bounded("a look into a fork", session.run("print(*story)"));
+    let story = match look {
+        Ok(result) if result.status == cellblock::Status::Success => Some(result.stdout),
+        // Its parent's init is its ancestor, and its end.
+        Ok(_) | Err(_) if victims.takes_init => None,
+        other => panic!("{}: {}: {other:?}", survivor.label, survivor.plan),
+    };
+    let expected = Survivor::story(&survivor.kept).join(" ");
+    let is_whole = story.is_none_or(|story| story.trim_end() == expected);
+    assert!(is_whole, "{}: {}", survivor.label, survivor.plan);
+    survivor.bounded("closing a fork", session.close());
 }
 
 /// The cell that a successful undo went back to, as the plan says.

@@ -51,24 +51,43 @@ pub(crate) enum Heard {
 impl Survivor {
     pub(crate) fn new(host: &Host, label: &str) -> Survivor {
         let opening = Session::builder().host(host).setup(SETUP).start();
-        let session = bounded(opening, || format!("{label}: opening a session"))
-            .unwrap_or_else(|error| panic!("{label}: a new session was refused: {error}"));
+        let session = bounded(opening, || format!("{label}: opening a session"));
+        let refused = |error| panic!("{label}: a new session was refused: {error}");
+        Survivor::met(session.unwrap_or_else(refused), label, Vec::new(), 0)
+    }
+
+    /// The survivor that this session is.
+    fn met(session: Session, label: &str, mut kept: Vec<Kept>, words: u64) -> Survivor {
         let logs = session.logs();
         let code = "print(os.readlink('/proc/self/ns/pid'), end='')";
         let result = bounded(session.run(code), || format!("{label}: the first cell")).unwrap();
+        kept.push(Kept {
+            cell: result.cell,
+            word: None,
+        });
         Survivor {
             label: label.to_owned(),
             processes: Processes::of(&result.stdout),
             session,
             logs,
-            kept: vec![Kept {
-                cell: result.cell,
-                word: None,
-            }],
-            words: 0,
+            kept,
+            words,
             told: Vec::new(),
             plan: String::new(),
         }
+    }
+
+    /// A fork of it. What it has from its parent is not its own, so it cannot be taken back.
+    pub(crate) fn fork(&self) -> Survivor {
+        let forked = self.bounded("a fork", self.session.fork());
+        let refused = |error| panic!("{}: a fork was refused: {error}", self.label);
+        let session = forked.unwrap_or_else(refused);
+        let inherited = |kept: &Kept| Kept {
+            cell: 0,
+            ..kept.clone()
+        };
+        let kept = self.kept.iter().map(inherited).collect();
+        Survivor::met(session, &self.label, kept, self.words)
     }
 
     /// Waits for something that must end; when it does not, tells all that is known.

@@ -22,6 +22,8 @@ pub(crate) enum Role {
 #[derive(Clone, Debug)]
 pub(crate) struct Processes {
     init: u32,
+    /// When init started: numbers of processes and of namespaces are used again.
+    started: u64,
     namespace: String,
 }
 
@@ -45,9 +47,14 @@ impl Processes {
         let inside = in_process_namespace(namespace);
         let is_outside = |pid: u32| inside.iter().all(|process| process.pid != pid);
         let init = inside.iter().find(|process| is_outside(process.parent));
+        Processes::below(init.expect("the session has no process 1").pid)
+    }
+
+    fn below(init: u32) -> Processes {
         Processes {
-            init: init.expect("the session has no process 1").pid,
-            namespace: namespace.to_owned(),
+            init,
+            started: Seen::of(init).map_or(0, |seen| seen.started),
+            namespace: process_namespace(init).unwrap_or_default(),
         }
     }
 
@@ -61,8 +68,9 @@ impl Processes {
         inside.iter().map(line).collect::<Vec<_>>().join(", ")
     }
 
+    /// Process 1 of a namespace is the last one to go.
     pub(crate) fn are_gone(&self) -> bool {
-        in_process_namespace(&self.namespace).is_empty()
+        Seen::of(self.init).is_none_or(|seen| seen.started != self.started)
     }
 
     /// Other sessions of the same launcher.
@@ -73,11 +81,7 @@ impl Processes {
         };
         let inits = children_of(process(self.init).map_or(0, |init| init.parent));
         let inits = inits.into_iter().filter(is_init);
-        let found = inits.filter_map(|init| {
-            let namespace = process_namespace(init).ok()?;
-            Some(Processes { init, namespace })
-        });
-        found.collect()
+        inits.map(Processes::below).collect()
     }
 
     /// Finds those who play these roles now.

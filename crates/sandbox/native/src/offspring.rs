@@ -265,6 +265,10 @@ fn close_foreign(taken: &Descriptors, kept: &Kept) {
     ];
     own.sort_unstable();
     close_all_but(&own);
+    // An init has no standard streams: these are as good as any other number, and a fork that forks has its own sockets there.
+    for fd in (0..3).filter(|fd| !own.contains(fd)) {
+        close(fd);
+    }
 }
 
 /// Builds the session around this process, and hands its namespaces out.
