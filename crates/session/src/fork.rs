@@ -6,6 +6,7 @@
 use crate::Error;
 use crate::actor::{Actor, Command, Fate};
 use crate::birth::{Place, Plan, Sockets};
+use crate::file_history::Asked;
 use crate::journal::{Recorder, SessionJournal};
 use crate::private_copy;
 use crate::runtime::Inner;
@@ -103,10 +104,12 @@ impl Actor {
             user: lineage.user,
             mount: None,
             workspace: &workspace,
+            // Its files are a copy of its own.
+            asked: Asked::Never,
             directory: &directory,
         };
         let Plan { birth, cgroup, .. } = runtime.plan(&id, &options, &place)?;
-        let (mut near, far) = Sockets::new(cgroup.as_deref(), Some(mount))?;
+        let (mut near, far) = Sockets::new(cgroup.as_deref(), Some(mount), Asked::Never)?;
         let sent = self
             .init
             .send(&fork_request(&birth), &far.descriptors())
@@ -141,7 +144,9 @@ impl Actor {
                 return Ok((Err(error), fate));
             }
         };
-        let files = runtime.watch_files(&workspace, &directory).await?;
+        let files = runtime
+            .watch_files(&workspace, &directory, options.limits.disk, Asked::Never)
+            .await?;
         let mut actor = runtime.actor(
             &id,
             options,

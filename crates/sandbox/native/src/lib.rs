@@ -33,6 +33,7 @@ pub mod users;
 pub mod crossing;
 pub mod fork;
 pub mod init;
+pub mod keep;
 pub mod kin;
 pub mod launcher;
 pub mod notify;

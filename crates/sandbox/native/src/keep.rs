@@ -1,0 +1,195 @@
+//! Files of the user's that are about to be changed: the host keeps a copy before the call goes on.
+//!
+//! A path lies in the caller's memory, where it can be changed meanwhile, so this stops nobody. It need not: who lies about what they
+//! change only loses the copy of it.
+
+use crate::message::{Message, from_init, to_init};
+use crate::mounts::LONGEST_PATH;
+use crate::notify::Question;
+use crate::sys::{self, AT_FDCWD, Errno, Fd, Result, close, nr, open_at, open_flags};
+use crate::text::Text;
+use core::ffi::CStr;
+
+/// What init needs for it.
+pub struct Keeper {
+    /// To the host, for this and nothing else.
+    pub socket: Fd,
+    /// Where the workspace is.
+    pub home: Fd,
+    /// `/proc`, in which everyone of the session is seen.
+    pub proc_directory: Fd,
+    /// Nobody changed what is older than this, in nanoseconds. The host says when that is.
+    pub since: u64,
+}
+
+/// The file that a call is about.
+struct Target {
+    directory: Fd,
+    /// Where the path begins in the caller's memory; 0 means the directory itself.
+    path: u64,
+    last_link: LastLink,
+}
+
+/// What becomes of a link at the end of a path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LastLink {
+    IsFollowed,
+    IsMeant,
+}
+
+impl Keeper {
+    /// Whether this call may change or remove what is in a file.
+    pub fn is_about(number: usize) -> bool {
+        crate::seccomp::CHANGES.contains(&number) || crate::seccomp::OPENS.contains(&number)
+    }
+
+    /// Tells the host what is about to be changed. False when there is nothing to keep.
+    pub fn tell(&mut self, question: &Question) -> bool {
+        let mut packet = [0; Message::SIZE + LONGEST_PATH];
+        let (head, text) = packet.split_at_mut(Message::SIZE);
+        let Ok(length) = self.path_of(question, text) else {
+            return false;
+        };
+        let message = Message {
+            kind: from_init::CHANGING,
+            a: question.id(),
+            b: u64::from(removes(question.number())),
+            c: 0,
+        };
+        head.copy_from_slice(&message.to_bytes());
+        sys::send_now(self.socket, &packet[..Message::SIZE + length]).is_ok()
+    }
+
+    /// What the host says: the question that is answered.
+    pub fn hear(&mut self) -> Option<u64> {
+        let mut bytes = [0; Message::SIZE];
+        let received = sys::receive(self.socket, &mut bytes).unwrap_or_default();
+        let Ok((message, _)) = Message::from_bytes(&bytes[..received.bytes]) else {
+            // It has gone. The other socket will say so as well; until then nobody is asked.
+            self.since = 0;
+            close(self.socket);
+            self.socket = -1;
+            return None;
+        };
+        match message.kind {
+            to_init::KEPT => Some(message.a),
+            to_init::KEEP_OLDER => {
+                self.since = message.a;
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// The path below the workspace of what a call is about. An error when that is nothing of the user's.
+    fn path_of(&self, question: &Question, path: &mut [u8]) -> Result<usize> {
+        if self.since == 0 || !self.is_of_this_session(question.asker())? {
+            return Err(Errno::SRCH);
+        }
+        let file = self.open(question, Target::of(question))?;
+        let outcome = self.look(file, path);
+        close(file);
+        outcome
+    }
+
+    fn look(&self, file: Fd, path: &mut [u8]) -> Result<usize> {
+        let status = sys::status(file)?;
+        if !(status.is_file() || status.is_link()) || status.modified > self.since {
+            return Err(Errno::INVAL);
+        }
+        let link = Text::<32>::new(format_args!("self/fd/{file}"))?;
+        let length = sys::read_link_at(self.proc_directory, link.as_c_str(), path)?;
+        let mut home = [0; LONGEST_PATH];
+        let link = Text::<32>::new(format_args!("self/fd/{}", self.home))?;
+        let home_length = sys::read_link_at(self.proc_directory, link.as_c_str(), &mut home)?;
+        let below = path[..length]
+            .strip_prefix(&home[..home_length])
+            .and_then(|rest| rest.strip_prefix(b"/"))
+            .ok_or(Errno::INVAL)?
+            .len();
+        path.copy_within(length - below..length, 0);
+        Ok(below)
+    }
+
+    /// The file itself, and only within one file system: one that does not answer must not stop us too.
+    fn open(&self, question: &Question, target: Target) -> Result<Fd> {
+        let of = |name: core::fmt::Arguments<'_>| {
+            let path = Text::<64>::new(format_args!("{}/{name}", question.asker()))?;
+            open_at(self.proc_directory, path.as_c_str(), open_flags::PATH)
+        };
+        let directory = || match target.directory {
+            AT_FDCWD => of(format_args!("cwd")),
+            fd => of(format_args!("fd/{fd}")),
+        };
+        if target.path == 0 {
+            return directory();
+        }
+        let mut buffer = [0; LONGEST_PATH];
+        let path = sys::read_memory(question.asker(), target.path, &mut buffer)?;
+        let path = CStr::from_bytes_until_nul(path).map_err(|_| Errno::INVAL)?;
+        let flags = open_flags::PATH
+            | match target.last_link {
+                LastLink::IsFollowed => 0,
+                LastLink::IsMeant => open_flags::NOFOLLOW,
+            };
+        if path.to_bytes().first() == Some(&b'/') {
+            return sys::open_on_one_file_system(self.home, self.below_home(path)?, flags);
+        }
+        let directory = directory()?;
+        let found = sys::open_on_one_file_system(directory, path, flags);
+        close(directory);
+        found
+    }
+
+    /// The rest of a path that begins with the workspace's own.
+    fn below_home<'a>(&self, path: &'a CStr) -> Result<&'a CStr> {
+        let mut home = [0; LONGEST_PATH];
+        let link = Text::<32>::new(format_args!("self/fd/{}", self.home))?;
+        let length = sys::read_link_at(self.proc_directory, link.as_c_str(), &mut home)?;
+        let bytes = path.to_bytes_with_nul();
+        let rest = bytes
+            .strip_prefix(&home[..length])
+            .and_then(|rest| rest.strip_prefix(b"/"))
+            .ok_or(Errno::INVAL)?;
+        CStr::from_bytes_with_nul(rest).map_err(|_| Errno::INVAL)
+    }
+
+    /// A fork of the session has a workspace of its own at the same path.
+    fn is_of_this_session(&self, pid: sys::Pid) -> Result<bool> {
+        let mut theirs = [0; 64];
+        let mut ours = [0; 64];
+        let link = Text::<64>::new(format_args!("{pid}/ns/mnt"))?;
+        let length = sys::read_link_at(self.proc_directory, link.as_c_str(), &mut theirs)?;
+        let own = sys::read_link_at(self.proc_directory, c"self/ns/mnt", &mut ours)?;
+        Ok(theirs[..length] == ours[..own])
+    }
+}
+
+/// Whether the contents are lost, but not written to.
+fn removes(number: usize) -> bool {
+    matches!(
+        number,
+        nr::UNLINK | nr::UNLINKAT | nr::RENAME | nr::RENAMEAT | nr::RENAMEAT2
+    )
+}
+
+impl Target {
+    fn of(question: &Question) -> Target {
+        use LastLink::{IsFollowed, IsMeant};
+        let [first, second, _, fourth, ..] = *question.arguments();
+        let (directory, path, last_link) = match question.number() {
+            nr::OPENAT | nr::UTIMENSAT | nr::FUTIMESAT => (first as Fd, second, IsFollowed),
+            nr::UNLINKAT => (first as Fd, second, IsMeant),
+            // What the new name stood for is lost; what moves is not.
+            nr::RENAME => (AT_FDCWD, second, IsMeant),
+            nr::RENAMEAT | nr::RENAMEAT2 => (question.arguments()[2] as Fd, fourth, IsMeant),
+            nr::UNLINK => (AT_FDCWD, first, IsMeant),
+            _ => (AT_FDCWD, first, IsFollowed),
+        };
+        Target {
+            directory,
+            path,
+            last_link,
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What was in the workspace before the session came.
+//!
+//! It is not copied when the session begins: that would cost as much as there is. A file stays where it is until the session's code is about
+//! to write to it or to remove it; then the system call waits until a copy is kept (see `keeper.rs`).
+
+use crate::file_store::Stored;
+use crate::workspace::{Kind, Seen};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+/// What was there.
+#[derive(Debug, Default)]
+pub(crate) struct Given {
+    entries: BTreeMap<PathBuf, Seen>,
+    /// Files and links by what stays theirs when they are moved, and where they were.
+    by_inode: HashMap<u64, (Seen, Home)>,
+    kept: HashMap<u64, Kept>,
+}
+
+#[derive(Debug)]
+enum Home {
+    At(PathBuf),
+    /// At several paths: it has several names.
+    Several,
+}
+
+/// What was in a file before it was first changed.
+#[derive(Debug)]
+pub(crate) enum Kept {
+    /// A copy.
+    Copy(Stored),
+    /// The file itself, which has lost its name.
+    Itself(Stored),
+    /// Where a link led.
+    Link(PathBuf),
+}
+
+impl Given {
+    pub(crate) fn new(entries: BTreeMap<PathBuf, Seen>) -> Given {
+        let mut by_inode = HashMap::new();
+        for (path, seen) in &entries {
+            if seen.kind != Kind::Directory {
+                by_inode
+                    .entry(seen.inode)
+                    .and_modify(|(_, home)| *home = Home::Several)
+                    .or_insert_with(|| (*seen, Home::At(path.clone())));
+            }
+        }
+        Given {
+            entries,
+            by_inode,
+            kept: HashMap::new(),
+        }
+    }
+
+    /// What was at a path.
+    pub(crate) fn at(&self, path: &Path) -> Option<Seen> {
+        self.entries.get(path).copied()
+    }
+
+    /// Whether this was given and is as it was, maybe under another name.
+    pub(crate) fn is_untouched(&self, seen: &Seen) -> bool {
+        let given = self.by_inode.get(&seen.inode);
+        given.is_some_and(|(given, _)| given.has_same_content(seen))
+    }
+
+    /// What was in a given file, where it has been changed since.
+    pub(crate) fn kept(&self, seen: &Seen) -> Option<&Kept> {
+        self.kept.get(&seen.inode)
+    }
+
+    pub(crate) fn keep(&mut self, seen: &Seen, kept: Kept) {
+        self.kept.insert(seen.inode, kept);
+    }
+
+    /// It is in its place again.
+    pub(crate) fn take_kept(&mut self, seen: &Seen) -> Option<Kept> {
+        self.kept.remove(&seen.inode)
+    }
+
+    /// What is kept takes this much on disk.
+    pub(crate) fn bytes(&self) -> u64 {
+        let size = |kept: &Kept| match kept {
+            Kept::Copy(stored) => stored.bytes(),
+            Kept::Itself(_) | Kept::Link(_) => 0,
+        };
+        self.kept.values().map(size).sum()
+    }
+
+    /// Drops what is kept of files that nobody needs as they were.
+    pub(crate) fn forget(&mut self, is_needed: impl Fn(&Path, &Seen) -> bool) {
+        let by_inode = &self.by_inode;
+        self.kept.retain(|inode, _| match by_inode.get(inode) {
+            Some((seen, Home::At(path))) => is_needed(path, seen),
+            _ => true,
+        });
+    }
+
+    /// Whether anything is kept.
+    pub(crate) fn has_kept(&self) -> bool {
+        !self.kept.is_empty()
+    }
+}
