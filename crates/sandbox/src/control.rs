@@ -205,24 +205,31 @@ impl Changing {
     }
 
     /// The answer: the call may go on.
-    pub fn kept(&self) -> Vec<u8> {
-        on_file_socket(to_init::KEPT, self.call)
+    pub fn kept(&self, how_much: HowMuch) -> Vec<u8> {
+        on_file_socket(
+            to_init::KEPT,
+            self.call,
+            u64::from(how_much == HowMuch::TheDirectory),
+        )
     }
 
     /// Tells init what to ask about: what was last written at this time (nanoseconds since 1970) or before.
     pub fn ask_about_older(nanoseconds: u64) -> Vec<u8> {
-        on_file_socket(to_init::KEEP_OLDER, nanoseconds)
+        on_file_socket(to_init::KEEP_OLDER, nanoseconds, 0)
     }
 }
 
-fn on_file_socket(kind: u64, a: u64) -> Vec<u8> {
-    Message {
-        kind,
-        a,
-        ..Message::default()
-    }
-    .to_bytes()
-    .to_vec()
+/// What was kept before a call went on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HowMuch {
+    /// The file.
+    TheFile,
+    /// All files in its directory: none of them need be asked about before it is removed.
+    TheDirectory,
+}
+
+fn on_file_socket(kind: u64, a: u64, b: u64) -> Vec<u8> {
+    Message { kind, a, b, c: 0 }.to_bytes().to_vec()
 }
 
 /// What the launcher tells the host.

@@ -193,10 +193,10 @@ impl Confined {
         Ok(linkat(&parent, name, CWD, elsewhere, AtFlags::empty())?)
     }
 
-    /// Moves a file of the host's in, from the same file system.
-    pub fn move_in(&self, elsewhere: &Path, path: &Path) -> io::Result<()> {
+    /// Gives a file of the host's a second name here, on the same file system.
+    pub fn link_in(&self, elsewhere: &Path, path: &Path) -> io::Result<()> {
         let (parent, name) = self.split(path)?;
-        Ok(renameat(CWD, elsewhere, &parent, name)?)
+        Ok(linkat(CWD, elsewhere, &parent, name, AtFlags::empty())?)
     }
 
     /// Renames within the directory.

@@ -341,7 +341,7 @@ impl Inner {
     fn asked_before_changes(&self, workspace: &Workspace) -> Asked {
         let walled = |wall| !self.isolation.without.contains(&wall);
         let can_be = self.rung != Rung::None && walled(Wall::Seccomp) && walled(Wall::Signals);
-        if can_be && !workspace.is_ours() && !workspace.is_empty() {
+        if can_be && workspace.is_given() && !workspace.is_empty() {
             Asked::Before
         } else {
             Asked::Never

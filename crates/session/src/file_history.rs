@@ -8,7 +8,7 @@
 use crate::file_store::{FileStore, Stored};
 use crate::given::{Given, Kept};
 use crate::workspace::{Kind, Seen, Workspace};
-use cellblock_sandbox::{Access, Change};
+use cellblock_sandbox::{Access, Change, HowMuch};
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -106,7 +106,7 @@ impl FileHistory {
         };
         let bytes: u64 = known.values().map(|seen| seen.bytes).sum();
         let small = bytes <= MOST_BYTES_AT_START && known.len() <= MOST_FILES_AT_START;
-        if asked == Asked::Never && !history.workspace.is_ours() && small {
+        if asked == Asked::Never && !history.workspace.began_empty() && small {
             history.copy(0, Author::Outside, known.keys().cloned().collect());
         }
         history
@@ -178,6 +178,20 @@ impl FileHistory {
             self.given.keep(&seen, kept);
         }
         is_kept
+    }
+
+    /// Keeps everything that may be removed together with `path`, if that takes no copies.
+    pub(crate) fn keep_beside(&mut self, path: &Path) -> HowMuch {
+        let beside = self.given.beside(path).unwrap_or_default();
+        let mut all = !beside.is_empty();
+        for path in beside {
+            all &= self.keep_quickly(&path, Change::Removes);
+        }
+        if all {
+            HowMuch::TheDirectory
+        } else {
+            HowMuch::TheFile
+        }
     }
 
     fn copy_within_limit(&mut self, path: &Path, bytes: u64) -> io::Result<Kept> {

@@ -131,30 +131,24 @@ impl FileHistory {
     }
 
     /// What was there before the session came, or was moved from there.
-    fn put_given(&mut self, path: &Path, seen: &Seen, aside: Option<&PathBuf>) -> io::Result<()> {
+    fn put_given(&self, path: &Path, seen: &Seen, aside: Option<&PathBuf>) -> io::Result<()> {
         let access = seen.access;
         if seen.kind == Kind::Directory {
             return self.put(path, &Content::Directory { access });
         }
         if !self.is_in_place(path, seen) {
-            match self.given.take_kept(seen) {
+            match self.given.kept(seen) {
+                // It stays kept: it may be removed again.
                 Some(Kept::Itself(stored)) => {
                     self.make_way(path)?;
-                    self.workspace.directory().move_in(stored.path(), path)?;
+                    self.workspace.directory().link_in(stored.path(), path)?;
                 }
                 Some(Kept::Copy(copy)) => {
-                    let put = self.put_file(path, copy.path(), seen.modified, access);
-                    // In the same file, it can be changed again; in another, nothing is known of that.
-                    self.given.keep(seen, Kept::Copy(copy));
-                    put?;
+                    self.put_file(path, copy.path(), seen.modified, access)?;
                 }
                 Some(Kept::Link(target)) => {
-                    let link = Content::Link {
-                        target: target.clone(),
-                        access,
-                    };
-                    self.given.keep(seen, Kept::Link(target));
-                    self.put(path, &link)?;
+                    let target = target.clone();
+                    self.put(path, &Content::Link { target, access })?;
                 }
                 None => {
                     let aside = aside.ok_or_else(nothing_kept)?;

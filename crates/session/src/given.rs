@@ -6,6 +6,7 @@
 use crate::file_store::Stored;
 use crate::workspace::{Kind, Seen};
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 /// What was there.
@@ -58,6 +59,24 @@ impl Given {
         self.entries.get(path).copied()
     }
 
+    /// The files and links that were in the same directory as `path`; none if that takes long to tell.
+    pub(crate) fn beside(&self, path: &Path) -> Option<Vec<PathBuf>> {
+        const MOST: usize = 2000;
+        let directory = path.parent()?;
+        let from = (Bound::Included(directory), Bound::Unbounded);
+        let mut below = self
+            .entries
+            .range::<Path, _>(from)
+            .take_while(|(path, _)| path.starts_with(directory));
+        let found: Vec<PathBuf> = below
+            .by_ref()
+            .take(MOST)
+            .filter(|(path, seen)| path.parent() == Some(directory) && seen.kind != Kind::Directory)
+            .map(|(path, _)| path.clone())
+            .collect();
+        below.next().is_none().then_some(found)
+    }
+
     /// Whether this was given and is as it was, maybe under another name.
     pub(crate) fn is_untouched(&self, seen: &Seen) -> bool {
         let given = self.by_inode.get(&seen.inode);
@@ -71,11 +90,6 @@ impl Given {
 
     pub(crate) fn keep(&mut self, seen: &Seen, kept: Kept) {
         self.kept.insert(seen.inode, kept);
-    }
-
-    /// It is in its place again.
-    pub(crate) fn take_kept(&mut self, seen: &Seen) -> Option<Kept> {
-        self.kept.remove(&seen.inode)
     }
 
     /// What is kept takes this much on disk.

@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::file_history::FileHistory;
 use crate::packets::Packets;
-use cellblock_sandbox::Changing;
+use cellblock_sandbox::{Change, Changing, HowMuch};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -34,8 +34,8 @@ pub(crate) fn serve(
             let Ok(changing) = Changing::from_bytes(&packet.bytes) else {
                 continue;
             };
-            let answer = changing.kept();
-            keep(&history, changing).await;
+            let how_much = keep(&history, changing.clone()).await;
+            let answer = changing.kept(how_much);
             if init.send(&answer, &[]).await.is_err() {
                 return;
             }
@@ -44,18 +44,24 @@ pub(crate) fn serve(
 }
 
 /// At once where that is quick; a copy of a large file must not hold up other sessions.
-async fn keep(history: &Arc<Mutex<FileHistory>>, changing: Changing) {
+async fn keep(history: &Arc<Mutex<FileHistory>>, changing: Changing) -> HowMuch {
     let Changing { path, how, .. } = changing;
-    if history
-        .try_lock()
-        .is_ok_and(|mut history| history.keep_quickly(&path, how))
+    if how == Change::Writes
+        && history
+            .try_lock()
+            .is_ok_and(|mut history| history.keep_quickly(&path, how))
     {
-        return;
+        return HowMuch::TheFile;
     }
     let history = Arc::clone(history);
     let work = move || {
         let mut history = history.lock().unwrap_or_else(PoisonError::into_inner);
         history.keep(&path, how);
+        match how {
+            Change::Writes => HowMuch::TheFile,
+            Change::Removes => history.keep_beside(&path),
+        }
     };
-    let _ = tokio::task::spawn_blocking(work).await;
+    let kept = tokio::task::spawn_blocking(work).await;
+    kept.unwrap_or(HowMuch::TheFile)
 }

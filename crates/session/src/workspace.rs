@@ -148,9 +148,9 @@ impl Workspace {
         self.origin == Origin::Fresh
     }
 
-    /// Whether the directory was made for a session.
-    pub(crate) fn is_ours(&self) -> bool {
-        self.origin != Origin::Given
+    /// Whether it is a directory of the user's.
+    pub(crate) fn is_given(&self) -> bool {
+        self.origin == Origin::Given
     }
 
     /// Whether nothing is in it.
@@ -183,10 +183,9 @@ impl Workspace {
             entries: MOST_ENTRIES,
             text: MOST_TEXT,
             // A directory of the user's may be closed for a reason of his.
-            closed: if self.is_ours() {
-                Closed::IsOpened
-            } else {
-                Closed::Stays
+            closed: match self.origin {
+                Origin::Given => Closed::Stays,
+                Origin::Fresh | Origin::Copied => Closed::IsOpened,
             },
         };
         self.directory
@@ -286,7 +285,7 @@ pub(crate) enum Kind {
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        if self.origin != Origin::Given {
+        if !self.is_given() {
             // Works only while it is empty.
             let _ = fs::remove_dir(&self.path);
         }

@@ -20,6 +20,37 @@ pub struct Keeper {
     pub proc_directory: Fd,
     /// Nobody changed what is older than this, in nanoseconds. The host says when that is.
     pub since: u64,
+    /// The directory of the file that is being removed, and the call that does it.
+    pub removing: (u64, Place),
+    /// A directory in which everything may be removed, because the host has kept it all. Whoever removes a tree would else ask for each file.
+    pub emptied: Option<Place>,
+}
+
+/// A path below the workspace.
+#[derive(Clone, Copy)]
+pub struct Place {
+    bytes: [u8; LONGEST_PATH],
+    length: usize,
+}
+
+impl Place {
+    /// The workspace itself.
+    pub const TOP: Place = Place {
+        bytes: [0; LONGEST_PATH],
+        length: 0,
+    };
+
+    /// The directory that `path` is in.
+    fn above(path: &[u8]) -> Place {
+        let mut place = Place::TOP;
+        place.length = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        place.bytes[..place.length].copy_from_slice(&path[..place.length]);
+        place
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
 }
 
 /// The file that a call is about.
@@ -45,15 +76,30 @@ impl Keeper {
 
     /// Tells the host what is about to be changed. False when there is nothing to keep.
     pub fn tell(&mut self, question: &Question) -> bool {
+        // What is moved there was not kept with the rest.
+        if matches!(question.number(), nr::RENAME | nr::RENAMEAT | nr::RENAMEAT2) {
+            self.emptied = None;
+        }
         let mut packet = [0; Message::SIZE + LONGEST_PATH];
         let (head, text) = packet.split_at_mut(Message::SIZE);
         let Ok(length) = self.path_of(question, text) else {
             return false;
         };
+        let removes = removes(question.number());
+        if removes {
+            let place = Place::above(&text[..length]);
+            if self
+                .emptied
+                .is_some_and(|emptied| emptied.as_bytes() == place.as_bytes())
+            {
+                return false;
+            }
+            self.removing = (question.id(), place);
+        }
         let message = Message {
             kind: from_init::CHANGING,
             a: question.id(),
-            b: u64::from(removes(question.number())),
+            b: u64::from(removes),
             c: 0,
         };
         head.copy_from_slice(&message.to_bytes());
@@ -72,9 +118,16 @@ impl Keeper {
             return None;
         };
         match message.kind {
-            to_init::KEPT => Some(message.a),
+            to_init::KEPT => {
+                let (call, place) = self.removing;
+                if message.b == 1 && message.a == call {
+                    self.emptied = Some(place);
+                }
+                Some(message.a)
+            }
             to_init::KEEP_OLDER => {
                 self.since = message.a;
+                self.emptied = None;
                 None
             }
             _ => None,

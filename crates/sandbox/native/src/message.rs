@@ -35,7 +35,7 @@ pub mod to_init {
     pub const FORK: u64 = 7;
     /// The fork that was prepared is not wanted any more, or has been there for too long.
     pub const CANCEL: u64 = 8;
-    /// On the socket for files: the call `a` may go on.
+    /// On the socket for files: the call `a` may go on. `b`: 1 when the whole directory is kept that it removes something from.
     pub const KEPT: u64 = 9;
     /// On the socket for files: what was last written at `a` (nanoseconds since 1970) or before shall be kept.
     pub const KEEP_OLDER: u64 = 10;

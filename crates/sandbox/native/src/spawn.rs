@@ -2,7 +2,7 @@
 
 use crate::config::{Item, Items, Spawn, walls};
 use crate::init::{self, Init};
-use crate::keep::Keeper;
+use crate::keep::{Keeper, Place};
 use crate::message::{At, Failure, Message, Stage, from_init};
 use crate::seccomp::{Changes, Forks, Ipc, NamelessFiles, Rules, Signals, Sockets};
 use crate::sweep::Reach;
@@ -322,6 +322,8 @@ fn keeper(items: Items<'_>, socket: Fd, proc_directory: Fd) -> Option<Keeper> {
         proc_directory,
         // Everything, until the host knows what there is.
         since: u64::MAX,
+        removing: (0, Place::TOP),
+        emptied: None,
     })
 }
 
