@@ -7,7 +7,8 @@
 
 use crate::file_store::{FileStore, Stored};
 use crate::given::{Given, Kept};
-use crate::workspace::{Kind, Seen, Workspace};
+use crate::keeper::Keeper;
+use crate::workspace::{Kind, Seen, Stamp, Workspace};
 use cellblock_sandbox::{Access, Change, HowMuch};
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -27,6 +28,8 @@ pub(crate) struct FileHistory {
     limit: u64,
     pub(crate) given: Given,
     asked: Asked,
+    /// Who is told what to ask about.
+    keeper: Option<Keeper>,
     /// By path: what it was after which cell, oldest first.
     pub(crate) versions: BTreeMap<PathBuf, Vec<Version>>,
     /// Changed, and not copied yet.
@@ -101,6 +104,7 @@ impl FileHistory {
             limit,
             given,
             asked,
+            keeper: None,
             versions: BTreeMap::new(),
             uncopied: Vec::new(),
         };
@@ -110,6 +114,11 @@ impl FileHistory {
             history.copy(0, Author::Outside, known.keys().cloned().collect());
         }
         history
+    }
+
+    /// From here on it can be told what to ask about.
+    pub(crate) fn set_keeper(&mut self, keeper: Keeper) {
+        self.keeper = Some(keeper);
     }
 
     /// A cell that was kept changed these. They are copied when there is time, see [`FileHistory::catch_up`].
@@ -226,20 +235,18 @@ impl FileHistory {
             return;
         }
         let versions = &self.versions;
-        let moved: HashSet<u64> = versions
+        let later: HashSet<Stamp> = versions
             .values()
             .flatten()
             .filter_map(|version| match version.content {
-                Content::Given(seen) => Some(seen.inode),
+                Content::Given(seen) => Some(seen.stamp()),
                 _ => None,
             })
             .collect();
-        self.given.forget(|path, seen| {
-            let replaced = versions
-                .get(path)
-                .and_then(|versions| needed_from(versions));
-            replaced.is_none() || moved.contains(&seen.inode)
-        });
+        self.given.forget(
+            |path| versions.get(path).and_then(|of| needed_from(of)).is_none(),
+            |stamp| later.contains(stamp),
+        );
     }
 
     /// What a path was after `cell`.
@@ -257,7 +264,7 @@ impl FileHistory {
 
     fn copy(&mut self, cell: u64, by: Author, paths: Vec<PathBuf>) {
         for path in paths {
-            let content = self.content_of(&path).unwrap_or(Content::Unknown);
+            let content = self.content_of(&path, by).unwrap_or(Content::Unknown);
             self.versions
                 .entry(path)
                 .or_default()
@@ -265,12 +272,26 @@ impl FileHistory {
         }
     }
 
-    fn content_of(&mut self, path: &Path) -> io::Result<Content> {
+    /// Whether a file of the user's can wait until it is changed. A small one is as quickly copied, and then nothing depends on who has it open.
+    fn can_be_kept_later(&self, seen: &Seen) -> bool {
+        const LARGE: u64 = 1 << 20;
+        let is_large = seen.kind == Kind::File && seen.bytes >= LARGE;
+        is_large
+            && self
+                .keeper
+                .as_ref()
+                .is_some_and(|keeper| keeper.ask_about(seen))
+    }
+
+    fn content_of(&mut self, path: &Path, by: Author) -> io::Result<Content> {
         let Some(seen) = self.workspace.look(path) else {
             return Ok(Content::Absent);
         };
         let access = seen.access;
-        // Moved, or with other permissions: no reason to copy it.
+        if by == Author::Outside && self.can_be_kept_later(&seen) {
+            self.given.adopt(path, &seen);
+        }
+        // Moved, or with other permissions, or not to be copied yet.
         if self.asked == Asked::Before && self.given.is_untouched(&seen) {
             return Ok(Content::Given(seen));
         }

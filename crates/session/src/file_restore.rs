@@ -3,9 +3,9 @@
 use crate::file_history::{Author, Content, FileHistory};
 use crate::given::Kept;
 use crate::tracker::Changes;
-use crate::workspace::{Kind, Seen};
+use crate::workspace::{Kind, Seen, Stamp};
 use cellblock_sandbox::Access;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ impl FileHistory {
         let mut stay = Vec::new();
         for (path, content) in &wanted {
             let put = match content {
-                Content::Given(seen) => self.put_given(path, seen, moved.get(&seen.inode)),
+                Content::Given(seen) => self.put_given(path, seen, moved.get(&seen.stamp())),
                 content => self.put(path, content),
             };
             if let Err(error) = put {
@@ -93,16 +93,16 @@ impl FileHistory {
     }
 
     /// Files of the user's that were moved: they are needed where they were, and must not be removed where they are. Returns where
-    /// they wait, by inode.
-    fn take_aside(&self, wanted: &[(PathBuf, Content)]) -> HashMap<u64, PathBuf> {
-        let mut missing: HashMap<u64, &Seen> = HashMap::new();
+    /// they wait.
+    fn take_aside(&self, wanted: &[(PathBuf, Content)]) -> HashMap<Stamp, PathBuf> {
+        let mut missing: HashSet<Stamp> = HashSet::new();
         for (path, content) in wanted {
             if let Content::Given(seen) = content
                 && seen.kind != Kind::Directory
                 && self.given.kept(seen).is_none()
                 && !self.is_in_place(path, seen)
             {
-                missing.insert(seen.inode, seen);
+                missing.insert(seen.stamp());
             }
         }
         let mut aside = HashMap::new();
@@ -110,15 +110,14 @@ impl FileHistory {
             return aside;
         }
         for (path, _) in wanted {
-            let found = self.workspace.look(path).and_then(|now| {
-                let seen = missing.get(&now.inode)?;
-                seen.has_same_content(&now).then_some(now.inode)
-            });
-            if let Some(inode) = found {
-                let name =
-                    PathBuf::from(format!(".cellblock-moved-{}-{inode}", std::process::id()));
+            let Some(now) = self.workspace.look(path) else {
+                continue;
+            };
+            if now.kind != Kind::Directory && missing.contains(&now.stamp()) {
+                let name = format!(".cellblock-moved-{}-{}", std::process::id(), now.inode);
+                let name = PathBuf::from(name);
                 if self.workspace.directory().rename(path, &name).is_ok() {
-                    aside.insert(inode, name);
+                    aside.insert(now.stamp(), name);
                 }
             }
         }

@@ -1,10 +1,10 @@
-//! What was in the workspace before the session came.
+//! What was in the workspace before the session came, and large files that the user puts there later.
 //!
-//! It is not copied when the session begins: that would cost as much as there is. A file stays where it is until the session's code is about
+//! It is not copied beforehand: that would cost as much as there is. A file stays where it is until the session's code is about
 //! to write to it or to remove it; then the system call waits until a copy is kept (see `keeper.rs`).
 
 use crate::file_store::Stored;
-use crate::workspace::{Kind, Seen};
+use crate::workspace::{Kind, Seen, Stamp};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ pub(crate) struct Given {
     entries: BTreeMap<PathBuf, Seen>,
     /// Files and links by what stays theirs when they are moved, and where they were.
     by_inode: HashMap<u64, (Seen, Home)>,
-    kept: HashMap<u64, Kept>,
+    kept: HashMap<Stamp, (Kept, Home)>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Home {
     At(PathBuf),
     /// At several paths: it has several names.
@@ -83,30 +83,45 @@ impl Given {
         given.is_some_and(|(given, _)| given.has_same_content(seen))
     }
 
+    /// One more, which the user put there.
+    pub(crate) fn adopt(&mut self, path: &Path, seen: &Seen) {
+        let home = Home::At(path.to_owned());
+        self.by_inode.insert(seen.inode, (*seen, home));
+    }
+
     /// What was in a given file, where it has been changed since.
     pub(crate) fn kept(&self, seen: &Seen) -> Option<&Kept> {
-        self.kept.get(&seen.inode)
+        self.kept.get(&seen.stamp()).map(|(kept, _)| kept)
     }
 
     pub(crate) fn keep(&mut self, seen: &Seen, kept: Kept) {
-        self.kept.insert(seen.inode, kept);
+        if let Some((_, home)) = self.by_inode.get(&seen.inode) {
+            self.kept.insert(seen.stamp(), (kept, home.clone()));
+        }
     }
 
     /// What is kept takes this much on disk.
     pub(crate) fn bytes(&self) -> u64 {
-        let size = |kept: &Kept| match kept {
+        let size = |(kept, _): &(Kept, Home)| match kept {
             Kept::Copy(stored) => stored.bytes(),
             Kept::Itself(_) | Kept::Link(_) => 0,
         };
         self.kept.values().map(size).sum()
     }
 
-    /// Drops what is kept of files that nobody needs as they were.
-    pub(crate) fn forget(&mut self, is_needed: impl Fn(&Path, &Seen) -> bool) {
-        let by_inode = &self.by_inode;
-        self.kept.retain(|inode, _| match by_inode.get(inode) {
-            Some((seen, Home::At(path))) => is_needed(path, seen),
-            _ => true,
+    /// Drops what is kept of files that nobody needs as they were: neither as they were at the start (at this path), nor later.
+    pub(crate) fn forget(
+        &mut self,
+        is_needed_from_start: impl Fn(&Path) -> bool,
+        is_needed_later: impl Fn(&Stamp) -> bool,
+    ) {
+        let entries = &self.entries;
+        self.kept.retain(|stamp, (_, home)| match home {
+            Home::Several => true,
+            Home::At(path) => {
+                let is_from_start = entries.get(path).is_some_and(|seen| seen.stamp() == *stamp);
+                is_from_start && is_needed_from_start(path) || is_needed_later(stamp)
+            }
         });
     }
 

@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::file_history::FileHistory;
 use crate::packets::Packets;
+use crate::workspace::Seen;
 use cellblock_sandbox::{Change, Changing, HowMuch};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +13,21 @@ use tokio::task::JoinHandle;
 /// A path and what comes before it.
 const LONGEST: usize = 8 << 10;
 
+/// The socket on which init asks.
+#[derive(Clone, Debug)]
+pub(crate) struct Keeper {
+    init: Arc<Packets>,
+}
+
+impl Keeper {
+    /// Sees to it that a file is asked about before it is changed. False when that cannot be.
+    pub(crate) fn ask_about(&self, seen: &Seen) -> bool {
+        let now = nanoseconds(SystemTime::now());
+        let is_past = seen.modified <= i128::from(now);
+        is_past && self.init.send_now(&Changing::ask_about_older(now)).is_ok()
+    }
+}
+
 /// Answers for as long as init lives. What was last written before `begun` was there before the session.
 pub(crate) fn serve(
     socket: OwnedFd,
@@ -20,16 +36,14 @@ pub(crate) fn serve(
 ) -> Result<JoinHandle<()>, Error> {
     let init = Packets::new(socket, LONGEST)
         .map_err(Error::system("listening to what init says of files"))?;
-    let begun = begun.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let begun = u64::try_from(begun.as_nanos()).unwrap_or(u64::MAX);
+    init.send_now(&Changing::ask_about_older(nanoseconds(begun)))
+        .map_err(Error::system("telling init what to ask about"))?;
+    let init = Arc::new(init);
+    if let Ok(mut history) = history.lock() {
+        let init = Arc::clone(&init);
+        history.set_keeper(Keeper { init });
+    }
     Ok(tokio::spawn(async move {
-        if init
-            .send(&Changing::ask_about_older(begun), &[])
-            .await
-            .is_err()
-        {
-            return;
-        }
         while let Ok(packet) = init.receive().await {
             let Ok(changing) = Changing::from_bytes(&packet.bytes) else {
                 continue;
@@ -41,6 +55,11 @@ pub(crate) fn serve(
             }
         }
     }))
+}
+
+fn nanoseconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// At once where that is quick; a copy of a large file must not hold up other sessions.

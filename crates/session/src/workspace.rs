@@ -253,10 +253,14 @@ impl Seen {
         })
     }
 
+    /// What tells its contents from all others.
+    pub(crate) fn stamp(&self) -> Stamp {
+        (self.inode, self.bytes, self.modified)
+    }
+
     /// Whether it is the same file, and nobody wrote to it in between.
     pub(crate) fn has_same_content(&self, other: &Seen) -> bool {
-        let content = |seen: &Seen| (seen.kind, seen.inode, seen.bytes, seen.modified);
-        content(self) == content(other)
+        self.kind == other.kind && self.stamp() == other.stamp()
     }
 
     /// Whether nothing leads to it but this one path.
@@ -264,6 +268,9 @@ impl Seen {
         self.names == 1
     }
 }
+
+/// Inode, size, and when it was last written.
+pub(crate) type Stamp = (u64, u64, i128);
 
 impl PartialEq for Seen {
     fn eq(&self, other: &Seen) -> bool {
