@@ -158,6 +158,11 @@ impl FileHistory {
         }
         if let Some(seen) = self.workspace.look(path)
             && let Ok(copy) = self.copy_within_limit(path, seen.bytes)
+            // Init lets nobody wait for ever: it may have been changed while we copied it.
+            && self
+                .workspace
+                .look(path)
+                .is_some_and(|now| now.has_same_content(&seen))
         {
             self.given.keep(&seen, copy);
         }

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::workspace::{Found, Kind, Seen, Workspace};
 use cellblock_sandbox::Access;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -90,11 +90,13 @@ impl Copies<'_> {
             symlink(pointed, &target)?;
             return self.give(&target, seen.access);
         }
-        let mut source = match self.from.directory().read(path) {
+        let source = match self.from.directory().read(path) {
             // Removed, or closed to us, since we looked.
             Err(error) if is_gone(&error) => return Ok(()),
             outcome => outcome?,
         };
+        // It may grow while we copy it, and the limit was held against what we saw.
+        let mut source = source.take(seen.bytes);
         let mut copy = File::create_new(&target)?;
         // The kernel shares the blocks where the file system can.
         io::copy(&mut source, &mut copy)?;

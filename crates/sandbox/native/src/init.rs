@@ -13,6 +13,7 @@ use crate::sys::{
     self, Ended, Errno, Fd, Pid, Poll, Received, kill, nr, poll, reap, receive, send,
     signal_descriptor, signals,
 };
+use crate::waiting;
 use crate::watchdog::{self, Finding, Watched};
 
 /// Most standbys of one session: the history and the newest.
@@ -141,7 +142,13 @@ pub fn run(init: Init) -> ! {
     let mut looked = sys::monotonic_milliseconds();
     loop {
         let watching = session.init.memory > 0 && session.init.head.is_some();
-        let period = if watching { watchdog::PERIOD } else { -1 };
+        let period = if watching {
+            watchdog::PERIOD
+        } else if session.keeps_someone_waiting() {
+            waiting::PERIOD
+        } else {
+            -1
+        };
         let questions = if session.init.judge < 0 {
             session.init.listener
         } else {
@@ -176,6 +183,7 @@ pub fn run(init: Init) -> ! {
         if kept.seen != 0 {
             session.hear_keeper();
         }
+        session.release_overdue();
         if question.seen & 1 != 0 {
             session.hear_question();
         } else if question.seen != 0 {
@@ -284,8 +292,26 @@ impl Session {
     }
 
     fn hear_keeper(&mut self) {
-        if let Some(id) = self.init.keeper.as_mut().and_then(Keeper::hear) {
-            notify::let_go_on(self.init.listener, id);
+        let listener = self.init.listener;
+        if let Some(keeper) = &mut self.init.keeper {
+            keeper.hear(|id| notify::let_go_on(listener, id));
+        }
+    }
+
+    fn keeps_someone_waiting(&self) -> bool {
+        let keeper = self.init.keeper.as_ref();
+        keeper.is_some_and(|keeper| !keeper.waiting.is_empty())
+    }
+
+    /// A host that is slow must not hold up the session for ever.
+    fn release_overdue(&mut self) {
+        if !self.keeps_someone_waiting() {
+            return;
+        }
+        let (listener, now) = (self.init.listener, sys::monotonic_milliseconds());
+        if let Some(keeper) = &mut self.init.keeper {
+            let release = |id| notify::let_go_on(listener, id);
+            keeper.waiting.release_overdue(now, release);
         }
     }
 
@@ -600,8 +626,9 @@ impl Session {
         self.sweep(0);
         sys::close(self.init.control);
         self.init.control = -1;
-        if let Some(keeper) = self.init.keeper.take() {
-            sys::close(keeper.socket);
+        let listener = self.init.listener;
+        if let Some(mut keeper) = self.init.keeper.take() {
+            keeper.end(|id| notify::let_go_on(listener, id));
             sys::close(keeper.home);
         }
     }

@@ -8,6 +8,7 @@ use crate::mounts::LONGEST_PATH;
 use crate::notify::Question;
 use crate::sys::{self, AT_FDCWD, Errno, Fd, Result, close, nr, open_at, open_flags};
 use crate::text::Text;
+use crate::waiting::Waiting;
 use core::ffi::CStr;
 
 /// What init needs for it.
@@ -24,6 +25,8 @@ pub struct Keeper {
     pub removing: (u64, Place),
     /// A directory in which everything may be removed, because the host has kept it all. Whoever removes a tree would else ask for each file.
     pub emptied: Option<Place>,
+    /// The calls that wait for the host.
+    pub waiting: Waiting,
 }
 
 /// A path below the workspace.
@@ -85,6 +88,9 @@ impl Keeper {
         let Ok(length) = self.path_of(question, text) else {
             return false;
         };
+        if !self.waiting.has_room() {
+            return false;
+        }
         let removes = removes(question.number());
         if removes {
             let place = Place::above(&text[..length]);
@@ -103,19 +109,20 @@ impl Keeper {
             c: 0,
         };
         head.copy_from_slice(&message.to_bytes());
-        sys::send_now(self.socket, &packet[..Message::SIZE + length]).is_ok()
+        let is_told = sys::send_now(self.socket, &packet[..Message::SIZE + length]).is_ok();
+        if is_told {
+            self.waiting
+                .add(question.id(), sys::monotonic_milliseconds());
+        }
+        is_told
     }
 
-    /// What the host says: the question that is answered.
-    pub fn hear(&mut self) -> Option<u64> {
+    /// Hears what the host says, and lets those go on whom it has answered.
+    pub fn hear(&mut self, mut let_go_on: impl FnMut(u64)) {
         let mut bytes = [0; Message::SIZE];
         let received = sys::receive(self.socket, &mut bytes).unwrap_or_default();
         let Ok((message, _)) = Message::from_bytes(&bytes[..received.bytes]) else {
-            // It has gone. The other socket will say so as well; until then nobody is asked.
-            self.since = 0;
-            close(self.socket);
-            self.socket = -1;
-            return None;
+            return self.end(let_go_on);
         };
         match message.kind {
             to_init::KEPT => {
@@ -123,15 +130,25 @@ impl Keeper {
                 if message.b == 1 && message.a == call {
                     self.emptied = Some(place);
                 }
-                Some(message.a)
+                self.waiting.remove(message.a);
+                let_go_on(message.a);
             }
             to_init::KEEP_OLDER => {
                 self.since = message.a;
                 self.emptied = None;
-                None
             }
-            _ => None,
+            _ => {}
         }
+    }
+
+    /// The host has gone, or is done with the session: nobody is asked any more, and nobody waits.
+    pub fn end(&mut self, let_go_on: impl FnMut(u64)) {
+        self.since = 0;
+        if self.socket >= 0 {
+            close(self.socket);
+            self.socket = -1;
+        }
+        self.waiting.release_all(let_go_on);
     }
 
     /// The path below the workspace of what a call is about. An error when that is nothing of the user's.
@@ -168,7 +185,7 @@ impl Keeper {
     fn open(&self, question: &Question, target: Target) -> Result<Fd> {
         let of = |name: core::fmt::Arguments<'_>| {
             let path = Text::<64>::new(format_args!("{}/{name}", question.asker()))?;
-            open_at(self.proc_directory, path.as_c_str(), open_flags::PATH)
+            open_at(self.proc_directory, path.as_c_str(), open_flags::PATH, 0)
         };
         let directory = || match target.directory {
             AT_FDCWD => of(format_args!("cwd")),

@@ -43,6 +43,7 @@ pub mod side_fork;
 pub mod spawn;
 pub mod standby;
 pub mod sweep;
+pub mod waiting;
 pub mod watchdog;
 
 #[cfg(standalone)]

@@ -11,6 +11,7 @@ use crate::sys::{
     close_all_but, move_to, open, open_flags, packet_pair, receive, send, write_all, write_file,
 };
 use crate::users::{self, Mapping, SESSION_ID, map_users};
+use crate::waiting::Waiting;
 use crate::{landlock, limits, mounts, privileges, seccomp};
 
 /// The descriptors that come with a request, in this order. -1 stands for none.
@@ -322,6 +323,7 @@ fn keeper(items: Items<'_>, socket: Fd, proc_directory: Fd) -> Option<Keeper> {
         proc_directory,
         // Everything, until the host knows what there is.
         since: u64::MAX,
+        waiting: Waiting::NOBODY,
         removing: (0, Place::TOP),
         emptied: None,
     })

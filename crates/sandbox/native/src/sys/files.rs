@@ -73,19 +73,6 @@ pub fn open_at(directory: Fd, path: &CStr, flags: usize, mode: usize) -> Result<
     Ok(fd as Fd)
 }
 
-/// `openat`
-pub fn open_at(directory: Fd, path: &CStr, flags: usize) -> Result<Fd> {
-    let flags = flags | open_flags::CLOEXEC;
-    // SAFETY: the path is a C string.
-    unsafe {
-        syscall(
-            nr::OPENAT,
-            [directory as usize, path.as_ptr() as usize, flags],
-        )
-    }
-    .map(|fd| fd as Fd)
-}
-
 /// Opens what is on the same file system as `directory`; links of `/proc` that lead anywhere are not followed.
 pub fn open_on_one_file_system(directory: Fd, path: &CStr, flags: usize) -> Result<Fd> {
     const NO_XDEV_NO_MAGICLINKS: u64 = 1 | 2;
