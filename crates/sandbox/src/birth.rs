@@ -53,6 +53,12 @@ impl Birth {
         self
     }
 
+    /// Init asks before files of the workspace are changed, on the socket that follows the workspace among the descriptors.
+    pub fn keeps(mut self) -> Birth {
+        self.spawn.keeps = 1;
+        self
+    }
+
     /// What Landlock lets the session read.
     pub fn readable(mut self, path: &Path) -> Result<Birth, Error> {
         self.items

@@ -2,7 +2,9 @@
 
 use crate::{Birth, Error};
 use cellblock_native::message::{Message, from_init, from_launcher, to_init, to_launcher};
-use std::path::Path;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 /// What the host tells init.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +163,73 @@ impl FromInit {
             _ => return Err(Error::Protocol { process: "init" }),
         })
     }
+}
+
+/// A call that waits until the host has kept what it is about to change. It comes on a socket of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changing {
+    /// The call.
+    pub call: u64,
+    /// The file, below the workspace.
+    pub path: PathBuf,
+    /// What becomes of what is in it.
+    pub how: Change,
+}
+
+/// What a call does to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Its contents may change.
+    Writes,
+    /// Its name will stand for nothing or for something else; nobody writes to it.
+    Removes,
+}
+
+impl Changing {
+    /// Reads the wire form.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Changing, Error> {
+        let refused = || Error::Protocol { process: "init" };
+        let (message, path) = Message::from_bytes(bytes).map_err(|_| refused())?;
+        if message.kind != from_init::CHANGING {
+            return Err(refused());
+        }
+        Ok(Changing {
+            call: message.a,
+            path: PathBuf::from(OsStr::from_bytes(path)),
+            how: if message.b == 0 {
+                Change::Writes
+            } else {
+                Change::Removes
+            },
+        })
+    }
+
+    /// The answer: the call may go on.
+    pub fn kept(&self, how_much: HowMuch) -> Vec<u8> {
+        on_file_socket(
+            to_init::KEPT,
+            self.call,
+            u64::from(how_much == HowMuch::TheDirectory),
+        )
+    }
+
+    /// Tells init what to ask about: what was last written at this time (nanoseconds since 1970) or before.
+    pub fn ask_about_older(nanoseconds: u64) -> Vec<u8> {
+        on_file_socket(to_init::KEEP_OLDER, nanoseconds, 0)
+    }
+}
+
+/// What was kept before a call went on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HowMuch {
+    /// The file.
+    TheFile,
+    /// All files in its directory: none of them need be asked about before it is removed.
+    TheDirectory,
+}
+
+fn on_file_socket(kind: u64, a: u64, b: u64) -> Vec<u8> {
+    Message { kind, a, b, c: 0 }.to_bytes().to_vec()
 }
 
 /// What the launcher tells the host.

@@ -4,7 +4,7 @@
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Uid, chmod, chownat, fchown,
-    fstat, mkdirat, openat, openat2, readlinkat, renameat, statat, symlinkat, unlinkat,
+    fstat, linkat, mkdirat, openat, openat2, readlinkat, renameat, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -185,6 +185,18 @@ impl Confined {
             )?),
             None => Ok(()),
         }
+    }
+
+    /// Gives a file a second name at `elsewhere`, a path of the host's on the same file system.
+    pub fn link_out(&self, path: &Path, elsewhere: &Path) -> io::Result<()> {
+        let (parent, name) = self.split(path)?;
+        Ok(linkat(&parent, name, CWD, elsewhere, AtFlags::empty())?)
+    }
+
+    /// Gives a file of the host's a second name here, on the same file system.
+    pub fn link_in(&self, elsewhere: &Path, path: &Path) -> io::Result<()> {
+        let (parent, name) = self.split(path)?;
+        Ok(linkat(CWD, elsewhere, &parent, name, AtFlags::empty())?)
     }
 
     /// Renames within the directory.

@@ -26,6 +26,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 /// How long init may take to end everything in a session. A fork bomb takes 30 ms.
@@ -92,6 +93,8 @@ pub(crate) struct Actor {
     pub(crate) pipes: Pipes,
     pub(crate) disk: Disk,
     pub(crate) history: Arc<Mutex<FileHistory>>,
+    /// Whoever keeps files of the user's before they are changed. It ends when init is done with the session.
+    pub(crate) keeping: Option<JoinHandle<()>>,
     pub(crate) outputs: Outputs,
     pub(crate) journal: SessionJournal,
     pub(crate) cgroup: Option<Arc<Cgroup>>,
@@ -134,6 +137,7 @@ impl Actor {
         // Handles that are waiting see their replies dropped and read the reason.
         self.commands.close();
         self.end_processes().await;
+        self.end_keeping().await;
         self.end_loan().await;
         self.journal.recorder.close(&reason).await;
         if let Some(closing) = self.closing.take() {
@@ -453,6 +457,13 @@ impl Actor {
         self.init.close();
         let gone = async { while self.init.receive().await.is_ok() {} };
         let _ = timeout(SWEEP_LIMIT, gone).await;
+    }
+
+    /// It has copies of files in our directory.
+    async fn end_keeping(&mut self) {
+        if let Some(keeping) = self.keeping.take() {
+            let _ = timeout(SWEEP_LIMIT, keeping).await;
+        }
     }
 
     async fn refuse_stray(&mut self, frame: FromHead) {

@@ -5,9 +5,10 @@ use crate::actor::{Actor, Command, Fate};
 use crate::channel::Channel;
 use crate::checkpoints::{Checkpoints, OWN_MEMORY};
 use crate::disk::{Disk, Processes};
-use crate::file_history::FileHistory;
+use crate::file_history::{Asked, FileHistory};
 use crate::fork::Lineage;
 use crate::journal::{Recorder, SessionJournal};
+use crate::keeper;
 use crate::loan::Loan;
 use crate::looks::Looks;
 use crate::outputs::Outputs;
@@ -24,8 +25,9 @@ use cellblock_sandbox::{Birth, Cgroup, FromInit, packet_pair, stream_pair};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::{broadcast, mpsc};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// How long a fork and its walls may take. Milliseconds, but the machine may be busy.
@@ -99,6 +101,7 @@ impl Inner {
             Some(path) => Workspace::given(path)?,
             None => Workspace::fresh(&self.state, id)?,
         });
+        let asked = self.asked_before_changes(&workspace);
         let user = self.next_user();
         let (zygote, mount) = self.zygote_with_mount(&workspace, user).await?;
         let directory = self.session_directory(id)?;
@@ -106,21 +109,29 @@ impl Inner {
             user,
             mount,
             workspace: &workspace,
+            asked,
             directory: &directory,
         };
-        let born = self.bear(&zygote, id, &options, place).await?;
-        let files = self.watch_files(&workspace, &directory).await?;
+        let mut born = self.bear(&zygote, id, &options, place).await?;
+        let mut files = self
+            .watch_files(&workspace, &directory, options.limits.disk, asked)
+            .await?;
+        if let Some(socket) = born.keeper.take() {
+            files.keep_by(socket)?;
+        }
         let lineage = Lineage::first(user);
         let place = (workspace, directory);
         Ok(self.actor(id, options, zygote, born, files, place, lineage))
     }
 
-    /// Looks at what is in a workspace, and watches it from now on.
+    /// Looks at what is in a workspace, and watches it from now on. Copies of what the user has there may take `limit` bytes.
     pub(crate) async fn watch_files(
         &self,
         workspace: &Arc<Workspace>,
         directory: &Path,
-    ) -> Result<(Tracker, FileHistory), Error> {
+        limit: u64,
+        asked: Asked,
+    ) -> Result<Files, Error> {
         let (workspace, watcher, store) = (
             Arc::clone(workspace),
             Arc::clone(&self.watcher),
@@ -128,8 +139,13 @@ impl Inner {
         );
         let files = tokio::task::spawn_blocking(move || {
             let tracker = Tracker::new(Arc::clone(&workspace), &watcher);
-            let history = FileHistory::new(workspace, store, tracker.known());
-            (tracker, history)
+            let history = FileHistory::new(workspace, store, limit, tracker.known(), asked);
+            Files {
+                tracker,
+                history: Arc::new(Mutex::new(history)),
+                since: SystemTime::now(),
+                keeping: None,
+            }
         });
         files.await.map_err(|error| Error::System {
             what: "watching the workspace",
@@ -145,7 +161,7 @@ impl Inner {
         options: SessionOptions,
         zygote: Arc<Zygote>,
         born: Born,
-        (tracker, history): (Tracker, FileHistory),
+        files: Files,
         (workspace, directory): (Arc<Workspace>, PathBuf),
         lineage: Lineage,
     ) -> Actor {
@@ -157,7 +173,14 @@ impl Inner {
             processes,
             head,
             loan,
+            ..
         } = born;
+        let Files {
+            tracker,
+            history,
+            keeping,
+            ..
+        } = files;
         let (_, nobody) = mpsc::unbounded_channel();
         let (logs, _) = broadcast::channel(1);
         Actor {
@@ -174,7 +197,8 @@ impl Inner {
             init,
             pipes,
             disk: Disk::new(tracker, processes),
-            history: Arc::new(Mutex::new(history)),
+            history,
+            keeping,
             outputs: Outputs::default(),
             journal: SessionJournal::default(),
             cgroup,
@@ -206,7 +230,7 @@ impl Inner {
             cgroup,
             loan,
         } = self.plan(id, options, &place)?;
-        let (mut near, far) = Sockets::new(cgroup.as_deref(), place.mount)?;
+        let (mut near, far) = Sockets::new(cgroup.as_deref(), place.mount, place.asked)?;
         let init = zygote.spawn(&birth.to_bytes(), &far.descriptors()).await?;
         // Ours must go, so that the end of theirs can be seen.
         drop(far);
@@ -236,6 +260,7 @@ impl Inner {
         let &Place {
             user,
             workspace,
+            asked,
             directory,
             ..
         } = place;
@@ -302,11 +327,25 @@ impl Inner {
             }
         }
 
+        if asked == Asked::Before {
+            birth = birth.keeps();
+        }
         Ok(Plan {
             birth,
             cgroup,
             loan,
         })
+    }
+
+    /// Whether init can be asked before files of the user's are changed. Where there are none, there is nothing to ask about.
+    fn asked_before_changes(&self, workspace: &Workspace) -> Asked {
+        let walled = |wall| !self.isolation.without.contains(&wall);
+        let can_be = self.rung != Rung::None && walled(Wall::Seccomp) && walled(Wall::Signals);
+        if can_be && workspace.is_given() && !workspace.is_empty() {
+            Asked::Before
+        } else {
+            Asked::Never
+        }
     }
 
     /// Without a view, `/tmp` is everybody's, so the session has a directory of its own.
@@ -359,6 +398,7 @@ pub(crate) struct Place<'a> {
     pub(crate) user: u32,
     pub(crate) mount: Option<OwnedFd>,
     pub(crate) workspace: &'a Workspace,
+    pub(crate) asked: Asked,
     pub(crate) directory: &'a Path,
 }
 
@@ -367,6 +407,24 @@ pub(crate) struct Plan {
     pub(crate) birth: Birth,
     pub(crate) cgroup: Option<Arc<Cgroup>>,
     loan: Option<Loan>,
+}
+
+/// The files of a session, and how they are looked after.
+pub(crate) struct Files {
+    tracker: Tracker,
+    history: Arc<Mutex<FileHistory>>,
+    /// When they were looked at.
+    since: SystemTime,
+    keeping: Option<JoinHandle<()>>,
+}
+
+impl Files {
+    /// Init asks on this socket before it lets code change what was there.
+    fn keep_by(&mut self, socket: OwnedFd) -> Result<(), Error> {
+        let history = Arc::clone(&self.history);
+        self.keeping = Some(keeper::serve(socket, history, self.since)?);
+        Ok(())
+    }
 }
 
 /// A session that lives, seen from here.
@@ -378,6 +436,8 @@ pub(crate) struct Born {
     processes: Processes,
     /// The head's process id inside.
     head: u32,
+    /// On which init asks before files of the user's are changed.
+    keeper: Option<OwnedFd>,
     loan: Option<Loan>,
 }
 
@@ -386,6 +446,7 @@ pub(crate) struct Sockets {
     channel: Channel,
     init: Packets,
     pipes: Pipes,
+    keeper: Option<OwnedFd>,
 }
 
 /// The session's ends, with what else goes to its init.
@@ -398,12 +459,18 @@ impl Sockets {
     pub(crate) fn new(
         cgroup: Option<&Cgroup>,
         mount: Option<OwnedFd>,
+        asked: Asked,
     ) -> Result<(Sockets, FarSockets), Error> {
         let (control, far_control) = packet_pair()?;
         let (near_channel, far_channel) = stream_pair()?;
         let (pipes, [out, error]) = Pipes::new().map_err(Error::system("making pipes"))?;
         let mut ends = vec![far_control, far_channel, out, error];
         ends.extend(mount);
+        let (keeper, far_keeper) = match asked {
+            Asked::Before => packet_pair().map(|(near, far)| (Some(near), Some(far)))?,
+            Asked::Never => (None, None),
+        };
+        ends.extend(far_keeper);
         ends.extend(
             cgroup
                 .map(Cgroup::entrances)
@@ -414,6 +481,7 @@ impl Sockets {
             channel: Channel::new(near_channel).map_err(Error::system("listening to the head"))?,
             init: Packets::new(control, 4096).map_err(Error::system("listening to init"))?,
             pipes,
+            keeper,
         };
         Ok((near, FarSockets { ends }))
     }
@@ -447,6 +515,7 @@ impl Sockets {
             channel,
             init,
             pipes,
+            keeper,
         } = self;
         Born {
             channel,
@@ -455,6 +524,7 @@ impl Sockets {
             cgroup,
             processes,
             head,
+            keeper,
             loan: None,
         }
     }

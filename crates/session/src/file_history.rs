@@ -1,35 +1,47 @@
 //! The files of each checkpoint, so that going back takes them along.
 //!
 //! After each cell, what it changed is copied to a store of the session's; going back writes the copies into the same files, so
-//! that open handles stay good. What was in a directory of the user's before the session came is copied at the start if it is
-//! small; beyond that, a first change cannot be taken back, and the result says so.
+//! that open handles stay good (`file_restore.rs`). What was there before the session came is kept when it is first changed
+//! (`given.rs`). Where nobody is asked before that, it is copied at the start if it is small; beyond that, a first change cannot be
+//! taken back, and the result says so.
 
-use crate::tracker::Changes;
-use crate::workspace::{Kind, Seen, Workspace};
-use cellblock_sandbox::Access;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use crate::file_store::{FileStore, Stored};
+use crate::given::{Given, Kept};
+use crate::keeper::Keeper;
+use crate::workspace::{Kind, Seen, Stamp, Workspace};
+use cellblock_sandbox::{Access, Change, HowMuch};
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What is copied of a directory of the user's when a session begins.
+/// What is copied of a directory of the user's when a session begins, where changes to it are not asked about.
 const MOST_BYTES_AT_START: u64 = 64 << 20;
 const MOST_FILES_AT_START: usize = 2000;
 
 /// Every version of every file that this session changed.
 #[derive(Debug)]
 pub(crate) struct FileHistory {
-    workspace: Arc<Workspace>,
-    store: PathBuf,
-    next: u64,
+    pub(crate) workspace: Arc<Workspace>,
+    store: FileStore,
+    /// What copies of the user's files may take on disk.
+    limit: u64,
+    pub(crate) given: Given,
+    asked: Asked,
+    /// Who is told what to ask about.
+    keeper: Option<Keeper>,
     /// By path: what it was after which cell, oldest first.
-    versions: BTreeMap<PathBuf, Vec<Version>>,
-    /// What the path was before this session, where no version says so.
-    before: Before,
+    pub(crate) versions: BTreeMap<PathBuf, Vec<Version>>,
     /// Changed, and not copied yet.
     uncopied: Vec<Uncopied>,
+}
+
+/// Whether someone is asked before a file of the user's is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// The keeper, so that a copy can wait until then.
+    Before,
+    Never,
 }
 
 #[derive(Debug)]
@@ -40,21 +52,21 @@ struct Uncopied {
 }
 
 #[derive(Debug)]
-struct Version {
-    cell: u64,
-    by: Author,
-    content: Content,
+pub(crate) struct Version {
+    pub(crate) cell: u64,
+    pub(crate) by: Author,
+    pub(crate) content: Content,
 }
 
 /// Who changed a file. Going back takes back what cells did, and leaves the work of others alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Author {
+pub(crate) enum Author {
     Cell,
     Outside,
 }
 
 #[derive(Clone, Debug)]
-enum Content {
+pub(crate) enum Content {
     Absent,
     Directory {
         access: Access,
@@ -64,51 +76,49 @@ enum Content {
         access: Access,
     },
     File {
-        copy: PathBuf,
-        bytes: u64,
+        copy: Arc<Stored>,
         modified: i128,
         access: Access,
     },
+    /// What was there before the session, or was moved from there: it is where it is, or it is kept.
+    Given(Seen),
     Unknown,
-}
-
-/// What was there before the session came.
-#[derive(Debug)]
-enum Before {
-    /// Nothing: the directory is fresh.
-    Nothing,
-    /// Everything was copied.
-    Copied,
-    /// It was too much; these paths were there.
-    There(BTreeSet<PathBuf>),
 }
 
 impl FileHistory {
     pub(crate) fn new(
         workspace: Arc<Workspace>,
         store: PathBuf,
+        limit: u64,
         known: &BTreeMap<PathBuf, Seen>,
+        asked: Asked,
     ) -> FileHistory {
-        let before = if workspace.began_empty() {
-            Before::Nothing
+        let given = if workspace.began_empty() {
+            Given::default()
         } else {
-            Before::There(known.keys().cloned().collect())
+            Given::new(known.clone())
         };
         let mut history = FileHistory {
             workspace,
-            store,
-            next: 0,
+            store: FileStore::new(store),
+            limit,
+            given,
+            asked,
+            keeper: None,
             versions: BTreeMap::new(),
-            before,
             uncopied: Vec::new(),
         };
         let bytes: u64 = known.values().map(|seen| seen.bytes).sum();
         let small = bytes <= MOST_BYTES_AT_START && known.len() <= MOST_FILES_AT_START;
-        if matches!(history.before, Before::There(_)) && small {
+        if asked == Asked::Never && !history.workspace.began_empty() && small {
             history.copy(0, Author::Outside, known.keys().cloned().collect());
-            history.before = Before::Copied;
         }
         history
+    }
+
+    /// From here on it can be told what to ask about.
+    pub(crate) fn set_keeper(&mut self, keeper: Keeper) {
+        self.keeper = Some(keeper);
     }
 
     /// A cell that was kept changed these. They are copied when there is time, see [`FileHistory::catch_up`].
@@ -141,93 +151,111 @@ impl FileHistory {
         }
     }
 
-    /// Puts everything back as it was after `cell`: what later cells changed, and `dirty`, what the one that died changed.
-    /// Returns what could not be put back.
-    pub(crate) fn go_back(&mut self, cell: u64, dirty: Changes) -> Vec<String> {
-        // What is copied now is either by someone else, and stays, or about to be undone.
-        self.catch_up();
-        let mut failed = Vec::new();
-        let mut paths: BTreeSet<PathBuf> = dirty.paths.into_iter().collect();
-        for (path, versions) in &mut self.versions {
-            let Some(newest) = versions.last().filter(|version| version.cell > cell) else {
-                continue;
-            };
-            if newest.by == Author::Cell || paths.contains(path) {
-                paths.insert(path.clone());
-                continue;
-            }
-            // Someone changed it after the cells did. It is part of the state that we go back to.
-            if versions
-                .iter()
-                .any(|version| version.cell > cell && version.by == Author::Cell)
-            {
-                failed.push(format!(
-                    "{}: it was changed by someone else since, and was left alone",
-                    path.display()
-                ));
-            }
-            if let Some(newest) = versions.last_mut() {
-                newest.cell = cell;
-            }
+    /// Keeps what is in a file of the user's that is about to be changed.
+    pub(crate) fn keep(&mut self, path: &Path, how: Change) {
+        if self.keep_quickly(path, how) {
+            return;
         }
-        let wanted: Vec<(PathBuf, Content)> = paths
-            .into_iter()
-            .map(|path| (path.clone(), self.at(&path, cell)))
-            .collect();
-        // What is in them was not looked at, but it was the cell that made them.
-        for directory in dirty.left {
-            if matches!(self.at(&directory, cell), Content::Absent)
-                && let Err(error) = self.workspace.directory().remove_tree(&directory)
-            {
-                failed.push(format!("{}: {error}", directory.display()));
-            }
-        }
-        // What must go goes first, from the inside out; then what must be there comes, from the outside in.
-        for (path, _) in wanted
-            .iter()
-            .rev()
-            .filter(|(_, content)| matches!(content, Content::Absent))
+        if let Some(seen) = self.workspace.look(path)
+            && let Ok(copy) = self.copy_within_limit(path, seen.bytes)
+            // Init lets nobody wait for ever: it may have been changed while we copied it.
+            && self
+                .workspace
+                .look(path)
+                .is_some_and(|now| now.has_same_content(&seen))
         {
-            self.remove(path);
+            self.given.keep(&seen, copy);
         }
-        for (path, content) in &wanted {
-            if let Err(error) = self.put(path, content) {
-                failed.push(format!("{}: {error}", path.display()));
+    }
+
+    /// The same without a copy. False when there must be one.
+    pub(crate) fn keep_quickly(&mut self, path: &Path, how: Change) -> bool {
+        let seen = self.workspace.look(path);
+        let Some(seen) = seen.filter(|seen| self.given.is_untouched(seen)) else {
+            return true;
+        };
+        match self.given.kept(&seen) {
+            // It was to be removed and is still there: now it is written to.
+            Some(Kept::Itself(_)) if how == Change::Writes => return false,
+            Some(_) => return true,
+            None => {}
+        }
+        let kept = match (seen.kind, how) {
+            (Kind::Link, _) => self.workspace.directory().read_link(path).map(Kept::Link),
+            (_, Change::Removes) if seen.has_one_name() => {
+                self.store.link(&self.workspace, path).map(Kept::Itself)
             }
+            _ => return false,
+        };
+        let is_kept = kept.is_ok();
+        if let Ok(kept) = kept {
+            self.given.keep(&seen, kept);
         }
-        for versions in self.versions.values_mut() {
-            versions
-                .extract_if(.., |version| version.cell > cell)
-                .for_each(discard);
+        is_kept
+    }
+
+    /// Keeps everything that may be removed together with `path`, if that takes no copies.
+    pub(crate) fn keep_beside(&mut self, path: &Path) -> HowMuch {
+        let beside = self.given.beside(path).unwrap_or_default();
+        let mut all = !beside.is_empty();
+        for path in beside {
+            all &= self.keep_quickly(&path, Change::Removes);
         }
-        failed
+        if all {
+            HowMuch::TheDirectory
+        } else {
+            HowMuch::TheFile
+        }
+    }
+
+    fn copy_within_limit(&mut self, path: &Path, bytes: u64) -> io::Result<Kept> {
+        if self.store.bytes().saturating_add(bytes) > self.limit {
+            return Err(io::ErrorKind::QuotaExceeded.into());
+        }
+        self.store.copy(&self.workspace, path).map(Kept::Copy)
     }
 
     /// Bytes that the copies of earlier versions take on disk: all but the newest of each file.
     pub(crate) fn earlier_bytes(&self) -> u64 {
         let size = |version: &Version| match &version.content {
-            Content::File { bytes, .. } => *bytes,
+            Content::File { copy, .. } => copy.bytes(),
             _ => 0,
         };
-        self.versions
+        let versions = self
+            .versions
             .values()
-            .flat_map(|versions| versions.iter().rev().skip(1))
-            .map(size)
-            .sum()
+            .flat_map(|versions| versions.iter().rev().skip(1));
+        versions.map(size).sum::<u64>() + self.given.bytes()
     }
 
     /// Nobody goes back before `cell` any more.
     pub(crate) fn forget_before(&mut self, cell: u64) {
+        let needed_from =
+            |versions: &[Version]| versions.iter().rposition(|version| version.cell <= cell);
         for versions in self.versions.values_mut() {
-            let needed = versions
-                .iter()
-                .rposition(|version| version.cell <= cell)
-                .unwrap_or(0);
-            versions.drain(..needed).for_each(discard);
+            let needed = needed_from(versions).unwrap_or(0);
+            versions.drain(..needed);
         }
+        if !self.given.has_kept() {
+            return;
+        }
+        let versions = &self.versions;
+        let later: HashSet<Stamp> = versions
+            .values()
+            .flatten()
+            .filter_map(|version| match version.content {
+                Content::Given(seen) => Some(seen.stamp()),
+                _ => None,
+            })
+            .collect();
+        self.given.forget(
+            |path| versions.get(path).and_then(|of| needed_from(of)).is_none(),
+            |stamp| later.contains(stamp),
+        );
     }
 
-    fn at(&self, path: &Path, cell: u64) -> Content {
+    /// What a path was after `cell`.
+    pub(crate) fn at(&self, path: &Path, cell: u64) -> Content {
         let versions = self
             .versions
             .get(path)
@@ -236,15 +264,12 @@ impl FileHistory {
         if let Some(version) = versions.iter().rev().find(|version| version.cell <= cell) {
             return version.content.clone();
         }
-        match &self.before {
-            Before::There(paths) if paths.contains(path) => Content::Unknown,
-            _ => Content::Absent,
-        }
+        self.given.at(path).map_or(Content::Absent, Content::Given)
     }
 
     fn copy(&mut self, cell: u64, by: Author, paths: Vec<PathBuf>) {
         for path in paths {
-            let content = self.content_of(&path);
+            let content = self.content_of(&path, by).unwrap_or(Content::Unknown);
             self.versions
                 .entry(path)
                 .or_default()
@@ -252,107 +277,40 @@ impl FileHistory {
         }
     }
 
-    fn content_of(&mut self, path: &Path) -> Content {
+    /// Whether a file of the user's can wait until it is changed. A small one is as quickly copied, and then nothing depends on who has it open.
+    fn can_be_kept_later(&self, seen: &Seen) -> bool {
+        const LARGE: u64 = 1 << 20;
+        let is_large = seen.kind == Kind::File && seen.bytes >= LARGE;
+        is_large
+            && self
+                .keeper
+                .as_ref()
+                .is_some_and(|keeper| keeper.ask_about(seen))
+    }
+
+    fn content_of(&mut self, path: &Path, by: Author) -> io::Result<Content> {
         let Some(seen) = self.workspace.look(path) else {
-            return Content::Absent;
+            return Ok(Content::Absent);
         };
-        let directory = self.workspace.directory();
-        let content = match seen.kind {
-            Kind::Directory => directory.stat(path).map(|stat| Content::Directory {
-                access: Access::of(&stat),
-            }),
-            Kind::Link => directory.read_link(path).map(|target| Content::Link {
-                target,
-                access: seen.access,
-            }),
-            Kind::File => {
-                let copy = self.store.join(self.next.to_string());
-                self.next += 1;
-                self.copy_file(path, &copy).map(|()| Content::File {
-                    copy,
-                    bytes: seen.bytes,
-                    modified: seen.modified,
-                    access: seen.access,
-                })
-            }
-        };
-        content.unwrap_or(Content::Unknown)
-    }
-
-    fn copy_file(&self, path: &Path, copy: &Path) -> io::Result<()> {
-        fs::create_dir_all(&self.store)?;
-        let mut source = self.workspace.directory().read(path)?;
-        // The kernel shares the blocks where the file system can.
-        io::copy(&mut source, &mut File::create(copy)?).map(drop)
-    }
-
-    fn remove(&self, path: &Path) {
-        // A directory that is not empty holds something that is not ours to remove.
-        let _ = self.workspace.directory().remove(path);
-    }
-
-    fn put(&self, path: &Path, content: &Content) -> io::Result<()> {
-        let directory = self.workspace.directory();
-        match content {
-            Content::Absent => Ok(()),
-            Content::Unknown => Err(io::Error::other(
-                "it was changed, and no copy from before was kept",
-            )),
-            Content::Directory { access } => {
-                if directory.stat(path).is_ok() {
-                    return directory.make_directories(path);
-                }
-                directory.make_directories(path)?;
-                directory.set_access(path, *access)
-            }
-            Content::Link { target, access } => {
-                self.remove(path);
-                directory.make_link(path, target)?;
-                directory.set_access(path, *access)
-            }
-            Content::File {
-                copy,
-                modified,
-                access,
-                ..
-            } => {
-                if self
-                    .workspace
-                    .look(path)
-                    .is_some_and(|seen| seen.kind != Kind::File)
-                {
-                    self.remove(path);
-                }
-                let mut file = match directory.write(path) {
-                    // One that may not be written, not even by its owner.
-                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                        let mode = access.mode | 0o600;
-                        directory.set_access(path, Access { mode, ..*access })?;
-                        directory.write(path)?
-                    }
-                    opened => opened?,
-                };
-                io::copy(&mut File::open(copy)?, &mut file)?;
-                directory.set_access(path, *access)?;
-                file.set_modified(time_of(*modified))
-            }
+        let access = seen.access;
+        if by == Author::Outside && self.can_be_kept_later(&seen) {
+            self.given.adopt(path, &seen);
         }
+        // Moved, or with other permissions, or not to be copied yet.
+        if self.asked == Asked::Before && self.given.is_untouched(&seen) {
+            return Ok(Content::Given(seen));
+        }
+        Ok(match seen.kind {
+            Kind::Directory => Content::Directory { access },
+            Kind::Link => Content::Link {
+                target: self.workspace.directory().read_link(path)?,
+                access,
+            },
+            Kind::File => Content::File {
+                copy: Arc::new(self.store.copy(&self.workspace, path)?),
+                modified: seen.modified,
+                access,
+            },
+        })
     }
-}
-
-impl Drop for FileHistory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.store);
-    }
-}
-
-fn discard(version: Version) {
-    if let Content::File { copy, .. } = version.content {
-        let _ = fs::remove_file(copy);
-    }
-}
-
-fn time_of(nanoseconds: i128) -> SystemTime {
-    let since = u64::try_from(nanoseconds).unwrap_or(0);
-    UNIX_EPOCH + Duration::from_nanos(since)
 }

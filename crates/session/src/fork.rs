@@ -6,6 +6,7 @@
 use crate::Error;
 use crate::actor::{Actor, Command, Fate};
 use crate::birth::{Place, Plan, Sockets};
+use crate::file_history::Asked;
 use crate::journal::{Recorder, SessionJournal};
 use crate::private_copy;
 use crate::runtime::Inner;
@@ -108,10 +109,12 @@ impl Actor {
             user: lineage.user,
             mount: None,
             workspace: &workspace,
+            // Its files are a copy of its own.
+            asked: Asked::Never,
             directory: &directory,
         };
         let Plan { birth, cgroup, .. } = runtime.plan(&id, &options, &place)?;
-        let (mut near, far) = Sockets::new(cgroup.as_deref(), Some(mount))?;
+        let (mut near, far) = Sockets::new(cgroup.as_deref(), Some(mount), Asked::Never)?;
         let sent = self
             .init
             .send(&fork_request(&birth), &far.descriptors())
@@ -124,8 +127,8 @@ impl Actor {
             return Err(error);
         }
         let crossing = self.cross(&mut near);
-        let ((crossed, fate), files) =
-            tokio::join!(crossing, runtime.watch_files(&workspace, &directory));
+        let files = runtime.watch_files(&workspace, &directory, options.limits.disk, Asked::Never);
+        let ((crossed, fate), files) = tokio::join!(crossing, files);
         let (head, files) = match crossed.and_then(|head| Ok((head, files?))) {
             Ok(both) => both,
             Err(error) => {

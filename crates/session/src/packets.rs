@@ -34,6 +34,11 @@ impl Packets {
             .await
     }
 
+    /// Sends what there is room for now.
+    pub(crate) fn send_now(&self, bytes: &[u8]) -> io::Result<()> {
+        send_packet(self.socket.get_ref(), bytes, &[])
+    }
+
     /// Says that nothing more will be sent: the other side sees the end.
     pub(crate) fn close(&self) {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);

@@ -292,7 +292,7 @@ impl Inner {
     ) -> Result<Option<Loan>, Error> {
         let path = workspace.path();
         match self.user_without_view() {
-            Some(user) if !workspace.is_ours() => {
+            Some(user) if workspace.is_given() => {
                 let loan = self.loans.lend(path, user, session);
                 loan.map(Some).map_err(giving(path))
             }

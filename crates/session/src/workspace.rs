@@ -153,9 +153,14 @@ impl Workspace {
         self.origin == Origin::Fresh
     }
 
-    /// Whether the directory was made for a session.
-    pub(crate) fn is_ours(&self) -> bool {
-        self.origin != Origin::Given
+    /// Whether it is a directory of the user's.
+    pub(crate) fn is_given(&self) -> bool {
+        self.origin == Origin::Given
+    }
+
+    /// Whether nothing is in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        fs::read_dir(&self.path).is_ok_and(|mut entries| entries.next().is_none())
     }
 
     /// The directory, for those who put files back.
@@ -183,10 +188,9 @@ impl Workspace {
             entries: MOST_ENTRIES,
             text: MOST_TEXT,
             // A directory of the user's may be closed for a reason of his.
-            closed: if self.is_ours() {
-                Closed::IsOpened
-            } else {
-                Closed::Stays
+            closed: match self.origin {
+                Origin::Given => Closed::Stays,
+                Origin::Fresh | Origin::Copied => Closed::IsOpened,
             },
         };
         self.directory
@@ -218,15 +222,16 @@ pub(crate) struct Found {
     pub(crate) left: BTreeSet<PathBuf>,
 }
 
-/// What something in a workspace looked like. A directory only is or is not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What something in a workspace looked like. A directory only is or is not: two are equal, whatever else there is to them.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub(crate) kind: Kind,
     pub(crate) bytes: u64,
     pub(crate) modified: i128,
     pub(crate) access: Access,
+    pub(crate) inode: u64,
     changed: i128,
-    inode: u64,
+    names: u64,
 }
 
 impl Seen {
@@ -235,31 +240,50 @@ impl Seen {
             |seconds: i64, rest: u64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
         let kind = match stat.st_mode & 0o170_000 {
             0o100_000 => Kind::File,
-            0o040_000 => {
-                return Some(Seen {
-                    kind: Kind::Directory,
-                    bytes: 0,
-                    modified: 0,
-                    access: Access {
-                        owner: 0,
-                        group: 0,
-                        mode: 0,
-                    },
-                    changed: 0,
-                    inode: 0,
-                });
-            }
+            0o040_000 => Kind::Directory,
             0o120_000 => Kind::Link,
             _ => return None,
         };
         Some(Seen {
             kind,
-            bytes: stat.st_size.unsigned_abs(),
+            bytes: match kind {
+                Kind::Directory => 0,
+                Kind::File | Kind::Link => stat.st_size.unsigned_abs(),
+            },
             modified: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
             access: Access::of(stat),
-            changed: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
             inode: stat.st_ino,
+            changed: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
+            names: stat.st_nlink,
         })
+    }
+
+    /// What tells its contents from all others.
+    pub(crate) fn stamp(&self) -> Stamp {
+        (self.inode, self.bytes, self.modified)
+    }
+
+    /// Whether it is the same file, and nobody wrote to it in between.
+    pub(crate) fn has_same_content(&self, other: &Seen) -> bool {
+        self.kind == other.kind && self.stamp() == other.stamp()
+    }
+
+    /// Whether nothing leads to it but this one path.
+    pub(crate) fn has_one_name(&self) -> bool {
+        self.names == 1
+    }
+}
+
+/// Inode, size, and when it was last written.
+pub(crate) type Stamp = (u64, u64, i128);
+
+impl PartialEq for Seen {
+    fn eq(&self, other: &Seen) -> bool {
+        let rest = |seen: &Seen| (seen.changed, seen.access);
+        match (self.kind, other.kind) {
+            (Kind::Directory, Kind::Directory) => true,
+            _ => self.has_same_content(other) && rest(self) == rest(other),
+        }
     }
 }
 
@@ -273,7 +297,7 @@ pub(crate) enum Kind {
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        if self.origin != Origin::Given {
+        if !self.is_given() {
             // Works only while it is empty.
             let _ = fs::remove_dir(&self.path);
         }

@@ -12,6 +12,7 @@ mod support;
 mod checkpoints;
 mod crashes;
 mod files;
+mod given;
 mod pool;
 mod strategies;
 mod undo;

@@ -94,6 +94,8 @@ record! {
         temporary_bytes,
         /// What the watchdog allows all processes of the session together; 0 where a cgroup holds the limit.
         watched_memory,
+        /// 1 where a socket comes along on which init tells what is about to be changed in the workspace.
+        keeps,
     }
 }
 

@@ -27,7 +27,7 @@ unsafe extern "C" fn cellblock_spawn(
         let (spawn_request, strings) = Spawn::from_bytes(bytes)?;
         let mounted =
             spawn_request.walls & walls::NAMESPACES != 0 && spawn_request.walls & walls::FILES != 0;
-        let taken = Descriptors::from_wire(descriptors, mounted)?;
+        let taken = Descriptors::from_wire(descriptors, mounted, spawn_request.keeps != 0)?;
         // SAFETY: the zygote is single-threaded and called Python's hooks before this.
         let born = unsafe { spawn(&spawn_request, Items(strings), &taken, fork) };
         if !matches!(born, Ok(Born::Head)) {

@@ -3,6 +3,7 @@
 //! It is the only judge of how a head ended: it holds a socket to the host that no head ever had.
 
 use crate::fork::{self, Forks};
+use crate::keep::Keeper;
 use crate::kin::{Kin, MOST_KIN};
 use crate::limits;
 use crate::message::{At, Failure, Message, Stage, from_init, kin, to_init};
@@ -12,6 +13,7 @@ use crate::sys::{
     self, Ended, Errno, Fd, Pid, Poll, Received, kill, nr, poll, reap, receive, send,
     signal_descriptor, signals,
 };
+use crate::waiting;
 use crate::watchdog::{self, Finding, Watched};
 
 /// Most standbys of one session: the history and the newest.
@@ -25,6 +27,8 @@ pub struct Init {
     pub listener: Fd,
     /// In a fork: the socket on which the first init of the family, who alone receives the questions, passes ours on. Else -1.
     pub judge: Fd,
+    /// Who keeps what is about to be changed, if anyone.
+    pub keeper: Option<Keeper>,
     /// `/proc`, opened before any code of the user's ran.
     pub proc_directory: Fd,
     /// The live interpreter.
@@ -138,19 +142,30 @@ pub fn run(init: Init) -> ! {
     let mut looked = sys::monotonic_milliseconds();
     loop {
         let watching = session.init.memory > 0 && session.init.head.is_some();
-        let period = if watching { watchdog::PERIOD } else { -1 };
+        let period = if watching {
+            watchdog::PERIOD
+        } else if session.keeps_someone_waiting() {
+            waiting::PERIOD
+        } else {
+            -1
+        };
         let questions = if session.init.judge < 0 {
             session.init.listener
         } else {
             session.init.judge
         };
-        let mut wanted = [Poll::readable(-1); 4 + MOST_KIN];
+        let mut wanted = [Poll::readable(-1); 5 + MOST_KIN];
         for (slot, fd) in wanted.iter_mut().zip(
             [
                 session.init.control,
                 children,
                 questions,
                 session.forks.news(),
+                session
+                    .init
+                    .keeper
+                    .as_ref()
+                    .map_or(-1, |keeper| keeper.socket),
             ]
             .into_iter()
             .chain(session.kin.sockets()),
@@ -158,13 +173,17 @@ pub fn run(init: Init) -> ! {
             *slot = Poll::readable(fd);
         }
         poll(&mut wanted, period);
-        let [control, child, question, news, relatives @ ..] = wanted;
+        let [control, child, question, news, kept, relatives @ ..] = wanted;
         // A new relative makes itself known before there is anyone who could ask on its behalf.
         for (index, relative) in relatives.into_iter().enumerate() {
             if relative.seen != 0 {
                 session.hear_relative(index);
             }
         }
+        if kept.seen != 0 {
+            session.hear_keeper();
+        }
+        session.release_overdue();
         if question.seen & 1 != 0 {
             session.hear_question();
         } else if question.seen != 0 {
@@ -229,6 +248,10 @@ impl Session {
             let Ok(question) = notify::receive(self.init.listener) else {
                 return;
             };
+            // Forks work on files of their own, which nobody keeps: their inits need not hear of it.
+            if Keeper::is_about(question.number()) {
+                return self.keep(&question);
+            }
             match self
                 .kin
                 .responsible_for(self.init.proc_directory, question.asker())
@@ -254,6 +277,41 @@ impl Session {
             && message.kind == kin::ROOM
         {
             self.make_room(message.a);
+        }
+    }
+
+    /// A file is about to be changed. Nobody is refused that; the call waits if there is something to keep.
+    fn keep(&mut self, question: &Question) {
+        let waits = match &mut self.init.keeper {
+            Some(keeper) => keeper.tell(question),
+            None => false,
+        };
+        if !waits {
+            notify::answer(self.init.listener, question, true);
+        }
+    }
+
+    fn hear_keeper(&mut self) {
+        let listener = self.init.listener;
+        if let Some(keeper) = &mut self.init.keeper {
+            keeper.hear(|id| notify::let_go_on(listener, id));
+        }
+    }
+
+    fn keeps_someone_waiting(&self) -> bool {
+        let keeper = self.init.keeper.as_ref();
+        keeper.is_some_and(|keeper| !keeper.waiting.is_empty())
+    }
+
+    /// A host that is slow must not hold up the session for ever.
+    fn release_overdue(&mut self) {
+        if !self.keeps_someone_waiting() {
+            return;
+        }
+        let (listener, now) = (self.init.listener, sys::monotonic_milliseconds());
+        if let Some(keeper) = &mut self.init.keeper {
+            let release = |id| notify::let_go_on(listener, id);
+            keeper.waiting.release_overdue(now, release);
         }
     }
 
@@ -571,6 +629,11 @@ impl Session {
         self.sweep(0);
         sys::close(self.init.control);
         self.init.control = -1;
+        let listener = self.init.listener;
+        if let Some(mut keeper) = self.init.keeper.take() {
+            keeper.end(|id| notify::let_go_on(listener, id));
+            sys::close(keeper.home);
+        }
     }
 }
 

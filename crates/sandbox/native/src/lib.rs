@@ -34,6 +34,7 @@ pub mod users;
 pub mod crossing;
 pub mod fork;
 pub mod init;
+pub mod keep;
 pub mod kin;
 pub mod launcher;
 pub mod notify;
@@ -43,6 +44,7 @@ pub mod side_fork;
 pub mod spawn;
 pub mod standby;
 pub mod sweep;
+pub mod waiting;
 pub mod watchdog;
 
 #[cfg(standalone)]

@@ -35,6 +35,10 @@ pub mod to_init {
     pub const FORK: u64 = 7;
     /// The fork that was prepared is not wanted any more, or has been there for too long.
     pub const CANCEL: u64 = 8;
+    /// On the socket for files: the call `a` may go on. `b`: 1 when the whole directory is kept that it removes something from.
+    pub const KEPT: u64 = 9;
+    /// On the socket for files: what was last written at `a` (nanoseconds since 1970) or before shall be kept.
+    pub const KEEP_OLDER: u64 = 10;
 }
 
 /// Init to host.
@@ -55,6 +59,9 @@ pub mod from_init {
     /// The head may set out for the fork (`b` = 0): when it gets there, all will be ready. Or it will not be, which may be told
     /// later as well: `a`: the [`Stage`](super::Stage), `b`: the error number.
     pub const PREPARED: u64 = 7;
+    /// On the socket for files: the call `a` is about to change the file whose path in the workspace follows. `b`: 1 when it removes
+    /// it, 0 when it may write to it.
+    pub const CHANGING: u64 = 8;
 }
 
 /// Between the inits of a session and its forks. A question of the system call filter that is passed on is no such message:

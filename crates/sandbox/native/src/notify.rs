@@ -25,6 +25,11 @@ pub struct Question {
 pub const QUESTION_SIZE: usize = size_of::<Question>();
 
 impl Question {
+    /// What an answer must name.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
     /// The process that waits, as the one who received the question counts.
     pub fn asker(&self) -> Pid {
         self.pid as Pid
@@ -82,8 +87,17 @@ pub fn receive(listener: Fd) -> Result<Question> {
 
 /// Lets the asker go on with its call, or refuses it.
 pub fn answer(listener: Fd, question: &Question, allowed: bool) {
+    respond(listener, question.id, allowed);
+}
+
+/// Lets whoever asked this go on.
+pub fn let_go_on(listener: Fd, id: u64) {
+    respond(listener, id, true);
+}
+
+fn respond(listener: Fd, id: u64, allowed: bool) {
     let response = Response {
-        id: question.id,
+        id,
         value: 0,
         error: if allowed { 0 } else { -Errno::PERM.0 },
         flags: if allowed { CONTINUE } else { 0 },

@@ -53,7 +53,7 @@ pub fn prepare(
     invite: impl FnOnce(),
 ) -> Result<(Prepared, Introduction), Failure> {
     let (request, strings) = Spawn::from_bytes(bytes).at(Stage::Request)?;
-    let taken = Descriptors::from_wire(descriptors, true).at(Stage::Request)?;
+    let taken = Descriptors::from_wire(descriptors, true, false).at(Stage::Request)?;
     let view = mounts::whole_view().at(Stage::Root)?;
     let (near, far) = packet_pair().at(Stage::Fork)?;
     let (report_near, report) = packet_pair().at(Stage::Fork)?;
@@ -231,6 +231,7 @@ fn live(request: &Spawn, items: Items<'_>, taken: &Descriptors, kept: Kept) -> !
         control: taken.control,
         listener: kept.listener,
         judge,
+        keeper: None,
         proc_directory,
         head: Some(head),
         reach: Reach::Namespace,

@@ -1,7 +1,7 @@
 //! What this machine can enforce, found out by trying each mechanism in a child of its own.
 
 use crate::message::Message;
-use crate::seccomp::{Forks, Ipc, NamelessFiles, Rules, Signals, Sockets};
+use crate::seccomp::{Changes, Forks, Ipc, NamelessFiles, Rules, Signals, Sockets};
 use crate::sys::{
     self, Errno, Forked, Pid, clone_flags, clone_process, exit, mount_flags, reap, send,
 };
@@ -141,6 +141,7 @@ fn filter(signals: Signals) -> sys::Result<()> {
         nameless: NamelessFiles::Forbidden,
         forks: Forks::Forbidden,
         ipc: Ipc::Forbidden,
+        changes: Changes::Free,
     };
     seccomp::install(rules).map(drop)
 }

@@ -149,6 +149,24 @@ const ASKED_FOR_OTHERS: &[usize] = &[
     nr::SCHED_SETSCHEDULER,
 ];
 
+/// These open files; sent to init when it is for writing.
+pub const OPENS: &[usize] = &[nr::OPENAT, nr::OPEN];
+
+/// What changes or removes the contents of a file that was not opened for it, or the time from which init knows that it is as it was.
+pub const CHANGES: &[usize] = &[
+    nr::CREAT,
+    nr::TRUNCATE,
+    nr::UNLINK,
+    nr::UNLINKAT,
+    nr::RENAME,
+    nr::RENAMEAT,
+    nr::RENAMEAT2,
+    nr::UTIME,
+    nr::UTIMES,
+    nr::FUTIMESAT,
+    nr::UTIMENSAT,
+];
+
 const UNIX: u32 = 1;
 const INET: u32 = 2;
 const INET6: u32 = 10;
@@ -200,6 +218,15 @@ pub enum Forks {
     Forbidden,
 }
 
+/// Who is asked before a file is changed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Changes {
+    /// Init, who has a copy kept of what is not the session's own.
+    AskInit,
+    /// Nobody.
+    Free,
+}
+
 /// What a session is allowed beyond the common list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
@@ -213,9 +240,11 @@ pub struct Rules {
     pub ipc: Ipc,
     /// Whether it can be forked.
     pub forks: Forks,
+    /// Who is asked before a file is changed.
+    pub changes: Changes,
 }
 
-const MOST: usize = 360;
+const MOST: usize = 400;
 
 struct Program {
     instructions: [Instruction; MOST],
@@ -240,7 +269,7 @@ pub fn install(rules: Rules) -> Result<Option<Fd>> {
         length: program.length as u16,
         instructions: program.instructions.as_ptr(),
     };
-    let asks = rules.signals == Signals::AskInit;
+    let asks = rules.signals == Signals::AskInit || rules.changes == Changes::AskInit;
     let flags = if asks { NEW_LISTENER } else { 0 };
     // SAFETY: the program lives through the call and its length is told.
     let outcome = unsafe {
@@ -274,7 +303,7 @@ impl Program {
         self.answer(NOSYS);
 
         // First what is called most: the kernel remembers the answers that depend on the number alone, but not these.
-        self.privileged_files();
+        self.privileged_files(rules.changes);
         for &number in DENIED {
             self.when(number, PERM);
         }
@@ -315,22 +344,35 @@ impl Program {
                 self.unless_zero(number, ASK_INIT);
             }
         }
+        if rules.changes == Changes::AskInit {
+            for &number in CHANGES {
+                self.when(number, ASK_INIT);
+            }
+        }
         self.answer(ALLOW);
     }
 
     /// Files with the set-user-id or set-group-id bit. What a session writes to its workspace belongs to the owner of that
     /// directory, who may be root; outside, anyone could run such a file as him.
-    fn privileged_files(&mut self) {
+    fn privileged_files(&mut self, changes: Changes) {
         const SET_ID: u32 = 0o6000;
         const CREATE_OR_TEMPORARY: u32 = 0o20_000_100;
+        const WRITE_OR_EMPTY: u32 = 0o1003;
+        let write = match changes {
+            Changes::AskInit => ASK_INIT,
+            Changes::Free => ALLOW,
+        };
         for (number, flags, mode) in [(nr::OPENAT, 2, 3), (nr::OPEN, 1, 2)] {
             // The mode counts only when the call makes a file; otherwise the register may hold anything.
-            self.add(JUMP_EQUAL, number as u32, 0, 6);
+            self.add(JUMP_EQUAL, number as u32, 0, 9);
             self.add(LOAD, argument(mode), 0, 0);
             self.add(JUMP_ANY_BIT, SET_ID, 0, 3);
             self.add(LOAD, argument(flags), 0, 0);
             self.add(JUMP_ANY_BIT, CREATE_OR_TEMPORARY, 0, 1);
             self.answer(PERM);
+            self.add(LOAD, argument(flags), 0, 0);
+            self.add(JUMP_ANY_BIT, WRITE_OR_EMPTY, 0, 1);
+            self.answer(write);
             self.answer(ALLOW);
         }
         for (number, mode) in [
@@ -342,7 +384,12 @@ impl Program {
             (nr::MKNOD, 1),
             (nr::MKNODAT, 2),
         ] {
-            self.when_argument(number, mode, JUMP_ANY_BIT, SET_ID, PERM);
+            let otherwise = if number == nr::CREAT { write } else { ALLOW };
+            self.add(JUMP_EQUAL, number as u32, 0, 4);
+            self.add(LOAD, argument(mode), 0, 0);
+            self.add(JUMP_ANY_BIT, SET_ID, 0, 1);
+            self.answer(PERM);
+            self.answer(otherwise);
         }
     }
 

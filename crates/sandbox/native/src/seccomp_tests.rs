@@ -18,6 +18,7 @@ const SEALED: Rules = Rules {
     nameless: NamelessFiles::Forbidden,
     ipc: Ipc::OfItsNamespace,
     forks: Forks::AskInit,
+    changes: Changes::Free,
 };
 const BARE: Rules = Rules {
     sockets: Sockets::PairsOnly,
@@ -25,6 +26,7 @@ const BARE: Rules = Rules {
     nameless: NamelessFiles::Counted,
     ipc: Ipc::Forbidden,
     forks: Forks::Forbidden,
+    changes: Changes::Free,
 };
 
 fn judge(rules: Rules, number: usize, arguments: [u64; 6]) -> Verdict {
@@ -261,4 +263,42 @@ fn a_session_cannot_raise_its_limit_of_processes() {
         [6, 7].map(|resource| judge(SEALED, nr::SETRLIMIT, [resource, 1, 0, 0, 0, 0])),
         [Refused(1), Allowed]
     );
+}
+
+#[test]
+fn init_hears_of_changes_to_files_where_it_keeps_them() {
+    const KEEPING: Rules = Rules {
+        changes: Changes::AskInit,
+        ..SEALED
+    };
+    let [read, write, read_and_empty] = [0, 0o101, 0o1000];
+    let opened = |rules, flags| judge(rules, nr::OPENAT, [0, 0, flags, 0o644, 0, 0]);
+    assert_eq!(
+        [read, write, read_and_empty].map(|flags| opened(KEEPING, flags)),
+        [Allowed, Asked, Asked]
+    );
+    assert_eq!(opened(SEALED, write), Allowed);
+    // The longest program of all fits as well.
+    let longest = Rules {
+        signals: Signals::AskInit,
+        nameless: NamelessFiles::Forbidden,
+        changes: Changes::AskInit,
+        ..BARE
+    };
+    assert_eq!(opened(longest, write), Asked);
+    assert_eq!(
+        judge(KEEPING, nr::OPENAT, [0, 0, write, 0o4755, 0, 0]),
+        Refused(1)
+    );
+    assert_eq!(judge(KEEPING, nr::OPEN, [0, write, 0o644, 0, 0, 0]), Asked);
+    for &number in CHANGES {
+        assert_eq!(
+            [
+                judge(KEEPING, number, [0; 6]),
+                judge(SEALED, number, [0; 6])
+            ],
+            [Asked, Allowed],
+            "call {number}"
+        );
+    }
 }

@@ -2,14 +2,16 @@
 
 use crate::config::{Item, Items, Spawn, walls};
 use crate::init::{self, Init};
+use crate::keep::{Keeper, Place};
 use crate::message::{At, Failure, Message, Stage, from_init};
-use crate::seccomp::{Forks, Ipc, NamelessFiles, Rules, Signals, Sockets};
+use crate::seccomp::{Changes, Forks, Ipc, NamelessFiles, Rules, Signals, Sockets};
 use crate::sweep::Reach;
 use crate::sys::{
     self, Errno, Fd, Forked, MOST_DESCRIPTORS, Pid, clone_flags, clone_process, close,
     close_all_but, move_to, open, open_flags, packet_pair, receive, send, write_all, write_file,
 };
 use crate::users::{self, Mapping, SESSION_ID, map_users};
+use crate::waiting::Waiting;
 use crate::{landlock, limits, mounts, privileges, seccomp};
 
 /// The descriptors that come with a request, in this order. -1 stands for none.
@@ -24,13 +26,19 @@ pub struct Descriptors {
     pub error: Fd,
     /// A detached mount of the workspace.
     pub workspace: Fd,
+    /// Init's socket for files that are about to be changed.
+    pub keeper: Fd,
     /// Files of cgroups; who writes a 0 into one enters it.
     pub cgroups: [Fd; 3],
 }
 
 impl Descriptors {
     /// Reads them from the order on the wire.
-    pub fn from_wire(descriptors: &[Fd], workspace: bool) -> sys::Result<Descriptors> {
+    pub fn from_wire(
+        descriptors: &[Fd],
+        workspace: bool,
+        keeper: bool,
+    ) -> sys::Result<Descriptors> {
         let mut rest = descriptors.iter().copied();
         let mut next = || rest.next().ok_or(Errno::PROTO);
         let mut taken = Descriptors {
@@ -39,6 +47,7 @@ impl Descriptors {
             output: next()?,
             error: next()?,
             workspace: if workspace { next()? } else { -1 },
+            keeper: if keeper { next()? } else { -1 },
             cgroups: [-1; 3],
         };
         for slot in &mut taken.cgroups {
@@ -55,6 +64,7 @@ impl Descriptors {
             self.output,
             self.error,
             self.workspace,
+            self.keeper,
         ];
         for fd in all.into_iter().chain(self.cgroups).filter(|fd| *fd >= 0) {
             close(fd);
@@ -191,7 +201,11 @@ unsafe fn build(
             close(far);
             let listener = hear(near)?;
             privileges::set_dumpable(false);
-            let mut kept = [descriptors.control, proc_directory, listener];
+            let keeper = keeper(items, descriptors.keeper, proc_directory);
+            let (files, home) = keeper
+                .as_ref()
+                .map_or((-1, -1), |keeper| (keeper.socket, keeper.home));
+            let mut kept = [descriptors.control, proc_directory, listener, files, home];
             kept.sort_unstable();
             close_all_but(&kept);
             for fd in 0..3 {
@@ -201,6 +215,7 @@ unsafe fn build(
                 control: descriptors.control,
                 listener,
                 judge: -1,
+                keeper,
                 proc_directory,
                 head: Some(head),
                 reach,
@@ -297,6 +312,29 @@ fn harden(
     Ok(listener)
 }
 
+/// What is needed to keep files, if the host wants them kept.
+fn keeper(items: Items<'_>, socket: Fd, proc_directory: Fd) -> Option<Keeper> {
+    if socket < 0 {
+        return None;
+    }
+    let home = open(
+        items.one(Item::Home)?,
+        open_flags::PATH | open_flags::DIRECTORY,
+        0,
+    )
+    .ok()?;
+    Some(Keeper {
+        socket,
+        home,
+        proc_directory,
+        // Everything, until the host knows what there is.
+        since: u64::MAX,
+        waiting: Waiting::NOBODY,
+        removing: (0, Place::TOP),
+        emptied: None,
+    })
+}
+
 fn rules(request: &Spawn) -> Rules {
     let sockets = if has(request, walls::NAMESPACES) || !has(request, walls::NETWORK) {
         Sockets::InEmptyNamespace
@@ -330,6 +368,11 @@ fn rules(request: &Spawn) -> Rules {
         nameless,
         ipc,
         forks,
+        changes: if request.keeps != 0 {
+            Changes::AskInit
+        } else {
+            Changes::Free
+        },
     }
 }
 

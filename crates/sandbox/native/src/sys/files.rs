@@ -73,6 +73,39 @@ pub fn open_at(directory: Fd, path: &CStr, flags: usize, mode: usize) -> Result<
     Ok(fd as Fd)
 }
 
+/// Opens what is on the same file system as `directory`; links of `/proc` that lead anywhere are not followed.
+pub fn open_on_one_file_system(directory: Fd, path: &CStr, flags: usize) -> Result<Fd> {
+    const NO_XDEV_NO_MAGICLINKS: u64 = 1 | 2;
+    let how = [
+        (flags | open_flags::CLOEXEC) as u64,
+        0,
+        NO_XDEV_NO_MAGICLINKS,
+    ];
+    let words = [
+        directory as usize,
+        path.as_ptr() as usize,
+        how.as_ptr() as usize,
+        size_of_val(&how),
+    ];
+    // SAFETY: a C string, and a structure whose size is told.
+    unsafe { syscall(nr::OPENAT2, words) }.map(|fd| fd as Fd)
+}
+
+/// `readlinkat`: how many bytes the target has. One that fills the buffer may be cut, and is an error.
+pub fn read_link_at(directory: Fd, path: &CStr, buffer: &mut [u8]) -> Result<usize> {
+    let words = [
+        directory as usize,
+        path.as_ptr() as usize,
+        buffer.as_mut_ptr() as usize,
+        buffer.len(),
+    ];
+    // SAFETY: the path is a C string; the buffer is ours and its length is told.
+    match unsafe { syscall(nr::READLINKAT, words) }? {
+        length if length >= buffer.len() => Err(Errno::OVERFLOW),
+        length => Ok(length),
+    }
+}
+
 /// `close`. There is nothing to do about an error.
 pub fn close(fd: Fd) {
     // SAFETY: closing a number harms no memory.
@@ -268,10 +301,30 @@ pub fn rmdir(path: &CStr) -> Result<()> {
     unsafe { syscall(nr::RMDIR, [path.as_ptr() as usize]) }.map(drop)
 }
 
-/// Whether a descriptor is a directory's.
-pub fn is_directory(fd: Fd) -> Result<bool> {
+/// What a file is, and when it was last written.
+#[derive(Clone, Copy, Debug)]
+pub struct Status {
+    mode: u32,
+    /// In nanoseconds since 1970; 0 for anything before.
+    pub modified: u64,
+}
+
+impl Status {
     const KIND: u32 = 0o170_000;
-    const DIRECTORY: u32 = 0o040_000;
+
+    /// A plain file.
+    pub fn is_file(self) -> bool {
+        self.mode & Self::KIND == 0o100_000
+    }
+
+    /// A symbolic link.
+    pub fn is_link(self) -> bool {
+        self.mode & Self::KIND == 0o120_000
+    }
+}
+
+/// `fstat`, also of a descriptor that only stands for a path.
+pub fn status(fd: Fd) -> Result<Status> {
     // `struct stat` is 144 bytes on x86-64; the mode is the low half of its fourth word.
     let mut words = [0u64; 18];
     // SAFETY: the structure lives through the call.
@@ -286,7 +339,19 @@ pub fn is_directory(fd: Fd) -> Result<bool> {
             ],
         )
     }?;
-    Ok(words[3] as u32 & KIND == DIRECTORY)
+    let (seconds, rest) = (words[11] as i64, words[12]);
+    Ok(Status {
+        mode: words[3] as u32,
+        modified: u64::try_from(seconds)
+            .unwrap_or(0)
+            .saturating_mul(1_000_000_000)
+            .saturating_add(rest),
+    })
+}
+
+/// Whether a descriptor is a directory's.
+pub fn is_directory(fd: Fd) -> Result<bool> {
+    Ok(status(fd)?.mode & Status::KIND == 0o040_000)
 }
 
 /// `symlink`

@@ -152,6 +152,29 @@ pub fn set_host_name(name: &[u8]) -> Result<()> {
     unsafe { syscall(nr::SETHOSTNAME, [name.as_ptr() as usize, name.len()]) }.map(drop)
 }
 
+/// `process_vm_readv`: the bytes at an address of another process, as many as there are and fit.
+pub fn read_memory(pid: Pid, address: u64, buffer: &mut [u8]) -> Result<&[u8]> {
+    const PAGE: usize = 4096;
+    let near = [buffer.as_mut_ptr() as usize, buffer.len()];
+    // A piece is read whole or not at all, so one that may not be there is a piece of its own.
+    let first = (PAGE - address as usize % PAGE).min(buffer.len());
+    let far = [
+        [address as usize, first],
+        [address as usize + first, buffer.len() - first],
+    ];
+    let words = [
+        pid as usize,
+        near.as_ptr() as usize,
+        1,
+        far.as_ptr() as usize,
+        far.len(),
+        0,
+    ];
+    // SAFETY: the buffer is ours and its length is told; the other process's memory is the kernel's to check.
+    let length = unsafe { syscall(nr::PROCESS_VM_READV, words) }?;
+    Ok(&buffer[..length.min(buffer.len())])
+}
+
 /// `kill`
 pub fn kill(pid: Pid, signal: i32) -> Result<()> {
     // SAFETY: no pointers.

@@ -124,7 +124,21 @@ pub fn maker_of(socket: Fd) -> Result<super::Pid> {
     Ok(credentials[0])
 }
 
+/// Sends one message without descriptors, if there is room for it.
+pub fn send_now(socket: Fd, bytes: &[u8]) -> Result<()> {
+    const DONTWAIT: usize = 0x40;
+    let words = [
+        socket as usize,
+        bytes.as_ptr() as usize,
+        bytes.len(),
+        NOSIGNAL | DONTWAIT,
+    ];
+    // SAFETY: the buffer is ours and its length is told.
+    unsafe { syscall(nr::SENDTO, words) }.map(drop)
+}
+
 /// What came in one message.
+#[derive(Default)]
 pub struct Received {
     /// How many bytes; 0 means that the other side has gone.
     pub bytes: usize,

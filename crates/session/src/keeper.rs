@@ -1,0 +1,86 @@
+//! Keeps files of the user's before a session changes them: init asks, the system call waits, the answer lets it go on.
+
+use crate::Error;
+use crate::file_history::FileHistory;
+use crate::packets::Packets;
+use crate::workspace::Seen;
+use cellblock_sandbox::{Change, Changing, HowMuch};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::task::JoinHandle;
+
+/// A path and what comes before it.
+const LONGEST: usize = 8 << 10;
+
+/// The socket on which init asks.
+#[derive(Clone, Debug)]
+pub(crate) struct Keeper {
+    init: Arc<Packets>,
+}
+
+impl Keeper {
+    /// Sees to it that a file is asked about before it is changed. False when that cannot be.
+    pub(crate) fn ask_about(&self, seen: &Seen) -> bool {
+        let now = nanoseconds(SystemTime::now());
+        let is_past = seen.modified <= i128::from(now);
+        is_past && self.init.send_now(&Changing::ask_about_older(now)).is_ok()
+    }
+}
+
+/// Answers for as long as init lives. What was last written before `begun` was there before the session.
+pub(crate) fn serve(
+    socket: OwnedFd,
+    history: Arc<Mutex<FileHistory>>,
+    begun: SystemTime,
+) -> Result<JoinHandle<()>, Error> {
+    let init = Packets::new(socket, LONGEST)
+        .map_err(Error::system("listening to what init says of files"))?;
+    init.send_now(&Changing::ask_about_older(nanoseconds(begun)))
+        .map_err(Error::system("telling init what to ask about"))?;
+    let init = Arc::new(init);
+    if let Ok(mut history) = history.lock() {
+        let init = Arc::clone(&init);
+        history.set_keeper(Keeper { init });
+    }
+    Ok(tokio::spawn(async move {
+        while let Ok(packet) = init.receive().await {
+            let Ok(changing) = Changing::from_bytes(&packet.bytes) else {
+                continue;
+            };
+            let how_much = keep(&history, changing.clone()).await;
+            let answer = changing.kept(how_much);
+            if init.send(&answer, &[]).await.is_err() {
+                return;
+            }
+        }
+    }))
+}
+
+fn nanoseconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// At once where that is quick; a copy of a large file must not hold up other sessions.
+async fn keep(history: &Arc<Mutex<FileHistory>>, changing: Changing) -> HowMuch {
+    let Changing { path, how, .. } = changing;
+    if how == Change::Writes
+        && history
+            .try_lock()
+            .is_ok_and(|mut history| history.keep_quickly(&path, how))
+    {
+        return HowMuch::TheFile;
+    }
+    let history = Arc::clone(history);
+    let work = move || {
+        let mut history = history.lock().unwrap_or_else(PoisonError::into_inner);
+        history.keep(&path, how);
+        match how {
+            Change::Writes => HowMuch::TheFile,
+            Change::Removes => history.keep_beside(&path),
+        }
+    };
+    let kept = tokio::task::spawn_blocking(work).await;
+    kept.unwrap_or(HowMuch::TheFile)
+}
