@@ -144,7 +144,7 @@ pub(crate) struct Bench {
     pub(crate) repetitions: usize,
 }
 
-const GAP: Duration = Duration::from_millis(20);
+pub(crate) const GAP: Duration = Duration::from_millis(20);
 const SEGFAULT: &str = "import ctypes; ctypes.string_at(0)";
 
 impl Bench {
