@@ -226,7 +226,7 @@ impl Cgroup {
             .find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
     }
 
-    /// Bytes of memory in use now.
+    /// Bytes of memory in use now, without what forks may hold.
     pub fn memory_used(&self) -> Option<u64> {
         let file = |files| match files {
             Files::MemoryV1 => Some("memory.usage_in_bytes"),
@@ -237,11 +237,12 @@ impl Cgroup {
             .directories
             .iter()
             .find_map(|(path, files)| Some((path, file(*files)?)))?;
-        fs::read_to_string(path.join(name))
+        let used: u64 = fs::read_to_string(path.join(name))
             .ok()?
             .trim()
             .parse()
-            .ok()
+            .ok()?;
+        Some(used.saturating_sub(self.lent.load(Ordering::Relaxed)))
     }
 }
 

@@ -121,9 +121,8 @@ impl Actor {
             .await;
         sent.map_err(Error::system("asking for a fork"))?;
         drop(far);
-        let prepared = self.wait_until_prepared().await;
-        if let Err(error) = prepared.and(copied.await) {
-            let _ = self.init.send(&ToInit::CancelFork.to_bytes(), &[]).await;
+        if let Err(error) = copied.await {
+            self.cancel_fork().await;
             return Err(error);
         }
         let crossing = self.cross(&mut near);
@@ -132,8 +131,8 @@ impl Actor {
         let (head, files) = match crossed.and_then(|head| Ok((head, files?))) {
             Ok(both) => both,
             Err(error) => {
-                let reason = self.cancel_fork().await;
-                return Ok((Err(reason.unwrap_or(error)), fate));
+                self.cancel_fork().await;
+                return Ok((Err(error), fate));
             }
         };
         let mut actor = runtime.actor(
@@ -152,12 +151,19 @@ impl Actor {
         Ok((Ok(hand_out(actor, &self.journal.recorder, cell)), fate))
     }
 
-    /// Lets the head copy itself into the namespaces of the fork, and waits until the copy is there: the process with this id.
+    /// Lets the head copy itself into the namespaces of the fork, and waits until the copy is there: the process with this id. If
+    /// init is not done with them yet, the head waits.
     async fn cross(&mut self, near: &mut Sockets) -> (Result<u32, Error>, Fate) {
         let (reply, fate) = self
             .ask(Box::new(|seq| ToHead::Fork { seq }), CROSSING_LIMIT)
             .await;
-        let forked = reply.and_then(|reply| {
+        let reply = match reply {
+            Ok(reply) => reply,
+            Err(error) => return (Err(error), fate),
+        };
+        // If it was init who could not, its reason is the better one.
+        let prepared = self.wait_until_prepared().await;
+        let forked = prepared.and_then(|()| {
             Reply::forked(reply)
                 .map_err(|error| error.to_string())
                 .and_then(|made| made)
@@ -177,12 +183,9 @@ impl Actor {
         (crossed, fate)
     }
 
-    /// Ends what was prepared for a fork. If it was init who could not, its reason is the better one.
-    async fn cancel_fork(&mut self) -> Option<Error> {
-        const MOMENT: Duration = Duration::from_millis(100);
-        let told = timeout(MOMENT, self.hear_of_fork()).await;
+    /// Ends what was prepared for a fork.
+    async fn cancel_fork(&self) {
         let _ = self.init.send(&ToInit::CancelFork.to_bytes(), &[]).await;
-        told.ok()?.err()
     }
 
     fn may_fork(&self) -> Result<Arc<Inner>, Error> {

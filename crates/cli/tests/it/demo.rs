@@ -20,8 +20,11 @@ fn the_tour_on_the_standard_library_does_what_it_claims() {
             "1. A session remembers",
             "2. An exception is explained, with the values at hand",
             "3. The network is refused, and the refusal says why",
-            "4. A cell that never ends is ended, and nothing is lost",
-            "5. A plot is saved and listed",
+            "4. A cell that never ends is ended, even inside C code, and nothing is lost",
+            "5. A crash costs no variable",
+            "6. A cell can be taken back, with its files",
+            "7. A fork tries something out, and the session does not notice",
+            "8. A plot is saved and listed",
         ]
     );
     assert!(

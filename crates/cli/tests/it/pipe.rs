@@ -259,3 +259,51 @@ fn after_a_crash_the_session_goes_on_and_says_so() {
         "{undone}"
     );
 }
+
+#[test]
+fn a_fork_is_a_session_of_the_pipe_at_once() {
+    let place = Place::new();
+    let mut pipe = place.pipe();
+    pipe.send(json!({"id": 1, "op": "run", "code": "x = 1; open('a', 'w').write('one')"}));
+    assert_eq!(pipe.result()["result"]["status"], "success");
+    let answer = pipe.ask(json!({"id": 2, "op": "fork"}));
+    let name = answer["answer"]["session"].as_str().unwrap().to_owned();
+    assert_eq!(
+        answer,
+        json!({"id": 2, "session": "default", "event": "answer", "answer": {"session": name}})
+    );
+    let code = "x += 1; open('a', 'w').write('two'); x, open('a').read()";
+    pipe.send(json!({"id": 3, "session": name, "op": "run", "code": code}));
+    let result = pipe.result();
+    assert_eq!(
+        (&result["session"], &result["result"]["value"]["repr"]),
+        (&json!(name), &json!("(2, 'two')"))
+    );
+    pipe.send(json!({"id": 4, "op": "run", "code": "x, open('a').read()"}));
+    assert_eq!(pipe.result()["result"]["value"]["repr"], "(1, 'one')");
+    assert_eq!(
+        pipe.ask(json!({"id": 5, "op": "close"}))["answer"],
+        json!({})
+    );
+    let vars = pipe.ask(json!({"id": 6, "session": name, "op": "vars"}));
+    assert_eq!(vars["answer"][0]["name"], "x");
+}
+
+#[test]
+fn a_fork_that_cannot_be_made_is_an_error_with_the_reason() {
+    let place = Place::new();
+    let mut pipe = place.pipe();
+    let code =
+        "import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()";
+    pipe.send(json!({"id": 1, "op": "run", "code": code}));
+    pipe.result();
+    let error = pipe.ask(json!({"id": 2, "op": "fork"}));
+    assert_eq!(
+        (&error["event"], &error["code"]),
+        (&json!("error"), &json!("refused"))
+    );
+    assert!(
+        error["message"].as_str().unwrap().contains("1 thread"),
+        "{error}"
+    );
+}

@@ -52,6 +52,39 @@ fn the_commands_of_the_prompt_work_in_a_file_too() {
 }
 
 #[test]
+fn a_fork_goes_on_and_the_way_back_is_open() {
+    let place = Place::new();
+    let script =
+        b"x = 1\n%fork\nx += 1\nx\n%checkpoints\n%switch\n%switch s1\nx\n%switch nowhere\n";
+    let ended = place.run_with(["repl", "--stdlib"], script);
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert_eq!(
+        (lines[0], lines[1], lines.last()),
+        (
+            "2",
+            "the next cell is safe: a crash in it loses nothing",
+            Some(&"1")
+        )
+    );
+    assert!(lines[2].starts_with("after cell 3 "), "{}", ended.stdout);
+    let marked = lines.iter().filter(|line| line.starts_with("* s")).count();
+    assert_eq!(marked, 1, "{}", ended.stdout);
+    for said in [
+        "a fork made in ",
+        "%switch s1 goes back",
+        "now in s1\n",
+        "there is no session nowhere",
+    ] {
+        assert!(
+            ended.stderr.contains(said),
+            "{said:?} is not in {}",
+            ended.stderr
+        );
+    }
+}
+
+#[test]
 fn a_workspace_that_stays_empty_leaves_nothing_behind() {
     let place = Place::new();
     place.run_with(["repl", "--stdlib"], b"1\n");

@@ -184,6 +184,10 @@ pub fn run(init: Init) -> ! {
             session.hear_keeper();
         }
         session.release_overdue();
+        // The host asks for a fork before the head does.
+        if control.seen != 0 {
+            session.obey();
+        }
         if question.seen & 1 != 0 {
             session.hear_question();
         } else if question.seen != 0 {
@@ -196,9 +200,6 @@ pub fn run(init: Init) -> ! {
         if child.seen != 0 {
             drain(children);
             session.reap_all();
-        }
-        if control.seen != 0 {
-            session.obey();
         }
         if session.init.control < 0 && session.forks.is_empty() {
             sys::exit(0);
@@ -388,15 +389,8 @@ impl Session {
             let parent = fork::Parent {
                 listener: self.init.listener,
                 proc_directory: self.init.proc_directory,
-                forks: &self.forks,
             };
-            let invite = || self.tell(from_init::PREPARED, 0, 0, 0);
-            fork::prepare(
-                &parent,
-                bytes,
-                &received.descriptors[..received.count],
-                invite,
-            )
+            fork::prepare(&parent, bytes, &received.descriptors[..received.count])
         };
         let outcome = outcome.and_then(|(prepared, introduction)| {
             let registered = if self.init.judge < 0 {
@@ -422,7 +416,10 @@ impl Session {
             .at(Stage::Namespaces)
         });
         match outcome {
-            Ok(()) => self.share_room(),
+            Ok(()) => {
+                self.share_room();
+                self.tell(from_init::PREPARED, 0, 0, 0);
+            }
             Err(Failure { stage, errno }) => {
                 self.tell(from_init::PREPARED, stage as u64, errno.0 as u64, 0);
             }

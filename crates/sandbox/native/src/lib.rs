@@ -39,6 +39,7 @@ pub mod kin;
 pub mod launcher;
 pub mod notify;
 pub mod offspring;
+pub mod ownership;
 pub mod probe;
 pub mod side_fork;
 pub mod spawn;

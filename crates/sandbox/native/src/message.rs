@@ -56,8 +56,7 @@ pub mod from_init {
     pub const WOKEN: u64 = 5;
     /// The standby `a` died by itself. `b`: wait status.
     pub const LOST: u64 = 6;
-    /// The head may set out for the fork (`b` = 0): when it gets there, all will be ready. Or it will not be, which may be told
-    /// later as well: `a`: the [`Stage`](super::Stage), `b`: the error number.
+    /// A fork can be entered now (`b` = 0). Else `a`: the [`Stage`](super::Stage), `b`: the error number.
     pub const PREPARED: u64 = 7;
     /// On the socket for files: the call `a` is about to change the file whose path in the workspace follows. `b`: 1 when it removes
     /// it, 0 when it may write to it.

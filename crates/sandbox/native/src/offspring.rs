@@ -3,37 +3,32 @@
 //! It is a copy of the parent session's init, which never ran code of the user's.
 
 use crate::config::{Items, Spawn};
-use crate::fork::{FIRST, Forks, KINDS, Luggage, Prepared, credentials_of};
+use crate::fork::{FIRST, KINDS, Luggage, Prepared, credentials_of};
 use crate::init::{self, Init};
 use crate::message::{At, Failure, Message, Stage, from_init};
 use crate::spawn::{Descriptors, namespaces, settle_in, watched_memory};
 use crate::sweep::{self, Reach};
 use crate::sys::{
-    self, Errno, Fd, Forked, Pid, Poll, clone_process, close, close_all_but, kill, open,
-    open_flags, packet_pair, poll, reap, receive, send, signals,
+    self, Errno, Fd, Forked, Pid, Poll, close, close_all_but, kill, open, open_flags, packet_pair,
+    poll, reap, receive, send, signals,
 };
 use crate::text::Text;
-use crate::users::{Mapping, SESSION_ID, map_users_at};
-use crate::{limits, memory, mounts, privileges};
+use crate::{limits, memory, mounts, ownership};
 
 /// The longest request for a fork.
 pub const LONGEST_REQUEST: usize = 16 << 10;
 
 /// How long the namespaces and mounts of a fork may take, in milliseconds. A few, but the machine may be busy.
 const BUILD_LIMIT: i32 = 10_000;
-/// How long the session may take to stand still.
-const STOP_LIMIT: u64 = 2_000;
 /// How long the helper that copied the head may take to go.
 const ARRIVAL_LIMIT: i32 = 2_000;
 
 /// What the new init has from the one that makes it.
-pub struct Parent<'a> {
+pub struct Parent {
     /// Questions of the system call filter.
     pub listener: Fd,
     /// `/proc` of the parent session.
     pub proc_directory: Fd,
-    /// The forks that it has already.
-    pub forks: &'a Forks,
 }
 
 /// How a new init is made known to the first of its family.
@@ -44,33 +39,21 @@ pub struct Introduction {
     pub processes: u64,
 }
 
-/// Makes the namespaces of a fork, with an init in them that waits for the head. `invite` is called when the head may set out: what
-/// is left then is done before it arrives.
+/// Makes the namespaces of a fork, with an init in them that waits for the head.
 pub fn prepare(
-    parent: &Parent<'_>,
+    parent: &Parent,
     bytes: &[u8],
     descriptors: &[Fd],
-    invite: impl FnOnce(),
 ) -> Result<(Prepared, Introduction), Failure> {
     let (request, strings) = Spawn::from_bytes(bytes).at(Stage::Request)?;
     let taken = Descriptors::from_wire(descriptors, true, false).at(Stage::Request)?;
+    memory::keep_what_init_needs();
+    let users = ownership::user_namespace(parent.proc_directory).at(Stage::Users)?;
     let view = mounts::whole_view().at(Stage::Root)?;
     let (near, far) = packet_pair().at(Stage::Fork)?;
     let (report_near, report) = packet_pair().at(Stage::Fork)?;
-    // Below root, a process that nobody may look into belongs to root, and we could not map its ids. But as soon as it is open to
-    // us, it is open to all code of the session: the kernel gives a user every right over the namespaces that he made. So all of
-    // it stands still until the new init is closed.
-    let open_for_a_moment = request.user != 0;
-    if open_for_a_moment && !parent.hold_still() {
-        return Err(Errno::AGAIN).at(Stage::Fork);
-    }
-    privileges::set_dumpable(open_for_a_moment);
-    memory::keep_what_init_needs();
     // SAFETY: the child stays native.
-    let outcome = unsafe { clone_process(namespaces(request.walls)) };
-    if !matches!(outcome, Ok(Forked::Child)) {
-        privileges::set_dumpable(false);
-    }
+    let outcome = unsafe { ownership::clone_into(users, namespaces(request.walls)) };
     if let Ok(Forked::Child) = outcome {
         let kept = Kept {
             parent: far,
@@ -80,16 +63,16 @@ pub fn prepare(
         };
         live(&request, Items(strings), &taken, kept)
     }
-    let outcome = outcome.and_then(|forked| match forked {
-        Forked::Parent(pid) => map(parent, pid, near).map(|()| pid),
-        Forked::Child => Err(Errno::INVAL),
-    });
-    if open_for_a_moment {
-        parent.go_on();
-    }
-    close(view);
-    close(far);
-    close(report_near);
+    [
+        users,
+        view,
+        far,
+        report_near,
+        taken.control,
+        taken.workspace,
+    ]
+    .into_iter()
+    .for_each(close);
     let luggage = Luggage {
         namespaces: [-1; KINDS.len()],
         channel: taken.channel,
@@ -98,14 +81,12 @@ pub fn prepare(
         report,
         cgroups: taken.cgroups,
     };
-    close(taken.control);
-    close(taken.workspace);
     let pid = match outcome {
-        Ok(pid) => pid,
-        Err(errno) => {
+        Ok(Forked::Parent(pid)) => pid,
+        Ok(Forked::Child) | Err(_) => {
             close(near);
             luggage.close();
-            return Err(errno).at(Stage::Namespaces);
+            return Err(outcome.err().unwrap_or(Errno::INVAL)).at(Stage::Namespaces);
         }
     };
     let mut prepared = Prepared {
@@ -113,7 +94,6 @@ pub fn prepare(
         socket: near,
         luggage,
     };
-    invite();
     match introduce(&request, &mut prepared) {
         Ok(introduction) => Ok((prepared, introduction)),
         Err(failure) => {
@@ -121,23 +101,6 @@ pub fn prepare(
             Err(failure)
         }
     }
-}
-
-/// Maps the ids of the new init and waits until nobody else may look into it.
-fn map(parent: &Parent<'_>, pid: Pid, socket: Fd) -> sys::Result<()> {
-    let same = Mapping {
-        inside: SESSION_ID,
-        outside: SESSION_ID,
-        count: 1,
-    };
-    let mut byte = [0];
-    let mapped = map_users_at(parent.proc_directory, pid, same, same)
-        .and_then(|()| send(socket, &[1], &[]))
-        .and_then(|()| receive(socket, &mut byte).map(drop));
-    if mapped.is_err() {
-        let _ = kill(pid, signals::KILL);
-    }
-    mapped
 }
 
 /// Waits until the new init has built everything, and takes what it made.
@@ -166,46 +129,6 @@ fn introduce(request: &Spawn, prepared: &mut Prepared) -> Result<Introduction, F
         socket,
         processes: request.processes,
     })
-}
-
-impl Parent<'_> {
-    /// Stops everything in the session, and says whether all of it stands still.
-    fn hold_still(&self) -> bool {
-        let _ = kill(-1, signals::STOP);
-        let start = sys::monotonic_milliseconds();
-        loop {
-            let mut moving = 0;
-            self.each(|pid, is_fork| {
-                if is_fork {
-                    // Another session, which has no rights over the one that is being made.
-                    let _ = kill(pid, signals::CONT);
-                } else if !sweep::stands_still(self.proc_directory, pid) {
-                    moving += 1;
-                }
-            });
-            if moving == 0 {
-                return true;
-            }
-            if sys::monotonic_milliseconds() - start > STOP_LIMIT {
-                self.go_on();
-                return false;
-            }
-            // SAFETY: no pointers.
-            let _ = unsafe { sys::syscall(sys::nr::SCHED_YIELD, []) };
-        }
-    }
-
-    fn go_on(&self) {
-        self.each(|pid, _| {
-            let _ = kill(pid, signals::CONT);
-        });
-    }
-
-    fn each(&self, mut visit: impl FnMut(Pid, bool)) {
-        sweep::each_process(Reach::Namespace, self.proc_directory, |pid| {
-            visit(pid, self.forks.has(self.proc_directory, pid));
-        });
-    }
 }
 
 /// What the new init keeps of its parent's.
@@ -280,10 +203,6 @@ fn build(
     kept: &Kept,
 ) -> Result<(Fd, Fd), Failure> {
     let parent = kept.parent;
-    let mut byte = [0];
-    receive(parent, &mut byte).at(Stage::Users)?;
-    privileges::set_dumpable(false);
-    send(parent, &[1], &[]).at(Stage::Users)?;
     mounts::make_private().at(Stage::Namespaces)?;
     mounts::leave_parent_session(kept.view)?;
     close(kept.view);

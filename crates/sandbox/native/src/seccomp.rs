@@ -253,35 +253,49 @@ struct Program {
 
 /// Installs the filter for this process and all it starts. The listener, if asked for, belongs into init's hands.
 pub fn install(rules: Rules) -> Result<Option<Fd>> {
-    const SET_MODE_FILTER: usize = 1;
     const NEW_LISTENER: usize = 8;
     let mut program = Program::new();
     program.build(rules);
-    if program.length > MOST {
-        return Err(Errno::OVERFLOW);
-    }
-    #[repr(C)]
-    struct Filter {
-        length: u16,
-        instructions: *const Instruction,
-    }
-    let filter = Filter {
-        length: program.length as u16,
-        instructions: program.instructions.as_ptr(),
-    };
     let asks = rules.signals == Signals::AskInit || rules.changes == Changes::AskInit;
-    let flags = if asks { NEW_LISTENER } else { 0 };
-    // SAFETY: the program lives through the call and its length is told.
-    let outcome = unsafe {
-        syscall(
-            nr::SECCOMP,
-            [SET_MODE_FILTER, flags, &raw const filter as usize],
-        )
-    }?;
+    let outcome = program.enforce(if asks { NEW_LISTENER } else { 0 })?;
     Ok(asks.then_some(outcome as Fd))
 }
 
+/// Leaves this process nothing but to open itself, to say so, to wait and to end: for one that others may tamper with.
+pub fn allow_only_waiting() -> Result<()> {
+    let mut program = Program::new();
+    program.begin();
+    for number in [nr::PRCTL, nr::SENDMSG, nr::POLL, nr::EXIT_GROUP] {
+        program.when(number, ALLOW);
+    }
+    program.answer(KILL);
+    program.enforce(0).map(drop)
+}
+
 impl Program {
+    fn enforce(&self, flags: usize) -> Result<usize> {
+        const SET_MODE_FILTER: usize = 1;
+        if self.length > MOST {
+            return Err(Errno::OVERFLOW);
+        }
+        #[repr(C)]
+        struct Filter {
+            length: u16,
+            instructions: *const Instruction,
+        }
+        let filter = Filter {
+            length: self.length as u16,
+            instructions: self.instructions.as_ptr(),
+        };
+        // SAFETY: the program lives through the call and its length is told.
+        unsafe {
+            syscall(
+                nr::SECCOMP,
+                [SET_MODE_FILTER, flags, &raw const filter as usize],
+            )
+        }
+    }
+
     fn new() -> Program {
         Program {
             instructions: [Instruction {
@@ -294,14 +308,18 @@ impl Program {
         }
     }
 
-    fn build(&mut self, rules: Rules) {
+    /// Of this architecture only; then the number of the call is at hand.
+    fn begin(&mut self) {
         self.add(LOAD, OFFSET_ARCHITECTURE, 0, 0);
         self.add(JUMP_EQUAL, X86_64, 1, 0);
         self.answer(KILL);
         self.add(LOAD, OFFSET_NUMBER, 0, 0);
         self.add(JUMP_GREATER_EQUAL, X32, 0, 1);
         self.answer(NOSYS);
+    }
 
+    fn build(&mut self, rules: Rules) {
+        self.begin();
         // First what is called most: the kernel remembers the answers that depend on the number alone, but not these.
         self.privileged_files(rules.changes);
         for &number in DENIED {

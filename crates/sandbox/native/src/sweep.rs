@@ -140,24 +140,6 @@ pub fn parent_of(proc_directory: Fd, pid: Pid) -> Option<Pid> {
     parent_in(text)
 }
 
-/// Whether a process is stopped, or dead: it does nothing until someone lets it go on.
-pub fn stands_still(proc_directory: Fd, pid: Pid) -> bool {
-    let Ok(path) = Text::<32>::new(format_args!("{pid}/stat")) else {
-        return false;
-    };
-    let mut buffer = [0u8; 512];
-    match sys::read_file_at(proc_directory, path.as_c_str(), &mut buffer) {
-        Ok(stat) => matches!(state_in(stat), Some(b'T' | b't' | b'Z' | b'X')),
-        Err(_) => true,
-    }
-}
-
-/// The third field, see [`parent_in`].
-fn state_in(stat: &[u8]) -> Option<u8> {
-    let end = stat.iter().rposition(|byte| *byte == b')')?;
-    stat.get(end + 2).copied()
-}
-
 /// The fourth field. The second is the name in brackets, which may hold anything; the last bracket ends it.
 fn parent_in(stat: &[u8]) -> Option<Pid> {
     let end = stat.iter().rposition(|byte| *byte == b')')?;
@@ -188,6 +170,5 @@ mod tests {
     fn a_process_cannot_choose_its_parent_by_its_name() {
         assert_eq!(parent_in(b"77 (a) S 1 1 (b) R 42 7 7 0"), Some(42));
         assert_eq!(parent_in(b"77 (a"), None);
-        assert_eq!(state_in(b"77 (a) S 1) T 42"), Some(b'T'));
     }
 }

@@ -7,7 +7,7 @@ use crate::commands::making::{Making, find_interpreter, ready_environment};
 use crate::failure;
 use crate::terminal::{Console, EnvironmentBar, milliseconds, plural};
 use cellblock::env::{Environment, Interpreter};
-use cellblock::{Cell, Host, Preload, Session, SessionOptions, StateOutcome, Status};
+use cellblock::{Cell, Host, Preload, Rung, Session, SessionOptions, StateOutcome, Status};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -204,6 +204,13 @@ impl Tour {
     }
 
     async fn fork(&mut self, step: &Step, place: &mut Place) -> anyhow::Result<bool> {
+        let rung = place.session.rung();
+        if rung != Rung::Full {
+            self.stage.aside(&format!(
+                "   left out: forks need the isolation `full`, and this is `{rung}`"
+            ))?;
+            return Ok(false);
+        }
         let begun = Instant::now();
         let fork = place.session.fork().await;
         let fork = self.tell(step, "fork", begun.elapsed(), fork)?;
