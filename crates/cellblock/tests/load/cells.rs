@@ -13,7 +13,7 @@ fn every_cell_of_every_session_has_its_own_answer() {
     let _alone = alone();
     let (sessions, cells) = scaled((20, 1_000), (50, 10_000));
     let (host, directory) = scene();
-    let before = Census::take(directory.path());
+    let before = Census::settled(directory.path());
     let begun = Instant::now();
     let answered = wait("cells", async {
         let one = |me| tokio::spawn(converse(host.clone(), me, cells / sessions));

@@ -1,9 +1,9 @@
 //! What this process and its sessions have of the machine: it must be the same afterwards.
 
 use super::common::{descendants, within};
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
+use std::{fs, thread};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Census {
@@ -38,6 +38,17 @@ impl Census {
         }
     }
 
+    /// Once nothing comes and goes any more: who was told to end may still be dying.
+    pub(crate) fn settled(directory: &Path) -> Census {
+        loop {
+            let census = Census::take(directory);
+            thread::sleep(Duration::from_millis(100));
+            if census == Census::take(directory) {
+                return census;
+            }
+        }
+    }
+
     /// The kernel may take a moment to clean up; nobody may take longer.
     pub(crate) fn assert_unchanged(&self, directory: &Path) {
         let is_same = || Census::take(directory) == *self;
@@ -64,25 +75,25 @@ fn watches() -> usize {
         .sum()
 }
 
-/// Cgroups that this process made.
+/// Cgroups that this process made: one for each hierarchy, and those of the sessions in it.
 fn cgroups(directory: &Path, depth: usize) -> usize {
     let prefix = format!("cellblock-{}-", std::process::id());
     let inner = fs::read_dir(directory).into_iter().flatten().flatten();
-    let inner = inner.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     inner
-        .map(|entry| {
-            let ours = entry
-                .file_name()
-                .to_str()
-                .is_some_and(|name| name.starts_with(&prefix));
-            usize::from(ours)
-                + if depth > 0 {
-                    cgroups(&entry.path(), depth - 1)
-                } else {
-                    0
-                }
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| match entry.file_name().to_str() {
+            Some(name) if name.starts_with(&prefix) => 1 + directories(&entry.path()),
+            _ if depth > 0 => cgroups(&entry.path(), depth - 1),
+            _ => 0,
         })
         .sum()
+}
+
+fn directories(directory: &Path) -> usize {
+    let inner = fs::read_dir(directory).into_iter().flatten().flatten();
+    inner
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .count()
 }
 
 fn entries(directory: &Path) -> usize {

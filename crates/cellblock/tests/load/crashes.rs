@@ -22,7 +22,7 @@ fn crash_after_crash_leaves_everything_as_it_was() {
     let _alone = alone();
     let count = scaled(60, 1_000);
     let (host, directory) = scene();
-    let before = Census::take(directory.path());
+    let before = Census::settled(directory.path());
     let session = wait(
         "opening",
         Session::builder().host(&host).setup("x = 0").start(),
@@ -62,6 +62,7 @@ fn crash_after_crash_leaves_everything_as_it_was() {
             .repr;
         assert_eq!(value, format!("({round}, True, ['x'])"));
         if round == WARM_UP {
+            wait("a checkpoint", session.checkpoints()).unwrap();
             level = Some(Level::now(directory.path()));
         }
     }
@@ -83,7 +84,7 @@ struct Level {
 impl Level {
     fn now(directory: &std::path::Path) -> Level {
         Level {
-            census: Census::take(directory),
+            census: Census::settled(directory),
             memory: memory_of(&descendants(std::process::id())),
             own_memory: own_memory(),
         }

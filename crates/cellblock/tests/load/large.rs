@@ -20,7 +20,7 @@ fn a_session_with_much_data_arms_crashes_and_comes_back() {
         );
     }
     let (host, directory) = scene();
-    let before = Census::take(directory.path());
+    let before = Census::settled(directory.path());
     let limits = Limits {
         memory: size + size / 4 + 512 * MEGABYTE,
         ..Limits::default()

@@ -13,6 +13,7 @@ mod census;
 #[path = "../common/mod.rs"]
 mod common;
 mod crashes;
+mod forks;
 mod large;
 mod sessions;
 

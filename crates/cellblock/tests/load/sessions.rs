@@ -38,7 +38,7 @@ fn many_sessions_live_at_once_and_nothing_is_left_of_them() {
     let _alone = alone();
     let count = scaled(30, 200);
     let (host, directory) = scene();
-    let before = Census::take(directory.path());
+    let before = Census::settled(directory.path());
     let memory_before = memory_of(&descendants(std::process::id()));
 
     let begun = Instant::now();
