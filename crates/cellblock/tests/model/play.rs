@@ -80,7 +80,7 @@ impl Pair {
                 assert_eq!(self.setting.rung, Rung::Full);
                 Some(Pair {
                     setting: self.setting.clone(),
-                    session: session,
+                    session,
                     story: self.story.fork(),
                     workspace: self.workspace.clone(),
                 })
