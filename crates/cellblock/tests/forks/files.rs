@@ -161,6 +161,51 @@ fn a_directory_of_the_user_s_is_left_alone_by_forks() {
 }
 
 #[test]
+fn with_forks_around_a_directory_of_the_user_s_is_put_back_as_ever() {
+    let directory = tempfile::tempdir().unwrap();
+    let given = directory.path().join("given");
+    fs::write(&given, "as it was").unwrap();
+    let parent = open(builder().workspace(directory.path()));
+    parent.good("x = 1");
+    let forks = [parent.fork(), parent.fork()];
+    let grandchild = forks[0].fork();
+    for fork in forks.iter().chain([&grandchild]) {
+        fork.good("open('given', 'w').write('in a fork')");
+    }
+    let crash = parent.run("open('given', 'w').write('lost'); import os; os._exit(1)");
+    assert_eq!(crash.state.not_restored, Vec::<String>::new());
+    assert_eq!(fs::read_to_string(&given).unwrap(), "as it was");
+    parent.good("import os; os.remove('given')");
+    assert_eq!(
+        wait(parent.0.undo(1)).unwrap().not_restored,
+        Vec::<String>::new()
+    );
+    assert_eq!(fs::read_to_string(&given).unwrap(), "as it was");
+    assert_eq!(grandchild.value("open('given').read()"), "'in a fork'");
+}
+
+#[test]
+fn forks_change_files_also_when_nobody_is_left_whom_their_parent_asked() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("given"), "as it was").unwrap();
+    let parent = open(builder().workspace(directory.path()));
+    let fork = parent.fork();
+    let grandchild = fork.fork();
+    wait(parent.0.close());
+    let change = "import os, subprocess
+open('given', 'w').write('changed'); os.rename('given', 'other'); os.truncate('other', 3)
+subprocess.run(['sh', '-c', 'echo more >> other; rm other; touch new'], check=True)
+os.listdir()";
+    for session in [&fork, &grandchild] {
+        assert_eq!(session.value(change), "['new']");
+    }
+    assert_eq!(
+        fs::read_to_string(directory.path().join("given")).unwrap(),
+        "as it was"
+    );
+}
+
+#[test]
 fn more_than_the_disk_limit_is_not_copied() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("large"), vec![0; 3 << 20]).unwrap();
