@@ -606,12 +606,18 @@ impl Session {
             head,
             standbys: &self.kept(),
         };
-        self.doubts = match watched.look(memory) {
-            Finding::Fine => 0,
-            Finding::Doubtful => self.doubts + 1,
-            Finding::Over => watchdog::PATIENCE,
+        let over = match watched.look(memory) {
+            Finding::Fine => {
+                self.doubts = 0;
+                false
+            }
+            Finding::Doubtful(bytes) => {
+                self.doubts += 1;
+                self.doubts >= watchdog::patience(bytes)
+            }
+            Finding::Over => true,
         };
-        if self.doubts >= watchdog::PATIENCE {
+        if over {
             self.doubts = 0;
             self.end_head(Reason::Memory);
         }
