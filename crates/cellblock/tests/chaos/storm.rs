@@ -297,7 +297,10 @@ fn happen(survivor: &mut Survivor, strike: &Strike, victims: &Victims) {
                 survivor.bounded("an undo", survivor.session.undo(count))
             });
             match undone {
-                Ok(undone) => survivor.plan += &format!("; undone to {}", undone.cell),
+                Ok(undone) => {
+                    survivor.expect_whole_files(&undone.not_restored);
+                    survivor.plan += &format!("; undone to {}", undone.cell);
+                }
                 Err(error) => {
                     let expected = matches!(error.code(), "ended" | "refused" | "not_found");
                     assert!(expected, "{}: {}: {error}", survivor.label, survivor.plan);
