@@ -10,6 +10,7 @@ const READ_DIRECTORY: u64 = 1 << 3;
 const WRITE_FILE: u64 = 1 << 1;
 const TRUNCATE: u64 = 1 << 14;
 const READ: u64 = EXECUTE | READ_FILE | READ_DIRECTORY;
+const MOVE: u64 = 1 << 13;
 const MAKE_DEVICES: u64 = 1 << 6 | 1 << 11;
 /// What a rule on a plain file or device may grant.
 const ON_A_FILE: u64 = EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE | 1 << 15;
@@ -86,9 +87,17 @@ const MOST_LAYERS: u32 = 16;
 /// below it. But under Landlock nobody may look into a process that is not under the same rules; and with one set more, which
 /// forbids nothing new, these are other rules.
 pub fn part_from_forks() -> Result<()> {
-    // Making block devices, which nobody here can anyway.
-    let handled = 1u64 << 11;
-    restrict(handled)
+    // Every set forbids to move files from one directory to another unless it allows it; only the first version knows no such right.
+    let handled = if version()? >= 2 {
+        MOVE
+    } else {
+        // Making block devices, which nobody here can anyway.
+        1 << 11
+    };
+    let rules = ruleset(handled)?;
+    let allowed = allow(rules, c"/", handled & MOVE);
+    enforce(rules)?;
+    allowed
 }
 
 /// Whether it can be parted from one more.
@@ -98,14 +107,19 @@ pub fn can_part() -> bool {
 
 /// Forbids these accesses everywhere.
 fn restrict(accesses: u64) -> Result<()> {
+    enforce(ruleset(accesses)?)
+}
+
+/// A set of rules that forbids these accesses to files, but where it allows them.
+fn ruleset(accesses: u64) -> Result<Fd> {
     // SAFETY: the structure lives through the call; eight bytes of it are enough for files.
     let rules = unsafe {
         syscall(
             nr::LANDLOCK_CREATE_RULESET,
             [&raw const accesses as usize, 8, 0],
         )
-    }? as Fd;
-    enforce(rules)
+    }?;
+    Ok(rules as Fd)
 }
 
 fn enforce(rules: Fd) -> Result<()> {
