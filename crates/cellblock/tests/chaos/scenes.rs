@@ -365,3 +365,22 @@ fn files_that_were_put_back_can_be_put_back_further() {
     assert_eq!((undone.cell, undone.not_restored), (1, Vec::new()));
     assert_eq!(story(&mut survivor), Vec::<String>::new());
 }
+
+#[test]
+fn a_fork_is_made_although_init_is_late_to_hear_of_it() {
+    let mut survivor = survivor();
+    survivor.tell("").unwrap();
+    arm(&survivor);
+    let init = survivor.processes.find(&[Role::Init]);
+    let forked = std::thread::scope(|scope| {
+        scope.spawn(|| init.hold(Duration::from_millis(300)));
+        // By now it stands still, and this is the first that it will hear of.
+        std::thread::sleep(Duration::from_millis(100));
+        let running = survivor.session.start("time.sleep(0.02)").unwrap();
+        std::thread::sleep(Duration::from_millis(10));
+        survivor.session.interrupt();
+        survivor.bounded("a cell", running.result()).unwrap();
+        survivor.bounded("a fork", survivor.session.fork())
+    });
+    assert_eq!(run(&forked.unwrap(), "story").value.unwrap().repr, "['w1']");
+}

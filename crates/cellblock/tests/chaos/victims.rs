@@ -3,8 +3,9 @@
 use super::common::{eventually, in_process_namespace, process, process_namespace};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use std::fs;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
+use std::{fs, thread};
 
 /// Who can be killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +128,18 @@ impl Victims {
         for Victim(handle) in &self.victims {
             // It may have died already.
             let _ = pidfd_send_signal(handle, Signal::KILL);
+        }
+    }
+
+    /// Lets them stand still for a while, as a busy machine would.
+    pub(crate) fn hold(&self, time: Duration) {
+        for signal in [Signal::STOP, Signal::CONT] {
+            for Victim(handle) in &self.victims {
+                pidfd_send_signal(handle, signal).unwrap();
+            }
+            if signal == Signal::STOP {
+                thread::sleep(time);
+            }
         }
     }
 
