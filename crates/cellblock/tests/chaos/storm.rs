@@ -33,6 +33,8 @@ struct Strike {
     moment: Moment,
     roles: Vec<Role>,
     after: Duration,
+    /// Who stands still meanwhile, as on a machine that has no time for it, and for how long.
+    held: Option<(Role, Duration)>,
 }
 
 impl Strike {
@@ -52,6 +54,9 @@ impl Strike {
             moment,
             roles,
             after: dice.pause(Duration::from_millis(12)),
+            held: dice
+                .one_in(3)
+                .then(|| (role(dice), dice.pause(Duration::from_millis(60)))),
         }
     }
 }
@@ -150,7 +155,13 @@ fn endure(survivor: &mut Survivor, strike: &Strike) -> bool {
     survivor.returns();
     let before = survivor.kept.clone();
     let victims = survivor.processes.find(&strike.roles);
-    happen(survivor, strike, &victims);
+    thread::scope(|scope| {
+        if let Some((role, time)) = strike.held {
+            let held = survivor.processes.find(&[role]);
+            scope.spawn(move || held.hold(time));
+        }
+        happen(survivor, strike, &victims);
+    });
     let new: Vec<Kept> = survivor
         .kept
         .iter()

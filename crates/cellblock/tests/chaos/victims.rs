@@ -135,7 +135,8 @@ impl Victims {
     pub(crate) fn hold(&self, time: Duration) {
         for signal in [Signal::STOP, Signal::CONT] {
             for Victim(handle) in &self.victims {
-                pidfd_send_signal(handle, signal).unwrap();
+                // It may have died already.
+                let _ = pidfd_send_signal(handle, signal);
             }
             if signal == Signal::STOP {
                 thread::sleep(time);
