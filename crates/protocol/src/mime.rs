@@ -75,3 +75,10 @@ impl FromIterator<(String, Value)> for MimeBundle {
         Self(forms.into_iter().collect())
     }
 }
+
+/// A value without other forms has its `repr` as plain text: the guest does not send the same text twice.
+pub(crate) fn add_plain_text(mime: &mut MimeBundle, repr: &str) {
+    if mime.is_empty() {
+        mime.insert("text/plain", repr);
+    }
+}

@@ -165,16 +165,6 @@ pub struct CellValue {
     pub mime: MimeBundle,
 }
 
-impl CellValue {
-    /// A value without other forms has its `repr` as plain text: the guest does not send the same text twice.
-    pub(crate) fn add_plain_text(&mut self) {
-        if self.mime.is_empty() {
-            self.mime
-                .insert("text/plain", Value::String(self.repr.clone()));
-        }
-    }
-}
-
 /// What a cell cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {

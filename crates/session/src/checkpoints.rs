@@ -123,6 +123,11 @@ impl Checkpoints {
         self.since < self.current()
     }
 
+    /// Whether a standby has the state after this cell.
+    fn reach(&self, cell: u64) -> bool {
+        self.standbys.iter().any(|standby| standby.is_after(cell))
+    }
+
     /// Something other than a cell changed the state.
     pub(crate) fn revise(&mut self) {
         self.revision += 1;
@@ -449,13 +454,16 @@ impl Actor {
                 .front()
                 .map(|standby| standby.since)
         };
+        let session = self.shared.id.clone();
+        let nobody = || Error::Ended {
+            session: session.clone(),
+            reason: "no checkpoint could be woken".to_owned(),
+        };
+        let lost = |cell: u64| {
+            format!("the checkpoint after cell {cell} is not there any more: its process has ended")
+        };
         let target = self.checkpoints.before(count);
-        let there = target.is_some_and(|target| {
-            self.checkpoints
-                .standbys
-                .iter()
-                .any(|standby| standby.is_after(target))
-        });
+        let there = target.is_some_and(|target| self.checkpoints.reach(target));
         let Some(target) = target.filter(|_| there) else {
             let message = match (target, reachable()) {
                 (None, _) => format!(
@@ -467,11 +475,7 @@ impl Actor {
                         ""
                     }
                 ),
-                (Some(target), Some(oldest)) if oldest <= target => {
-                    format!(
-                        "the checkpoint after cell {target} is not there any more: its process has ended"
-                    )
-                }
+                (Some(target), Some(oldest)) if oldest <= target => lost(target),
                 (_, Some(oldest)) => format!(
                     "the history does not reach that far: the oldest checkpoint is the one after cell {oldest}"
                 ),
@@ -483,6 +487,11 @@ impl Actor {
             return Err(Error::NotFound(message));
         };
         self.end_head().await;
+        // News of a standby that died may have come only now. Then the newest goes on, and nothing was taken back.
+        if !self.checkpoints.reach(target) {
+            self.recover(Changes::default()).await.ok_or_else(nobody)?;
+            return Err(Error::NotFound(lost(target)));
+        }
         while let Some(newest) = self
             .checkpoints
             .standbys
@@ -497,10 +506,7 @@ impl Actor {
         }
         self.checkpoints.kept.retain(|kept| *kept <= target);
         let recovered = self.recover(Changes::default()).await;
-        recovered.ok_or_else(|| Error::Ended {
-            session: self.shared.id.clone(),
-            reason: "no checkpoint could be woken".to_owned(),
-        })
+        recovered.ok_or_else(nobody)
     }
 
     async fn wake(&mut self, standby: Standby) -> Option<Channel> {

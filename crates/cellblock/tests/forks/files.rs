@@ -233,3 +233,16 @@ fn more_than_the_disk_limit_is_not_copied() {
     assert!(error.to_string().contains("`disk`"), "{error}");
     assert_eq!(parent.value("x"), "1");
 }
+
+#[test]
+fn files_can_be_moved_between_directories_in_a_fork_and_in_a_parent() {
+    let parent = session();
+    parent.good("import os; os.mkdir('d'); open('a', 'w').close(); open('b', 'w').close()");
+    let fork = parent.fork();
+    for session in [&parent, &fork] {
+        session.good("os.rename('a', 'd/a'); os.link('b', 'd/b')");
+        assert_eq!(session.value("sorted(os.listdir('d'))"), "['a', 'b']");
+        session.run("os._exit(1)");
+        session.good("os.rename('d/a', 'a')");
+    }
+}

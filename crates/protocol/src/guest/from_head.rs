@@ -3,6 +3,7 @@ use serde_json::{Map, Value};
 
 use super::bounds::{self, Bound as _};
 use super::reply::Reply;
+use crate::mime::add_plain_text;
 use crate::{CellError, CellValue, MimeBundle, Stream, VariableChanges};
 
 /// What the head tells the host. A claim, not evidence: how a cell ended is the host's own to find out.
@@ -210,7 +211,7 @@ impl Raw {
             Self::Done(mut done) => {
                 done.bound();
                 if let Some(value) = &mut done.value {
-                    value.add_plain_text();
+                    add_plain_text(&mut value.mime, &value.repr);
                 }
                 FromHead::Done(done)
             }

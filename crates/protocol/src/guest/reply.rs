@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::bounds::{self, Bound as _};
 use super::from_head::HeadError;
+use crate::mime::add_plain_text;
 use crate::{Computed, Inspection, Variable};
 
 /// The answer to an operation. Which shape it must have, only the asker knows: so it says by the
@@ -52,6 +53,7 @@ impl Reply {
         self.refused()?;
         let mut inspection: Inspection = typed(Value::Object(self.fields))?;
         inspection.bound();
+        add_plain_text(&mut inspection.mime, &inspection.repr);
         Ok(inspection)
     }
 

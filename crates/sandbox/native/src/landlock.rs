@@ -10,8 +10,9 @@ const READ_DIRECTORY: u64 = 1 << 3;
 const WRITE_FILE: u64 = 1 << 1;
 const TRUNCATE: u64 = 1 << 14;
 const READ: u64 = EXECUTE | READ_FILE | READ_DIRECTORY;
-const MOVE: u64 = 1 << 13;
-const MAKE_DEVICES: u64 = 1 << 6 | 1 << 11;
+const MAKE_BLOCK_DEVICES: u64 = 1 << 11;
+const MAKE_DEVICES: u64 = 1 << 6 | MAKE_BLOCK_DEVICES;
+const REFER: u64 = 1 << 13;
 /// What a rule on a plain file or device may grant.
 const ON_A_FILE: u64 = EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE | 1 << 15;
 
@@ -87,17 +88,17 @@ const MOST_LAYERS: u32 = 16;
 /// below it. But under Landlock nobody may look into a process that is not under the same rules; and with one set more, which
 /// forbids nothing new, these are other rules.
 pub fn part_from_forks() -> Result<()> {
-    // Every set forbids to move files from one directory to another unless it allows it; only the first version knows no such right.
-    let handled = if version()? >= 2 {
-        MOVE
-    } else {
-        // Making block devices, which nobody here can anyway.
-        1 << 11
-    };
-    let rules = ruleset(handled)?;
-    let allowed = allow(rules, c"/", handled & MOVE);
-    enforce(rules)?;
-    allowed
+    // Making block devices, which nobody here can anyway. Moving a file to another directory is forbidden by any set of rules
+    // that does not allow it by name.
+    let moving = if version()? >= 2 { REFER } else { 0 };
+    let rules = ruleset(MAKE_BLOCK_DEVICES | moving)?;
+    if moving != 0
+        && let Err(error) = allow(rules, c"/", moving)
+    {
+        close(rules);
+        return Err(error);
+    }
+    enforce(rules)
 }
 
 /// Whether it can be parted from one more.
@@ -105,12 +106,7 @@ pub fn can_part() -> bool {
     LAYERS.load(Ordering::Relaxed) < MOST_LAYERS
 }
 
-/// Forbids these accesses everywhere.
-fn restrict(accesses: u64) -> Result<()> {
-    enforce(ruleset(accesses)?)
-}
-
-/// A set of rules that forbids these accesses to files, but where it allows them.
+/// A set of rules that forbids these accesses to files, as long as nothing is allowed.
 fn ruleset(accesses: u64) -> Result<Fd> {
     // SAFETY: the structure lives through the call; eight bytes of it are enough for files.
     let rules = unsafe {
@@ -133,7 +129,7 @@ fn enforce(rules: Fd) -> Result<()> {
 
 /// Forbids this process, and all it starts, to change anything in the file system.
 pub fn forbid_changes() -> Result<()> {
-    restrict(all_accesses(version()?) & !READ)
+    enforce(ruleset(all_accesses(version()?) & !READ)?)
 }
 
 fn allow(rules: Fd, path: &core::ffi::CStr, accesses: u64) -> Result<()> {
