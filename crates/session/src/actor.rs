@@ -325,11 +325,7 @@ impl Actor {
     pub(crate) async fn survive(&mut self, reason: String, dirty: Changes) -> (Fate, Vec<String>) {
         self.looks.give_up();
         match self.recover(dirty).await {
-            Some(Recovered { not_restored, .. }) => {
-                // What we put back ourselves is nobody's change.
-                self.disk.settle().await;
-                (Fate::Lives, not_restored)
-            }
+            Some(Recovered { not_restored, .. }) => (Fate::Lives, not_restored),
             None => (Fate::Over(reason), Vec::new()),
         }
     }
