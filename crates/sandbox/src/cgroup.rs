@@ -226,6 +226,18 @@ impl Cgroup {
             .find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
     }
 
+    /// Whether less than this many bytes are left below the limit. Files that the kernel could drop do not count.
+    pub fn is_short_of(&self, room: u64) -> bool {
+        let (limit, _) = *self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        let lent = self.lent.load(Ordering::Relaxed);
+        let is_short = |used: u64| used.saturating_add(room) > limit;
+        // The exact answer takes longer to read.
+        self.memory_used().is_some_and(is_short)
+            && self
+                .anonymous_memory()
+                .is_none_or(|own| is_short(own.saturating_sub(lent)))
+    }
+
     /// Bytes of memory in use now, without what forks may hold.
     pub fn memory_used(&self) -> Option<u64> {
         let file = |files| match files {

@@ -369,6 +369,12 @@ impl Actor {
         }
     }
 
+    /// Whether a cell that does next to nothing might be the one too many.
+    fn is_short_of_memory(&self) -> bool {
+        let cgroup = self.cgroup.as_ref();
+        cgroup.is_some_and(|cgroup| cgroup.is_short_of(OWN_MEMORY / 2))
+    }
+
     /// Whether older standbys hold more than their budget: in the kernel's word, or by an estimate while someone waits.
     async fn history_is_too_large(&mut self, hurry: bool) -> bool {
         /// The estimate rests on what the head says. So it is not trusted for long.
@@ -377,7 +383,7 @@ impl Actor {
         let standbys = &self.checkpoints.standbys;
         if let Some(used) = self.cgroup.as_ref().and_then(|cgroup| cgroup.memory_used()) {
             let head = standbys.back().map_or(0, |newest| newest.resident);
-            return used.saturating_sub(head) > budget + OWN_MEMORY;
+            return used.saturating_sub(head) > budget + OWN_MEMORY || self.is_short_of_memory();
         }
         let estimate: u64 = standbys
             .iter()
@@ -420,6 +426,11 @@ impl Actor {
     /// The files come second: where nobody wakes, the session is over, and what its cells wrote is the user's.
     pub(crate) async fn recover(&mut self, dirty: Changes) -> Option<Recovered> {
         let expected = self.checkpoints.current();
+        // A head that died for want of memory would die again if nobody made room.
+        while self.checkpoints.standbys.len() > 1 && self.is_short_of_memory() {
+            self.drop_oldest().await;
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
         while let Some(standby) = self.checkpoints.standbys.pop_back() {
             let Standby {
                 pid,
