@@ -117,10 +117,6 @@ impl Python {
         result.error.unwrap().repr
     }
 
-    pub(crate) fn fork(&self) -> Python {
-        Python(wait(self.0.fork()).unwrap())
-    }
-
     pub(crate) fn start(&self, cell: impl Into<Cell>) -> Live {
         Live(self.0.start(cell).unwrap())
     }

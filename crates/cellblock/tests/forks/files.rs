@@ -1,5 +1,6 @@
 //! Files of a fork are its own, at the same path, however they are reached.
 
+use crate::Fork as _;
 use crate::support::{builder, open, session, wait};
 use cellblock::Limits;
 use std::fs;

@@ -1,5 +1,6 @@
 //! Forks of forks.
 
+use crate::Fork as _;
 use crate::support::{Python, session, wait};
 
 #[test]

@@ -1,5 +1,6 @@
 //! What happens to one does not touch the other, and when all are gone nothing is left.
 
+use crate::Fork as _;
 use crate::support::{builder, eventually, open, session};
 use cellblock::{Cell, Limits, StateOutcome, Status};
 

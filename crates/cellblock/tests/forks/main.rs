@@ -14,3 +14,16 @@ mod kin;
 mod lives;
 mod state;
 mod walls;
+
+use support::{Python, wait};
+
+/// A session that can be forked.
+pub(crate) trait Fork {
+    fn fork(&self) -> Python;
+}
+
+impl Fork for Python {
+    fn fork(&self) -> Python {
+        Python(wait(self.0.fork()).unwrap())
+    }
+}

@@ -1,5 +1,6 @@
 //! What a fork has of its parent.
 
+use crate::Fork as _;
 use crate::support::{builder, open, packages, session, tool, wait};
 use cellblock::{Status, Strategy};
 use serde_json::json;

@@ -1,5 +1,6 @@
 //! The walls of a fork are those of any session, and there is one between it and its parent.
 
+use crate::Fork as _;
 use crate::support::{Python, builder, eventually, open, session, wait};
 use cellblock::{Isolation, Rung, StateOutcome, Wall};
 

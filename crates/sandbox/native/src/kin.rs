@@ -84,9 +84,7 @@ impl Kin {
 
     /// The socket of the init in whose session a process lives; `None` for the first's own.
     pub fn responsible_for(&self, processes: Fd, pid: Pid) -> Option<Fd> {
-        if self.everyone().next().is_none() {
-            return None;
-        }
+        self.everyone().next()?;
         let mut at = pid;
         for _ in 0..DEEPEST {
             if let Some(relative) = self.everyone().find(|relative| relative.pid == at) {
