@@ -9,7 +9,7 @@ use crate::message::{At, Failure, Message, Stage, from_init, kin, to_init};
 use crate::notify::{self, Protected, QUESTION_SIZE, Question};
 use crate::sweep::{self, Reach};
 use crate::sys::{
-    self, Ended, Errno, Fd, Pid, Poll, Received, kill, nr, poll, reap, receive, send,
+    self, Ended, Errno, Fd, Pid, Poll, Received, kill, nr, poll, reap, receive, send, send_now,
     signal_descriptor, signals,
 };
 use crate::watchdog::{self, Finding, Watched};
@@ -236,7 +236,8 @@ impl Session {
             {
                 None => self.judge(&question),
                 Some(socket) => {
-                    if send(socket, question.as_bytes(), &[]).is_err() {
+                    // Who cannot keep up must not hold up the whole family.
+                    if send_now(socket, question.as_bytes()).is_err() {
                         notify::answer(self.init.listener, &question, false);
                     }
                 }

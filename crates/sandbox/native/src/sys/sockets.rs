@@ -54,6 +54,16 @@ pub fn packet_pair() -> Result<(Fd, Fd)> {
 
 /// Sends one message with descriptors.
 pub fn send(socket: Fd, bytes: &[u8], descriptors: &[Fd]) -> Result<()> {
+    send_with(NOSIGNAL, socket, bytes, descriptors)
+}
+
+/// Sends one message if there is room for it, and never waits.
+pub fn send_now(socket: Fd, bytes: &[u8]) -> Result<()> {
+    const DONTWAIT: usize = 0x40;
+    send_with(NOSIGNAL | DONTWAIT, socket, bytes, &[])
+}
+
+fn send_with(flags: usize, socket: Fd, bytes: &[u8], descriptors: &[Fd]) -> Result<()> {
     let mut control = Control {
         length: 0,
         level: SOL_SOCKET,
@@ -93,7 +103,7 @@ pub fn send(socket: Fd, bytes: &[u8], descriptors: &[Fd]) -> Result<()> {
         match unsafe {
             syscall(
                 nr::SENDMSG,
-                [socket as usize, &raw const header as usize, NOSIGNAL],
+                [socket as usize, &raw const header as usize, flags],
             )
         } {
             Err(Errno::INTR) => {}
