@@ -326,6 +326,8 @@ impl Session {
 
     /// Makes the init and the namespaces of a fork.
     fn prepare_fork(&mut self, bytes: &[u8], received: &Received) {
+        // The last one told that it lives before it told the host.
+        self.hear_fork();
         let outcome = if self.forks.is_preparing() {
             Err(Errno::AGAIN).at(Stage::Request)
         } else {
@@ -369,10 +371,12 @@ impl Session {
         }
     }
 
-    /// The fork that was prepared lives, or will not.
+    /// Whether the fork that was prepared lives, if it has told.
     fn hear_fork(&mut self) {
-        self.forks.settle();
-        self.end_the_privileged();
+        if self.forks.is_preparing() && sweep::wait_readable(self.forks.news(), 0) {
+            self.forks.settle();
+            self.end_the_privileged();
+        }
     }
 
     /// Whoever helped a fork into its namespaces had capabilities there. Nobody of the session may keep any.
