@@ -5,7 +5,7 @@
 
 use crate::message::{Message, kin};
 use crate::sweep::parent_of;
-use crate::sys::{self, Errno, Fd, Pid, Result, close, send};
+use crate::sys::{self, Errno, Fd, Pid, Result, close, send_now};
 
 /// Most forks of one session, and forks of those, that live at once.
 pub const MOST_KIN: usize = 64;
@@ -116,7 +116,7 @@ impl Kin {
                     a: room,
                     ..Message::default()
                 };
-                let _ = send(relative.socket, &message.to_bytes(), &[]);
+                let _ = send_now(relative.socket, &message.to_bytes());
                 self.relatives[index] = Some(Relative {
                     told: room,
                     ..relative
