@@ -115,10 +115,13 @@ fn init_of(session: &Session, mark: &str) -> u32 {
         fs::read(format!("/proc/{pid}/cmdline"))
             .is_ok_and(|line| String::from_utf8_lossy(&line).contains(mark))
     };
-    let sleeping = descendants(std::process::id())
-        .into_iter()
-        .find(|process| is_marked(process.pid))
-        .unwrap();
+    let find = || {
+        descendants(std::process::id())
+            .into_iter()
+            .find(|process| is_marked(process.pid))
+    };
+    assert!(within(Duration::from_secs(10), || find().is_some()));
+    let sleeping = find().unwrap();
     process(sleeping.parent).unwrap().parent
 }
 

@@ -437,15 +437,35 @@ impl Session {
         }
     }
 
-    /// Whoever helped a fork into its namespaces had capabilities there. Nobody of the session may keep any.
+    /// Whoever helped a fork into its namespaces had capabilities there. Nobody of the session may keep any: who does not go by
+    /// himself is ended.
     fn end_the_privileged(&self) {
+        const PATIENCE: u64 = 1000;
+        let start = sys::monotonic_milliseconds();
+        loop {
+            let late = sys::monotonic_milliseconds() - start >= PATIENCE;
+            let mut left = 0;
+            self.each_privileged(|pid| {
+                left += 1;
+                if late {
+                    let _ = kill(pid, signals::KILL);
+                }
+            });
+            if late || left == 0 {
+                return;
+            }
+            poll(&mut [], 1);
+        }
+    }
+
+    fn each_privileged(&self, mut visit: impl FnMut(Pid)) {
         let processes = self.init.proc_directory;
         sweep::each_process(self.init.reach, processes, |pid| {
             if !self.forks.has(processes, pid)
                 && fork::credentials_of(processes, pid)
                     .is_ok_and(|credentials| !credentials.is_powerless())
             {
-                let _ = kill(pid, signals::KILL);
+                visit(pid);
             }
         });
     }
