@@ -5,11 +5,12 @@
 
 use crate::Error;
 use rustix::fd::OwnedFd;
-use std::fs;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use std::{fs, io, thread};
 
 /// The name of a runtime's directory: this, the host's process id, when that started (ids are used again), and a number.
 const PREFIX: &str = "cellblock-";
@@ -103,8 +104,7 @@ impl Cgroups {
 
 impl Drop for Hierarchy {
     fn drop(&mut self) {
-        // Fails while a session is still in it. Then the next host removes both.
-        let _ = fs::remove_dir(&self.own);
+        remove(&self.own);
     }
 }
 
@@ -256,17 +256,51 @@ impl Drop for Loan {
 impl Drop for Cgroup {
     fn drop(&mut self) {
         for (path, _) in &self.directories {
-            // The last process may still be on its way out.
-            for _ in 0..50 {
-                match fs::remove_dir(path) {
-                    Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
-                        std::thread::sleep(std::time::Duration::from_millis(2))
-                    }
-                    _ => break,
-                }
-            }
+            remove(path);
         }
     }
+}
+
+/// Removes a cgroup. While its last process is on its way out, which takes long on a busy machine, the kernel refuses; then it is
+/// tried again beside us. What is still there when this process ends is removed by the next host.
+fn remove(path: &Path) {
+    for _ in 0..5 {
+        if !is_busy(path) {
+            return;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    let mut busy = BUSY.lock().unwrap_or_else(PoisonError::into_inner);
+    busy.push(path.to_owned());
+    if busy.len() == 1 {
+        let thread = thread::Builder::new().name("cellblock-cgroups".to_owned());
+        if thread.spawn(remove_the_busy).is_err() {
+            busy.clear();
+        }
+    }
+}
+
+/// Cgroups that could not be removed yet. A thread looks after them as long as there are any.
+static BUSY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn remove_the_busy() {
+    const PERIOD: Duration = Duration::from_millis(10);
+    const LOOKS: usize = 6000;
+    for _ in 0..LOOKS {
+        thread::sleep(PERIOD);
+        let mut busy = BUSY.lock().unwrap_or_else(PoisonError::into_inner);
+        busy.retain(|path| is_busy(path));
+        if busy.is_empty() {
+            return;
+        }
+    }
+    let mut busy = BUSY.lock().unwrap_or_else(PoisonError::into_inner);
+    busy.clear();
+}
+
+/// Tries to remove a cgroup, and says whether that should be tried again.
+fn is_busy(path: &Path) -> bool {
+    fs::remove_dir(path).is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
 }
 
 fn own_name(runtime: u32) -> String {

@@ -154,8 +154,10 @@ impl Actor {
             let expiry = idle_since + self.options.limits.idle;
             let due = self.checkpoints.due();
             if let Some(Death { exit, .. }) = self.ended.take() {
-                let dirty = self.disk.changes().await;
-                if let (Fate::Over(reason), _) = self.survive(died_idle(exit), dirty).await {
+                // Nobody ran a cell: what happened to the files was a person's doing.
+                self.note_outside_changes().await;
+                let reason = died_idle(exit);
+                if let (Fate::Over(reason), _) = self.survive(reason, Changes::default()).await {
                     return reason;
                 }
                 self.announce_restored();
@@ -222,11 +224,8 @@ impl Actor {
                 limit,
                 reply,
             } => {
-                if effect == Effect::Changes {
-                    if self.checkpoints.is_of_several_cells() {
-                        self.arm().await;
-                    }
-                    self.note_outside_changes().await;
+                if effect == Effect::Changes && self.checkpoints.is_of_several_cells() {
+                    self.arm().await;
                 }
                 let (answer, fate) = self.ask(operation, limit).await;
                 if effect == Effect::Changes {
@@ -337,6 +336,7 @@ impl Actor {
         operation: Box<dyn FnOnce(u64) -> ToHead + Send>,
         limit: Duration,
     ) -> (Result<Reply, Error>, Fate) {
+        self.note_outside_changes().await;
         self.questions += 1;
         let question = self.questions;
         let operation = operation(question);

@@ -6,7 +6,7 @@ use crate::channel::Channel;
 use crate::file_history::FileHistory;
 use crate::tracker::Changes;
 use cellblock_protocol::guest::{Armed, FromHead, ToHead};
-use cellblock_protocol::{Arming, CheckpointEntry, CheckpointState, Strategy};
+use cellblock_protocol::{Arming, CheckpointEntry, CheckpointState, FileChanges, Strategy};
 use cellblock_sandbox::{FromInit, ToInit, stream_pair};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -16,8 +16,8 @@ use tokio::time::{Instant, timeout};
 
 /// A new request wins over arming: it starts after this much quiet.
 pub(crate) const QUIET: Duration = Duration::from_millis(2);
-/// Copying the page tables of gigabytes takes tens of milliseconds.
-const ARM_LIMIT: Duration = Duration::from_secs(3);
+/// Copying the page tables of gigabytes takes half a second, and more where others compute too.
+const ARM_LIMIT: Duration = Duration::from_secs(10);
 /// A standby only has to return from one system call.
 const WAKE_LIMIT: Duration = Duration::from_secs(5);
 
@@ -54,6 +54,8 @@ impl Standby {
 pub(crate) struct Recovered {
     /// The cell after which the state is.
     pub(crate) cell: u64,
+    /// What that did to the files. It was ours to do, and counts as nobody's change.
+    pub(crate) files: FileChanges,
     /// Files that could not be put back.
     pub(crate) not_restored: Vec<String>,
 }
@@ -427,8 +429,9 @@ impl Actor {
             } = standby;
             let cell = standby.cell.min(expected);
             if let Some(channel) = self.wake(standby).await {
-                let files = self.with_history(move |history| history.go_back(cell, dirty));
-                let mut not_restored = files.await.unwrap_or_default();
+                let put_back = self.with_history(move |history| history.go_back(cell, dirty));
+                let mut not_restored = put_back.await.unwrap_or_default();
+                let files = self.disk.changes().await.files;
                 self.channel = channel;
                 self.spent_ms = 0.0;
                 self.checkpoints.head = pid;
@@ -439,7 +442,11 @@ impl Actor {
                     not_restored.push(format!("the effects of the cells after {cell}: no later checkpoint was there to be woken"));
                 }
                 self.checkpoints.plan();
-                return Some(Recovered { cell, not_restored });
+                return Some(Recovered {
+                    cell,
+                    files,
+                    not_restored,
+                });
             }
         }
         None
@@ -490,6 +497,8 @@ impl Actor {
         // News of a standby that died may have come only now. Then the newest goes on, and nothing was taken back.
         if !self.checkpoints.reach(target) {
             self.recover(Changes::default()).await.ok_or_else(nobody)?;
+            // The newest may be gone as well.
+            self.announce_restored();
             return Err(Error::NotFound(lost(target)));
         }
         while let Some(newest) = self

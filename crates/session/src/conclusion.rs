@@ -146,7 +146,6 @@ impl CellRun {
         let (fate, not_restored) = actor.survive(reason, changes).await;
         match fate {
             Fate::Lives => {
-                actor.disk.settle().await;
                 match self.events {
                     Some(_) => self.emit(Event::Restored {
                         checkpoint: actor.checkpoints.current(),

@@ -20,12 +20,16 @@ impl Actor {
         }
         let before = self.variables().await?;
         self.note_outside_changes().await;
-        let Recovered { cell, not_restored } = self.go_back(count).await?;
+        let Recovered {
+            cell,
+            files,
+            not_restored,
+        } = self.go_back(count).await?;
         let after = self.variables().await?;
         Ok(Undone {
             cell,
             variables: differences(&before, &after),
-            files: self.disk.changes().await.files,
+            files,
             not_restored,
         })
     }

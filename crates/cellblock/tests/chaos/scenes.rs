@@ -2,8 +2,10 @@
 
 use super::common::{builder, eventually, new_directory, open, run, wait};
 use super::survivor::{Heard, Survivor};
-use super::victims::{Processes, Role};
-use cellblock::{Host, Preload, PythonChoice, Session, StateOutcome, Status};
+use super::victims::{Processes, Role, Victims};
+use cellblock::{
+    Cell, CellResult, Event, Host, Preload, PythonChoice, Session, StateOutcome, Status,
+};
 use std::time::Duration;
 
 fn survivor() -> Survivor {
@@ -69,18 +71,29 @@ fn a_session_that_is_killed_under_a_cell_keeps_the_files_of_the_cells_before() {
     survivor.tell("").unwrap();
     let victims = survivor.processes.find(&[Role::Init]);
     let path = survivor.session.workspace().join("story");
-    let result = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            std::thread::sleep(Duration::from_millis(100));
-            victims.kill();
-        });
-        survivor.tell("time.sleep(20)").unwrap()
-    });
+    let result = struck_in_a_cell(&mut survivor, &victims, "");
     assert_eq!(
         (result.status, result.state.outcome),
         (Status::Crashed, StateOutcome::Ended)
     );
     assert_eq!(std::fs::read_to_string(path).unwrap(), "w1\nw2\nw3\n");
+}
+
+/// Runs a cell that tells its word, then sees its `victims` die, and then does the `rest`.
+fn struck_in_a_cell(survivor: &mut Survivor, victims: &Victims, rest: &str) -> CellResult {
+    let (_, code) = survivor.telling(&format!("input()\n{rest}"));
+    let mut running = survivor.session.start(Cell::new(code)).unwrap();
+    loop {
+        match survivor.bounded("an event", running.next()) {
+            Some(Event::InputRequest { call, .. }) => {
+                victims.bury();
+                running.input(&call, Ok(String::new()));
+            }
+            Some(Event::Result { result }) => return *result,
+            Some(_) => {}
+            None => panic!("the events ended without a result"),
+        }
+    }
 }
 
 #[test]
@@ -117,14 +130,7 @@ fn what_is_lost_with_a_standby_is_told_by_the_cell_that_needed_it() {
     survivor.tell("").unwrap();
     arm(&survivor);
     let victims = survivor.processes.find(&[Role::NewestStandby]);
-    let rest = "print('on', flush=True); time.sleep(1); os._exit(1)";
-    let result = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            std::thread::sleep(Duration::from_millis(300));
-            victims.kill();
-        });
-        survivor.tell(rest).unwrap()
-    });
+    let result = struck_in_a_cell(&mut survivor, &victims, "os._exit(1)");
     assert_eq!(result.state.outcome, StateOutcome::Restored);
     assert_eq!(
         result.state.not_restored,
@@ -330,4 +336,51 @@ fn closing_a_parent_leaves_its_forks_alone() {
         member.processes.find(&[Role::Head]).bury();
         assert_eq!(story(member), words);
     }
+}
+
+#[test]
+fn what_a_person_put_there_stays_when_the_head_is_killed_between_two_cells() {
+    let mut survivor = survivor();
+    survivor.tell("").unwrap();
+    arm(&survivor);
+    wait(survivor.session.put_file("given", b"by hand".to_vec())).unwrap();
+    kill(&survivor, &[Role::Head]);
+    assert_eq!(story(&mut survivor), ["w1"]);
+    let given = wait(survivor.session.get_file("given")).unwrap();
+    assert_eq!(given, b"by hand");
+}
+
+#[test]
+fn files_that_were_put_back_can_be_put_back_further() {
+    let mut survivor = survivor();
+    for _ in 0..3 {
+        survivor.tell("").unwrap();
+        arm(&survivor);
+    }
+    // Back to the second word, which takes a file along; nobody else has touched it.
+    kill(&survivor, &[Role::Head, Role::NewestStandby]);
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(survivor.returns(), [3]);
+    let undone = wait(survivor.session.undo(2)).unwrap();
+    assert_eq!((undone.cell, undone.not_restored), (1, Vec::new()));
+    assert_eq!(story(&mut survivor), Vec::<String>::new());
+}
+
+#[test]
+fn a_fork_is_made_although_init_is_late_to_hear_of_it() {
+    let mut survivor = survivor();
+    survivor.tell("").unwrap();
+    arm(&survivor);
+    let init = survivor.processes.find(&[Role::Init]);
+    let forked = std::thread::scope(|scope| {
+        scope.spawn(|| init.hold(Duration::from_millis(300)));
+        // By now it stands still, and this is the first that it will hear of.
+        std::thread::sleep(Duration::from_millis(100));
+        let running = survivor.session.start("time.sleep(0.02)").unwrap();
+        std::thread::sleep(Duration::from_millis(10));
+        survivor.session.interrupt();
+        survivor.bounded("a cell", running.result()).unwrap();
+        survivor.bounded("a fork", survivor.session.fork())
+    });
+    assert_eq!(run(&forked.unwrap(), "story").value.unwrap().repr, "['w1']");
 }

@@ -33,6 +33,8 @@ struct Strike {
     moment: Moment,
     roles: Vec<Role>,
     after: Duration,
+    /// Who stands still meanwhile, as on a machine that has no time for it, and for how long.
+    held: Option<(Role, Duration)>,
 }
 
 impl Strike {
@@ -52,6 +54,9 @@ impl Strike {
             moment,
             roles,
             after: dice.pause(Duration::from_millis(12)),
+            held: dice
+                .one_in(3)
+                .then(|| (role(dice), dice.pause(Duration::from_millis(60)))),
         }
     }
 }
@@ -154,7 +159,13 @@ fn endure(survivor: &mut Survivor, strike: &Strike) -> bool {
     survivor.returns();
     let before = survivor.kept.clone();
     let victims = survivor.processes.find(&strike.roles);
-    happen(survivor, strike, &victims);
+    thread::scope(|scope| {
+        if let Some((role, time)) = strike.held {
+            let held = survivor.processes.find(&[role]);
+            scope.spawn(move || held.hold(time));
+        }
+        happen(survivor, strike, &victims);
+    });
     let new: Vec<Kept> = survivor
         .kept
         .iter()
@@ -301,7 +312,10 @@ fn happen(survivor: &mut Survivor, strike: &Strike, victims: &Victims) {
                 survivor.bounded("an undo", survivor.session.undo(count))
             });
             match undone {
-                Ok(undone) => survivor.plan += &format!("; undone to {}", undone.cell),
+                Ok(undone) => {
+                    survivor.expect_whole_files(&undone.not_restored);
+                    survivor.plan += &format!("; undone to {}", undone.cell);
+                }
                 Err(error) => {
                     let expected = matches!(error.code(), "ended" | "refused" | "not_found");
                     assert!(expected, "{}: {}: {error}", survivor.label, survivor.plan);

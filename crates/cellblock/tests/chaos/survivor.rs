@@ -120,6 +120,9 @@ impl Survivor {
 
     /// A cell that is over counts if it was kept.
     pub(crate) fn note(&mut self, outcome: &Result<CellResult, Error>, word: Option<String>) {
+        if let Ok(result) = outcome {
+            self.expect_whole_files(&result.state.not_restored);
+        }
         match outcome {
             Ok(result) if result.state.outcome == StateOutcome::Kept => self.kept.push(Kept {
                 cell: result.cell,
@@ -134,6 +137,13 @@ impl Survivor {
                 self.plan
             ),
         }
+    }
+
+    /// Cells may be lost with their checkpoints. A file that is not what it was at a checkpoint is a fault.
+    pub(crate) fn expect_whole_files(&self, not_restored: &[String]) {
+        let is_file = |line: &&String| !line.starts_with("the effects of the cells after");
+        let files: Vec<_> = not_restored.iter().filter(is_file).collect();
+        assert!(files.is_empty(), "{}: {}: {files:?}", self.label, self.plan);
     }
 
     /// Where it said that it went back to since this was asked last.

@@ -3,8 +3,9 @@
 use super::common::{eventually, in_process_namespace, process, process_namespace};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use std::fs;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
+use std::{fs, thread};
 
 /// Who can be killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +131,19 @@ impl Victims {
         }
     }
 
+    /// Lets them stand still for a while, as a busy machine would.
+    pub(crate) fn hold(&self, time: Duration) {
+        for signal in [Signal::STOP, Signal::CONT] {
+            for Victim(handle) in &self.victims {
+                // It may have died already.
+                let _ = pidfd_send_signal(handle, signal);
+            }
+            if signal == Signal::STOP {
+                thread::sleep(time);
+            }
+        }
+    }
+
     /// Kills them all and waits until they are dead.
     pub(crate) fn bury(&self) {
         self.kill();
@@ -199,11 +213,15 @@ fn children_of(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Both are children of the launcher, but only init is in a process namespace of its own.
+/// The zygote is a child of the launcher, as the inits of all sessions are that are no forks. Only these are in a process
+/// namespace of their own.
 fn zygote_beside(init: u32) -> Option<u32> {
-    let depth = Seen::of(init)?.numbers;
-    let launcher = process(init)?.parent;
-    let is_zygote =
-        |pid: &u32| Seen::of(*pid).is_some_and(|seen| seen.numbers < depth && *pid != init);
-    children_of(launcher).into_iter().find(is_zygote)
+    let outside = Seen::of(std::process::id())?.numbers;
+    let depth = |pid: u32| Seen::of(pid).map_or(0, |seen| seen.numbers);
+    let mut launcher = init;
+    while depth(launcher) > outside + 1 {
+        launcher = process(launcher)?.parent;
+    }
+    let children = children_of(launcher).into_iter();
+    children.into_iter().find(|pid| depth(*pid) == outside + 1)
 }

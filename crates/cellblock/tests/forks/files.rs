@@ -28,6 +28,19 @@ fn files_are_copied_and_then_apart() {
 }
 
 #[test]
+fn files_can_be_moved_from_one_directory_to_another_on_both_sides() {
+    let parent = session();
+    parent.good("import os; os.mkdir('d'); open('a', 'w').write('one')");
+    let fork = parent.fork();
+    let there_and_back = "os.rename('a', 'd/a'); os.link('d/a', 'b'); os.rename('d/a', 'a'); os.remove('b'); open('a').read()";
+    for session in [&parent, &fork] {
+        assert_eq!(session.value(there_and_back), "'one'");
+        session.run("os._exit(1)");
+        assert_eq!(session.value(there_and_back), "'one'");
+    }
+}
+
+#[test]
 fn modes_and_times_come_along() {
     let parent = session();
     parent.good("import os; open('tool', 'w').close(); os.chmod('tool', 0o750); os.utime('tool', (1e9, 1e9)); os.mkdir('d', 0o700); os.utime('d', (1e9, 1e9))");

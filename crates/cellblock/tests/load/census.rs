@@ -28,10 +28,7 @@ impl Census {
                 .iter()
                 .map(|process| count(Path::new(&format!("/proc/{}/fd", process.pid))))
                 .sum(),
-            mounts: fs::read_to_string("/proc/self/mountinfo")
-                .unwrap()
-                .lines()
-                .count(),
+            mounts: mounts(directory),
             watches: watches(),
             cgroups: cgroups(Path::new("/sys/fs/cgroup"), 6),
             entries: entries(directory),
@@ -60,6 +57,14 @@ impl Census {
 
 fn count(directory: &Path) -> usize {
     fs::read_dir(directory).map_or(0, Iterator::count)
+}
+
+/// Mounts on this machine that have to do with us: others come and go.
+fn mounts(directory: &Path) -> usize {
+    let all = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let ours =
+        |line: &&str| line.contains(directory.to_str().unwrap()) || line.contains("/workspace");
+    all.lines().filter(ours).count()
 }
 
 /// Directories that are looked at for changes.

@@ -27,7 +27,10 @@ fn fork_after_fork_leaves_everything_as_it_was() {
                 .run("x += 1\nopen('x', 'w').write(str(x))")
                 .await
                 .unwrap();
-            let fork = session.fork().await.unwrap();
+            let fork = session
+                .fork()
+                .await
+                .unwrap_or_else(|error| panic!("fork {round}: {error}"));
             let code = "x += 1000\nopen('x', 'w').write('of the fork')\nx";
             assert_eq!(value(&fork, code).await, (round + 1000).to_string());
             let crash = fork.run("x = None; import os; os._exit(1)").await.unwrap();

@@ -59,6 +59,7 @@ impl Pair {
         let mut builder = builder()
             .isolation(Isolation::on(setting.rung))
             .limits(limits)
+            .strategy(setting.strategy)
             .atomic(setting.atomic)
             .setup(SETUP);
         let workspace = setting.own_workspace.then(|| Arc::new(given_directory()));

@@ -1,7 +1,9 @@
 //! What can happen to a session, and how it is made up.
 
-use proptest::prelude::*;
+use cellblock::{Rung, Strategy};
+use proptest::prelude::{Just, any, prop_oneof};
 use proptest::sample::select;
+use proptest::strategy::Strategy as Dice;
 use std::fmt;
 
 /// A sequence of happenings, and the session that they happen to.
@@ -14,7 +16,8 @@ pub(crate) struct Scenario {
 /// What kind of session.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
-    pub(crate) rung: cellblock::Rung,
+    pub(crate) rung: Rung,
+    pub(crate) strategy: Strategy,
     /// How many checkpoints are kept for `undo`.
     pub(crate) checkpoints: u64,
     /// Every cell that fails leaves no trace.
@@ -108,7 +111,7 @@ with open('book', 'w') as file:
 reader = open('book')
 log = open('log', 'a')";
 
-fn statement() -> impl Strategy<Value = String> {
+fn statement() -> impl Dice<Value = String> {
     let name = || select(&NAMES[..]);
     let file = || select(&FILES[..]);
     let number = || 0u8..100;
@@ -143,7 +146,7 @@ fn statement() -> impl Strategy<Value = String> {
     ]
 }
 
-fn end() -> impl Strategy<Value = End> {
+fn end() -> impl Dice<Value = End> {
     prop_oneof![
         20 => Just(End::Well),
         3 => select(&EXCEPTIONS[..]).prop_map(End::Exception),
@@ -153,7 +156,7 @@ fn end() -> impl Strategy<Value = End> {
     ]
 }
 
-fn run() -> impl Strategy<Value = Step> {
+fn run() -> impl Dice<Value = Step> {
     let statements = proptest::collection::vec(statement(), 1..4);
     let atomic = prop_oneof![4 => Just(None), 1 => Just(Some(true)), 1 => Just(Some(false))];
     (statements, end(), atomic).prop_map(|(statements, end, atomic)| Step::Run {
@@ -163,7 +166,7 @@ fn run() -> impl Strategy<Value = Step> {
     })
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Dice<Value = Step> {
     let pure = Step::Run {
         code: CHANGES_NOTHING.to_owned(),
         end: End::Well,
@@ -184,23 +187,20 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-pub(crate) fn scenario() -> impl Strategy<Value = Scenario> {
-    use cellblock::Rung;
+pub(crate) fn scenario() -> impl Dice<Value = Scenario> {
     let rung = prop_oneof![4 => Just(Rung::Full), 1 => Just(Rung::Landlock), 1 => Just(Rung::None)];
+    let strategy = prop_oneof![3 => Just(Strategy::Process), 1 => Just(Strategy::Thread)];
     let checkpoints = select(&[10u64, 3, 1][..]);
-    let setting = (
+    let atomic = proptest::bool::weighted(0.15);
+    let setting = (rung, strategy, checkpoints, atomic, any::<bool>());
+    let setting = setting.prop_map(|(rung, strategy, checkpoints, atomic, own)| Setting {
         rung,
+        strategy,
         checkpoints,
-        proptest::bool::weighted(0.15),
-        any::<bool>(),
-    )
-        .prop_map(|(rung, checkpoints, atomic, own_workspace)| Setting {
-            rung,
-            checkpoints,
-            atomic,
-            // Without a mapping of owners, a session of root's may not write to root's files.
-            own_workspace: own_workspace && rung != Rung::Landlock,
-        });
+        atomic,
+        // Without a mapping of owners, a session of root's may not write to root's files.
+        own_workspace: own && rung != Rung::Landlock,
+    });
     (setting, proptest::collection::vec(step(), 1..26))
         .prop_map(|(setting, steps)| Scenario { setting, steps })
 }

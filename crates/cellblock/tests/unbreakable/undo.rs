@@ -149,3 +149,16 @@ fn what_a_forgotten_file_object_wrote_is_taken_back() {
     assert_eq!(wait(session.undo(2)).unwrap().cell, 1);
     assert_eq!(session.value("open('a').read()"), "''");
 }
+
+#[test]
+fn files_that_an_undo_put_back_are_taken_back_by_the_next() {
+    let session = session();
+    session.good("open('a', 'w').write('one')");
+    session.good("x = 1");
+    session.good("open('a', 'w').write('two')");
+    let changed = wait(session.undo(2)).unwrap().files.changed;
+    assert_eq!(changed.len(), 1, "{changed:?}");
+    let undone = wait(session.undo(1)).unwrap();
+    assert_eq!((undone.cell, undone.not_restored), (0, Vec::new()));
+    assert_eq!(session.value("import os; os.listdir()"), "[]");
+}

@@ -321,13 +321,23 @@ impl Session {
         let listener = self.init.listener;
         let (number, arguments) = (question.number(), question.arguments());
         let allowed = match number {
-            nr::SETNS => self.forks.let_enter(listener, question).is_ok(),
+            nr::SETNS => {
+                self.hear_of_a_fork();
+                self.forks.let_enter(listener, question).is_ok()
+            }
             _ => {
                 notify::is_harmless(number, arguments, &self.out_of_bounds())
                     && !self.may_hit_a_group_of_forks(number, arguments)
             }
         };
         notify::answer(listener, question, allowed);
+    }
+
+    /// The host asks us for a fork before it asks the head to enter it. On a busy machine both may have done so before we look.
+    fn hear_of_a_fork(&mut self) {
+        while !self.forks.is_preparing() && sweep::wait_readable(self.init.control, 0) {
+            self.obey();
+        }
     }
 
     /// A process group can outlive the process that it is named after; then nobody can tell whose it is.
@@ -631,12 +641,18 @@ impl Session {
             head,
             standbys: &self.kept(),
         };
-        self.doubts = match watched.look(memory) {
-            Finding::Fine => 0,
-            Finding::Doubtful => self.doubts + 1,
-            Finding::Over => watchdog::PATIENCE,
+        let over = match watched.look(memory) {
+            Finding::Fine => {
+                self.doubts = 0;
+                false
+            }
+            Finding::Doubtful(bytes) => {
+                self.doubts += 1;
+                self.doubts >= watchdog::patience(bytes)
+            }
+            Finding::Over => true,
         };
-        if self.doubts >= watchdog::PATIENCE {
+        if over {
             self.doubts = 0;
             self.end_head(Reason::Memory);
         }

@@ -7,8 +7,14 @@ use crate::text::{Text, leading_number};
 
 /// How often it looks, in milliseconds.
 pub const PERIOD: i32 = 100;
-/// How often in a row it may be in doubt. Making a copy of a head of gigabytes takes tens of milliseconds.
-pub const PATIENCE: u32 = 3;
+
+/// How often in a row it may be in doubt over so many bytes. Making a copy of a head of gigabytes takes a second where others compute too,
+/// and nobody shall lose a session because the machine is busy.
+pub fn patience(bytes: u64) -> u32 {
+    const LEAST: u32 = 3;
+    const MOST: u32 = 50;
+    (bytes >> 28).min(u64::from(MOST)) as u32 + LEAST
+}
 
 /// What a look at the memory showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,8 +22,8 @@ pub enum Finding {
     /// There is room.
     Fine,
     /// There may be none: of a process that cannot be looked into it is not known what it shares. A standby is one for the
-    /// moment between its birth and the host's word that it is one.
-    Doubtful,
+    /// moment between its birth and the host's word that it is one. How many bytes these have.
+    Doubtful(u64),
     /// There is none.
     Over,
 }
@@ -68,7 +74,7 @@ impl<P: Protected> Watched<'_, P> {
         if certain > limit {
             Finding::Over
         } else if certain + doubtful > limit {
-            Finding::Doubtful
+            Finding::Doubtful(doubtful)
         } else {
             Finding::Fine
         }
