@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout};
 /// A new request wins over arming: it starts after this much quiet.
 pub(crate) const QUIET: Duration = Duration::from_millis(2);
 /// Copying the page tables of gigabytes takes half a second, and more where others compute too.
-const ARM_LIMIT: Duration = Duration::from_secs(10);
+const ARM_LIMIT: Duration = Duration::from_secs(5);
 /// A standby only has to return from one system call.
 const WAKE_LIMIT: Duration = Duration::from_secs(5);
 

@@ -102,7 +102,9 @@ fn the_end_of_the_last_handle_is_the_end_of_a_fork() {
     fork.good(&format!(
         "import subprocess; subprocess.Popen(['/bin/sh', '-c', 'sleep 600; true', '{mark}'])"
     ));
-    assert!(crate::support::processes_with(mark) > 0);
+    eventually("its program runs", || {
+        crate::support::processes_with(mark) > 0
+    });
     drop(fork);
     eventually("its processes are gone", || {
         crate::support::processes_with(mark) == 0

@@ -99,8 +99,12 @@ os.kill(os.getpid(), signal.SIGKILL)";
 /// Looks for a file and a process of the fork's in every way that a parent could.
 const SEARCH: &str = r"
 found = []
+def is_own(pid):
+    # A checkpoint of this very session, for a moment after it was made: one id, not one for each namespace that it is in.
+    try: return any(line.startswith('NSpid') and len(line.split()) == 2 for line in open(f'/proc/{pid}/status'))
+    except OSError: return False
 for pid in range(2, 3000):
-    if pid == os.getpid(): continue
+    if pid == os.getpid() or is_own(pid): continue
     for path in ('root/workspace/secret', 'cwd/secret', 'environ', 'mem', 'maps', 'fd/1', 'status'):
         try:
             os.close(os.open(f'/proc/{pid}/{path}', os.O_RDONLY))

@@ -3,7 +3,7 @@
 use super::common::{builder, new_directory, open, run, short, token, wait};
 use super::scene::Scene;
 use cellblock::Status::Success;
-use cellblock::{Limits, StateOutcome};
+use cellblock::{Cell, Limits, StateOutcome};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -267,7 +267,7 @@ os.fchdir(home)
         for digger in &diggers {
             scope.spawn(move || {
                 while Instant::now() < end {
-                    digger.run_for(6.0, DIGS_ON);
+                    run(&digger.session, Cell::new(DIGS_ON).timeout(6.0));
                 }
             });
         }

@@ -1,7 +1,7 @@
 //! Sessions and their forks, closed in any order: nothing of them is left.
 
 use super::alone;
-use super::common::{descendants, new_directory, new_host, run, wait, within};
+use super::common::{descendants, new_directory, new_host, process, run, wait, within};
 use cellblock::{Host, Session};
 use std::fs;
 use std::path::Path;
@@ -102,5 +102,102 @@ fn a_fork_that_is_refused_leaves_nothing() {
         "{:?}, {}, and before {before:?}",
         counts(directory.path()),
         workspaces()
+    );
+}
+
+/// The init of a session: the parent of its head, which is the parent of what it starts.
+fn init_of(session: &Session, mark: &str) -> u32 {
+    run(
+        session,
+        format!("import subprocess; subprocess.Popen(['/bin/sleep', '{mark}'])").as_str(),
+    );
+    let is_marked = |pid: u32| {
+        fs::read(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|line| String::from_utf8_lossy(&line).contains(mark))
+    };
+    let find = || {
+        descendants(std::process::id())
+            .into_iter()
+            .find(|process| is_marked(process.pid))
+    };
+    assert!(within(Duration::from_secs(10), || find().is_some()));
+    let sleeping = find().unwrap();
+    process(sleeping.parent).unwrap().parent
+}
+
+fn kill(pid: u32) {
+    let killed = std::process::Command::new("/bin/sh")
+        .args(["-c", &format!("kill -9 {pid}")])
+        .status()
+        .unwrap();
+    assert!(killed.success());
+}
+
+#[test]
+fn a_fork_whose_init_is_killed_ends_and_says_so_and_its_parent_goes_on() {
+    let _alone = alone();
+    let directory = new_directory();
+    let host = new_host(directory.path());
+    let parent = session(&host);
+    run(&parent, "x = 1");
+    let fork = wait(parent.fork()).unwrap();
+    let nested = wait(fork.fork()).unwrap();
+    kill(init_of(&fork, "86411"));
+    for gone in [&fork, &nested] {
+        let ended = within(Duration::from_secs(10), || {
+            wait(gone.run("1")).is_err_and(|error| error.code() == "ended")
+        });
+        assert!(ended);
+    }
+    assert_eq!(run(&parent, "x").value.unwrap().repr, "1");
+    assert_eq!(
+        run(&wait(parent.fork()).unwrap(), "x").value.unwrap().repr,
+        "1"
+    );
+}
+
+#[test]
+fn forks_end_with_the_init_of_the_session_they_came_from() {
+    let _alone = alone();
+    let directory = new_directory();
+    let host = new_host(directory.path());
+    let parent = session(&host);
+    let fork = wait(parent.fork()).unwrap();
+    kill(init_of(&parent, "86412"));
+    for gone in [&parent, &fork] {
+        let ended = within(Duration::from_secs(10), || {
+            wait(gone.run("1")).is_err_and(|error| error.code() == "ended")
+        });
+        assert!(ended);
+    }
+    assert_eq!(run(&session(&host), "1 + 1").value.unwrap().repr, "2");
+}
+
+#[test]
+fn fifty_forks_one_after_the_other_leave_nothing() {
+    let _alone = alone();
+    let directory = new_directory();
+    let host = new_host(directory.path());
+    let parent = session(&host);
+    run(&parent, "x = 0");
+    wait(wait(parent.fork()).unwrap().close());
+    let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = (counts(directory.path()), descriptors());
+    for n in 0..50 {
+        let fork = wait(parent.fork()).unwrap();
+        let value = run(&fork, format!("x += {n}; x").as_str()).value.unwrap();
+        assert_eq!(value.repr, n.to_string());
+        wait(fork.close());
+    }
+    let same = within(Duration::from_secs(20), || {
+        let (now, open) = (counts(directory.path()), descriptors());
+        let fewer = now.iter().zip(before.0).all(|(now, before)| *now <= before);
+        fewer && open <= before.1 + 2
+    });
+    assert!(
+        same,
+        "{:?} {}, and before {before:?}",
+        counts(directory.path()),
+        descriptors()
     );
 }

@@ -7,7 +7,7 @@
 
 use crate::message::Message;
 use crate::notify::{OnExecute, Question, give};
-use crate::sweep::parent_of;
+use crate::sweep::find_upwards;
 use crate::sys::{
     Errno, Fd, Pid, Result, clone_flags, close, each_line_at, kill, receive, signals,
 };
@@ -152,21 +152,7 @@ impl Forks {
 
     /// Whether a process lives in one of them, or in a fork of theirs.
     pub fn has(&self, processes: Fd, pid: Pid) -> bool {
-        const DEEPEST: usize = 4096;
-        if self.is_empty() {
-            return false;
-        }
-        let mut at = pid;
-        for _ in 0..DEEPEST {
-            if self.made(at) {
-                return true;
-            }
-            match parent_of(processes, at) {
-                Some(parent) if parent > FIRST => at = parent,
-                _ => return false,
-            }
-        }
-        false
+        !self.is_empty() && find_upwards(processes, pid, |pid| self.made(pid)).is_some()
     }
 
     /// The next one stands and waits for its head.

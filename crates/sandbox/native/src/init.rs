@@ -10,7 +10,7 @@ use crate::message::{At, Failure, Message, Stage, from_init, kin, to_init};
 use crate::notify::{self, Protected, QUESTION_SIZE, Question};
 use crate::sweep::{self, Reach};
 use crate::sys::{
-    self, Ended, Errno, Fd, Pid, Poll, Received, kill, nr, poll, reap, receive, send,
+    self, Ended, Errno, Fd, Pid, Poll, Received, kill, nr, poll, reap, receive, send, send_now,
     signal_descriptor, signals,
 };
 use crate::waiting;
@@ -259,7 +259,8 @@ impl Session {
             {
                 None => self.judge(&question),
                 Some(socket) => {
-                    if send(socket, question.as_bytes(), &[]).is_err() {
+                    // Who cannot keep up must not hold up the whole family.
+                    if send_now(socket, question.as_bytes()).is_err() {
                         notify::answer(self.init.listener, &question, false);
                     }
                 }
@@ -393,6 +394,8 @@ impl Session {
 
     /// Makes the init and the namespaces of a fork.
     fn prepare_fork(&mut self, bytes: &[u8], received: &Received) {
+        // The last one told that it lives before it told the host.
+        self.hear_fork();
         let outcome = if self.forks.is_preparing() {
             Err(Errno::AGAIN).at(Stage::Request)
         } else {
@@ -436,21 +439,43 @@ impl Session {
         }
     }
 
-    /// The fork that was prepared lives, or will not.
+    /// Whether the fork that was prepared lives, if it has told.
     fn hear_fork(&mut self) {
-        self.forks.settle();
-        self.end_the_privileged();
+        if self.forks.is_preparing() && sweep::wait_readable(self.forks.news(), 0) {
+            self.forks.settle();
+            self.end_the_privileged();
+        }
     }
 
-    /// Whoever helped a fork into its namespaces had capabilities there. Nobody of the session may keep any.
+    /// Whoever helped a fork into its namespaces had capabilities there. Nobody of the session may keep any: who does not go by
+    /// himself is ended.
     fn end_the_privileged(&self) {
+        const PATIENCE: u64 = 1000;
+        let start = sys::monotonic_milliseconds();
+        loop {
+            let late = sys::monotonic_milliseconds() - start >= PATIENCE;
+            let mut left = 0;
+            self.each_privileged(|pid| {
+                left += 1;
+                if late {
+                    let _ = kill(pid, signals::KILL);
+                }
+            });
+            if late || left == 0 {
+                return;
+            }
+            poll(&mut [], 1);
+        }
+    }
+
+    fn each_privileged(&self, mut visit: impl FnMut(Pid)) {
         let processes = self.init.proc_directory;
         sweep::each_process(self.init.reach, processes, |pid| {
             if !self.forks.has(processes, pid)
                 && fork::credentials_of(processes, pid)
                     .is_ok_and(|credentials| !credentials.is_powerless())
             {
-                let _ = kill(pid, signals::KILL);
+                visit(pid);
             }
         });
     }

@@ -4,17 +4,14 @@
 //! of its sessions, and passes each on to the init that it concerns.
 
 use crate::message::{Message, kin};
-use crate::sweep::parent_of;
-use crate::sys::{self, Errno, Fd, Pid, Result, close, send};
+use crate::sweep::find_upwards;
+use crate::sys::{self, Errno, Fd, Pid, Result, close, send_now};
 
 /// Most forks of one session, and forks of those, that live at once.
 pub const MOST_KIN: usize = 64;
 
 /// The first init, as it counts processes itself.
 pub const FIRST: Pid = 1;
-
-/// A chain of processes longer than this is not followed.
-const DEEPEST: usize = 4096;
 
 #[derive(Clone, Copy)]
 struct Relative {
@@ -85,14 +82,12 @@ impl Kin {
     /// The socket of the init in whose session a process lives; `None` for the first's own.
     pub fn responsible_for(&self, processes: Fd, pid: Pid) -> Option<Fd> {
         self.everyone().next()?;
-        let mut at = pid;
-        for _ in 0..DEEPEST {
-            if let Some(relative) = self.everyone().find(|relative| relative.pid == at) {
-                return Some(relative.socket);
-            }
-            at = parent_of(processes, at).filter(|parent| *parent > FIRST)?;
-        }
-        None
+        let is_relative = |pid| self.everyone().any(|relative| relative.pid == pid);
+        let responsible = find_upwards(processes, pid, is_relative)?;
+        let relative = self
+            .everyone()
+            .find(|relative| relative.pid == responsible)?;
+        Some(relative.socket)
     }
 
     /// How many processes the forks of a session may have together, with the forks of those.
@@ -116,7 +111,7 @@ impl Kin {
                     a: room,
                     ..Message::default()
                 };
-                let _ = send(relative.socket, &message.to_bytes(), &[]);
+                let _ = send_now(relative.socket, &message.to_bytes());
                 self.relatives[index] = Some(Relative {
                     told: room,
                     ..relative

@@ -112,6 +112,29 @@ fn whole_numbers(list: &[u8]) -> impl Iterator<Item = u64> {
         .filter_map(leading_number)
 }
 
+/// The first of a process or thread, its parent, the parent of that, and so on, of which `is_it` says so; process 1 is not asked.
+pub fn find_upwards(proc_directory: Fd, pid: Pid, is_it: impl Fn(Pid) -> bool) -> Option<Pid> {
+    const DEEPEST: usize = 4096;
+    const ATTEMPTS: usize = 16;
+    'again: for _ in 0..ATTEMPTS {
+        let mut at = pid;
+        for _ in 0..DEEPEST {
+            if is_it(at) {
+                return Some(at);
+            }
+            match parent_of(proc_directory, at) {
+                Some(parent) if parent > 1 => at = parent,
+                Some(_) => return None,
+                None if at == pid => return None,
+                // One on the way ended, and its children have another parent now.
+                None => continue 'again,
+            }
+        }
+        return None;
+    }
+    None
+}
+
 /// Whether a process or thread is init's child, or a child of one.
 pub fn is_descendant(proc_directory: Fd, pid: Pid) -> bool {
     const DEEPEST: usize = 4096;

@@ -366,8 +366,11 @@ impl Bench {
             let repr = first.value.map(|value| value.repr).unwrap_or_default();
             ensure!(repr == format!("({n}, 'notes.txt')"), "the fork has {repr}");
             fork.close().await;
+            // Files of a session stay after it; these are of no use to anyone.
+            let _ = std::fs::remove_dir_all(fork.workspace());
         }
         session.close().await;
+        let _ = std::fs::remove_dir_all(session.workspace());
         Ok(values)
     }
 

@@ -54,6 +54,16 @@ pub fn packet_pair() -> Result<(Fd, Fd)> {
 
 /// Sends one message with descriptors.
 pub fn send(socket: Fd, bytes: &[u8], descriptors: &[Fd]) -> Result<()> {
+    send_with(NOSIGNAL, socket, bytes, descriptors)
+}
+
+/// Sends one message if there is room for it, and never waits.
+pub fn send_now(socket: Fd, bytes: &[u8]) -> Result<()> {
+    const DONTWAIT: usize = 0x40;
+    send_with(NOSIGNAL | DONTWAIT, socket, bytes, &[])
+}
+
+fn send_with(flags: usize, socket: Fd, bytes: &[u8], descriptors: &[Fd]) -> Result<()> {
     let mut control = Control {
         length: 0,
         level: SOL_SOCKET,
@@ -93,7 +103,7 @@ pub fn send(socket: Fd, bytes: &[u8], descriptors: &[Fd]) -> Result<()> {
         match unsafe {
             syscall(
                 nr::SENDMSG,
-                [socket as usize, &raw const header as usize, NOSIGNAL],
+                [socket as usize, &raw const header as usize, flags],
             )
         } {
             Err(Errno::INTR) => {}
@@ -122,19 +132,6 @@ pub fn maker_of(socket: Fd) -> Result<super::Pid> {
         )
     }?;
     Ok(credentials[0])
-}
-
-/// Sends one message without descriptors, if there is room for it.
-pub fn send_now(socket: Fd, bytes: &[u8]) -> Result<()> {
-    const DONTWAIT: usize = 0x40;
-    let words = [
-        socket as usize,
-        bytes.as_ptr() as usize,
-        bytes.len(),
-        NOSIGNAL | DONTWAIT,
-    ];
-    // SAFETY: the buffer is ours and its length is told.
-    unsafe { syscall(nr::SENDTO, words) }.map(drop)
 }
 
 /// What came in one message.
