@@ -26,7 +26,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 fn any_sequence_of_cells_crashes_undos_and_forks_gives_what_plain_python_gives() {
     let seed = seed::seed("model");
     let config = Config {
-        cases: if is_long() { 600 } else { 30 },
+        cases: if is_long() { 600 } else { 60 },
         max_shrink_iters: 300,
         max_shrink_time: 120_000,
         failure_persistence: None,
