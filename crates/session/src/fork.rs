@@ -95,7 +95,6 @@ impl Actor {
         draft.note(workspace.path());
         let directory = runtime.session_directory(&id)?;
         draft.note(&directory);
-        let lineage = self.lineage.next(self.cgroup.as_ref());
         let options = SessionOptions {
             session: Some(id.clone()),
             workspace: None,
@@ -106,7 +105,7 @@ impl Actor {
         let copied = self.copy_workspace(&workspace);
         let mount = self.mount_of(&workspace).await?;
         let place = Place {
-            user: lineage.user,
+            user: self.lineage.user,
             mount: None,
             workspace: &workspace,
             // Its files are a copy of its own.
@@ -135,6 +134,7 @@ impl Actor {
                 return Ok((Err(error), fate));
             }
         };
+        let lineage = self.lineage.next(self.cgroup.as_ref());
         let mut actor = runtime.actor(
             &id,
             options,

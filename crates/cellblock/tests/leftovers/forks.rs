@@ -181,6 +181,11 @@ fn fifty_forks_one_after_the_other_leave_nothing() {
     let parent = session(&host);
     run(&parent, "x = 0");
     wait(wait(parent.fork()).unwrap().close());
+    // Its checkpoint is a process too.
+    wait(parent.checkpoints()).unwrap();
+    assert!(within(Duration::from_secs(10), || counts(directory.path())
+        [3]
+        == 1));
     let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
     let before = (counts(directory.path()), descriptors());
     for n in 0..50 {

@@ -157,6 +157,9 @@ fn an_answer_is_taken_by_the_one_who_asked() {
     let inspection = Inspection {
         type_: "int".to_owned(),
         repr: "2".to_owned(),
+        mime: [("text/plain".to_owned(), json!("2"))]
+            .into_iter()
+            .collect(),
         ..Inspection::default()
     };
     let frame = json!({"t": "answer", "seq": 1, "type": "int", "repr": "2", "doc": "", "mime": {}});

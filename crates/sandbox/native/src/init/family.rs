@@ -1,0 +1,214 @@
+//! Init and its relatives: forks of its session, and in a fork the inits that were there before.
+
+use super::Session;
+use crate::fork;
+use crate::keep::Keeper;
+use crate::limits;
+use crate::message::{At, Failure, Message, Stage, from_init, kin};
+use crate::notify::{self, QUESTION_SIZE, Question};
+use crate::sweep;
+use crate::sys::{self, Errno, Pid, Received, kill, nr, poll, receive, send, send_now, signals};
+
+impl Session {
+    /// The kernel, or the first init of the family, asks about a call.
+    pub(super) fn hear_question(&mut self) {
+        if self.init.judge < 0 {
+            let Ok(question) = notify::receive(self.init.listener) else {
+                return;
+            };
+            // Forks work on files of their own, which nobody keeps: their inits need not hear of it.
+            if Keeper::is_about(question.number()) {
+                return self.keep(&question);
+            }
+            match self
+                .kin
+                .responsible_for(self.init.proc_directory, question.asker())
+            {
+                None => self.judge(&question),
+                Some(socket) => {
+                    // Who cannot keep up must not hold up the whole family.
+                    if send_now(socket, question.as_bytes()).is_err() {
+                        notify::answer(self.init.listener, &question, false);
+                    }
+                }
+            }
+            return;
+        }
+        let mut bytes = [0; QUESTION_SIZE];
+        let length = receive(self.init.judge, &mut bytes).map_or(0, |received| received.bytes);
+        if length == 0 {
+            // The first init is gone, and we with it.
+            self.init.judge = -1;
+            self.init.listener = -1;
+        } else if let Some(question) = Question::from_bytes(&bytes[..length]) {
+            self.judge(&question);
+        } else if let Ok((message, _)) = Message::from_bytes(&bytes[..length])
+            && message.kind == kin::ROOM
+        {
+            self.make_room(message.a);
+        }
+    }
+
+    fn judge(&mut self, question: &Question) {
+        let listener = self.init.listener;
+        let (number, arguments) = (question.number(), question.arguments());
+        let allowed = match number {
+            nr::SETNS => {
+                self.hear_of_a_fork();
+                self.forks.let_enter(listener, question).is_ok()
+            }
+            _ => {
+                notify::is_harmless(number, arguments, &self.out_of_bounds())
+                    && !self.may_hit_a_group_of_forks(number, arguments)
+            }
+        };
+        notify::answer(listener, question, allowed);
+    }
+
+    /// The host asks us for a fork before it asks the head to enter it. On a busy machine both may have done so before we look.
+    fn hear_of_a_fork(&mut self) {
+        while !self.forks.is_preparing() && sweep::wait_readable(self.init.control, 0) {
+            self.obey();
+        }
+    }
+
+    /// A process group can outlive the process that it is named after; then nobody can tell whose it is.
+    fn may_hit_a_group_of_forks(&self, number: usize, arguments: &[u64; 6]) -> bool {
+        let group = (arguments[0] as Pid).wrapping_neg();
+        number == nr::KILL
+            && group > 1
+            && !self.forks.is_empty()
+            && !sweep::is_there(self.init.proc_directory, group)
+    }
+
+    /// An init of the family, of which we are the first, tells of another one, or is gone.
+    pub(super) fn hear_relative(&mut self, index: usize) {
+        let Some((socket, pid)) = self.kin.at(index) else {
+            return;
+        };
+        let mut bytes = [0; Message::SIZE];
+        match receive(socket, &mut bytes) {
+            Ok(received) if received.bytes > 0 => {
+                if let Ok((message, _)) = Message::from_bytes(&bytes[..received.bytes])
+                    && message.kind == kin::REGISTER
+                    && let Some(socket) = received.descriptors[..received.count].first()
+                {
+                    let _ = self.kin.add(*socket, pid, message.a);
+                }
+            }
+            _ => self.kin.remove(index),
+        }
+        self.share_room();
+    }
+
+    /// All sessions of a family have one user, and the kernel counts the processes of forks as their parents' too.
+    fn share_room(&mut self) {
+        if self.init.judge < 0 {
+            self.make_room(self.kin.below(fork::FIRST));
+            self.kin.tell_room();
+        }
+    }
+
+    fn make_room(&mut self, room: u64) {
+        if room == self.room {
+            return;
+        }
+        self.room = room;
+        let most = self.init.processes.saturating_add(room);
+        let forks = &self.forks;
+        let processes = self.init.proc_directory;
+        sweep::each_process(self.init.reach, processes, |pid| {
+            if !forks.has(processes, pid) {
+                let _ = limits::allow_processes(pid, most);
+            }
+        });
+    }
+
+    /// Makes the init and the namespaces of a fork.
+    pub(super) fn prepare_fork(&mut self, bytes: &[u8], received: &Received) {
+        // The last one told that it lives before it told the host.
+        self.hear_fork();
+        let outcome = if self.forks.is_preparing() {
+            Err(Errno::AGAIN).at(Stage::Request)
+        } else {
+            let parent = fork::Parent {
+                listener: self.init.listener,
+                proc_directory: self.init.proc_directory,
+            };
+            fork::prepare(&parent, bytes, &received.descriptors[..received.count])
+        };
+        let outcome = outcome.and_then(|(prepared, introduction)| {
+            let registered = if self.init.judge < 0 {
+                self.kin
+                    .add(introduction.socket, fork::FIRST, introduction.processes)
+            } else {
+                let message = Message {
+                    kind: kin::REGISTER,
+                    a: introduction.processes,
+                    ..Message::default()
+                };
+                let sent = send(self.init.judge, &message.to_bytes(), &[introduction.socket]);
+                sys::close(introduction.socket);
+                sent
+            };
+            match registered {
+                Ok(()) => self.forks.expect(prepared),
+                Err(errno) => {
+                    prepared.give_up();
+                    Err(errno)
+                }
+            }
+            .at(Stage::Namespaces)
+        });
+        match outcome {
+            Ok(()) => {
+                self.share_room();
+                self.tell(from_init::PREPARED, 0, 0, 0);
+            }
+            Err(Failure { stage, errno }) => {
+                self.tell(from_init::PREPARED, stage as u64, errno.0 as u64, 0);
+            }
+        }
+    }
+
+    /// Whether the fork that was prepared lives, if it has told.
+    pub(super) fn hear_fork(&mut self) {
+        if self.forks.is_preparing() && sweep::wait_readable(self.forks.news(), 0) {
+            self.forks.settle();
+            self.end_the_privileged();
+        }
+    }
+
+    /// Whoever helped a fork into its namespaces had capabilities there. Nobody of the session may keep any: who does not go by
+    /// himself is ended.
+    pub(super) fn end_the_privileged(&self) {
+        const PATIENCE: u64 = 1000;
+        let start = sys::monotonic_milliseconds();
+        loop {
+            let late = sys::monotonic_milliseconds() - start >= PATIENCE;
+            let mut left = 0;
+            self.each_privileged(|pid| {
+                left += 1;
+                if late {
+                    let _ = kill(pid, signals::KILL);
+                }
+            });
+            if late || left == 0 {
+                return;
+            }
+            poll(&mut [], 1);
+        }
+    }
+
+    fn each_privileged(&self, mut visit: impl FnMut(Pid)) {
+        let processes = self.init.proc_directory;
+        sweep::each_process(self.init.reach, processes, |pid| {
+            if !self.forks.has(processes, pid)
+                && fork::credentials_of(processes, pid)
+                    .is_ok_and(|credentials| !credentials.is_powerless())
+            {
+                visit(pid);
+            }
+        });
+    }
+}
