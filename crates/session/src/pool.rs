@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 /// A pool that nobody drew from for this long lets its sessions go, all but one.
 const IDLE: Duration = Duration::from_secs(300);
+/// Who draws a session uses it at once. Making the next one must not take the processor from that.
+const POLITENESS: Duration = Duration::from_millis(10);
 /// No session is made ahead of demand when less than this share of the machine's memory is free.
 const LEAST_FREE: f64 = 0.1;
 
@@ -99,7 +101,11 @@ impl Inner {
             }
             waiting.filling = true;
         }
-        tokio::spawn(fill(Arc::downgrade(self)));
+        let runtime = Arc::downgrade(self);
+        tokio::spawn(async {
+            tokio::time::sleep(POLITENESS).await;
+            fill(runtime).await;
+        });
     }
 }
 

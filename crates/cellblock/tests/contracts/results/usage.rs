@@ -36,12 +36,13 @@ subprocess.run([sys.executable, '-c', 'import time\\nwhile time.process_time() <
 #[test]
 fn the_peak_of_memory_is_that_of_the_cell() {
     let session = session();
+    // The kernel counts in portions: a few pages may be missing.
     let before = session.good("1").usage.peak_bytes;
     let peak = session
         .good("x = bytearray(100 << 20)\ndel x")
         .usage
         .peak_bytes;
-    assert!(peak >= before + (100 << 20), "{before} {peak}");
+    assert!(peak >= before + (96 << 20), "{before} {peak}");
     let after = session.good("1").usage.peak_bytes;
     assert!(after < before + (50 << 20), "{before} {after}");
 }
