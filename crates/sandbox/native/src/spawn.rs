@@ -284,8 +284,6 @@ fn harden(
     sys::new_session();
     arrange_descriptors(descriptors, report, has(request, walls::ENVIRONMENT)).at(Stage::Home)?;
     sys::umask(0o022);
-    // When memory runs out the kernel shall take the head, not init and not a standby.
-    let _ = write_file(c"/proc/self/oom_score_adj", b"500");
     if let Some(home) = items.one(Item::Home) {
         sys::chdir(home).at(Stage::Home)?;
     }
@@ -300,6 +298,8 @@ fn harden(
     }
     // After a change of ids the kernel hides a process from itself; the head may see its own /proc entries.
     privileges::set_dumpable(true);
+    // When memory runs out the kernel shall take the head, not init and not a standby.
+    let _ = write_file(c"/proc/self/oom_score_adj", b"500");
     if has(request, walls::LANDLOCK) {
         landlock::confine(items, !has(request, walls::NETWORK)).at(Stage::Landlock)?;
     }
