@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::cell_run::CellRun;
 use crate::channel::Channel;
-use crate::checkpoints::{Checkpoints, Recovered};
+use crate::checkpoints::Checkpoints;
 use crate::disk::Disk;
 use crate::file_history::FileHistory;
 use crate::fork::Lineage;
@@ -13,6 +13,7 @@ use crate::looks::Looks;
 use crate::outputs::Outputs;
 use crate::packets::Packets;
 use crate::pipes::Pipes;
+use crate::recovery::Recovered;
 use crate::session::{Session, Shared};
 use crate::tracker::Changes;
 use crate::verdict::Ending;

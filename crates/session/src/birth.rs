@@ -2,8 +2,9 @@
 
 use crate::Error;
 use crate::actor::{Actor, Command, Fate};
+use crate::arming::OWN_MEMORY;
 use crate::channel::Channel;
-use crate::checkpoints::{Checkpoints, OWN_MEMORY};
+use crate::checkpoints::Checkpoints;
 use crate::disk::{Disk, Processes};
 use crate::file_history::{Asked, FileHistory};
 use crate::fork::Lineage;

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod actor;
+mod arming;
 mod birth;
 mod calls;
 mod capture;
@@ -31,6 +32,7 @@ mod pipes;
 mod pool;
 mod private_copy;
 mod python;
+mod recovery;
 mod running;
 mod runtime;
 mod session;
