@@ -18,6 +18,7 @@ use crate::pipes::Pipes;
 use crate::runtime::Inner;
 use crate::session::{Session, Shared};
 use crate::tracker::Tracker;
+use crate::ways_out::{self, Doors, Opened, WaysOut};
 use crate::workspace::Workspace;
 use crate::zygote::Zygote;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
@@ -72,7 +73,10 @@ impl Inner {
             end: OnceLock::new(),
             journal: journal.clone(),
         });
-        let environment = self.environment(&actor.directory);
+        let mut environment = self.environment(&actor.directory);
+        let doors = Doors::for_rules(&options.network);
+        environment.extend(doors.environment());
+        actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared.logs)?;
         actor.shared = Arc::clone(&shared);
         actor.commands = receiver;
         actor.checkpoints.never = options.strategy == Strategy::Direct;
@@ -174,6 +178,7 @@ impl Inner {
             processes,
             head,
             loan,
+            opened,
             ..
         } = born;
         let Files {
@@ -213,6 +218,8 @@ impl Inner {
             spent_ms: 0.0,
             closing: None,
             loan,
+            opened,
+            ways_out: WaysOut::default(),
             zygote,
             options,
             lineage,
@@ -331,11 +338,27 @@ impl Inner {
         if asked == Asked::Before {
             birth = birth.keeps();
         }
+        if !options.network.is_empty() {
+            self.can_guard_network()?;
+            ways_out::refuse_addresses(&options.network)?;
+            birth = Doors::for_rules(&options.network).ask_for(birth)?;
+        }
         Ok(Plan {
             birth,
             cgroup,
             loan,
         })
+    }
+
+    /// A guard stands at the end of a way that only a network of the session's own can have.
+    fn can_guard_network(&self) -> Result<(), Error> {
+        if self.has_view() && !self.isolation.without.contains(&Wall::Network) {
+            return Ok(());
+        }
+        Err(Error::Refused(format!(
+            "rules for the network need a session with a network and files of its own, and this one has the isolation `{}`: the rung must be `full`, with the walls files and network",
+            self.described
+        )))
     }
 
     /// Whether init can be asked before files of the user's are changed. Where there are none, there is nothing to ask about.
@@ -440,6 +463,8 @@ pub(crate) struct Born {
     /// On which init asks before files of the user's are changed.
     keeper: Option<OwnedFd>,
     loan: Option<Loan>,
+    /// Its ways to the network, which nobody serves yet.
+    opened: Vec<Opened>,
 }
 
 /// What a session and the host speak through: the host's ends.
@@ -448,6 +473,7 @@ pub(crate) struct Sockets {
     init: Packets,
     pipes: Pipes,
     keeper: Option<OwnedFd>,
+    opened: Vec<Opened>,
 }
 
 /// The session's ends, with what else goes to its init.
@@ -483,20 +509,24 @@ impl Sockets {
             init: Packets::new(control, 4096).map_err(Error::system("listening to init"))?,
             pipes,
             keeper,
+            opened: Vec::new(),
         };
         Ok((near, FarSockets { ends }))
     }
 
     /// Waits until the session stands and its interpreter is there. Returns the head's process id inside.
     pub(crate) async fn up(&mut self) -> Result<u32, Error> {
-        let packet = self
-            .init
-            .receive()
-            .await
-            .map_err(Error::system("waiting for the session's init"))?;
-        let head = match FromInit::from_bytes(&packet.bytes)? {
-            FromInit::Born { head } => head,
-            _ => return Err(cellblock_sandbox::Error::Protocol { process: "init" }.into()),
+        let head = loop {
+            let waiting = Error::system("waiting for the session's init");
+            let mut packet = self.init.receive().await.map_err(waiting)?;
+            match (
+                FromInit::from_bytes(&packet.bytes)?,
+                packet.descriptors.pop(),
+            ) {
+                (FromInit::Born { head }, _) => break head,
+                (FromInit::Door { number }, Some(socket)) => self.opened.push((number, socket)),
+                _ => return Err(cellblock_sandbox::Error::Protocol { process: "init" }.into()),
+            }
         };
         match self.channel.receive().await {
             Ok(FromHead::Ready { .. }) => Ok(head),
@@ -517,6 +547,7 @@ impl Sockets {
             init,
             pipes,
             keeper,
+            opened,
         } = self;
         Born {
             channel,
@@ -527,6 +558,7 @@ impl Sockets {
             head,
             keeper,
             loan: None,
+            opened,
         }
     }
 }

@@ -40,6 +40,7 @@ mod tracker;
 mod undo;
 mod verdict;
 mod watch;
+mod ways_out;
 mod workspace;
 mod zygote;
 
