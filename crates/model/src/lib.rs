@@ -1,0 +1,23 @@
+//! Language models: chat messages, a streaming client for any OpenAI-compatible endpoint, record and replay.
+//!
+//! A [`Model`] takes a [`Request`] and gives a stream of [`Event`]s, of which the last is the finished [`Reply`]. Who does not care for
+//! the way there calls [`complete`].
+#![forbid(unsafe_code)]
+
+mod capabilities;
+mod error;
+mod event;
+mod message;
+mod model;
+mod reply;
+mod request;
+mod usage;
+
+pub use capabilities::Capabilities;
+pub use error::{ModelError, Waiting};
+pub use event::Event;
+pub use message::{AssistantMessage, Content, FunctionCall, Image, Message, Part, ToolCall};
+pub use model::{Model, ReplyStream, complete};
+pub use reply::{FinishReason, Repair, Reply};
+pub use request::{Request, ResponseFormat, ToolChoice};
+pub use usage::{Cost, Prices, Usage};
