@@ -9,8 +9,10 @@ mod error;
 mod event;
 mod message;
 mod model;
+mod played;
 mod reply;
 mod request;
+mod scripted;
 mod usage;
 
 pub use capabilities::Capabilities;
@@ -20,4 +22,5 @@ pub use message::{AssistantMessage, Content, FunctionCall, Image, Message, Part,
 pub use model::{Model, ReplyStream, complete};
 pub use reply::{FinishReason, Repair, Reply};
 pub use request::{Request, ResponseFormat, ToolChoice};
+pub use scripted::Scripted;
 pub use usage::{Cost, Prices, Usage};
