@@ -83,6 +83,8 @@ impl Capabilities {
             json_schema,
             images,
             context_tokens,
+            // Their endpoint moves such messages to the beginning, away from what they are about.
+            late_system_messages: !name.starts_with("claude"),
             ..Self::default()
         }
     }

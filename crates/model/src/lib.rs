@@ -33,3 +33,8 @@ pub use request::{Request, ResponseFormat, ToolChoice};
 pub use scripted::Scripted;
 pub use tokens::{estimate_messages, estimate_reply, estimate_request, estimate_tokens};
 pub use usage::{Cost, Prices, Usage};
+
+/// The code of the page about models, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/models.md")]
+struct Page;
