@@ -12,4 +12,5 @@ mod server;
 mod settings;
 mod streaming;
 mod tool_calls;
+mod tracing;
 mod trouble;

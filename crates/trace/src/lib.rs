@@ -1,0 +1,27 @@
+//! Traces: spans and events in files that rotate, without secrets, and what they tell about a run.
+//!
+//! [`TraceFile::start`] gives a layer for `tracing`; what it writes, [`Trace::read`] reads, and [`Report`] explains. Nothing here can fail a run: what
+//! cannot be written is dropped and counted.
+#![forbid(unsafe_code)]
+
+mod caps;
+mod fields;
+mod folded;
+mod layer;
+mod read;
+mod record;
+mod report;
+mod rotating;
+mod secrets;
+mod statistics;
+mod text;
+mod writer;
+
+pub use caps::Caps;
+pub use layer::TraceLayer;
+pub use read::Trace;
+pub use record::Record;
+pub use report::{NamedSpans, Repeated, Report, Shares, Slow};
+pub use rotating::Rotation;
+pub use secrets::Secrets;
+pub use writer::TraceFile;
