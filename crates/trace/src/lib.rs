@@ -14,6 +14,7 @@ mod report;
 mod rotating;
 mod secrets;
 mod statistics;
+mod targets;
 mod text;
 mod writer;
 
@@ -24,4 +25,5 @@ pub use record::Record;
 pub use report::{NamedSpans, Repeated, Report, Shares, Slow};
 pub use rotating::Rotation;
 pub use secrets::Secrets;
+pub use targets::usual_targets;
 pub use writer::TraceFile;

@@ -5,7 +5,8 @@ use crate::streaming::question;
 use ::tracing::Instrument as _;
 use cellblock_model::complete;
 use cellblock_model::openai::{Key, OpenAi};
-use cellblock_trace::{Caps, Rotation, Secrets, Trace, TraceFile};
+use cellblock_trace::{Caps, Rotation, Secrets, Trace, TraceFile, usual_targets};
+use tracing_subscriber::Layer as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 
 #[tokio::test]
@@ -19,7 +20,9 @@ async fn every_call_leaves_a_span_and_no_key() {
         Secrets::default(),
     )
     .unwrap();
-    let _guard = ::tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+    let _guard = ::tracing::subscriber::set_default(
+        tracing_subscriber::registry().with(layer.with_filter(usual_targets())),
+    );
     let secret = "very-own-key-0123456789";
     let server = Server::start([
         Answer::error(503, "", &format!("busy, {secret}")),
@@ -29,7 +32,7 @@ async fn every_call_leaves_a_span_and_no_key() {
     .await;
     let key = Key::new(secret, "the variable OPENAI_API_KEY");
     let model = OpenAi::new(server.settings().with_key(Some(key))).unwrap();
-    let run = ::tracing::info_span!("run", run = "r");
+    let run = ::tracing::info_span!(target: "cellblock", "run", run = "r");
     async {
         complete(&model, question()).await.unwrap();
         complete(&model, question()).await.unwrap_err();
