@@ -144,6 +144,18 @@ fn two_programs_may_write_the_same_trace() {
             "{run}"
         );
     }
+    // One of them moves a file aside, and the other one sees that and does not do it again.
+    for number in 1.. {
+        let Ok(moved) = std::fs::metadata(format!("{}.{number}", path.display())) else {
+            assert!(number > 5, "it was moved aside many times");
+            break;
+        };
+        assert!(
+            moved.len() > rotation.bytes / 2,
+            "{number}: {}",
+            moved.len()
+        );
+    }
 }
 
 #[test]
