@@ -12,5 +12,4 @@ mod server;
 mod settings;
 mod streaming;
 mod tool_calls;
-mod tracing;
 mod trouble;

@@ -1,11 +1,19 @@
-//! What a call of a model leaves in the trace.
+//! What a call of a model leaves in the trace. A program of its own, because `tracing` remembers for all threads whether anybody listens.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on fails"
+)]
 
-use crate::server::{Answer, Server};
-use crate::streaming::question;
-use ::tracing::Instrument as _;
-use cellblock_model::complete;
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "it/server.rs"]
+mod server;
+
 use cellblock_model::openai::{Key, OpenAi};
+use cellblock_model::{Message, Request, complete};
 use cellblock_trace::{Caps, Rotation, Secrets, Trace, TraceFile, usual_targets};
+use server::{Answer, Server};
+use tracing::Instrument as _;
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 
@@ -20,7 +28,7 @@ async fn every_call_leaves_a_span_and_no_key() {
         Secrets::default(),
     )
     .unwrap();
-    let _guard = ::tracing::subscriber::set_default(
+    let _guard = tracing::subscriber::set_default(
         tracing_subscriber::registry().with(layer.with_filter(usual_targets())),
     );
     let secret = "very-own-key-0123456789";
@@ -32,10 +40,11 @@ async fn every_call_leaves_a_span_and_no_key() {
     .await;
     let key = Key::new(secret, "the variable OPENAI_API_KEY");
     let model = OpenAi::new(server.settings().with_key(Some(key))).unwrap();
-    let run = ::tracing::info_span!(target: "cellblock", "run", run = "r");
+    let run = tracing::info_span!(target: "cellblock", "run", run = "r");
     async {
-        complete(&model, question()).await.unwrap();
-        complete(&model, question()).await.unwrap_err();
+        let question = Request::new(vec![Message::user("2 + 2?")]);
+        complete(&model, question.clone()).await.unwrap();
+        complete(&model, question).await.unwrap_err();
     }
     .instrument(run)
     .await;
