@@ -55,9 +55,9 @@ async fn every_call_leaves_a_span_and_no_key() {
         seen,
         [
             "run",
-            "model_call",
+            "model_request",
             "the model is asked again",
-            "model_call"
+            "model_request"
         ]
     );
     let (good, bad) = (&trace.records()[1], &trace.records()[3]);

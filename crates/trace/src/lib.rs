@@ -1,6 +1,6 @@
 //! Traces: spans and events in files that rotate, without secrets, and what they tell about a run.
 //!
-//! [`TraceFile::start`] gives a layer for `tracing`; what it writes, [`Trace::read`] reads, and [`Report`] explains. Nothing here can fail a run: what
+//! [`start`] begins to write; what is written, [`Trace::read`] reads, and [`Report`] explains. Nothing here can fail a run: what
 //! cannot be written is dropped and counted.
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ mod record;
 mod report;
 mod rotating;
 mod secrets;
+mod start;
 mod statistics;
 mod targets;
 mod text;
@@ -25,5 +26,6 @@ pub use record::Record;
 pub use report::{NamedSpans, Repeated, Report, Shares, Slow};
 pub use rotating::Rotation;
 pub use secrets::Secrets;
+pub use start::{start, trace_file};
 pub use targets::usual_targets;
 pub use writer::TraceFile;

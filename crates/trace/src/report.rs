@@ -11,6 +11,9 @@ const SLOW_MODEL_MS: f64 = 10_000.0;
 /// Above this a cell is flagged.
 const SLOW_CELL_MS: f64 = 1_000.0;
 
+/// A call of a model, and inside it, where there is an endpoint, its requests.
+const MODEL: &[&str] = &["model_call", "model_request"];
+
 /// The numbers of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
@@ -113,9 +116,9 @@ fn shares(trace: &Trace) -> Shares {
     };
     Shares {
         whole,
-        model: times(&["model_call"]),
+        model: times(MODEL),
         code: times(&["cell"]),
-        overhead: (whole - times(&["model_call", "cell"])).max(0.0),
+        overhead: (whole - times(&[MODEL, &["cell"]].concat())).max(0.0),
     }
 }
 
