@@ -21,3 +21,4 @@ mod sessions;
 mod support;
 mod terminal;
 mod tools;
+mod trace;
