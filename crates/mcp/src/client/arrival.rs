@@ -34,7 +34,9 @@ pub(super) struct Arrival {
 pub(super) async fn arrive(server: &RemoteServer) -> Result<Arrival, String> {
     match attempt(server, ClientLifecycleMode::Initialize).await {
         // Servers that only know later versions of the protocol have no greeting.
-        Err(Failed { is_modern: true, .. }) => {
+        Err(Failed {
+            is_modern: true, ..
+        }) => {
             let mode = ClientLifecycleMode::Discover {
                 preferred_versions: vec![ProtocolVersion::LATEST],
             };
@@ -75,7 +77,8 @@ async fn attempt(server: &RemoteServer, mode: ClientLifecycleMode) -> Result<Arr
             (Some(program), greeting.await)
         }
         Where::Address { .. } => {
-            let transport = StreamableHttpClientTransport::from_config(address(server).map_err(plain)?);
+            let transport =
+                StreamableHttpClientTransport::from_config(address(server).map_err(plain)?);
             let greeting = timeout(
                 server.start_limit,
                 serve_client_with_lifecycle(identity(), transport, mode),
@@ -191,7 +194,9 @@ async fn offer(running: &Running, server: &RemoteServer) -> Result<Offer, String
         }));
         if offer.tools.len() > MOST_TOOLS {
             offer.tools.truncate(MOST_TOOLS);
-            offer.complaint = Some(format!("it has more than {MOST_TOOLS} tools; the rest is left out"));
+            offer.complaint = Some(format!(
+                "it has more than {MOST_TOOLS} tools; the rest is left out"
+            ));
             break;
         }
         cursor = listed.next_cursor;

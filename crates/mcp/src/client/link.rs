@@ -84,7 +84,10 @@ impl Link {
     }
 
     /// Asks it something. Whatever goes wrong, the message names the server.
-    pub(super) async fn ask<T, F>(&self, request: impl FnOnce(Peer<RoleClient>) -> F) -> Result<T, ToolError>
+    pub(super) async fn ask<T, F>(
+        &self,
+        request: impl FnOnce(Peer<RoleClient>) -> F,
+    ) -> Result<T, ToolError>
     where
         F: Future<Output = Result<T, ServiceError>>,
     {

@@ -39,7 +39,11 @@ impl Program {
         starting
             .args(arguments)
             .env_clear()
-            .envs(PASSED_ON.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+            .envs(
+                PASSED_ON
+                    .iter()
+                    .filter_map(|name| Some((name, std::env::var_os(name)?))),
+            )
             .envs(environment)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

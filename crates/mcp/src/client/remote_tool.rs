@@ -48,7 +48,10 @@ fn definition(link: &Link, tool: &Tool) -> Definition {
     let description = tool.description.as_deref().unwrap_or_default();
     let mut definition = Definition::new(
         our_name(link.name(), &tool.name),
-        description.chars().take(MOST_DESCRIPTION).collect::<String>(),
+        description
+            .chars()
+            .take(MOST_DESCRIPTION)
+            .collect::<String>(),
         parameters,
     );
     definition.result = tool
@@ -73,8 +76,7 @@ impl AnyTool for RemoteTool {
 
     fn invoke(self: Arc<Self>, arguments: Map<String, Value>, _: Context) -> Invocation {
         Box::pin(async move {
-            let request =
-                CallToolRequestParams::new(self.theirs.clone()).with_arguments(arguments);
+            let request = CallToolRequestParams::new(self.theirs.clone()).with_arguments(arguments);
             let result = self
                 .link
                 .ask(|peer| async move { peer.call_tool(request).await })

@@ -44,10 +44,14 @@ pub(super) fn result_of(
             };
         }
     };
-    let files = output.structured.as_ref().and_then(|value| value.get("files"));
+    let files = output
+        .structured
+        .as_ref()
+        .and_then(|value| value.get("files"));
     let listed = |kind: &str| {
         let list = files.and_then(|files| files.get(kind));
-        list.and_then(Value::as_array).map_or(&[][..], Vec::as_slice)
+        list.and_then(Value::as_array)
+            .map_or(&[][..], Vec::as_slice)
     };
     let changed_files = ["created", "deleted"]
         .iter()

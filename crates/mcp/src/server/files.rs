@@ -51,8 +51,8 @@ pub(super) async fn read(rooms: &Rooms, uri: &str) -> Result<ReadResourceResult,
         let uri: String = uri.chars().filter(|c| !c.is_control()).take(200).collect();
         ErrorData::resource_not_found(format!("there is no resource {uri:?}: {reason}"), None)
     };
-    let (room, path) = path_of(uri)
-        .ok_or_else(|| missing(format!("addresses here begin with {SCHEME}main/")))?;
+    let (room, path) =
+        path_of(uri).ok_or_else(|| missing(format!("addresses here begin with {SCHEME}main/")))?;
     let bench = rooms.get(&room).map_err(missing)?;
     let session = bench.session().await.map_err(internal)?;
     let file = session
@@ -153,7 +153,13 @@ mod tests {
 
     #[test]
     fn what_is_no_address_of_ours_has_no_path() {
-        for uri in ["file:///etc/passwd", "workspace://main", "workspace://main/%zz", "workspace://main/%ff", ""] {
+        for uri in [
+            "file:///etc/passwd",
+            "workspace://main",
+            "workspace://main/%zz",
+            "workspace://main/%ff",
+            "",
+        ] {
             assert_eq!(path_of(uri), None, "{uri}");
         }
     }

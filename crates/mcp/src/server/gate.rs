@@ -69,11 +69,21 @@ mod tests {
         let gate = Gate::new("secret".to_owned());
         let passes = |value: &str| {
             let mut headers = HeaderMap::new();
-            headers.insert("authorization", value.parse().unwrap_or_else(|_| unreachable!()));
+            headers.insert(
+                "authorization",
+                value.parse().unwrap_or_else(|_| unreachable!()),
+            );
             gate.check(&headers).is_ok()
         };
         assert!(passes("Bearer secret") && passes("bearer secret"));
-        for wrong in ["secret", "Bearer", "Bearer ", "Bearer secre", "Bearer secret1", "Basic secret"] {
+        for wrong in [
+            "secret",
+            "Bearer",
+            "Bearer ",
+            "Bearer secre",
+            "Bearer secret1",
+            "Basic secret",
+        ] {
             assert!(!passes(wrong), "{wrong}");
         }
         assert!(gate.check(&HeaderMap::new()).is_err());

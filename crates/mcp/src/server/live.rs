@@ -41,11 +41,7 @@ impl Live {
     pub(super) fn of(context: &RequestContext<RoleServer>) -> Option<Live> {
         let token = context.meta.get_progress_token()?;
         let waiting = Arc::new(Waiting::default());
-        let telling = tokio::spawn(tell(
-            Arc::clone(&waiting),
-            context.peer.clone(),
-            token,
-        ));
+        let telling = tokio::spawn(tell(Arc::clone(&waiting), context.peer.clone(), token));
         Some(Live { waiting, telling })
     }
 
@@ -85,7 +81,9 @@ impl Text {
     fn add(&mut self, more: &str) {
         self.text.push_str(more);
         if self.text.len() > MOST_WAITING {
-            let cut = self.text.ceil_char_boundary(self.text.len() - MOST_WAITING / 2);
+            let cut = self
+                .text
+                .ceil_char_boundary(self.text.len() - MOST_WAITING / 2);
             self.left_out += cut;
             self.text.drain(..cut);
         }
@@ -132,7 +130,9 @@ async fn tell(waiting: Arc<Waiting>, peer: Peer<RoleServer>, token: ProgressToke
 fn words(happening: Happening) -> Option<String> {
     match happening {
         Happening::Cell(Event::Stdout { text } | Event::Stderr { text }) => Some(text),
-        Happening::Cell(Event::Display { .. }) => Some("[a picture or table was shown]\n".to_owned()),
+        Happening::Cell(Event::Display { .. }) => {
+            Some("[a picture or table was shown]\n".to_owned())
+        }
         Happening::Cell(Event::ToolCall { name, .. }) => Some(format!("[calls {name}]\n")),
         Happening::Waiting { tool } => Some(format!("[{tool} waits for a person's approval]\n")),
         Happening::Plan { markdown, .. } => Some(markdown),

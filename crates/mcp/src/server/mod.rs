@@ -66,12 +66,12 @@ impl Server {
 
     /// A client has come.
     fn admit(&self) -> Result<Visitor, String> {
-        let admitted = self
-            .inner
-            .clients
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |clients| {
-                (clients < MOST_CLIENTS).then_some(clients + 1)
-            });
+        let admitted =
+            self.inner
+                .clients
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |clients| {
+                    (clients < MOST_CLIENTS).then_some(clients + 1)
+                });
         if admitted.is_err() {
             return Err(format!(
                 "{MOST_CLIENTS} clients are being served, and no more are possible"

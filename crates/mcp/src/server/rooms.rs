@@ -103,9 +103,7 @@ impl Forks {
             }
             Some(name) if (1..=32).contains(&name.len()) && name.chars().all(good) => name,
             Some(_) => {
-                return Err(
-                    "the name of a fork has 1 to 32 letters, digits, `_` or `-`".to_owned()
-                );
+                return Err("the name of a fork has 1 to 32 letters, digits, `_` or `-`".to_owned());
             }
             None => {
                 self.made += 1;

@@ -22,7 +22,11 @@ impl Server {
             AsyncRwTransport::new_server(input, output).with_max_line_length(LONGEST_LINE);
         let served = serve_server_with_ct(visitor, transport, self.inner.stop.clone()).await;
         let outcome = match served {
-            Ok(running) => running.waiting().await.map(|_| ()).map_err(io::Error::other),
+            Ok(running) => running
+                .waiting()
+                .await
+                .map(|_| ())
+                .map_err(io::Error::other),
             // It went before it said what it wants.
             Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
                 Ok(())

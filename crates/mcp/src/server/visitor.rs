@@ -38,8 +38,7 @@ impl Visitor {
     /// The same, only with versions of the protocol that know sessions: in later ones every HTTP request stands alone, and nobody
     /// could tell whose variables it means.
     pub(super) fn with_sessions(mut self) -> Visitor {
-        self.versions =
-            ProtocolVersion::known_up_to(&ProtocolVersion::LATEST_WITH_INITIALIZE);
+        self.versions = ProtocolVersion::known_up_to(&ProtocolVersion::LATEST_WITH_INITIALIZE);
         self
     }
 }

@@ -12,5 +12,8 @@ pub use write_file::WriteFileTool;
 
 /// Adds the tools for clients: `fork`, `variables` and `write_file`.
 pub fn with_tools_for_clients(builder: RegistryBuilder) -> RegistryBuilder {
-    builder.tool(ForkTool).tool(VariablesTool).tool(WriteFileTool)
+    builder
+        .tool(ForkTool)
+        .tool(VariablesTool)
+        .tool(WriteFileTool)
 }

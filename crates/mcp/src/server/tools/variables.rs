@@ -38,7 +38,9 @@ impl Tool for VariablesTool {
                 text.push_str(&format!("\n\n{}", found.doc));
             }
             return Ok(Output {
-                structured: Some(json!({"name": name, "type": found.type_, "repr": found.repr, "doc": found.doc})),
+                structured: Some(
+                    json!({"name": name, "type": found.type_, "repr": found.repr, "doc": found.doc}),
+                ),
                 parts: vec![Part::Text(text)],
             });
         }
@@ -47,7 +49,12 @@ impl Tool for VariablesTool {
         list.truncate(MOST_VARIABLES);
         let mut lines: Vec<String> = list
             .iter()
-            .map(|variable| format!("{} ({}): {}", variable.name, variable.type_, variable.summary))
+            .map(|variable| {
+                format!(
+                    "{} ({}): {}",
+                    variable.name, variable.type_, variable.summary
+                )
+            })
             .collect();
         if total > list.len() {
             lines.push(format!("… and {} more", total - list.len()));

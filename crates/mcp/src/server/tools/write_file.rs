@@ -48,7 +48,10 @@ impl Tool for WriteFileTool {
         let contents = match file.encoding {
             Encoding::Utf8 => file.content.into_bytes(),
             Encoding::Base64 => STANDARD.decode(file.content.trim()).map_err(|error| {
-                ToolError::new(format!("the content of {:?} is not base64: {error}", file.path))
+                ToolError::new(format!(
+                    "the content of {:?} is not base64: {error}",
+                    file.path
+                ))
             })?,
         };
         let session = context.workbench().session().await?;
