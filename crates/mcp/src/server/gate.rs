@@ -30,7 +30,7 @@ impl Gate {
         match token {
             Some(token) if same(token, self.token.as_bytes()) => Ok(()),
             _ => {
-                let mut reply = refusal(
+                let mut reply = plain(
                     StatusCode::UNAUTHORIZED,
                     "the header `Authorization: Bearer TOKEN` is missing or has another token",
                 );
@@ -42,8 +42,8 @@ impl Gate {
     }
 }
 
-/// A plain refusal.
-pub(super) fn refusal(status: StatusCode, message: &str) -> Reply {
+/// An answer that is not the protocol's.
+pub(super) fn plain(status: StatusCode, message: &str) -> Reply {
     let mut reply = Response::new(Full::new(Bytes::from(format!("{message}\n"))).boxed());
     *reply.status_mut() = status;
     reply

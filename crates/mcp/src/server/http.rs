@@ -1,9 +1,10 @@
 //! Many clients over streamable HTTP.
 
 use super::Server;
-use super::gate::{Gate, Reply, refusal};
+use super::gate::{Gate, Reply, plain};
+use super::presence::Presence;
 use super::visitor::Visitor;
-use http::{Request, StatusCode};
+use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -20,6 +21,8 @@ use tokio_util::task::TaskTracker;
 
 /// Where clients find us on the address.
 const PATH: &str = "/mcp";
+/// The header that names a session of the protocol.
+const SESSION: &str = "mcp-session-id";
 /// Connections that are open at the same time.
 const MOST_CONNECTIONS: usize = 256;
 /// The longest request: the largest arguments, in JSON.
@@ -43,6 +46,8 @@ pub struct HttpOptions {
     pub origins: Vec<String>,
     /// How long a client may be silent before its session ends.
     pub idle: Duration,
+    /// How long a client that vanished in the middle of a call has to come back before its session ends.
+    pub grace: Duration,
 }
 
 impl HttpOptions {
@@ -53,6 +58,7 @@ impl HttpOptions {
             hosts: ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into(),
             origins: Vec::new(),
             idle: Duration::from_secs(30 * 60),
+            grace: Duration::from_secs(60),
         }
     }
 }
@@ -60,8 +66,7 @@ impl HttpOptions {
 impl Server {
     /// Serves whoever comes to `/mcp` on this listener, until [`stop`](Server::stop).
     pub async fn serve_http(&self, listener: TcpListener, options: HttpOptions) -> io::Result<()> {
-        let service = self.service(&options);
-        let gate = Gate::new(options.token);
+        let desk = self.desk(options);
         let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
         let connections = TaskTracker::new();
         let stop = self.inner.stop.clone();
@@ -76,11 +81,11 @@ impl Server {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
-            let (service, gate, stop) = (service.clone(), gate.clone(), stop.clone());
+            let (desk, stop) = (desk.clone(), stop.clone());
             connections.spawn(async move {
                 let _place = place;
                 tokio::select! {
-                    () = serve_connection(stream, service, gate) => {}
+                    () = serve_connection(stream, desk) => {}
                     () = stop.cancelled() => {}
                 }
             });
@@ -88,37 +93,50 @@ impl Server {
         connections.close();
         let _ = tokio::time::timeout(FAREWELL, connections.wait()).await;
         // Ends the sessions of the protocol, and with them ours.
-        drop(service);
+        drop(desk);
         let _ = tokio::time::timeout(FAREWELL, self.wait_for_sessions()).await;
         Ok(())
     }
 
-    fn service(&self, options: &HttpOptions) -> Service {
+    fn desk(&self, options: HttpOptions) -> Desk {
         let mut sessions = LocalSessionManager::default();
         sessions.session_config.keep_alive = Some(options.idle);
+        let sessions = Arc::new(sessions);
         let mut config = StreamableHttpServerConfig::default()
-            .with_allowed_hosts(options.hosts.clone())
-            .with_allowed_origins(options.origins.clone())
+            .with_allowed_hosts(options.hosts)
+            .with_allowed_origins(options.origins)
             .enforce_origin_validation()
             .with_max_request_body_bytes(LONGEST_REQUEST)
             .with_cancellation_token(self.inner.stop.child_token());
         // Often, since only what is written shows that a client has gone.
-        config.sse_keep_alive = Some(Duration::from_secs(5));
+        config.sse_keep_alive = Some(Duration::from_secs(2));
         let server = self.clone();
         let admit = move || {
             let visitor = server.admit().map_err(io::Error::other)?;
             Ok(visitor.with_sessions())
         };
-        StreamableHttpService::new(admit, Arc::new(sessions), config)
+        Desk {
+            gate: Gate::new(options.token),
+            presence: Presence::new(Arc::clone(&sessions), options.grace),
+            service: StreamableHttpService::new(admit, sessions, config),
+        }
     }
 }
 
-async fn serve_connection(stream: TcpStream, service: Service, gate: Gate) {
+/// Where requests are answered.
+#[derive(Clone)]
+struct Desk {
+    gate: Gate,
+    presence: Presence,
+    service: Service,
+}
+
+async fn serve_connection(stream: TcpStream, desk: Desk) {
     // Answers are small and must not wait for each other.
     let _ = stream.set_nodelay(true);
     let answer = service_fn(move |request: Request<Incoming>| {
-        let (service, gate) = (service.clone(), gate.clone());
-        async move { Ok::<Reply, Infallible>(reply(request, &service, &gate).await) }
+        let desk = desk.clone();
+        async move { Ok::<Reply, Infallible>(desk.reply(request).await) }
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -128,12 +146,31 @@ async fn serve_connection(stream: TcpStream, service: Service, gate: Gate) {
     let _ = serving.await;
 }
 
-async fn reply(request: Request<Incoming>, service: &Service, gate: &Gate) -> Reply {
-    if request.uri().path().trim_end_matches('/') != PATH {
-        return refusal(StatusCode::NOT_FOUND, "MCP is served at /mcp");
-    }
-    match gate.check(request.headers()) {
-        Ok(()) => service.handle(request).await,
-        Err(refusal) => *refusal,
+impl Desk {
+    async fn reply(&self, request: Request<Incoming>) -> Reply {
+        if request.uri().path().trim_end_matches('/') != PATH {
+            return plain(StatusCode::NOT_FOUND, "MCP is served at /mcp");
+        }
+        if let Err(refusal) = self.gate.check(request.headers()) {
+            return *refusal;
+        }
+        let method = request.method().clone();
+        let session = request
+            .headers()
+            .get(SESSION)
+            .and_then(|id| id.to_str().ok());
+        let session = session.map(str::to_owned);
+        if let Some(session) = &session {
+            self.presence.seen(session);
+        }
+        let reply = self.service.handle(request).await;
+        match (method, session) {
+            (Method::POST, Some(session)) => self.presence.watch(session, reply),
+            // Some clients take "accepted" for a failure.
+            (Method::DELETE, _) if reply.status() == StatusCode::ACCEPTED => {
+                plain(StatusCode::OK, "the session is over")
+            }
+            _ => reply,
+        }
     }
 }

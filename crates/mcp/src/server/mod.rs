@@ -5,6 +5,7 @@ mod files;
 mod gate;
 mod http;
 mod live;
+mod presence;
 mod rooms;
 mod shown;
 mod stdio;
