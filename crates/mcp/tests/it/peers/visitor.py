@@ -1,21 +1,29 @@
-"""A client made with the official SDK. Usage: visitor.py SCENE URL TOKEN. It prints one JSON value."""
+"""A client made with the official SDK. It prints one JSON value.
+
+Usage: visitor.py SCENE URL TOKEN, or visitor.py SCENE PROGRAM ARGUMENT... for a server on standard input and output.
+"""
 
 import json
+import os
 import sys
 import time
 
 import anyio
 import httpx2
 from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-scene, url, token = sys.argv[1:4]
+scene, where, *more = sys.argv[1:]
 CODE = "execute_python_code"
 
 
 def connect(mode="auto"):
-    http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60)
-    return Client(streamable_http_client(url, http_client=http), mode=mode)
+    if where.startswith("http"):
+        http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {more[0]}"}, timeout=60)
+        return Client(streamable_http_client(where, http_client=http), mode=mode)
+    program = StdioServerParameters(command=where, args=more, env=dict(os.environ))
+    return Client(stdio_client(program), mode=mode)
 
 
 async def run(client, code, **more):
