@@ -155,3 +155,16 @@ fn a_file_that_was_named_must_be_there() {
     // The usual file need not be.
     assert_eq!(place.run(["tools"]).status, 0);
 }
+
+#[test]
+fn the_example_of_the_page_is_understood() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    let page = fs::read_to_string(page).unwrap();
+    let example = page.split("```toml\n").nth(1).unwrap();
+    let example = example.split("```").next().unwrap();
+    // Everything in it is known; only the variable is not there.
+    assert_eq!(
+        complaint(example),
+        "error: tools.secrets in the configuration: API_KEY: there is no such variable in the environment\n"
+    );
+}
