@@ -9,5 +9,5 @@ mod server;
 
 pub use client::{Connected, Problem, RemoteServer, Trust, Where, connect};
 pub use server::{
-    ForkTool, HttpOptions, Server, VariablesTool, WriteFileTool, with_tools_for_clients,
+    Files, ForkTool, HttpOptions, Server, VariablesTool, WriteFileTool, with_tools_for_clients,
 };

@@ -36,6 +36,13 @@ fn a_client_on_standard_input_is_served_until_its_last_word() {
     let place = Place::new();
     fs::write(place.path().join("notes.txt"), "hello").unwrap();
     let mut client = serve(&place, &["--workspace", "."]);
+    let listed = client.ask(json!({"jsonrpc": "2.0", "id": 1, "method": "resources/list"}));
+    let resources = listed["result"]["resources"].as_array().unwrap();
+    let uris: Vec<&Value> = resources.iter().map(|resource| &resource["uri"]).collect();
+    assert!(
+        uris.contains(&&json!("workspace://main/notes.txt")),
+        "{uris:?}"
+    );
     let code = json!({"python_code_snippet": "open('notes.txt').read().upper()"});
     let answer = client.ask(call("execute_python_code", code));
     assert_eq!(

@@ -6,7 +6,7 @@ use super::{Offer, RemoteServer, Where, words};
 use http::{HeaderName, HeaderValue};
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ErrorCode, Implementation, PaginatedRequestParams,
-    ProtocolVersion,
+    ProtocolVersion, Tool,
 };
 use rmcp::service::{ClientInitializeError, RunningService, serve_client_with_lifecycle};
 use rmcp::transport::StreamableHttpClientTransport;
@@ -172,44 +172,49 @@ fn address(server: &RemoteServer) -> Result<StreamableHttpClientTransportConfig,
 
 async fn offer(running: &Running, server: &RemoteServer) -> Result<Offer, String> {
     let peer: &Peer<RoleClient> = running.peer();
-    let capabilities = peer.peer_info().map(|info| info.capabilities.clone());
-    let has = |this: bool| capabilities.is_none() || this;
-    let has_tools = has(capabilities.as_ref().is_some_and(|all| all.tools.is_some()));
-    let mut offer = Offer {
-        tools: Vec::new(),
-        has_resources: capabilities
-            .as_ref()
-            .is_some_and(|all| all.resources.is_some()),
-        complaint: None,
+    let info = peer.peer_info();
+    let capabilities = info.as_ref().map(|info| &info.capabilities);
+    let has_tools = capabilities.is_none_or(|all| all.tools.is_some());
+    let has_resources = capabilities.is_some_and(|all| all.resources.is_some());
+    let (tools, mut complaint) = match has_tools {
+        true => tools(peer, server).await?,
+        false => (Vec::new(), None),
     };
+    let is_missing = |name: &&String| !tools.iter().any(|tool| tool.name == **name);
+    if let Some(name) = server.only.iter().find(is_missing) {
+        complaint = Some(format!("it has no tool `{name}`"));
+    }
+    Ok(Offer {
+        tools,
+        has_resources,
+        complaint,
+    })
+}
+
+/// The tools that are wanted, and whether there were too many.
+async fn tools(
+    peer: &Peer<RoleClient>,
+    server: &RemoteServer,
+) -> Result<(Vec<Tool>, Option<String>), String> {
+    let is_wanted =
+        |tool: &Tool| server.only.is_empty() || server.only.iter().any(|name| *name == tool.name);
+    let mut tools = Vec::new();
     let mut cursor = None;
-    while has_tools {
+    loop {
         let page = PaginatedRequestParams::default().with_cursor(cursor);
         let listed = peer.list_tools(Some(page)).await.map_err(|error| {
             words::no_answer(error)
                 .unwrap_or_else(|| "it went away before it told its tools".to_owned())
         })?;
-        offer.tools.extend(listed.tools.into_iter().filter(|tool| {
-            server.only.is_empty() || server.only.iter().any(|name| *name == tool.name)
-        }));
-        if offer.tools.len() > MOST_TOOLS {
-            offer.tools.truncate(MOST_TOOLS);
-            offer.complaint = Some(format!(
-                "it has more than {MOST_TOOLS} tools; the rest is left out"
-            ));
-            break;
+        tools.extend(listed.tools.into_iter().filter(is_wanted));
+        if tools.len() > MOST_TOOLS {
+            tools.truncate(MOST_TOOLS);
+            let complaint = format!("it has more than {MOST_TOOLS} tools; the rest is left out");
+            return Ok((tools, Some(complaint)));
         }
         cursor = listed.next_cursor;
         if cursor.is_none() {
-            break;
+            return Ok((tools, None));
         }
     }
-    let missing = server
-        .only
-        .iter()
-        .find(|name| !offer.tools.iter().any(|tool| tool.name == **name));
-    if let Some(name) = missing {
-        offer.complaint = Some(format!("it has no tool `{name}`"));
-    }
-    Ok(offer)
 }

@@ -105,7 +105,8 @@ fn knows_links(context: &RequestContext<RoleServer>) -> bool {
 fn shortened(mut value: Value) -> Value {
     match &mut value {
         Value::String(text) if text.len() > BUDGET => {
-            let end = text.floor_char_boundary(BUDGET);
+            let whole = |end: &usize| text.is_char_boundary(*end);
+            let end = (0..=BUDGET).rev().find(whole).unwrap_or_default();
             let left_out = text.len() - end;
             text.truncate(end);
             text.push_str(&format!("\n[… {left_out} bytes left out …]"));

@@ -1,5 +1,6 @@
 //! The files of the workspaces as resources: `workspace://main/data/table.csv`.
 
+use super::Files;
 use super::rooms::Rooms;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,6 +19,7 @@ const MOST_BYTES: u64 = 8 << 20;
 /// The files of all sessions of a client, a page of them.
 pub(super) async fn list(
     rooms: &Rooms,
+    given: Files,
     cursor: Option<String>,
 ) -> Result<ListResourcesResult, ErrorData> {
     let from = match &cursor {
@@ -28,7 +30,12 @@ pub(super) async fn list(
     };
     let mut resources = Vec::new();
     for (room, bench) in rooms.all() {
-        let session = bench.session().await.map_err(internal)?;
+        let session = match (bench.open_session().await, given) {
+            (Some(session), _) => session,
+            (None, Files::Given) => bench.session().await.map_err(internal)?,
+            // Many clients ask as soon as they come, and then never run anything.
+            (None, Files::None) => continue,
+        };
         let mut files = session.list_files().await.map_err(internal)?;
         files.sort_by(|one, other| one.path.cmp(&other.path));
         resources.extend(files.into_iter().map(|file| {

@@ -81,9 +81,9 @@ impl Text {
     fn add(&mut self, more: &str) {
         self.text.push_str(more);
         if self.text.len() > MOST_WAITING {
-            let cut = self
-                .text
-                .ceil_char_boundary(self.text.len() - MOST_WAITING / 2);
+            let from = self.text.len() - MOST_WAITING / 2;
+            let whole = |cut: &usize| self.text.is_char_boundary(*cut);
+            let cut = (from..self.text.len()).find(whole).unwrap_or_default();
             self.left_out += cut;
             self.text.drain(..cut);
         }

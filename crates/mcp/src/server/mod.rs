@@ -17,6 +17,7 @@ use cellblock_tools::Workbench;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use visitor::Visitor;
@@ -27,25 +28,39 @@ pub use tools::{ForkTool, VariablesTool, WriteFileTool, with_tools_for_clients};
 /// Clients that are served at the same time; each may hold sessions.
 const MOST_CLIENTS: usize = 64;
 
+/// How long sessions may take to end.
+const FAREWELL: Duration = Duration::from_secs(10);
+
 /// Serves MCP clients. Every client has a workbench of its own, which ends with it. A handle: clones are the same server.
 #[derive(Clone)]
 pub struct Server {
     inner: Arc<Inner>,
 }
 
+/// What is in a workspace before the first call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Files {
+    /// Nothing: clients that only look need no session.
+    None,
+    /// Files of the user's, which clients may want to see first.
+    Given,
+}
+
 struct Inner {
+    files: Files,
     workbench: Box<dyn Fn() -> Workbench + Send + Sync>,
     clients: AtomicUsize,
-    /// Sessions that are being ended.
+    /// Clients that are here, and sessions that are being ended.
     closing: TaskTracker,
     stop: CancellationToken,
 }
 
 impl Server {
     /// A server whose clients get their workbenches from here.
-    pub fn new(workbench: impl Fn() -> Workbench + Send + Sync + 'static) -> Server {
+    pub fn new(files: Files, workbench: impl Fn() -> Workbench + Send + Sync + 'static) -> Server {
         Server {
             inner: Arc::new(Inner {
+                files,
                 workbench: Box::new(workbench),
                 clients: AtomicUsize::new(0),
                 closing: TaskTracker::new(),
@@ -59,10 +74,10 @@ impl Server {
         self.inner.stop.cancel();
     }
 
-    /// Waits until the sessions of all clients that went are gone.
+    /// Waits until the last client is gone, and everything that ran for it.
     async fn wait_for_sessions(&self) {
         self.inner.closing.close();
-        self.inner.closing.wait().await;
+        let _ = tokio::time::timeout(FAREWELL, self.inner.closing.wait()).await;
     }
 
     /// A client has come.

@@ -18,18 +18,22 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use tokio::runtime::Handle;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// A client with its sessions.
 pub(super) struct Visitor {
     rooms: Rooms,
     server: Server,
     versions: &'static [ProtocolVersion],
+    /// Whoever waits for us to be gone waits for calls that still hold us too.
+    _presence: TaskTrackerToken,
 }
 
 impl Visitor {
     pub(super) fn new(main: Workbench, server: Server) -> Visitor {
         Visitor {
             rooms: Rooms::new(main),
+            _presence: server.inner.closing.token(),
             server,
             versions: ProtocolVersion::KNOWN_VERSIONS,
         }
@@ -117,7 +121,8 @@ impl ServerHandler for Visitor {
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        files::list(&self.rooms, request.and_then(|request| request.cursor)).await
+        let cursor = request.and_then(|request| request.cursor);
+        files::list(&self.rooms, self.server.inner.files, cursor).await
     }
 
     async fn read_resource(

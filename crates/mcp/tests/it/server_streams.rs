@@ -93,6 +93,25 @@ fn a_server_that_is_stopped_ends_at_once() {
 }
 
 #[test]
+fn a_client_that_only_looks_gets_no_session() {
+    let mut client = Client::new();
+    client.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "resources/list"}).to_string());
+    assert_eq!(client.next()["result"]["resources"], json!([]));
+    client.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}).to_string());
+    let listed = client.next();
+    let tool = &listed["result"]["tools"][0];
+    assert_eq!(tool["name"], "execute_python_code");
+    let properties: Vec<&String> = tool["inputSchema"]["properties"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .collect();
+    // T4: no purpose.
+    assert_eq!(properties, ["python_code_snippet", "timeout", "session"]);
+    assert!(!client.ours.has_sessions());
+}
+
+#[test]
 fn lines_that_are_no_requests_do_no_harm() {
     let mut client = Client::new();
     client.send("hello?");

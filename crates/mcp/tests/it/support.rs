@@ -3,7 +3,7 @@
 use cellblock::env::{Cancel, Dirs, Environments, Requirements, Search, Status};
 use cellblock::{Host, Locale, Preload, PythonChoice, SessionOptions};
 use cellblock_mcp::with_tools_for_clients;
-use cellblock_mcp::{Connected, HttpOptions, RemoteServer, Server, Trust, connect};
+use cellblock_mcp::{Connected, Files, HttpOptions, RemoteServer, Server, Trust, connect};
 use cellblock_tools::{Approval, ApprovalMode, ApprovalPolicy, Call, Opening, Registry, Workbench};
 use serde_json::Value;
 use std::fs;
@@ -153,7 +153,7 @@ impl Ours {
         let registry = registry.build().unwrap();
         let benches = Arc::new(Mutex::new(Vec::new()));
         let made = Arc::clone(&benches);
-        let server = Server::new(move || {
+        let server = Server::new(Files::None, move || {
             let policy = ApprovalPolicy::mode(ApprovalMode::Effects);
             let bench = Workbench::builder(registry.clone())
                 .sessions(sessions())

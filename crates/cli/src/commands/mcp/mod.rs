@@ -8,7 +8,7 @@ use crate::commands::toolbox::{ApprovalArgs, Audience, Toolbox, ToolboxArgs};
 use crate::config::ConfigArgs;
 use crate::terminal::Console;
 use anyhow::Context as _;
-use cellblock::mcp::Server;
+use cellblock::mcp::{Files, Server};
 use cellblock::tools::{Approval, Opening, ToolError, Workbench};
 use cellblock::{Host, Preload, SessionOptions};
 use clap::Args;
@@ -115,7 +115,11 @@ pub(crate) fn server(
     approval: impl Fn() -> Approval + Send + Sync + 'static,
 ) -> Server {
     let registry = toolbox.registry.clone();
-    Server::new(move || {
+    let files = match &options.workspace {
+        Some(_) => Files::Given,
+        None => Files::None,
+    };
+    Server::new(files, move || {
         let (host, options) = (host.clone(), options.clone());
         let open = move || -> Opening {
             let (host, options) = (host.clone(), options.clone());
