@@ -92,9 +92,8 @@ impl Server {
         }
         connections.close();
         let _ = tokio::time::timeout(FAREWELL, connections.wait()).await;
-        // Ends the sessions of the protocol, and with them ours.
-        drop(desk);
-        let _ = tokio::time::timeout(FAREWELL, self.wait_for_sessions()).await;
+        desk.presence.end_all().await;
+        self.wait_for_sessions().await;
         Ok(())
     }
 

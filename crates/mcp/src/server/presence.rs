@@ -56,6 +56,21 @@ impl Presence {
         })
     }
 
+    /// Ends every session of the protocol, and with it ours.
+    pub(super) async fn end_all(&self) {
+        let here: Vec<_> = self
+            .sessions
+            .sessions
+            .read()
+            .await
+            .keys()
+            .cloned()
+            .collect();
+        for session in here {
+            let _ = self.sessions.close_session(&session).await;
+        }
+    }
+
     fn miss(&self, session: String) {
         // Without a runtime everything ends anyway.
         let Ok(runtime) = Handle::try_current() else {

@@ -101,6 +101,9 @@ impl ServerHandler for Visitor {
             () = context.ct.cancelled() => {
                 return Err(ErrorData::internal_error("the call was cancelled", None));
             }
+            () = self.server.inner.stop.cancelled() => {
+                return Err(ErrorData::internal_error("the server is stopping", None));
+            }
         };
         if let Some(live) = live {
             live.finish().await;

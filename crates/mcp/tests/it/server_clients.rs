@@ -3,7 +3,8 @@
 use crate::support::{Listening, soon};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader};
-use std::time::Duration;
+use std::process::Child;
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_client_finds_everything() {
@@ -130,18 +131,41 @@ fn bad_input_is_answered_and_the_session_lives() {
     listening.stop();
 }
 
+/// A client whose cell runs and does not end.
+fn hanging(listening: &Listening) -> Option<Child> {
+    let mut child = listening.visit("hang")?;
+    let mut line = String::new();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line.trim(), "\"running\"");
+    assert!(listening.ours.has_sessions());
+    Some(child)
+}
+
+#[test]
+fn a_server_that_is_stopped_while_a_cell_runs_leaves_nothing() {
+    let listening = Listening::new(|_| {});
+    let Some(mut child) = hanging(&listening) else {
+        return;
+    };
+    let begun = Instant::now();
+    // It looks for sessions that are left.
+    listening.stop();
+    assert!(
+        begun.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        begun.elapsed()
+    );
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 #[test]
 fn a_client_that_is_killed_while_a_cell_runs_leaves_nothing() {
     let listening = Listening::new(|options| options.grace = Duration::from_millis(300));
-    let Some(mut child) = listening.visit("hang") else {
+    let Some(mut child) = hanging(&listening) else {
         return;
     };
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
-    assert_eq!(line.trim(), "\"running\"");
-    assert!(listening.ours.has_sessions());
     child.kill().unwrap();
     child.wait().unwrap();
     soon("its session is gone", || !listening.ours.has_sessions());
