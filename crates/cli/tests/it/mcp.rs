@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -71,6 +72,28 @@ fn a_signal_ends_it_in_the_middle_of_a_cell() {
         "{:?}",
         asked.elapsed()
     );
+}
+
+#[test]
+fn servers_that_we_started_end_with_us_however_we_end() {
+    let place = Place::new();
+    let script = include_str!("../../../mcp/tests/it/peers/crooked.py");
+    fs::write(place.path().join("crooked.py"), script).unwrap();
+    // It does not care that nobody speaks to it any more.
+    let config = "[mcp.servers.peer]\ncommand = \"python3\"\nargs = [\"crooked.py\", \"stay\"]\ndirectory = \".\"\ntrust = \"everything\"\n";
+    fs::write(place.path().join("config.toml"), config).unwrap();
+    let mut client = serve(&place, &["--config", "config.toml"]);
+    let answer = client.ask(call("peer_work", json!({})));
+    let process = answer["result"]["content"][0]["text"].as_str().unwrap();
+    let process = Path::new("/proc").join(process);
+    assert!(process.exists());
+    client.child.kill().unwrap();
+    client.child.wait().unwrap();
+    let until = Instant::now() + Duration::from_secs(10);
+    while process.exists() {
+        assert!(Instant::now() < until, "it is still there");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]

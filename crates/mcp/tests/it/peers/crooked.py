@@ -1,6 +1,7 @@
 """A server that misbehaves, written by hand. What it does wrong is its argument."""
 
 import json
+import os
 import sys
 import time
 
@@ -62,8 +63,13 @@ for line in sys.stdin:
                 sys.stdout.write("x" * (1 << 20))
             sys.stdout.write('"}]}}\n')
             sys.stdout.flush()
+        elif fault == "stay":
+            send(answer | {"result": {"content": [{"type": "text", "text": str(os.getpid())}]}})
         elif fault == "vanish":
             print("goodbye", file=sys.stderr)
             sys.exit(5)
         else:
             send(answer | {"result": good})
+
+if fault == "stay":
+    time.sleep(300)
