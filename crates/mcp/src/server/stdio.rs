@@ -3,6 +3,7 @@
 use super::Server;
 use rmcp::service::{ServerInitializeError, serve_server_with_ct};
 use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::io::stdio_pipes;
 use std::io;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -10,6 +11,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 const LONGEST_LINE: usize = 48 << 20;
 
 impl Server {
+    /// Serves the program that started us, on standard input and output.
+    pub async fn serve_stdio(&self) -> io::Result<()> {
+        // Where they are pipes, no other thread has to be woken for each message.
+        let (input, output) = stdio_pipes();
+        self.serve_streams(input, output).await
+    }
+
     /// Serves one client until its last word, or until [`stop`](Server::stop). Calls that run when its input ends have a few
     /// seconds to finish.
     pub async fn serve_streams(

@@ -87,10 +87,7 @@ async fn serve(args: McpArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let serving = async {
         match listening {
             Some((listener, options)) => server.serve_http(listener, options).await,
-            None => {
-                let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
-                server.serve_streams(input, output).await
-            }
+            None => server.serve_stdio().await,
         }
     };
     tokio::pin!(serving);
