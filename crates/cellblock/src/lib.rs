@@ -34,7 +34,8 @@ pub mod tools {
     pub use cellblock_tools::*;
 }
 
-/// The Model Context Protocol: us as a server, and the tools of other servers.
+/// The Model Context Protocol: us as a server, and the tools of other servers. Without the feature `mcp`, which is on by default, it is left out.
+#[cfg(feature = "mcp")]
 pub mod mcp {
     pub use cellblock_mcp::*;
 }
