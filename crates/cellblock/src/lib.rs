@@ -34,6 +34,12 @@ pub mod tools {
     pub use cellblock_tools::*;
 }
 
+/// The Model Context Protocol: us as a server, and the tools of other servers. Without the feature `mcp`, which is on by default, it is left out.
+#[cfg(feature = "mcp")]
+pub mod mcp {
+    pub use cellblock_mcp::*;
+}
+
 /// Python interpreters and environments.
 pub mod env {
     pub use cellblock_env::*;

@@ -7,6 +7,7 @@ use crate::commands::completions::CompletionsArgs;
 use crate::commands::demo::DemoArgs;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::exec::ExecArgs;
+use crate::commands::mcp::McpArgs;
 use crate::commands::pipe::PipeArgs;
 use crate::commands::repl::ReplArgs;
 use crate::commands::sessions::SessionsArgs;
@@ -57,6 +58,8 @@ pub(crate) enum Command {
     Tools(ToolsArgs),
     /// Show where the time of a run went
     Trace(TraceArgs),
+    /// Serve the tools to MCP clients, each with a session of its own
+    Mcp(Box<McpArgs>),
     /// Measure the promises on this machine
     Bench(BenchArgs),
     /// Print the completions for a shell

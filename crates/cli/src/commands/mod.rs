@@ -7,6 +7,7 @@ pub(crate) mod doctor;
 pub(crate) mod exec;
 mod live;
 mod making;
+pub(crate) mod mcp;
 mod outcome;
 pub(crate) mod pipe;
 pub(crate) mod repl;

@@ -1,8 +1,10 @@
 //! The tools that a command offers, from its flags.
 
 use crate::args::{PythonArgs, SessionArgs};
+use crate::config::Config;
 use crate::failure::Usage;
-use crate::terminal::{Console, TerminalAsker};
+use crate::terminal::{Console, Style, TerminalAsker};
+use cellblock::mcp::{self, Connected};
 use cellblock::tools::{
     Approval, ApprovalMode, ApprovalPolicy, Asker, Opening, PythonTools, Registry, ToolError,
     Workbench,
@@ -56,34 +58,95 @@ impl Approve {
     }
 }
 
+/// For whom tools are gathered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// A person or a program of ours, who has the session itself.
+    Us,
+    /// Clients over MCP.
+    Clients,
+}
+
+/// All tools, and the other servers that some of them come from.
+pub(crate) struct Toolbox {
+    pub(crate) registry: Registry,
+    servers: Connected,
+}
+
+impl Toolbox {
+    /// Ends the servers that were started for it.
+    pub(crate) async fn close(&self) {
+        self.servers.close().await;
+    }
+}
+
 impl ToolboxArgs {
-    /// All tools. Those written in Python are loaded now, in a session of their own.
-    pub(crate) async fn registry(&self, python: &PythonArgs) -> anyhow::Result<Registry> {
+    /// All tools. Those written in Python are loaded now, in a session of their own; other MCP servers are started now. One that does not
+    /// start is named, and the rest works.
+    pub(crate) async fn open(
+        &self,
+        python: &PythonArgs,
+        config: &Config,
+        audience: Audience,
+        console: &Console,
+    ) -> anyhow::Result<Toolbox> {
         let mut builder = Registry::builder().built_in();
-        for folder in &self.tools_dir {
-            let mut tools = PythonTools::new(folder);
-            for name in &self.tools_secret {
-                let value = std::env::var(name).map_err(|_| {
-                    Usage::plain(format!(
-                        "--tools-secret {name}: there is no such variable in the environment"
-                    ))
-                })?;
-                tools = tools.secret(name, value);
-            }
+        if audience == Audience::Clients {
+            builder = mcp::with_tools_for_clients(builder);
+        }
+        for tools in self.python_tools(config)? {
             let open = opener(python, SessionOptions::default());
             let loaded = tools.load(open).await;
             builder = builder.extend(loaded.map_err(|error| Usage::plain(error.to_string()))?);
         }
-        builder
+        let servers = config.mcp.servers(|path| config.path(path))?;
+        let servers = mcp::connect(servers).await;
+        for problem in &servers.problems {
+            let label = console.on_err(Style::Warning, "warning:");
+            console.note(&label, &problem.to_string());
+        }
+        let registry = builder
+            .extend(servers.tools.iter().cloned())
             .build()
-            .map_err(|error| Usage::plain(error.to_string()))
+            .map_err(|error| Usage::plain(error.to_string()))?;
+        Ok(Toolbox { registry, servers })
+    }
+
+    fn python_tools(&self, config: &Config) -> anyhow::Result<Vec<PythonTools>> {
+        let secret = |name: &String, source: &str| {
+            std::env::var(name).map_err(|_| {
+                Usage::plain(format!(
+                    "{source} {name}: there is no such variable in the environment"
+                ))
+            })
+        };
+        let mut all = Vec::new();
+        for folder in &self.tools_dir {
+            let mut tools = PythonTools::new(folder);
+            for name in &self.tools_secret {
+                tools = tools.secret(name, secret(name, "--tools-secret")?);
+            }
+            all.push(tools);
+        }
+        for folder in &config.tools.folders {
+            let mut tools = PythonTools::new(config.path(folder));
+            for name in &config.tools.secrets {
+                tools = tools.secret(name, secret(name, "tools.secrets in the configuration:")?);
+            }
+            all.push(tools);
+        }
+        Ok(all)
     }
 }
 
 impl ApprovalArgs {
-    /// When to ask.
-    pub(crate) fn policy(&self) -> ApprovalPolicy {
-        ApprovalPolicy::mode(self.approve.map(Approve::mode).unwrap_or_default())
+    /// When to ask: what the configuration says, unless a flag says another mode.
+    pub(crate) fn policy(&self, config: &Config) -> ApprovalPolicy {
+        let mut policy = config.approval.clone();
+        if let Some(approve) = self.approve {
+            policy.mode = approve.mode();
+        }
+        policy
     }
 }
 

@@ -8,11 +8,13 @@
 #![cfg(target_os = "linux")]
 
 mod completions;
+mod config;
 mod demo;
 mod doctor;
 mod exec;
 mod exec_status;
 mod help;
+mod mcp;
 mod pipe;
 mod pipe_calls;
 mod pipe_ends;

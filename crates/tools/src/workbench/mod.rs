@@ -74,6 +74,18 @@ impl Workbench {
         }
     }
 
+    /// A workbench like this one for another session, such as a fork: the same tools, limits and approval; what tools remember is its own.
+    pub fn for_session(&self, session: Session) -> Workbench {
+        let inner = &self.inner;
+        let mut builder = Workbench::builder(inner.registry.clone())
+            .session(session)
+            .limits(inner.limits)
+            .locale(inner.locale)
+            .approval(inner.approval.clone());
+        builder.watcher = inner.watcher.clone();
+        builder.build()
+    }
+
     /// Calls a tool. Whatever goes wrong, there is an answer. Dropping the future stops the call.
     pub async fn call(&self, call: Call) -> Answer {
         self.call_watched(call, self.inner.watcher.clone()).await
