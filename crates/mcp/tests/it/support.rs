@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
-use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
@@ -67,20 +66,37 @@ pub fn python() -> Option<&'static Path> {
     }
 }
 
+/// A directory of this test program, removed by the next one.
+fn place() -> &'static Path {
+    static PLACE: LazyLock<PathBuf> = LazyLock::new(|| {
+        let name = |process: &str| format!("cellblock-mcp-tests-{process}");
+        for entry in fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
+            let file = entry.file_name().to_string_lossy().into_owned();
+            let process = file.strip_prefix(&name(""));
+            if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+        let place = std::env::temp_dir().join(name(&std::process::id().to_string()));
+        fs::create_dir_all(&place).unwrap();
+        place
+    });
+    &PLACE
+}
+
 /// The scripts of the peers, where any user can read them.
 pub fn script(name: &str) -> String {
-    static FOLDER: LazyLock<TempDir> = LazyLock::new(|| {
-        let folder = tempfile::tempdir().unwrap();
+    static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
         for (name, text) in [
             ("shop.py", include_str!("peers/shop.py")),
             ("crooked.py", include_str!("peers/crooked.py")),
             ("visitor.py", include_str!("peers/visitor.py")),
         ] {
-            fs::write(folder.path().join(name), text).unwrap();
+            fs::write(place().join(name), text).unwrap();
         }
-        folder
+        place().to_owned()
     });
-    FOLDER.path().join(name).display().to_string()
+    FOLDER.join(name).display().to_string()
 }
 
 /// The server made with the SDK, started by us.
@@ -128,7 +144,7 @@ pub fn text(bench: &Workbench, name: &str, arguments: Value) -> String {
 
 static HOST: LazyLock<Host> = LazyLock::new(|| {
     let dirs = Dirs {
-        state: tempfile::tempdir().unwrap().keep(),
+        state: place().join("state"),
         ..Dirs::from_process().unwrap()
     };
     let host = Host::builder().python(PythonChoice::StandardLibrary);
