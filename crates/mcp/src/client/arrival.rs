@@ -77,6 +77,8 @@ async fn attempt(server: &RemoteServer, mode: ClientLifecycleMode) -> Result<Arr
             (Some(program), greeting.await)
         }
         Where::Address { .. } => {
+            // The one that is quickest to build. Where the program has chosen another, that one stays.
+            let _ = rustls::crypto::ring::default_provider().install_default();
             let transport =
                 StreamableHttpClientTransport::from_config(address(server).map_err(plain)?);
             let greeting = timeout(

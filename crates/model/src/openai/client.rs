@@ -47,6 +47,8 @@ impl OpenAi {
             let (name, value) = key.header(settings.key_header)?;
             headers.insert(name, value);
         }
+        // The one that is quickest to build. Where the program has chosen another, that one stays.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let mut http = reqwest::Client::builder()
             .default_headers(headers)
             .connect_timeout(settings.time_limits.connect)
