@@ -51,7 +51,8 @@ struct Inner {
     replay: Option<Mutex<Replay>>,
     /// Calls into the interpreter run one after the other.
     interpreter: Arc<tokio::sync::Mutex<()>>,
-    states: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    /// Shared with the workbenches of trials.
+    states: Arc<Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>>,
 }
 
 impl Workbench {
@@ -138,6 +139,31 @@ impl Workbench {
             .or_insert_with(|| Arc::new(Mutex::new(T::default())));
         // The key says what it is.
         Arc::clone(entry).downcast().unwrap_or_default()
+    }
+
+    /// A workbench for something that may turn out to be in vain: in this session, with the same tools and what they remember, but
+    /// what changes something outside is refused.
+    pub fn trial(&self, session: Session) -> Workbench {
+        let inner = &self.inner;
+        let mut seat = Seat::default();
+        seat.open = Some(Arc::new(move || {
+            let session = session.clone();
+            Box::pin(async move { Ok::<_, ToolError>(session) })
+        }));
+        Workbench {
+            inner: Arc::new(Inner {
+                registry: inner.registry.clone(),
+                limits: inner.limits,
+                locale: inner.locale,
+                seat,
+                watcher: inner.watcher.clone(),
+                approval: inner.approval.without_outside(&inner.registry),
+                recording: self.recording().map(Mutex::new),
+                replay: None,
+                interpreter: Arc::default(),
+                states: Arc::clone(&inner.states),
+            }),
+        }
     }
 
     async fn outcome(
@@ -258,7 +284,7 @@ impl WorkbenchBuilder {
                 recording: self.recording,
                 replay: self.replay,
                 interpreter: Arc::default(),
-                states: Mutex::default(),
+                states: Arc::default(),
             }),
         }
     }

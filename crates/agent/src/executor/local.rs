@@ -1,0 +1,148 @@
+//! Sessions of this machine.
+
+use super::{Doing, Executor, RUN_CODE, Ran, Room, Setting, ran};
+use cellblock_protocol::{Cell, FileEntry, Seed, Variable};
+use cellblock_tools::plan::PlanBook;
+use cellblock_tools::{Answer, Call, Caller, Opening, Recording, ToolError, Watcher, Workbench};
+use serde_json::{Map, Value, json};
+use std::fmt;
+use std::sync::{Arc, PoisonError};
+
+/// Makes a session with these variables in it.
+type Open = Arc<dyn Fn(Seed) -> Opening + Send + Sync>;
+
+/// Runs code in sessions that a function of yours opens: on this machine, or wherever a session can live.
+#[derive(Clone)]
+pub struct LocalExecutor {
+    open: Open,
+    dependencies: Vec<String>,
+    workspace: String,
+}
+
+impl LocalExecutor {
+    /// Sessions come from this function. It is given the variables that the session must have.
+    pub fn new(open: impl Fn(Seed) -> Opening + Send + Sync + 'static) -> LocalExecutor {
+        LocalExecutor {
+            open: Arc::new(open),
+            dependencies: Vec::new(),
+            workspace: "/workspace".to_owned(),
+        }
+    }
+
+    /// The packages that can be imported there, for the model.
+    pub fn dependencies(mut self, names: impl IntoIterator<Item = String>) -> LocalExecutor {
+        self.dependencies = names.into_iter().collect();
+        self
+    }
+
+    /// The working directory as code sees it, where it is not `/workspace`.
+    pub fn workspace(mut self, path: impl Into<String>) -> LocalExecutor {
+        self.workspace = path.into();
+        self
+    }
+}
+
+impl fmt::Debug for LocalExecutor {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("LocalExecutor")
+            .field("workspace", &self.workspace)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Executor for LocalExecutor {
+    fn available_dependencies(&self) -> Vec<String> {
+        self.dependencies.clone()
+    }
+
+    fn workspace_path(&self) -> String {
+        self.workspace.clone()
+    }
+
+    fn open(&self, setting: Setting) -> Arc<dyn Room> {
+        let open = Arc::clone(&self.open);
+        let seed = setting.seed;
+        let mut bench = Workbench::builder(setting.registry)
+            .sessions(move || open(seed.clone()))
+            .approval(setting.approval)
+            .locale(setting.locale)
+            .record();
+        if let Some(recording) = setting.replay {
+            bench = bench.replay(recording);
+        }
+        Arc::new(LocalRoom(bench.build()))
+    }
+}
+
+struct LocalRoom(Workbench);
+
+impl Room for LocalRoom {
+    fn run<'a>(&'a self, cell: Cell, watcher: Option<Watcher>) -> Doing<'a, Ran> {
+        let mut arguments = Map::new();
+        arguments.insert("python_code_snippet".to_owned(), json!(cell.code));
+        if let Some(seconds) = cell.timeout {
+            arguments.insert("timeout".to_owned(), Value::from(seconds));
+        }
+        let call = Call {
+            id: String::new(),
+            name: RUN_CODE.to_owned(),
+            arguments: arguments.into(),
+            caller: Caller::User,
+        };
+        Box::pin(async move {
+            let answer = self.0.call_watched(call, watcher).await;
+            ran(&answer, self.0.locale())
+        })
+    }
+
+    fn call<'a>(&'a self, call: Call, watcher: Option<Watcher>) -> Doing<'a, Answer> {
+        Box::pin(self.0.call_watched(call, watcher))
+    }
+
+    fn session(&self) -> Doing<'_, Option<String>> {
+        Box::pin(async {
+            let session = self.0.open_session().await?;
+            Some(session.id().to_owned())
+        })
+    }
+
+    fn variables(&self) -> Doing<'_, Vec<Variable>> {
+        Box::pin(async {
+            match self.0.open_session().await {
+                Some(session) => session.vars().await.unwrap_or_default(),
+                None => Vec::new(),
+            }
+        })
+    }
+
+    fn files(&self) -> Doing<'_, Vec<FileEntry>> {
+        Box::pin(async {
+            match self.0.open_session().await {
+                Some(session) => session.list_files().await.unwrap_or_default(),
+                None => Vec::new(),
+            }
+        })
+    }
+
+    fn plan(&self) -> Option<String> {
+        let book = self.0.state::<PlanBook>();
+        let book = book.lock().unwrap_or_else(PoisonError::into_inner);
+        book.markdown(self.0.locale())
+    }
+
+    fn recording(&self) -> Recording {
+        self.0.recording().unwrap_or_default()
+    }
+
+    fn fork(&self) -> Doing<'_, Result<Arc<dyn Room>, ToolError>> {
+        Box::pin(async {
+            let copy = self.0.session().await?.fork().await?;
+            let room: Arc<dyn Room> = Arc::new(LocalRoom(self.0.trial(copy)));
+            Ok(room)
+        })
+    }
+
+    fn close(&self) -> Doing<'_, ()> {
+        Box::pin(self.0.close())
+    }
+}
