@@ -23,6 +23,51 @@ pub struct Capabilities {
     pub prices: Option<Prices>,
 }
 
+/// What is known of models by their names: a part of the name, context, tools, JSON schema, images. The first that fits counts.
+const KNOWN: &[(&str, u64, bool, bool, bool)] = &[
+    ("gpt-5", 400_000, true, true, true),
+    ("gpt-4.1", 1_000_000, true, true, true),
+    ("gpt-4o", 128_000, true, true, true),
+    ("gpt-oss", 128_000, true, true, false),
+    ("o3", 200_000, true, true, true),
+    ("o4-mini", 200_000, true, true, true),
+    ("claude", 200_000, true, false, true),
+    ("gemini", 1_000_000, true, true, true),
+    ("deepseek-reasoner", 64_000, true, false, false),
+    ("deepseek", 64_000, true, false, false),
+    ("qwen-vl", 32_000, false, false, true),
+    ("qwen3-coder", 256_000, true, false, false),
+    ("qwen3", 32_000, true, false, false),
+    ("qwen-max", 32_000, true, false, false),
+    ("qwen-plus", 128_000, true, false, false),
+    ("qwen-turbo", 128_000, true, false, false),
+    ("qwen2.5-coder", 32_000, false, true, false),
+    ("qwen2.5", 32_000, true, false, false),
+    ("llama3", 128_000, true, false, false),
+    ("llama-3", 128_000, true, false, false),
+    ("mistral-large", 128_000, true, true, false),
+    ("mistral", 32_000, true, false, false),
+];
+
+impl Capabilities {
+    /// What is known of a model by its name; the defaults for others. Whoever knows better changes the fields.
+    pub fn of(model: &str) -> Self {
+        let name = model.to_lowercase();
+        let name = name.rsplit('/').next().unwrap_or_default();
+        let known = KNOWN.iter().find(|(start, ..)| name.starts_with(start));
+        let Some(&(_, context_tokens, tools, json_schema, images)) = known else {
+            return Self::default();
+        };
+        Self {
+            tools,
+            json_schema,
+            images,
+            context_tokens,
+            ..Self::default()
+        }
+    }
+}
+
 impl Default for Capabilities {
     fn default() -> Self {
         Self {

@@ -7,17 +7,25 @@
 mod capabilities;
 mod error;
 mod event;
+mod history;
 mod message;
 mod model;
+pub mod openai;
+mod played;
 mod reply;
 mod request;
+mod scripted;
+mod tokens;
 mod usage;
 
 pub use capabilities::Capabilities;
 pub use error::{ModelError, Waiting};
 pub use event::Event;
+pub use history::{HistoryRepair, mend};
 pub use message::{AssistantMessage, Content, FunctionCall, Image, Message, Part, ToolCall};
 pub use model::{Model, ReplyStream, complete};
 pub use reply::{FinishReason, Repair, Reply};
 pub use request::{Request, ResponseFormat, ToolChoice};
+pub use scripted::Scripted;
+pub use tokens::{estimate_messages, estimate_reply, estimate_request, estimate_tokens};
 pub use usage::{Cost, Prices, Usage};
