@@ -8,8 +8,17 @@ use serde_json::{Map, Value, json};
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
-/// Makes a session with these variables in it.
-type Open = Arc<dyn Fn(Seed) -> Opening + Send + Sync>;
+/// Makes a session.
+type Open = Arc<dyn Fn(Wanted) -> Opening + Send + Sync>;
+
+/// What a session must have.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// These variables.
+    pub seed: Seed,
+    /// A workspace of its own, not the user's directory, with the files that were there at the beginning.
+    pub fresh_workspace: bool,
+}
 
 /// Runs code in sessions that a function of yours opens: on this machine, or wherever a session can live.
 #[derive(Clone)]
@@ -20,8 +29,8 @@ pub struct LocalExecutor {
 }
 
 impl LocalExecutor {
-    /// Sessions come from this function. It is given the variables that the session must have.
-    pub fn new(open: impl Fn(Seed) -> Opening + Send + Sync + 'static) -> LocalExecutor {
+    /// Sessions come from this function.
+    pub fn new(open: impl Fn(Wanted) -> Opening + Send + Sync + 'static) -> LocalExecutor {
         LocalExecutor {
             open: Arc::new(open),
             dependencies: Vec::new(),
@@ -61,9 +70,12 @@ impl Executor for LocalExecutor {
 
     fn open(&self, setting: Setting) -> Arc<dyn Room> {
         let open = Arc::clone(&self.open);
-        let seed = setting.seed;
+        let wanted = Wanted {
+            seed: setting.seed,
+            fresh_workspace: setting.fresh_workspace,
+        };
         let mut bench = Workbench::builder(setting.registry)
-            .sessions(move || open(seed.clone()))
+            .sessions(move || open(wanted.clone()))
             .approval(setting.approval)
             .locale(setting.locale)
             .record();
@@ -97,6 +109,14 @@ impl Room for LocalRoom {
 
     fn call<'a>(&'a self, call: Call, watcher: Option<Watcher>) -> Doing<'a, Answer> {
         Box::pin(self.0.call_watched(call, watcher))
+    }
+
+    fn interrupt(&self) -> Doing<'_, ()> {
+        Box::pin(async {
+            if let Some(session) = self.0.open_session().await {
+                session.interrupt();
+            }
+        })
     }
 
     fn session(&self) -> Doing<'_, Option<String>> {

@@ -8,7 +8,7 @@ use cellblock_tools::{Answer, Approval, Call, Part, Recording, Registry, ToolErr
 use std::pin::Pin;
 use std::sync::Arc;
 
-pub use local::LocalExecutor;
+pub use local::{LocalExecutor, Wanted};
 pub use nothing::NothingExecutor;
 
 /// The tool that runs code, whatever the format in which a model asks for it.
@@ -40,6 +40,8 @@ pub struct Setting {
     pub approval: Approval,
     /// The language for the model.
     pub locale: Locale,
+    /// Whether it must not work in the user's own directory: a check works beside it, with the same files to begin with.
+    pub fresh_workspace: bool,
     /// Results to give again instead of calling tools.
     pub replay: Option<Recording>,
 }
@@ -51,6 +53,9 @@ pub trait Room: Send + Sync {
 
     /// Calls a tool. Calls into the interpreter run in the order in which they were made.
     fn call<'a>(&'a self, call: Call, watcher: Option<Watcher>) -> Doing<'a, Answer>;
+
+    /// Stops the cell that runs now, if one does. The run goes on.
+    fn interrupt(&self) -> Doing<'_, ()>;
 
     /// The id of the session, if one was made.
     fn session(&self) -> Doing<'_, Option<String>>;

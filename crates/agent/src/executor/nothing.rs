@@ -57,6 +57,10 @@ impl Room for NothingRoom {
         })
     }
 
+    fn interrupt(&self) -> Doing<'_, ()> {
+        Box::pin(async {})
+    }
+
     fn session(&self) -> Doing<'_, Option<String>> {
         Box::pin(async { None })
     }

@@ -18,6 +18,7 @@ fn setting() -> Setting {
             .collect(),
         approval: Approval::default(),
         locale: Locale::En,
+        fresh_workspace: false,
         replay: None,
     }
 }

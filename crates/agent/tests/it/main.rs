@@ -7,9 +7,15 @@
     reason = "helpers of tests are tests"
 )]
 
+mod answers;
+mod candidates;
+mod context;
+mod endings;
 mod executors;
 mod formats;
 mod prompts;
 mod properties;
 mod repairs;
+mod runs;
 mod support;
+mod templates;

@@ -1,14 +1,17 @@
 //! Sessions, facts and models for tests.
 
 use cellblock::env::Dirs;
-use cellblock::{Host, Locale, Preload, PythonChoice, Seed, SessionOptions};
-use cellblock_agent::{Facts, LocalExecutor};
-use cellblock_model::{Capabilities, Reply};
+use cellblock::{Host, Locale, Preload, PythonChoice, SessionOptions};
+use cellblock_agent::{
+    Agent, AgentBuilder, Facts, Format, LocalExecutor, Observer, RunEvent, Wanted,
+};
+use cellblock_model::{Capabilities, Reply, Scripted, ToolCall};
 use cellblock_tools::{Context, Registry, RegistryBuilder, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::json;
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
@@ -47,10 +50,10 @@ fn dirs() -> Dirs {
 
 /// Sessions with the standard library.
 pub fn python() -> LocalExecutor {
-    LocalExecutor::new(|seed: Seed| {
+    LocalExecutor::new(|wanted: Wanted| {
         Box::pin(async move {
             let options = SessionOptions {
-                seed,
+                seed: wanted.seed,
                 ..SessionOptions::default()
             };
             Ok(HOST.open(options).await?)
@@ -88,6 +91,7 @@ pub fn cut_off(text: &str) -> Reply {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct GetSecret {}
 
+#[derive(Clone)]
 pub struct GetSecretTool;
 
 impl Tool for GetSecretTool {
@@ -97,4 +101,83 @@ impl Tool for GetSecretTool {
     async fn call(&self, _: GetSecret, _: &Context) -> Result<String, ToolError> {
         Ok("NcS9euQa".to_owned())
     }
+}
+
+/// Takes the answer.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct ProvideAnswer {
+    /// The answer.
+    pub answer: String,
+}
+
+/// Keeps what it was given.
+#[derive(Clone, Default)]
+pub struct ProvideAnswerTool(pub Arc<Mutex<Vec<String>>>);
+
+impl Tool for ProvideAnswerTool {
+    type Parameters = ProvideAnswer;
+    type Output = &'static str;
+
+    async fn call(&self, given: ProvideAnswer, _: &Context) -> Result<&'static str, ToolError> {
+        self.0.lock().unwrap().push(given.answer);
+        Ok("received")
+    }
+}
+
+/// An agent over real sessions with a script in place of a model.
+pub fn scripted(replies: impl IntoIterator<Item = Reply>) -> AgentBuilder {
+    Agent::builder()
+        .model(Scripted::new(replies))
+        .executor(python())
+}
+
+/// A reply that runs code, in the words of a format.
+pub fn runs(format: Format, code: &str) -> Reply {
+    match format {
+        Format::Tools => Reply::calls(vec![ToolCall {
+            id: "call".to_owned(),
+            name: "execute_python_code".to_owned(),
+            arguments: json!({"tool_call_purpose": "to compute", "python_code_snippet": code}).to_string(),
+        }]),
+        Format::Json => Reply::text(json!({"thought": "I compute.", "action": "execute_code", "code": code, "final_answer": null}).to_string()),
+        Format::Xml => Reply::text(format!("I compute.\n<execution-code>\n{code}\n</execution-code>")),
+        Format::Markdown => Reply::text(format!("I compute.\n```python\n{code}\n```")),
+        Format::NextStep => Reply::text(
+            json!({"current_state": "I compute.", "plan_remaining_steps_brief": [], "task_completed": false,
+                "function": {"tool": "execute_python_code", "tool_call_purpose": "to compute", "python_code_snippet": code}})
+            .to_string(),
+        ),
+    }
+}
+
+/// A reply that calls a tool.
+pub fn calls(name: &str, arguments: serde_json::Value) -> Reply {
+    Reply::calls(vec![ToolCall {
+        id: "call".to_owned(),
+        name: name.to_owned(),
+        arguments: arguments.to_string(),
+    }])
+}
+
+/// A reply that answers, in the words of a format.
+pub fn answers(format: Format, answer: &str) -> Reply {
+    match format {
+        Format::Json => Reply::text(json!({"thought": "I know.", "action": "provide_answer", "code": null, "final_answer": answer}).to_string()),
+        Format::NextStep => Reply::text(
+            json!({"current_state": "I know.", "plan_remaining_steps_brief": [], "task_completed": true,
+                "function": {"tool": "report_task_completion", "answer": answer}})
+            .to_string(),
+        ),
+        _ => Reply::text(answer),
+    }
+}
+
+/// Who keeps every event.
+pub fn keeper() -> (Observer, Arc<Mutex<Vec<RunEvent>>>) {
+    let kept: Arc<Mutex<Vec<RunEvent>>> = Arc::default();
+    let keeping = Arc::clone(&kept);
+    (
+        Arc::new(move |event| keeping.lock().unwrap().push(event.clone())),
+        kept,
+    )
 }
