@@ -23,6 +23,26 @@ pub struct Capabilities {
     pub prices: Option<Prices>,
 }
 
+/// Some of the capabilities, said by someone who knows better.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Overrides {
+    /// See [`Capabilities::tools`].
+    pub tools: Option<bool>,
+    /// See [`Capabilities::json_schema`].
+    pub json_schema: Option<bool>,
+    /// See [`Capabilities::images`].
+    pub images: Option<bool>,
+    /// See [`Capabilities::late_system_messages`].
+    pub late_system_messages: Option<bool>,
+    /// See [`Capabilities::reasoning_in_history`].
+    pub reasoning_in_history: Option<bool>,
+    /// See [`Capabilities::context_tokens`].
+    pub context_tokens: Option<u64>,
+    /// See [`Capabilities::prices`].
+    pub prices: Option<Prices>,
+}
+
 /// What is known of models by their names: a part of the name, context, tools, JSON schema, images. The first that fits counts.
 const KNOWN: &[(&str, u64, bool, bool, bool)] = &[
     ("gpt-5", 400_000, true, true, true),
@@ -63,7 +83,26 @@ impl Capabilities {
             json_schema,
             images,
             context_tokens,
+            // Their endpoint moves such messages to the beginning, away from what they are about.
+            late_system_messages: !name.starts_with("claude"),
             ..Self::default()
+        }
+    }
+
+    /// The same, with what someone else knows better.
+    pub fn with(self, known: &Overrides) -> Self {
+        Self {
+            tools: known.tools.unwrap_or(self.tools),
+            json_schema: known.json_schema.unwrap_or(self.json_schema),
+            images: known.images.unwrap_or(self.images),
+            late_system_messages: known
+                .late_system_messages
+                .unwrap_or(self.late_system_messages),
+            reasoning_in_history: known
+                .reasoning_in_history
+                .unwrap_or(self.reasoning_in_history),
+            context_tokens: known.context_tokens.unwrap_or(self.context_tokens),
+            prices: known.prices.or(self.prices),
         }
     }
 }

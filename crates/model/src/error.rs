@@ -1,10 +1,12 @@
 //! Why there is no reply.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
 /// Why there is no reply. No message contains a key.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ModelError {
     /// There is no key.
@@ -154,16 +156,14 @@ pub enum ModelError {
         /// How many there are.
         replies: usize,
     },
-    /// An error that was recorded, played back.
-    #[error("{0}")]
-    Replayed(String),
     /// A model that breaks its word: its stream ended without a reply and without an error.
     #[error("the model's stream ended without a reply")]
     Unfinished,
 }
 
 /// What was waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Waiting {
     /// For the connection.
     Connection,

@@ -110,6 +110,17 @@ impl Key {
     }
 }
 
+impl KeyHeader {
+    /// The header that this endpoint expects.
+    pub fn for_endpoint(base_url: &str) -> Self {
+        if host_of(base_url).ends_with(".azure.com") {
+            Self::ApiKey
+        } else {
+            Self::Bearer
+        }
+    }
+}
+
 impl fmt::Debug for Key {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Key(from {})", self.source)

@@ -48,7 +48,7 @@ impl Growing {
         }
         if self.model.is_none() {
             let name = chunk.get("model").and_then(Value::as_str);
-            self.model = name.filter(|name| !name.is_empty()).map(clip_name);
+            self.model = name.filter(|name| !name.is_empty()).map(model_name);
         }
         let Some(choice) = chunk.get("choices").and_then(|choices| choices.get(0)) else {
             return Vec::new();
@@ -264,6 +264,13 @@ fn usage_of(chunk: &Value) -> Option<Usage> {
         reasoning_tokens: number("/completion_tokens_details/reasoning_tokens").unwrap_or(0),
         estimated: false,
     })
+}
+
+/// Some servers give the path of the weights on their disk, which is nobody's business.
+fn model_name(name: &str) -> String {
+    let is_path = name.starts_with('/') || name.contains('\\');
+    let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
+    clip_name(if is_path { file } else { name })
 }
 
 fn clip_name(name: &str) -> String {

@@ -14,6 +14,7 @@ mod thinking;
 mod tool_calls;
 
 pub use client::OpenAi;
+pub(crate) use key::without_secrets;
 pub use key::{Key, KeyHeader};
 pub use retry::Retries;
 pub use settings::{Settings, TimeLimits};

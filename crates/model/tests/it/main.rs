@@ -5,7 +5,9 @@
     reason = "a test that cannot go on fails"
 )]
 
+mod choice;
 mod history;
+mod recording;
 mod server;
 mod settings;
 mod streaming;

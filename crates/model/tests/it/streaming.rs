@@ -59,6 +59,20 @@ async fn a_reply_comes_in_pieces_and_then_whole() {
 }
 
 #[tokio::test]
+async fn the_path_of_the_weights_is_not_kept() {
+    for (told, kept) in [
+        ("/home/me/models/small.gguf", "small.gguf"),
+        ("maker/model", "maker/model"),
+    ] {
+        let mut chunk = text_chunk("4");
+        chunk["model"] = json!(told);
+        let server = Server::start([Answer::stream([chunk, finish_chunk("stop")])]).await;
+        let reply = complete(&server.model(), question()).await.unwrap();
+        assert_eq!(reply.model.as_deref(), Some(kept));
+    }
+}
+
+#[tokio::test]
 async fn the_request_has_what_was_asked_for_and_nothing_else() {
     let server = Server::start([Answer::text(["4"])]).await;
     let mut settings = server.settings();
