@@ -233,6 +233,10 @@ impl Agent {
     pub fn registry(&self) -> &Registry {
         &self.setup.registry
     }
+
+    pub(crate) fn shared_setup(&self) -> Arc<Setup> {
+        Arc::clone(&self.setup)
+    }
 }
 
 impl AgentBuilder {

@@ -17,7 +17,7 @@ mod verify;
 
 pub use agent::{Agent, AgentBuilder, AgentError, CodeUse, Offer};
 pub use executor::{
-    Doing, Executor, LocalExecutor, NothingExecutor, RUN_CODE, Ran, Room, Setting, Wanted,
+    Doing, Executor, ForkKind, LocalExecutor, NothingExecutor, RUN_CODE, Ran, Room, Setting, Wanted,
 };
 pub use format::{
     Action, ActionFormat, CallKind, Facts, Format, Glimpse, Growing, JsonFormat, Malformed,

@@ -17,6 +17,7 @@
 //! in `cellblock-session` (the sessions) and `cellblock-protocol` (the data).
 #![forbid(unsafe_code)]
 
+pub mod agent;
 mod builder;
 mod error;
 mod host;
@@ -37,4 +38,9 @@ pub mod tools {
 /// Python interpreters and environments.
 pub mod env {
     pub use cellblock_env::*;
+}
+
+/// Language models.
+pub mod model {
+    pub use cellblock_model::*;
 }

@@ -1,7 +1,7 @@
 //! Sessions of this machine.
 
-use super::{Doing, Executor, RUN_CODE, Ran, Room, Setting, ran};
-use cellblock_protocol::{Cell, FileEntry, Seed, Variable};
+use super::{Doing, Executor, ForkKind, RUN_CODE, Ran, Room, Setting, ran};
+use cellblock_protocol::{Cell, FileEntry, Seed, Undone, Variable};
 use cellblock_tools::plan::PlanBook;
 use cellblock_tools::{Answer, Call, Caller, Opening, Recording, ToolError, Watcher, Workbench};
 use serde_json::{Map, Value, json};
@@ -154,12 +154,32 @@ impl Room for LocalRoom {
         self.0.recording().unwrap_or_default()
     }
 
-    fn fork(&self) -> Doing<'_, Result<Arc<dyn Room>, ToolError>> {
-        Box::pin(async {
+    fn fork(&self, kind: ForkKind) -> Doing<'_, Result<Arc<dyn Room>, ToolError>> {
+        Box::pin(async move {
             let copy = self.0.session().await?.fork().await?;
-            let room: Arc<dyn Room> = Arc::new(LocalRoom(self.0.trial(copy)));
+            let bench = match kind {
+                ForkKind::Trial => self.0.trial(copy),
+                ForkKind::Lasting => self.0.over(copy),
+            };
+            let room: Arc<dyn Room> = Arc::new(LocalRoom(bench));
             Ok(room)
         })
+    }
+
+    fn undo(&self, cells: usize) -> Doing<'_, Result<Undone, ToolError>> {
+        Box::pin(async move { Ok(self.0.session().await?.undo(cells).await?) })
+    }
+
+    fn put_file<'a>(
+        &'a self,
+        path: &'a str,
+        contents: Vec<u8>,
+    ) -> Doing<'a, Result<(), ToolError>> {
+        Box::pin(async move { Ok(self.0.session().await?.put_file(path, contents).await?) })
+    }
+
+    fn get_file<'a>(&'a self, path: &'a str) -> Doing<'a, Result<Vec<u8>, ToolError>> {
+        Box::pin(async move { Ok(self.0.session().await?.get_file(path).await?) })
     }
 
     fn close(&self) -> Doing<'_, ()> {

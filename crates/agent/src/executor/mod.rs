@@ -3,7 +3,7 @@
 mod local;
 mod nothing;
 
-use cellblock_protocol::{Cell, CellResult, FileEntry, Locale, Seed, Variable};
+use cellblock_protocol::{Cell, CellResult, FileEntry, Locale, Seed, Undone, Variable};
 use cellblock_tools::{Answer, Approval, Call, Part, Recording, Registry, ToolError, Watcher};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -72,11 +72,30 @@ pub trait Room: Send + Sync {
     /// What the tools gave so far.
     fn recording(&self) -> Recording;
 
-    /// The same place once more, with variables and files of its own. Tools that change something outside are refused there.
-    fn fork(&self) -> Doing<'_, Result<Arc<dyn Room>, ToolError>>;
+    /// The same place once more, with variables and files of its own.
+    fn fork(&self, kind: ForkKind) -> Doing<'_, Result<Arc<dyn Room>, ToolError>>;
+
+    /// Takes back the last cells.
+    fn undo(&self, cells: usize) -> Doing<'_, Result<Undone, ToolError>>;
+
+    /// Puts a file into the workspace.
+    fn put_file<'a>(&'a self, path: &'a str, contents: Vec<u8>)
+    -> Doing<'a, Result<(), ToolError>>;
+
+    /// A file of the workspace.
+    fn get_file<'a>(&'a self, path: &'a str) -> Doing<'a, Result<Vec<u8>, ToolError>>;
 
     /// Ends the session, if there is one.
     fn close(&self) -> Doing<'_, ()>;
+}
+
+/// What a fork is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForkKind {
+    /// Something that may turn out to be in vain: tools that change something outside are refused.
+    Trial,
+    /// To go on in.
+    Lasting,
 }
 
 /// A cell that ran, or was refused.

@@ -1,7 +1,7 @@
 //! An executor whose interpreter does nothing: for tests of what really comes from running code.
 
-use super::{Doing, Executor, Ran, Room, Setting};
-use cellblock_protocol::{Cell, FileEntry, Variable};
+use super::{Doing, Executor, ForkKind, Ran, Room, Setting};
+use cellblock_protocol::{Cell, FileEntry, Undone, Variable};
 use cellblock_tools::{Answer, Call, Output, Recording, ToolError, Uses, Watcher, Workbench};
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,11 +81,23 @@ impl Room for NothingRoom {
         self.0.recording().unwrap_or_default()
     }
 
-    fn fork(&self) -> Doing<'_, Result<Arc<dyn Room>, ToolError>> {
+    fn fork(&self, _: ForkKind) -> Doing<'_, Result<Arc<dyn Room>, ToolError>> {
         Box::pin(async {
             let room: Arc<dyn Room> = Arc::new(NothingRoom(self.0.clone()));
             Ok(room)
         })
+    }
+
+    fn undo(&self, _: usize) -> Doing<'_, Result<Undone, ToolError>> {
+        Box::pin(async { Err(ToolError::new("there is nothing to take back")) })
+    }
+
+    fn put_file<'a>(&'a self, _: &'a str, _: Vec<u8>) -> Doing<'a, Result<(), ToolError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn get_file<'a>(&'a self, _: &'a str) -> Doing<'a, Result<Vec<u8>, ToolError>> {
+        Box::pin(async { Err(ToolError::new("there are no files")) })
     }
 
     fn close(&self) -> Doing<'_, ()> {

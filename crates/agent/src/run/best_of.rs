@@ -4,7 +4,7 @@ use super::acting::run_code;
 use super::asking::ask;
 use super::{Done, Observer};
 use crate::agent::Setup;
-use crate::executor::{RUN_CODE, Room};
+use crate::executor::{ForkKind, RUN_CODE, Room};
 use crate::format::{Action, Facts, Turn};
 use cellblock_model::{ModelError, Reply, Request, Usage};
 use cellblock_tools::Arguments;
@@ -109,7 +109,7 @@ async fn trial(room: &dyn Room, facts: &Facts, turn: &Turn) -> Option<Done> {
     if cells.is_empty() {
         return None;
     }
-    let fork = room.fork().await.ok()?;
+    let fork = room.fork(ForkKind::Trial).await.ok()?;
     let silent: Observer = Arc::new(|_| {});
     let mut last = None;
     for code in cells {

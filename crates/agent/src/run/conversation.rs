@@ -7,11 +7,12 @@ use super::course::{Course, End, Next};
 use super::history::History;
 use super::summary::Scene;
 use super::{Observer, Outcome, RunEvent, RunStatus};
-use crate::agent::{AgentError, Setup};
-use crate::executor::{Room, Setting};
+use crate::agent::{Agent, AgentError, Setup};
+use crate::executor::{ForkKind, Room, Setting};
 use crate::format::{Facts, Turn};
 use crate::verify::verify;
 use cellblock_model::{ModelError, Reply, Request};
+use cellblock_tools::ToolError;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -45,6 +46,20 @@ impl Conversation {
     /// Where its code runs.
     pub fn room(&self) -> &Arc<dyn Room> {
         &self.room
+    }
+
+    /// The same conversation once more, over a fork of its session: what is said and done in one is not seen in the other.
+    pub async fn fork(&self) -> Result<Conversation, ToolError> {
+        Ok(Conversation {
+            setup: Arc::clone(&self.setup),
+            room: self.room.fork(ForkKind::Lasting).await?,
+            history: self.history.clone(),
+        })
+    }
+
+    /// Goes on with another agent, such as one with another model. The session and what was said stay.
+    pub fn go_on_with(&mut self, agent: &Agent) {
+        self.setup = agent.shared_setup();
     }
 
     /// Asks, and works until there is an answer or a limit is reached. When the token is cancelled the run ends at once, with

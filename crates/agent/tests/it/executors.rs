@@ -2,7 +2,7 @@
 
 use crate::support::{GetSecretTool, python, wait};
 use cellblock::{Cell, Locale, Status};
-use cellblock_agent::{Executor, NothingExecutor, Setting};
+use cellblock_agent::{Executor, ForkKind, NothingExecutor, Setting};
 use cellblock_tools::{Approval, ApprovalMode, ApprovalPolicy, Call, Registry};
 use serde_json::json;
 
@@ -44,7 +44,7 @@ fn a_room_has_its_seed_keeps_its_state_and_starts_no_interpreter_before_the_firs
 fn a_fork_has_the_variables_and_its_own_future() {
     let room = python().open(setting());
     wait(room.run(Cell::new("x = 1"), None));
-    let fork = wait(room.fork()).unwrap();
+    let fork = wait(room.fork(ForkKind::Lasting)).unwrap();
     wait(fork.run(Cell::new("x = 2"), None));
     let ran = wait(room.run(Cell::new("print(x)"), None));
     assert_eq!(ran.result.unwrap().stdout, "1\n");

@@ -2,7 +2,9 @@
 
 mod session;
 
+use crate::commands::ask::AskArgs;
 use crate::commands::bench::BenchArgs;
+use crate::commands::chat::ChatArgs;
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::demo::DemoArgs;
 use crate::commands::doctor::DoctorArgs;
@@ -38,6 +40,10 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Ask a model a question; it computes the answer with code that really runs
+    Ask(Box<AskArgs>),
+    /// Talk with a model over one session
+    Chat(Box<ChatArgs>),
     /// Run one snippet and end with its outcome
     Exec(ExecArgs),
     /// Work in a session at the terminal

@@ -1,6 +1,8 @@
 //! The commands, one module each.
 
+pub(crate) mod ask;
 pub(crate) mod bench;
+pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;

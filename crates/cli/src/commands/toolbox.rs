@@ -4,8 +4,8 @@ use crate::args::{PythonArgs, SessionArgs};
 use crate::failure::Usage;
 use crate::terminal::{Console, TerminalAsker};
 use cellblock::tools::{
-    Approval, ApprovalMode, ApprovalPolicy, Asker, Opening, PythonTools, Registry, ToolError,
-    Workbench,
+    AnyTool, Approval, ApprovalMode, ApprovalPolicy, Asker, Opening, PythonTools, Registry,
+    ToolError, Workbench,
 };
 use cellblock::{Preload, SessionOptions};
 use clap::{Args, ValueEnum};
@@ -57,9 +57,21 @@ impl Approve {
 }
 
 impl ToolboxArgs {
-    /// All tools. Those written in Python are loaded now, in a session of their own.
+    /// All tools.
     pub(crate) async fn registry(&self, python: &PythonArgs) -> anyhow::Result<Registry> {
-        let mut builder = Registry::builder().built_in();
+        let builder = Registry::builder().built_in();
+        let builder = builder.extend(self.python_tools(python).await?);
+        builder
+            .build()
+            .map_err(|error| Usage::plain(error.to_string()))
+    }
+
+    /// The tools that are written in Python. They are loaded now, in a session of their own.
+    pub(crate) async fn python_tools(
+        &self,
+        python: &PythonArgs,
+    ) -> anyhow::Result<Vec<Arc<dyn AnyTool>>> {
+        let mut found = Vec::new();
         for folder in &self.tools_dir {
             let mut tools = PythonTools::new(folder);
             for name in &self.tools_secret {
@@ -72,11 +84,9 @@ impl ToolboxArgs {
             }
             let open = opener(python, SessionOptions::default());
             let loaded = tools.load(open).await;
-            builder = builder.extend(loaded.map_err(|error| Usage::plain(error.to_string()))?);
+            found.extend(loaded.map_err(|error| Usage::plain(error.to_string()))?);
         }
-        builder
-            .build()
-            .map_err(|error| Usage::plain(error.to_string()))
+        Ok(found)
     }
 }
 

@@ -141,9 +141,18 @@ impl Workbench {
         Arc::clone(entry).downcast().unwrap_or_default()
     }
 
-    /// A workbench for something that may turn out to be in vain: in this session, with the same tools and what they remember, but
-    /// what changes something outside is refused.
+    /// The same tools, and what they remember, over another session.
+    pub fn over(&self, session: Session) -> Workbench {
+        self.moved(session, self.inner.approval.clone())
+    }
+
+    /// The same for something that may turn out to be in vain: what changes something outside is refused.
     pub fn trial(&self, session: Session) -> Workbench {
+        let approval = self.inner.approval.without_outside(&self.inner.registry);
+        self.moved(session, approval)
+    }
+
+    fn moved(&self, session: Session, approval: Approval) -> Workbench {
         let inner = &self.inner;
         let mut seat = Seat::default();
         seat.open = Some(Arc::new(move || {
@@ -157,7 +166,7 @@ impl Workbench {
                 locale: inner.locale,
                 seat,
                 watcher: inner.watcher.clone(),
-                approval: inner.approval.without_outside(&inner.registry),
+                approval,
                 recording: self.recording().map(Mutex::new),
                 replay: None,
                 interpreter: Arc::default(),
