@@ -7,11 +7,13 @@
 )]
 #![cfg(target_os = "linux")]
 
+mod ask;
 mod completions;
 mod demo;
 mod doctor;
 mod exec;
 mod exec_status;
+mod fake_model;
 mod help;
 mod pipe;
 mod pipe_calls;
