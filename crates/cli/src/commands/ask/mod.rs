@@ -56,17 +56,20 @@ pub(crate) struct AskArgs {
 }
 
 const EXAMPLES: &str = "\
-The answer goes to standard output, everything else to standard error. Ctrl-C interrupts the running code; twice ends the run.
+The answer goes to standard output, everything else to standard error.
+Ctrl-C interrupts the running code; twice ends the run.
 
 Examples:
-  cellblock ask 'What do 15000 become at 6 % compounded semi-annually for 6 years?' --model gpt-4o-mini
+  cellblock ask 'How many primes are below a million?' --model gpt-4o-mini
   cellblock ask 'Which month sold best?' --file sales.csv --out charts
   cellblock ask 'The mean and the median?' --file data.csv --schema answer.json --verify
   cellblock ask --template outlier_count.md --arg 'readings=[12, 19, 23, 31, 8, 27]'
 
 Exit status:
-  0 answered; without an answer: 10 max_steps, 11 max_time, 12 max_tokens, 13 max_cost, 14 max_failures, 15 stuck,
-  16 malformed_replies, 17 invalid_answer, 18 model_error, 130 cancelled; 19 answered, but --verify found a difference;
+  0 answered
+  10 max_steps, 11 max_time, 12 max_tokens, 13 max_cost, 14 max_failures, 15 stuck,
+  16 malformed_replies, 17 invalid_answer, 18 model_error, 130 cancelled: no answer
+  19 answered, but --verify found a difference
   2 wrong usage, 3 could not start";
 
 /// Asks.
