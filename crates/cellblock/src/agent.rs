@@ -62,3 +62,8 @@ pub fn executor(host: Host, options: SessionOptions, files: Vec<GivenFile>) -> L
     };
     LocalExecutor::new(open).dependencies(packages)
 }
+
+/// The code of the page about the agent, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/agent.md")]
+struct Page;

@@ -51,7 +51,7 @@ impl StuckWatch {
             }
             let failures = self.failures_of.entry(done.name.clone()).or_default();
             *failures = if done.ok { 0 } else { *failures + 1 };
-            if *failures > 0 && *failures % OFTEN == 0 {
+            if *failures > 0 && failures.is_multiple_of(OFTEN) {
                 words.push(failing_tool(&done.name, *failures, locale));
             }
         }
