@@ -2,6 +2,7 @@
 
 use crate::fake_model::FakeModel;
 use crate::support::{Ended, Place};
+use crate::terminal::Terminal;
 use serde_json::Value;
 use std::fs;
 
@@ -270,4 +271,72 @@ fn a_chat_keeps_its_session_and_obeys_orders() {
         saved.contains("## One more?\n\n```python\nprint(x + 1)\n```\n\n```text\n42\n```\n\n42\n"),
         "{saved}"
     );
+}
+
+fn at_a_terminal(place: &Place, model: &FakeModel, more: &[&str]) -> Terminal {
+    let mut arguments = vec![
+        "ask",
+        "--stdlib",
+        "--model",
+        "fake",
+        "--base-url",
+        &model.url,
+        "--format",
+        "markdown",
+        "?",
+    ];
+    arguments.extend(more);
+    Terminal::open(place, &arguments)
+}
+
+#[test]
+fn a_person_sees_thought_code_result_and_answer() {
+    let model = FakeModel::saying(["I add.\n```python\nprint(40 + 2)\n```", "It is 42."]);
+    let mut terminal = at_a_terminal(&Place::new(), &model, &[]);
+    for text in [
+        "Thinking",
+        "I add.",
+        "Executing code",
+        "print(40 + 2)",
+        "Execution result",
+        "42",
+        "Final answer",
+        "It is 42.",
+        "answered in 1 steps",
+    ] {
+        terminal.wait_for(text);
+    }
+    assert_eq!(terminal.ended(), 0);
+    assert!(
+        terminal.raw.contains("\u{1b}[33m40\u{1b}[0m"),
+        "the code is coloured: {}",
+        terminal.raw
+    );
+}
+
+#[test]
+fn ctrl_c_interrupts_the_cell_and_twice_ends_the_run() {
+    let model =
+        FakeModel::saying(["```python\nprint('be' + 'gun', flush=True)\nwhile True: pass\n```"]);
+    let mut terminal = at_a_terminal(&Place::new(), &model, &[]);
+    terminal.wait_for("begun");
+    terminal.keys("\u{3}");
+    terminal.wait_for("KeyboardInterrupt");
+    terminal.wait_for("begun");
+    terminal.keys("\u{3}");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    terminal.keys("\u{3}");
+    terminal.wait_for("no answer (cancelled): the run was cancelled");
+    assert_eq!(terminal.ended(), 130);
+}
+
+#[test]
+fn a_person_is_asked_before_code_runs() {
+    let model = FakeModel::saying(["```python\nprint(6 * 7)\n```", "42"]);
+    let mut terminal = at_a_terminal(&Place::new(), &model, &["--approve", "code"]);
+    terminal.wait_for("execute_python_code");
+    terminal.type_line("a");
+    terminal.wait_for("42");
+    terminal.wait_for("Final answer");
+    assert_eq!(terminal.ended(), 0);
 }

@@ -114,7 +114,7 @@ impl Display {
             RunEvent::Nested { name, inner } => {
                 if let RunEvent::Code { code, .. } = inner.as_ref() {
                     self.label(&mut seen, &format!("Executing code of {name}"));
-                    self.say(&self.painted(code));
+                    self.console.say(&self.painted(code));
                 }
             }
             RunEvent::Answer { .. } | RunEvent::Finished { .. } => {
@@ -171,7 +171,7 @@ impl Display {
             self.label(seen, "Executing code");
         }
         for line in all.iter().take(ready).skip(seen.code_lines) {
-            self.say(line);
+            self.console.say(line);
         }
         seen.code_lines = seen.code_lines.max(ready);
     }
@@ -218,12 +218,13 @@ impl Display {
         }
         match (result.status, &done.error) {
             (Status::Success, _) if result.output.is_empty() && result.value.is_none() => {
-                self.say(&self.console.on_err(Style::Dim, "(no output)"));
+                self.console
+                    .say(&self.console.on_err(Style::Dim, "(no output)"));
             }
             (Status::Success, _) => {}
             (status, error) => {
                 let words = error.clone().unwrap_or_else(|| status.name().to_owned());
-                self.say(
+                self.console.say(
                     &self
                         .console
                         .on_err(Style::Error, &self.console.safe_on_err(&words)),
@@ -232,7 +233,7 @@ impl Display {
         }
         for file in &result.files.created {
             let line = format!("new file {} ({} bytes)", file.path, file.bytes);
-            self.say(
+            self.console.say(
                 &self
                     .console
                     .on_err(Style::Dim, &self.console.safe_on_err(&line)),
