@@ -24,6 +24,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Demo(args) => commands::demo::run(args, console.clone()),
         Command::Setup(args) => commands::setup::run(&args, &console),
         Command::Tools(args) => commands::tools::run(args, &console),
+        Command::Trace(args) => commands::trace::run(&args, &console),
         Command::Bench(args) => commands::bench::run(args, &console),
         Command::Completions(args) => commands::completions::run(&args, &console),
     };

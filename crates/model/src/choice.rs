@@ -26,6 +26,8 @@ pub struct Choice {
     pub capabilities: Overrides,
     /// A file to record all exchanges in.
     pub record: Option<PathBuf>,
+    /// Who answers, for the header of the recording. Without it, the name of the model and its endpoint.
+    pub record_source: Option<String>,
 }
 
 impl Choice {
@@ -72,7 +74,10 @@ impl Choice {
             }
         };
         Ok(match &self.record {
-            Some(file) => Arc::new(Recorder::new(model, file, source)?),
+            Some(file) => {
+                let source = self.record_source.clone().unwrap_or(source);
+                Arc::new(Recorder::new(model, file, source)?)
+            }
             None => model,
         })
     }

@@ -14,6 +14,7 @@ use crate::commands::repl::ReplArgs;
 use crate::commands::sessions::SessionsArgs;
 use crate::commands::setup::SetupArgs;
 use crate::commands::tools::ToolsArgs;
+use crate::commands::trace::TraceArgs;
 use crate::terminal::ColorWish;
 use clap::{Parser, Subcommand};
 
@@ -60,6 +61,8 @@ pub(crate) enum Command {
     Setup(SetupArgs),
     /// List the tools that models can call, or call one by hand
     Tools(ToolsArgs),
+    /// Show where the time of a run went
+    Trace(TraceArgs),
     /// Measure the promises on this machine
     Bench(BenchArgs),
     /// Print the completions for a shell

@@ -16,3 +16,4 @@ pub(crate) mod sessions;
 pub(crate) mod setup;
 mod toolbox;
 pub(crate) mod tools;
+pub(crate) mod trace;

@@ -31,6 +31,7 @@ help! {
     the_help_of_sessions_remove: ["sessions", "remove", "--help"];
     the_help_of_tools: ["tools", "--help"];
     the_help_of_tools_call: ["tools", "call", "--help"];
+    the_help_of_trace: ["trace", "--help"];
     the_help_of_completions: ["completions", "--help"];
 }
 

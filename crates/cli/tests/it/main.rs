@@ -23,3 +23,4 @@ mod sessions;
 mod support;
 mod terminal;
 mod tools;
+mod trace;

@@ -90,7 +90,7 @@ impl Model for OpenAi {
         let (listener, mut events) = mpsc::channel(64);
         let shared = Arc::clone(&self.shared);
         let span = tracing::info_span!(
-            "model_call",
+            "model_request",
             model = shared.settings.model,
             messages = request.messages.len(),
             attempts = tracing::field::Empty,

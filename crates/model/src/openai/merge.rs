@@ -276,3 +276,7 @@ fn model_name(name: &str) -> String {
 fn clip_name(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(200).collect()
 }
+
+#[cfg(test)]
+#[path = "merge_tests.rs"]
+mod tests;

@@ -31,6 +31,7 @@ async fn a_model_is_chosen_recorded_and_played_back_by_words_alone() {
     ];
     let choice = Choice {
         record: Some(tape.clone()),
+        record_source: Some("a server of the tests".into()),
         ..Choice::default()
     };
     let choice = choice.or_from(variables(&environment));
@@ -39,6 +40,11 @@ async fn a_model_is_chosen_recorded_and_played_back_by_words_alone() {
     let replay = named(&format!("replay:{}", tape.display()));
     let replay = replay.open(variables(&[])).unwrap();
     assert_eq!(replay.name(), "my-model");
+    let header = std::fs::read_to_string(&tape).unwrap();
+    assert!(
+        header.contains(r#""source":"a server of the tests""#),
+        "{header}"
+    );
     assert_eq!(complete(&*replay, question()).await.unwrap().text, "4");
 }
 
