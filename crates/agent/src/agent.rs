@@ -224,6 +224,11 @@ impl Agent {
         Ok((builder.build()?, question))
     }
 
+    /// The name of its model.
+    pub fn model_name(&self) -> &str {
+        self.setup.model.name()
+    }
+
     /// How the model acts.
     pub fn format(&self) -> Format {
         self.setup.format

@@ -22,5 +22,7 @@ pub fn split_thinking(text: &str) -> (Option<&str>, &str) {
 /// Whether a tag that follows this text begins a line outside of code. In a JSON text line breaks are escaped, so there it never does.
 fn is_own_line(before: &str) -> bool {
     let line = before.rsplit('\n').next().unwrap_or_default();
-    before.contains('\n') && line.trim().is_empty() && before.matches("```").count().is_multiple_of(2)
+    before.contains('\n')
+        && line.trim().is_empty()
+        && before.matches("```").count().is_multiple_of(2)
 }

@@ -72,13 +72,13 @@ pub(crate) async fn run_code(
         code: code.to_owned(),
     });
     let begun = Instant::now();
-    let span = tracing::info_span!("cell", step, bytes = code.len());
+    let span = tracing::info_span!("cell", step, code, outcome = tracing::field::Empty);
     let ran = room
         .run(Cell::new(code), Some(watcher(observer)))
-        .instrument(span)
+        .instrument(span.clone())
         .await;
     let done = done_code(code, &ran, begun);
-    tracing::info!(ok = done.ok, ms = done.ms, "cell ended");
+    span.record("outcome", outcome_of(&done));
     (done, seen(ran.text, &ran.attachments, facts))
 }
 
@@ -106,11 +106,16 @@ async fn called(
         },
     });
     let begun = Instant::now();
-    let span = tracing::info_span!("tool_call", step, tool = %call.name);
+    let span = match &code {
+        Some(code) => tracing::info_span!("cell", step, code, outcome = tracing::field::Empty),
+        None => {
+            tracing::info_span!("tool_call", step, tool = %call.name, %arguments, outcome = tracing::field::Empty)
+        }
+    };
     let request = Call::by_model(call.id.clone(), call.name.clone(), call.arguments.clone());
     let answer = room
         .call(request, Some(watcher(observer)))
-        .instrument(span)
+        .instrument(span.clone())
         .await;
     let text = answer.for_model(facts.locale, OBSERVATION);
     let attachments: Vec<Part> = answer.attachments().cloned().collect();
@@ -121,12 +126,21 @@ async fn called(
         },
         None => done_call(call, arguments, &answer, text.clone(), begun),
     };
-    tracing::info!(ok = done.ok, ms = done.ms, "tool answered");
+    span.record("outcome", outcome_of(&done));
     observer(&RunEvent::Done {
         step,
         done: Box::new(done.clone()),
     });
     (done, seen(text, &attachments, facts))
+}
+
+/// What a trace says of it.
+fn outcome_of(done: &Done) -> &str {
+    match (&done.error, done.ok) {
+        (_, true) => "ok",
+        (Some(error), false) => error,
+        (None, false) => "failed",
+    }
 }
 
 fn done_code(code: &str, ran: &Ran, begun: Instant) -> Done {

@@ -38,11 +38,6 @@ async fn listen(
         match event? {
             Event::Finished { reply } => {
                 watch.look();
-                tracing::info!(
-                    input_tokens = reply.usage.input_tokens,
-                    output_tokens = reply.usage.output_tokens,
-                    "the model replied"
-                );
                 return Ok(reply);
             }
             Event::Text { text } => watch.more(|growing| growing.text.push_str(&text), text.len()),

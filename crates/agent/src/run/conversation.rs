@@ -24,6 +24,7 @@ pub struct Conversation {
     setup: Arc<Setup>,
     room: Arc<dyn Room>,
     history: History,
+    run_id: Option<String>,
 }
 
 impl Conversation {
@@ -40,7 +41,13 @@ impl Conversation {
             setup,
             room,
             history: History::default(),
+            run_id: None,
         }
+    }
+
+    /// The id under which traces tell of its runs.
+    pub fn set_run_id(&mut self, id: impl Into<String>) {
+        self.run_id = Some(id.into());
     }
 
     /// Where its code runs.
@@ -54,6 +61,7 @@ impl Conversation {
             setup: Arc::clone(&self.setup),
             room: self.room.fork(ForkKind::Lasting).await?,
             history: self.history.clone(),
+            run_id: self.run_id.clone(),
         })
     }
 
@@ -73,11 +81,12 @@ impl Conversation {
         if question.trim().is_empty() {
             return Err(AgentError::EmptyQuestion);
         }
-        let span = tracing::info_span!("run", model = self.setup.model.name(), format = %self.setup.format);
-        Ok(self
-            .answer(question, observer, cancel)
-            .instrument(span)
-            .await)
+        let run = self.run_id.as_deref().unwrap_or("-");
+        let span = tracing::info_span!("run", run, model = self.setup.model.name(), format = %self.setup.format, outcome = tracing::field::Empty);
+        let outcome = self.answer(question, observer, cancel);
+        let outcome = outcome.instrument(span.clone()).await;
+        span.record("outcome", outcome.status.name());
+        Ok(outcome)
     }
 
     async fn answer(
@@ -103,7 +112,6 @@ impl Conversation {
             status: outcome.status,
             message: outcome.message.clone(),
         });
-        tracing::info!(status = %outcome.status, steps = outcome.steps.len(), ms = outcome.ms, "run ended");
         outcome
     }
 

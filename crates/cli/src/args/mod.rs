@@ -11,6 +11,7 @@ use crate::commands::doctor::DoctorArgs;
 use crate::commands::exec::ExecArgs;
 use crate::commands::pipe::PipeArgs;
 use crate::commands::repl::ReplArgs;
+use crate::commands::runs::RunsArgs;
 use crate::commands::sessions::SessionsArgs;
 use crate::commands::setup::SetupArgs;
 use crate::commands::tools::ToolsArgs;
@@ -45,6 +46,8 @@ pub(crate) enum Command {
     Ask(Box<AskArgs>),
     /// Talk with a model over one session
     Chat(Box<ChatArgs>),
+    /// List, show and remove what was asked before
+    Runs(RunsArgs),
     /// Run one snippet and end with its outcome
     Exec(ExecArgs),
     /// Work in a session at the terminal

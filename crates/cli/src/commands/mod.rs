@@ -12,6 +12,7 @@ mod making;
 mod outcome;
 pub(crate) mod pipe;
 pub(crate) mod repl;
+pub(crate) mod runs;
 pub(crate) mod sessions;
 pub(crate) mod setup;
 mod toolbox;

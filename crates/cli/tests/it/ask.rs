@@ -226,6 +226,47 @@ fn without_a_model_and_without_a_key_one_is_told_what_to_do() {
 }
 
 #[test]
+fn a_run_is_kept_and_traced() {
+    let place = Place::new();
+    let model = FakeModel::saying([WRONG, RIGHT, "21386.41"]);
+    let asked = ask(&place, &model, &["How much?", "--quiet"]);
+    assert_eq!((asked.status, asked.stderr.as_str()), (0, ""));
+    let listed = place.run(["runs"]);
+    assert!(
+        listed.stdout.contains("answered           How much?"),
+        "{listed:?}"
+    );
+    let shown = place.run(["runs", "show", "last"]);
+    assert!(
+        shown
+            .stdout
+            .starts_with("Question\nHow much?\nThinking\nI use the formula.\nExecuting code\n"),
+        "{}",
+        shown.stdout
+    );
+    assert!(
+        shown.stdout.ends_with("Final answer\n21386.41\n"),
+        "{}",
+        shown.stdout
+    );
+    let traced = place.run(["trace", "last"]);
+    for name in ["run", "model_call", "cell"] {
+        assert!(traced.stdout.contains(name), "{}", traced.stdout);
+    }
+    assert_eq!(place.run(["runs", "remove", "last"]).status, 0);
+    assert_eq!(place.run(["runs"]).stdout, "");
+    let missing = place.run(["runs", "show", "nothing"]);
+    assert_eq!(missing.status, 2);
+    assert!(
+        missing
+            .stderr
+            .ends_with("hint: `cellblock runs` lists what there is\n"),
+        "{}",
+        missing.stderr
+    );
+}
+
+#[test]
 fn a_chat_keeps_its_session_and_obeys_orders() {
     let place = Place::new();
     let model = FakeModel::saying([

@@ -3,6 +3,7 @@
 mod attended;
 mod display;
 mod files;
+mod keeping;
 mod options;
 
 use crate::commands::live::Signals;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 pub(crate) use attended::ask_attended;
 pub(crate) use display::Display;
+pub(crate) use keeping::{Keeper, kept_runs};
 pub(crate) use options::Equipment;
 
 #[derive(Debug, Args)]
@@ -101,6 +103,14 @@ async fn ask(args: &AskArgs, console: &Console) -> anyhow::Result<u8> {
         Display::new(console).observer()
     };
     let mut conversation = agent.conversation();
+    let options = json!({"format": agent.format()});
+    let keeper = Keeper::begin(&question, agent.model_name(), options, console);
+    // Until the end of the run: what it writes is written when it is dropped.
+    let _trace = cellblock_trace::start(&cellblock::env::Dirs::from_process()?.state);
+    if let Some(id) = keeper.id() {
+        conversation.set_run_id(id);
+    }
+    let observer = keeper.observer(observer);
     let outcome = ask_attended(
         &mut conversation,
         &question,
@@ -110,6 +120,7 @@ async fn ask(args: &AskArgs, console: &Console) -> anyhow::Result<u8> {
     )
     .await;
     let outcome = outcome.map_err(|error| Usage::plain(error.to_string()))?;
+    keeper.end(&outcome);
     let told = tell(args, &outcome, console);
     let taken = match &args.out {
         Some(directory) => take_out(&outcome, &conversation, directory, console).await,

@@ -7,7 +7,7 @@ use crate::terminal::{Console, TerminalAsker};
 use cellblock::agent::{
     Agent, AgentBuilder, Format, GivenFile, Offer, Prompt, RunLimits, executor,
 };
-use cellblock::model::{Choice, Model, Overrides};
+use cellblock::model::{Choice, Model};
 use cellblock::tools::{Approval, Asker};
 use cellblock::{Locale, Preload, parse_duration};
 use clap::Args;
@@ -101,8 +101,8 @@ impl ModelArgs {
             model: self.model.clone(),
             base_url: self.base_url.clone(),
             key_variable: self.key_variable.clone(),
-            capabilities: Overrides::default(),
             record: self.record.clone(),
+            ..Choice::default()
         };
         let choice = choice.or_from(variable);
         if choice.model.is_none() {
