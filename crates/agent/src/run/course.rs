@@ -168,12 +168,10 @@ impl Course {
             cut_middle(&mut observation.text, most);
         }
         let sign = self.watch.look(&done, locale);
-        if let (Sign::Tell(words), Some(last)) = (&sign, observations.last_mut()) {
-            last.text.push('\n');
-            last.text.push_str(words);
-            self.events.push(RunEvent::Note {
-                text: words.clone(),
-            });
+        if let (Sign::Tell(note), Some(last)) = (&sign, observations.last_mut()) {
+            let end = words::how_to_answer(self.setup.format, locale);
+            last.text.push_str(&format!("\n{note} {end}"));
+            self.events.push(RunEvent::Note { text: note.clone() });
         }
         let format = self.setup.format.implementation();
         let observed = format.observed(&turn, step, &observations, &self.facts);

@@ -2,6 +2,7 @@
 
 use super::Done;
 use super::summary::Tried;
+use crate::format::Format;
 use cellblock_protocol::Locale;
 
 /// For whoever relies on an answer.
@@ -31,6 +32,18 @@ pub(crate) fn not_run(locale: Locale) -> &'static str {
     match locale {
         Locale::En => "(not run, because the code before it failed)",
         Locale::Zh => "（未运行，因为前面的代码失败了）",
+    }
+}
+
+/// How a run is ended in a format: small models know how to go on, and forget how to stop.
+pub(crate) fn how_to_answer(format: Format, locale: Locale) -> &'static str {
+    match (format, locale) {
+        (Format::Json, Locale::En) => "To answer, reply with the action provide_answer.",
+        (Format::Json, Locale::Zh) => "要作答，请用动作 provide_answer 回复。",
+        (Format::NextStep, Locale::En) => "To answer, call report_task_completion.",
+        (Format::NextStep, Locale::Zh) => "要作答，请调用 report_task_completion。",
+        (_, Locale::En) => "To answer, reply in plain words, without code and without calls.",
+        (_, Locale::Zh) => "要作答，请用普通文字回复，不带代码，也不带调用。",
     }
 }
 

@@ -188,7 +188,7 @@ fn a_model_that_repeats_itself_is_told_and_then_stopped() {
         .last()
         .unwrap()
         .text();
-    assert!(last.ends_with("Note: you have made the same call of execute_python_code 3 times, with the same result each time. It will not change. Take another way, or answer with what you know."), "{last}");
+    assert!(last.ends_with("Note: you have made the same call of execute_python_code 3 times, with the same result each time. It will not change. Take another way, or answer with what you know. To answer, reply in plain words, without code and without calls."), "{last}");
 }
 
 #[test]

@@ -279,3 +279,33 @@ fn everything_that_happens_is_told_as_it_happens() {
     });
     assert_eq!(output.as_deref(), Some("hello\n"));
 }
+
+#[test]
+fn fifty_runs_at_once_keep_apart() {
+    let agents: Vec<Agent> = (0..50)
+        .map(|index| {
+            let replies = [
+                runs(Format::Markdown, &format!("x = {index}")),
+                runs(Format::Markdown, "print(x)"),
+                Reply::text("done"),
+            ];
+            scripted(replies).format(Format::Markdown).build().unwrap()
+        })
+        .collect();
+    let outcomes = wait(futures_util::future::join_all(
+        agents.iter().map(|agent| agent.run("?")),
+    ));
+    let printed: Vec<String> = outcomes
+        .into_iter()
+        .map(|outcome| {
+            outcome.unwrap().steps[1].actions[0]
+                .result
+                .as_ref()
+                .unwrap()
+                .stdout
+                .clone()
+        })
+        .collect();
+    let expected: Vec<String> = (0..50).map(|index| format!("{index}\n")).collect();
+    assert_eq!(printed, expected);
+}
