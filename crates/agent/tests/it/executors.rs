@@ -47,7 +47,7 @@ fn a_fork_has_the_variables_and_its_own_future() {
     let fork = wait(room.fork(ForkKind::Lasting)).unwrap();
     wait(fork.run(Cell::new("x = 2"), None));
     let ran = wait(room.run(Cell::new("print(x)"), None));
-    assert_eq!(ran.result.unwrap().stdout, "1\n");
+    assert_eq!(ran.result.as_ref().unwrap().stdout, "1\n", "{ran:?}");
     wait(fork.close());
 }
 
