@@ -10,6 +10,22 @@ const WRONG: &str =
     "I use the formula.\n```python\nround(principle * (1 + 0.06 / 2) ** (2 * 6), 2)\n```";
 const RIGHT: &str = "The name was wrong.\n```python\nprincipal = 15000\nprint(round(principal * (1 + 0.06 / 2) ** (2 * 6), 2))\n```";
 
+const STORY: &str = "\
+Thinking
+I use the formula.
+Executing code
+round(principle * (1 + 0.06 / 2) ** (2 * 6), 2)
+Execution result
+NameError: name 'principle' is not defined
+Thinking
+The name was wrong.
+Executing code
+principal = 15000
+print(round(principal * (1 + 0.06 / 2) ** (2 * 6), 2))
+Execution result
+21386.41
+Final answer";
+
 fn ask(place: &Place, model: &FakeModel, more: &[&str]) -> Ended {
     let mut arguments = vec![
         "ask",
@@ -45,7 +61,7 @@ fn the_answer_goes_to_standard_output_and_the_way_there_to_standard_error() {
         .filter(|line| !line.starts_with("answered in"))
         .collect::<Vec<_>>()
         .join("\n");
-    insta::assert_snapshot!(story);
+    assert_eq!(story, STORY);
 }
 
 #[test]
