@@ -17,6 +17,7 @@
 //! in `cellblock-session` (the sessions) and `cellblock-protocol` (the data).
 #![forbid(unsafe_code)]
 
+pub mod agent;
 mod builder;
 mod error;
 mod host;
@@ -43,4 +44,9 @@ pub mod mcp {
 /// Python interpreters and environments.
 pub mod env {
     pub use cellblock_env::*;
+}
+
+/// Language models.
+pub mod model {
+    pub use cellblock_model::*;
 }

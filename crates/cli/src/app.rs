@@ -14,6 +14,9 @@ pub(crate) fn main() -> ExitCode {
     let console = Console::new(color);
     allow_many_files();
     let outcome = match command {
+        Command::Ask(args) => commands::ask::run(&args, &console),
+        Command::Chat(args) => commands::chat::run(&args, &console),
+        Command::Runs(args) => commands::runs::run(args, &console),
         Command::Exec(args) => commands::exec::run(args, &console),
         Command::Repl(args) => commands::repl::run(args, console.clone()),
         Command::Pipe(args) => commands::pipe::run(args, &console),

@@ -2,7 +2,9 @@
 
 mod session;
 
+use crate::commands::ask::AskArgs;
 use crate::commands::bench::BenchArgs;
+use crate::commands::chat::ChatArgs;
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::demo::DemoArgs;
 use crate::commands::doctor::DoctorArgs;
@@ -10,6 +12,7 @@ use crate::commands::exec::ExecArgs;
 use crate::commands::mcp::McpArgs;
 use crate::commands::pipe::PipeArgs;
 use crate::commands::repl::ReplArgs;
+use crate::commands::runs::RunsArgs;
 use crate::commands::sessions::SessionsArgs;
 use crate::commands::setup::SetupArgs;
 use crate::commands::tools::ToolsArgs;
@@ -40,6 +43,12 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Ask a model a question; it computes the answer with code that really runs
+    Ask(Box<AskArgs>),
+    /// Talk with a model over one session
+    Chat(Box<ChatArgs>),
+    /// List, show and remove what was asked before
+    Runs(RunsArgs),
     /// Run one snippet and end with its outcome
     Exec(ExecArgs),
     /// Work in a session at the terminal

@@ -1,6 +1,8 @@
 //! The commands, one module each.
 
+pub(crate) mod ask;
 pub(crate) mod bench;
+pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
@@ -11,6 +13,7 @@ pub(crate) mod mcp;
 mod outcome;
 pub(crate) mod pipe;
 pub(crate) mod repl;
+pub(crate) mod runs;
 pub(crate) mod sessions;
 pub(crate) mod setup;
 mod toolbox;

@@ -6,8 +6,8 @@ use crate::failure::Usage;
 use crate::terminal::{Console, Style, TerminalAsker};
 use cellblock::mcp::{self, Connected};
 use cellblock::tools::{
-    Approval, ApprovalMode, ApprovalPolicy, Asker, Opening, PythonTools, Registry, ToolError,
-    Workbench,
+    AnyTool, Approval, ApprovalMode, ApprovalPolicy, Asker, Opening, PythonTools, Registry,
+    ToolError, Workbench,
 };
 use cellblock::{Preload, SessionOptions};
 use clap::{Args, ValueEnum};
@@ -90,14 +90,30 @@ impl ToolboxArgs {
         audience: Audience,
         console: &Console,
     ) -> anyhow::Result<Toolbox> {
+        let (tools, servers) = self.gathered(python, config, console).await?;
         let mut builder = Registry::builder().built_in();
         if audience == Audience::Clients {
             builder = mcp::with_tools_for_clients(builder);
         }
-        for tools in self.python_tools(config)? {
+        let registry = builder
+            .extend(tools)
+            .build()
+            .map_err(|error| Usage::plain(error.to_string()))?;
+        Ok(Toolbox { registry, servers })
+    }
+
+    /// The tools that are not built in, and the servers that some of them come from, which must be closed in the end.
+    pub(crate) async fn gathered(
+        &self,
+        python: &PythonArgs,
+        config: &Config,
+        console: &Console,
+    ) -> anyhow::Result<(Vec<Arc<dyn AnyTool>>, Connected)> {
+        let mut tools = Vec::new();
+        for folder in self.python_tools(config)? {
             let open = opener(python, SessionOptions::default());
-            let loaded = tools.load(open).await;
-            builder = builder.extend(loaded.map_err(|error| Usage::plain(error.to_string()))?);
+            let loaded = folder.load(open).await;
+            tools.extend(loaded.map_err(|error| Usage::plain(error.to_string()))?);
         }
         let servers = config.mcp.servers(|path| config.path(path))?;
         let servers = mcp::connect(servers).await;
@@ -105,11 +121,8 @@ impl ToolboxArgs {
             let label = console.on_err(Style::Warning, "warning:");
             console.note(&label, &problem.to_string());
         }
-        let registry = builder
-            .extend(servers.tools.iter().cloned())
-            .build()
-            .map_err(|error| Usage::plain(error.to_string()))?;
-        Ok(Toolbox { registry, servers })
+        tools.extend(servers.tools.iter().cloned());
+        Ok((tools, servers))
     }
 
     fn python_tools(&self, config: &Config) -> anyhow::Result<Vec<PythonTools>> {

@@ -15,6 +15,9 @@ macro_rules! help {
 
 help! {
     the_help_of_cellblock: ["--help"];
+    the_help_of_ask: ["help", "ask"];
+    the_help_of_chat: ["help", "chat"];
+    the_help_of_runs: ["help", "runs"];
     the_help_of_exec: ["help", "exec"];
     the_help_of_repl: ["repl", "--help"];
     the_help_of_pipe: ["pipe", "--help"];

@@ -7,12 +7,14 @@
 )]
 #![cfg(target_os = "linux")]
 
+mod ask;
 mod completions;
 mod config;
 mod demo;
 mod doctor;
 mod exec;
 mod exec_status;
+mod fake_model;
 mod help;
 mod mcp;
 mod pipe;
