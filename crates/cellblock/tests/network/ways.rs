@@ -95,6 +95,8 @@ except OSError: pass",
             lines.push(text);
         }
     }
+    // A connection is told of when it is over, and the page's may end after the other.
+    lines.sort();
     let allowed = format!(
         "network: allowed GET localhost:{0} at 127.0.0.1:{0}: ",
         server.port

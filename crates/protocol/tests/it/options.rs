@@ -85,7 +85,7 @@ fn a_wrong_option_is_named() {
     );
     assert_eq!(
         wrong(json!({"root": true})),
-        "unknown field `root`; the fields are session, workspace, env, strategy, atomic, arming, isolation, limits, imports, seed, setup, journal"
+        "unknown field `root`; the fields are session, workspace, env, strategy, atomic, arming, isolation, network, limits, imports, seed, setup, journal"
     );
 }
 
