@@ -49,7 +49,23 @@ fn traced() -> Place {
 fn the_trace_of_a_run_is_shown() {
     let ended = traced().run(["trace", "abcdefgh"]);
     assert_eq!((ended.status, &ended.stderr[..]), (0, ""));
-    insta::assert_snapshot!(ended.stdout);
+    insta::assert_snapshot!(ended.stdout, @r#"
+    0.0 ms  run  12.0 s  outcome=answered
+    0.0 ms    step  11.6 s  step=1
+    0.0 ms      model_call  11.0 s  model=m
+    11.0 s      cell  500.0 ms  code=1/0 [31m  outcome=failure
+
+12.0 s in all: model 11.0 s (92 %), code 500.0 ms (4 %), overhead 500.0 ms (4 %)
+
+span            count        mean         min         max         p95   failed
+cell                1    500.0 ms    500.0 ms    500.0 ms    500.0 ms    100 %
+model_call          1      11.0 s      11.0 s      11.0 s      11.0 s      0 %
+run                 1      12.0 s      12.0 s      12.0 s      12.0 s      0 %
+step                1      11.6 s      11.6 s      11.6 s      11.6 s      0 %
+
+Slow:
+  model_call at 0.0 ms took 11.0 s
+"#);
 }
 
 #[test]
