@@ -1,6 +1,6 @@
 //! A file that is moved aside when it is long enough.
 //!
-//! By hand, because several commands write to the same file at once, and the crates for it suppose that they are alone.
+//! By hand, because several commands write to the same file at once, which rotation within one program does not allow for.
 
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, DirBuilder, File, OpenOptions};
