@@ -41,17 +41,22 @@ pub trait ActionFormat: Send + Sync {
     /// What a reply means.
     fn read(&self, reply: &Reply, facts: &Facts) -> Result<Turn, Malformed>;
 
-    /// The reply as it stands in the history. `step` counts from 1.
-    fn said(&self, reply: &Reply, turn: &Turn, step: usize) -> Message;
+    /// The reply as it stands in the history: as it came, unless a format has another form for it. `step` counts from 1.
+    fn said(&self, reply: &Reply, _turn: &Turn, _step: usize) -> Message {
+        Message::assistant(reply.text.clone())
+    }
 
-    /// What came of the actions, one observation for each, as it stands in the history.
+    /// What came of the actions, one observation for each, as it stands in the history: as if the user said so, unless a format has
+    /// another form for it.
     fn observed(
         &self,
-        turn: &Turn,
-        step: usize,
+        _turn: &Turn,
+        _step: usize,
         observations: &[Observation],
-        facts: &Facts,
-    ) -> Vec<Message>;
+        _facts: &Facts,
+    ) -> Vec<Message> {
+        as_user_messages(&joined(observations), observations)
+    }
 
     /// What can be seen of thought and code while the reply still comes.
     fn glimpse(&self, growing: &Growing) -> Glimpse;

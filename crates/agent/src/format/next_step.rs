@@ -63,11 +63,7 @@ impl ActionFormat for NextStepFormat {
         let cut_off = reply.finish == FinishReason::Length;
         let (inner, text) = split_thinking(&reply.text);
         if text.trim().is_empty() {
-            return Err(if cut_off {
-                Malformed::cut_off()
-            } else {
-                Malformed::empty()
-            });
+            return Err(Malformed::nothing(cut_off));
         }
         let fits = |map: &Map<String, Value>| {
             map.keys().all(|key| FIELDS.contains(&key.as_str()))

@@ -90,4 +90,13 @@ impl Malformed {
     pub(crate) fn empty() -> Malformed {
         Malformed("the reply is empty".to_owned())
     }
+
+    /// A reply of which there is nothing yet, or nothing at all.
+    pub(crate) fn nothing(cut_off: bool) -> Malformed {
+        if cut_off {
+            Malformed::cut_off()
+        } else {
+            Malformed::empty()
+        }
+    }
 }

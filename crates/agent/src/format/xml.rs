@@ -1,12 +1,11 @@
 //! Code between tags.
 
 use super::{
-    Action, ActionFormat, Facts, Format, Glimpse, Growing, Malformed, Observation, Turn,
-    as_user_messages, code_instructions, joined,
+    Action, ActionFormat, Facts, Format, Glimpse, Growing, Malformed, Turn, code_instructions,
 };
 use crate::prompt::Part;
 use crate::repair::{Repair, code_blocks, split_thinking, tagged};
-use cellblock_model::{FinishReason, Message, Reply, Request};
+use cellblock_model::{FinishReason, Reply, Request};
 
 /// `<pip-dependencies-to-install>` and `<execution-code>`.
 #[derive(Clone, Copy, Debug)]
@@ -64,20 +63,6 @@ impl ActionFormat for XmlFormat {
             actions,
             repairs,
         })
-    }
-
-    fn said(&self, reply: &Reply, _: &Turn, _: usize) -> Message {
-        Message::assistant(reply.text.clone())
-    }
-
-    fn observed(
-        &self,
-        _: &Turn,
-        _: usize,
-        observations: &[Observation],
-        _: &Facts,
-    ) -> Vec<Message> {
-        as_user_messages(&joined(observations), observations)
     }
 
     fn glimpse(&self, growing: &Growing) -> Glimpse {
