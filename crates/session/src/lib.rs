@@ -16,6 +16,7 @@ mod clock;
 mod conclusion;
 mod disk;
 mod error;
+mod exchange;
 mod file_history;
 mod file_restore;
 mod file_store;

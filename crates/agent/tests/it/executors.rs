@@ -41,7 +41,6 @@ fn a_room_has_its_seed_keeps_its_state_and_starts_no_interpreter_before_the_firs
 }
 
 #[test]
-#[ignore = "about once in fifteen runs of all tests here, the parent prints nothing after the fork; the cause is not known yet"]
 fn a_fork_has_the_variables_and_its_own_future() {
     let room = python().open(setting());
     wait(room.run(Cell::new("x = 1"), None));
