@@ -9,7 +9,7 @@ use cellblock::tools::{
     AnyTool, Approval, ApprovalMode, ApprovalPolicy, Asker, Opening, PythonTools, Registry,
     ToolError, Workbench,
 };
-use cellblock::{Preload, SessionOptions};
+use cellblock::{NetworkRule, Preload, SessionOptions};
 use clap::{Args, ValueEnum};
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
@@ -25,6 +25,15 @@ pub(crate) struct ToolboxArgs {
     /// Let tools from --tools-dir see this variable of the environment; code of models never does
     #[arg(long, value_name = "NAME", requires = "tools_dir")]
     tools_secret: Vec<String>,
+    /// Let tools from --tools-dir reach a host; the rules are those of --allow-net, which is for the code of models
+    #[arg(long, value_name = "RULE", requires = "tools_dir")]
+    tools_allow_net: Vec<NetworkRule>,
+}
+
+/// A folder of tools written in Python, and the session that they want.
+struct ToolFolder {
+    tools: PythonTools,
+    options: SessionOptions,
 }
 
 /// Who must agree.
@@ -110,9 +119,12 @@ impl ToolboxArgs {
         console: &Console,
     ) -> anyhow::Result<(Vec<Arc<dyn AnyTool>>, Connected)> {
         let mut tools = Vec::new();
-        for folder in self.python_tools(config)? {
-            let open = opener(python, SessionOptions::default());
-            let loaded = folder.load(open).await;
+        for ToolFolder {
+            tools: folder,
+            options,
+        } in self.python_tools(config)?
+        {
+            let loaded = folder.load(opener(python, options)).await;
             tools.extend(loaded.map_err(|error| Usage::plain(error.to_string()))?);
         }
         let servers = config.mcp.servers(|path| config.path(path))?;
@@ -125,7 +137,7 @@ impl ToolboxArgs {
         Ok((tools, servers))
     }
 
-    fn python_tools(&self, config: &Config) -> anyhow::Result<Vec<PythonTools>> {
+    fn python_tools(&self, config: &Config) -> anyhow::Result<Vec<ToolFolder>> {
         let secret = |name: &String, source: &str| {
             std::env::var(name).map_err(|_| {
                 Usage::plain(format!(
@@ -133,20 +145,27 @@ impl ToolboxArgs {
                 ))
             })
         };
+        let folder = |tools, network: &[NetworkRule]| ToolFolder {
+            tools,
+            options: SessionOptions {
+                network: network.to_vec(),
+                ..SessionOptions::default()
+            },
+        };
         let mut all = Vec::new();
-        for folder in &self.tools_dir {
-            let mut tools = PythonTools::new(folder);
+        for path in &self.tools_dir {
+            let mut tools = PythonTools::new(path);
             for name in &self.tools_secret {
                 tools = tools.secret(name, secret(name, "--tools-secret")?);
             }
-            all.push(tools);
+            all.push(folder(tools, &self.tools_allow_net));
         }
-        for folder in &config.tools.folders {
-            let mut tools = PythonTools::new(config.path(folder));
+        for path in &config.tools.folders {
+            let mut tools = PythonTools::new(config.path(path));
             for name in &config.tools.secrets {
                 tools = tools.secret(name, secret(name, "tools.secrets in the configuration:")?);
             }
-            all.push(tools);
+            all.push(folder(tools, &config.tools.allow_net));
         }
         Ok(all)
     }

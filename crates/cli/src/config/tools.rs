@@ -1,5 +1,6 @@
 //! `[tools]`: tools written in Python.
 
+use cellblock::NetworkRule;
 use serde::Deserialize;
 use std::path::PathBuf;
 
@@ -11,4 +12,6 @@ pub(crate) struct ToolsConfig {
     pub(crate) folders: Vec<PathBuf>,
     /// Variables of the environment that these tools may see.
     pub(crate) secrets: Vec<String>,
+    /// What they may reach on the network.
+    pub(crate) allow_net: Vec<NetworkRule>,
 }
