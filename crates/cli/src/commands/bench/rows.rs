@@ -205,7 +205,7 @@ impl Bench {
         Ok(Samples::new(values))
     }
 
-    async fn session(&self, strategy: Strategy) -> anyhow::Result<Session> {
+    pub(super) async fn session(&self, strategy: Strategy) -> anyhow::Result<Session> {
         let session = Session::builder()
             .host(&self.host)
             .strategy(strategy)
