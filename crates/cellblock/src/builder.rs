@@ -2,7 +2,9 @@
 
 use crate::shared_host::shared_host;
 use crate::{Error, Host};
-use cellblock_protocol::{Isolation, Journaling, Limits, NetworkRule, SessionOptions, Strategy};
+use cellblock_protocol::{
+    CredentialRule, Isolation, Journaling, Limits, NetworkRule, SessionOptions, Strategy,
+};
 use serde_json::Value;
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -73,6 +75,12 @@ impl SessionBuilder {
     /// Something on the network that it may reach, see [`NetworkRule`]; nothing, unless it is named.
     pub fn allow_net(mut self, rule: NetworkRule) -> SessionBuilder {
         self.options.network.push(rule);
+        self
+    }
+
+    /// A header that its requests to a host get outside, see [`CredentialRule`].
+    pub fn credential(mut self, rule: CredentialRule) -> SessionBuilder {
+        self.options.credentials.push(rule);
         self
     }
 

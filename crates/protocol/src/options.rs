@@ -8,7 +8,9 @@ use crate::fields::{Field, Fields};
 use crate::imports::import_statement;
 use crate::invalid::{Invalid, shown_text};
 use crate::seed::validate_seed;
-use crate::{Cell, Isolation, Journaling, Limits, MAX_NETWORK_RULES, NetworkRule, Seed};
+use crate::{
+    Cell, CredentialRule, Isolation, Journaling, Limits, MAX_NETWORK_RULES, NetworkRule, Seed,
+};
 
 /// How a session is to be. Everything has a default, and unknown fields are refused.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -34,6 +36,9 @@ pub struct SessionOptions {
     /// What it may reach on the network: nothing, unless it is named here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<NetworkRule>,
+    /// Headers that requests get outside, so that the session never holds the secrets in them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub credentials: Vec<CredentialRule>,
     /// What it may use.
     pub limits: Limits,
     /// Modules to bind beforehand: `np`, `math`, `numpy as np`, `from x import y`.
@@ -58,6 +63,7 @@ impl SessionOptions {
         "arming",
         "isolation",
         "network",
+        "credentials",
         "limits",
         "imports",
         "seed",
@@ -89,6 +95,16 @@ impl SessionOptions {
                 self.network.len().to_string(),
             ));
         }
+        if self.credentials.len() > MAX_NETWORK_RULES {
+            let expected = format!("at most {MAX_NETWORK_RULES} rules");
+            let came = self.credentials.len().to_string();
+            return Err(Invalid::value("credentials", expected, came));
+        }
+        if let (Some(rule), true) = (self.credentials.first(), self.network.is_empty()) {
+            let expected =
+                "a rule in `network` that allows the host, for without one nothing is reached";
+            return Err(Invalid::value("credentials", expected, rule.to_string()));
+        }
         for entry in &self.imports {
             import_statement(entry)?;
         }
@@ -117,6 +133,7 @@ impl TryFrom<Map<String, Value>> for SessionOptions {
             arming: fields.optional("arming")?.unwrap_or_default(),
             isolation: fields.optional("isolation")?.unwrap_or_default(),
             network: fields.optional("network")?.unwrap_or_default(),
+            credentials: fields.optional("credentials")?.unwrap_or_default(),
             limits: fields.optional("limits")?.unwrap_or_default(),
             imports: fields.optional("imports")?.unwrap_or_default(),
             seed: fields.optional("seed")?.unwrap_or_default(),

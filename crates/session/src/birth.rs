@@ -74,7 +74,7 @@ impl Inner {
             journal: journal.clone(),
         });
         let mut environment = self.environment(&actor.directory);
-        let doors = Doors::for_rules(&options.network);
+        let doors = Doors::of(&options);
         environment.extend(doors.environment());
         actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared.logs)?;
         actor.shared = Arc::clone(&shared);
@@ -341,7 +341,7 @@ impl Inner {
         if !options.network.is_empty() {
             self.can_guard_network()?;
             ways_out::refuse_addresses(&options.network)?;
-            birth = Doors::for_rules(&options.network).ask_for(birth)?;
+            birth = Doors::of(options).ask_for(birth)?;
         }
         Ok(Plan {
             birth,

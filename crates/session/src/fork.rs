@@ -314,7 +314,7 @@ fn hand_out(mut actor: Actor, parent: &Recorder, cell: u64) -> Result<Session, E
         end: OnceLock::new(),
         journal: journal.clone(),
     });
-    let doors = Doors::for_rules(&actor.options.network);
+    let doors = Doors::of(&actor.options);
     actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared.logs)?;
     actor.shared = Arc::clone(&shared);
     actor.commands = receiver;

@@ -1,8 +1,8 @@
 //! A session's ways to the network: sockets on its own loopback, with a guard of the host's behind each.
 
 use crate::Error;
-use cellblock_network::{Guard, Log};
-use cellblock_protocol::{Event, HostPattern, NetworkRule};
+use cellblock_network::{Credential, Guard, Log};
+use cellblock_protocol::{CredentialRule, Event, HostPattern, NetworkRule, SessionOptions};
 use cellblock_sandbox::Birth;
 use std::collections::BTreeMap;
 use std::io;
@@ -28,6 +28,7 @@ enum Behind {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Doors {
     rules: Vec<NetworkRule>,
+    credentials: Vec<CredentialRule>,
     behind: Vec<Behind>,
 }
 
@@ -41,12 +42,15 @@ pub(crate) struct WaysOut {
 }
 
 impl Doors {
-    pub(crate) fn for_rules(rules: &[NetworkRule]) -> Doors {
+    /// Those that a session with these options has.
+    pub(crate) fn of(options: &SessionOptions) -> Doors {
+        let rules = &options.network;
         let by_proxy = rules.iter().any(|rule| !rule.raw);
         let raw = rules.iter().filter(|rule| rule.raw).cloned();
         let behind = by_proxy.then_some(Behind::Proxy).into_iter();
         Doors {
-            rules: rules.to_vec(),
+            rules: rules.clone(),
+            credentials: options.credentials.clone(),
             behind: behind.chain(raw.map(Behind::Host)).collect(),
         }
     }
@@ -117,7 +121,11 @@ impl Doors {
             let text = format!("network: {connection}\n");
             let _ = logs.send(Event::Log { text });
         });
-        let guard = Guard::new(&self.rules, log);
+        let credentials = self.credentials.iter().map(Credential::read);
+        let credentials = credentials
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| Error::Refused(error.to_string()))?;
+        let guard = Guard::new(&self.rules, log).credentials(&credentials);
         let mut ways = WaysOut::default();
         for (number, socket) in opened {
             let behind = self.behind.get(number).cloned();

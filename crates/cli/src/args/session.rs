@@ -2,8 +2,8 @@
 
 use crate::failure::Usage;
 use cellblock::{
-    Host, HostBuilder, Isolation, Limits, NetworkRule, Preload, PythonChoice, Rung, Seed,
-    SessionOptions, Wall, parse_duration, parse_size,
+    CredentialRule, Host, HostBuilder, Isolation, Limits, NetworkRule, Preload, PythonChoice, Rung,
+    Seed, SessionOptions, Wall, parse_duration, parse_size,
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -69,6 +69,9 @@ pub(crate) struct SessionArgs {
     /// Let it reach a host, such as pypi.org, '*.example.org:8080' or tcp://db.example.org:5432 [default: no network]
     #[arg(long, value_name = "RULE")]
     allow_net: Vec<NetworkRule>,
+    /// Put a secret on its requests outside: 'api.example.org Authorization: Bearer env:TOKEN', or file:PATH
+    #[arg(long, value_name = "RULE")]
+    credential: Vec<CredentialRule>,
     /// The most memory, such as 512MB [default: 2GiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
     memory: Option<u64>,
@@ -100,6 +103,7 @@ impl SessionArgs {
                 without: self.without.iter().copied().collect(),
             },
             network: self.allow_net.clone(),
+            credentials: self.credential.clone(),
             limits: Limits {
                 memory: self.memory.unwrap_or(default.memory),
                 wall: self.timeout.unwrap_or(default.wall),
