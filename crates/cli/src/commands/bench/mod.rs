@@ -3,6 +3,7 @@
 mod bare;
 mod mcp;
 mod memory;
+mod network;
 mod rows;
 mod samples;
 mod tools;
