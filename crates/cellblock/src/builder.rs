@@ -3,7 +3,8 @@
 use crate::shared_host::shared_host;
 use crate::{Error, Host};
 use cellblock_protocol::{
-    CredentialRule, Isolation, Journaling, Limits, NetworkRule, SessionOptions, Strategy,
+    ContainerOptions, CredentialRule, Isolation, Journaling, Limits, NetworkRule, SessionOptions,
+    Strategy,
 };
 use serde_json::Value;
 use std::ops::Deref;
@@ -63,6 +64,12 @@ impl SessionBuilder {
     /// A directory of the user's instead of a fresh one.
     pub fn workspace(mut self, path: impl Into<PathBuf>) -> SessionBuilder {
         self.options.workspace = Some(path.into());
+        self
+    }
+
+    /// In a container of its own, with the engine that `DOCKER_HOST` names or the usual one.
+    pub fn container(mut self, container: ContainerOptions) -> SessionBuilder {
+        self.options.container = Some(container);
         self
     }
 

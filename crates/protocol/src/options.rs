@@ -9,7 +9,8 @@ use crate::imports::import_statement;
 use crate::invalid::{Invalid, shown_text};
 use crate::seed::validate_seed;
 use crate::{
-    Cell, CredentialRule, Isolation, Journaling, Limits, MAX_NETWORK_RULES, NetworkRule, Seed,
+    Cell, ContainerOptions, CredentialRule, Isolation, Journaling, Limits, MAX_NETWORK_RULES,
+    NetworkRule, Seed,
 };
 
 /// How a session is to be. Everything has a default, and unknown fields are refused.
@@ -25,6 +26,9 @@ pub struct SessionOptions {
     /// The dependency environment, by name; absent, the Python that the host found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub env: Option<String>,
+    /// Present, it lives in a container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<ContainerOptions>,
     /// How cells run.
     pub strategy: Strategy,
     /// Whether a cell that fails leaves nothing behind. A cell can say otherwise.
@@ -58,6 +62,7 @@ impl SessionOptions {
         "session",
         "workspace",
         "env",
+        "container",
         "strategy",
         "atomic",
         "arming",
@@ -87,6 +92,11 @@ impl SessionOptions {
         self.limits
             .validate()
             .map_err(|error| error.inside("limits"))?;
+        if let Some(container) = &self.container {
+            container
+                .validate()
+                .map_err(|error| error.inside("container"))?;
+        }
         if self.network.len() > MAX_NETWORK_RULES {
             let expected = format!("at most {MAX_NETWORK_RULES} rules");
             return Err(Invalid::value(
@@ -128,6 +138,7 @@ impl TryFrom<Map<String, Value>> for SessionOptions {
             session: fields.optional("session")?,
             workspace: fields.optional::<String>("workspace")?.map(PathBuf::from),
             env: fields.optional("env")?,
+            container: fields.optional("container")?,
             strategy: fields.optional("strategy")?.unwrap_or_default(),
             atomic: fields.optional("atomic")?.unwrap_or_default(),
             arming: fields.optional("arming")?.unwrap_or_default(),

@@ -139,7 +139,7 @@ impl Actor {
         let mut actor = runtime.actor(
             &id,
             options,
-            Arc::clone(&self.zygote),
+            self.home.again()?,
             near.with(cgroup, self.disk.youngest_fork(), head),
             files,
             (workspace, directory),
@@ -190,6 +190,7 @@ impl Actor {
     }
 
     fn may_fork(&self) -> Result<Arc<Inner>, Error> {
+        self.home.zygote()?;
         let Some(runtime) = &self.lineage.runtime else {
             return Err(Error::Refused("the session is not in use yet".to_owned()));
         };
@@ -236,7 +237,8 @@ impl Actor {
             path: path.to_owned(),
             problem: error.to_string(),
         })?;
-        self.zygote
+        self.home
+            .zygote()?
             .mount(path, owner.uid(), owner.gid(), self.lineage.user)
             .await
     }

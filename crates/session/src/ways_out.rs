@@ -6,6 +6,7 @@ use cellblock_protocol::{CredentialRule, Event, HostPattern, NetworkRule, Sessio
 use cellblock_sandbox::Birth;
 use std::collections::BTreeMap;
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -60,25 +61,38 @@ impl Doors {
         if self.behind.is_empty() {
             return Ok(birth);
         }
-        let mut places = BTreeMap::new();
-        let mut names = String::from("127.0.0.1 localhost\n");
-        for behind in &self.behind {
-            birth = match behind {
-                Behind::Proxy => birth.door(PROXY_PORT, 0)?,
-                Behind::Host(rule) => {
-                    let host = rule.host.to_string();
-                    places.entry("localhost".to_owned()).or_insert(0);
-                    let next = places.len() as u16;
-                    let place = *places.entry(host.clone()).or_insert_with(|| {
-                        let [high, low] = next.to_be_bytes();
-                        names.push_str(&format!("127.1.{high}.{low} {host}\n"));
-                        next
-                    });
-                    birth.door(rule.port.unwrap_or_default(), place)?
-                }
-            };
+        let (places, names) = self.places();
+        for (place, port) in places {
+            birth = birth.door(port, place)?;
         }
         Ok(birth.file(Path::new("/etc/hosts"), &names)?)
+    }
+
+    /// The same for a container: where to listen, and what its `/etc/hosts` shall be.
+    pub(crate) fn addresses(&self) -> (Vec<String>, String) {
+        let (places, names) = self.places();
+        let address = |(place, port)| format!("{}:{port}", address_of(place));
+        (places.into_iter().map(address).collect(), names)
+    }
+
+    /// For each door its place on the loopback and its port; and the names of the places.
+    fn places(&self) -> (Vec<(u16, u16)>, String) {
+        let mut known = BTreeMap::from([("localhost".to_owned(), 0)]);
+        let mut names = String::from("127.0.0.1 localhost\n");
+        let mut place_of = |behind: &Behind| match behind {
+            Behind::Proxy => (0, PROXY_PORT),
+            Behind::Host(rule) => {
+                let host = rule.host.to_string();
+                let next = known.len() as u16;
+                let place = *known.entry(host.clone()).or_insert_with(|| {
+                    names.push_str(&format!("{} {host}\n", address_of(next)));
+                    next
+                });
+                (place, rule.port.unwrap_or_default())
+            }
+        };
+        let places = self.behind.iter().map(&mut place_of).collect();
+        (places, names)
     }
 
     /// What programs inside look for to find the proxy.
@@ -143,6 +157,16 @@ impl Drop for WaysOut {
         for serving in &self.serving {
             serving.abort();
         }
+    }
+}
+
+/// The place with this number on the loopback.
+fn address_of(place: u16) -> Ipv4Addr {
+    let [high, low] = place.to_be_bytes();
+    if place == 0 {
+        Ipv4Addr::LOCALHOST
+    } else {
+        Ipv4Addr::new(127, 1, high, low)
     }
 }
 

@@ -2,10 +2,10 @@
 
 use crate::failure::Usage;
 use cellblock::{
-    CredentialRule, Host, HostBuilder, Isolation, Limits, NetworkRule, Preload, PythonChoice, Rung,
-    Seed, SessionOptions, Wall, parse_duration, parse_size,
+    ContainerOptions, CredentialRule, Host, HostBuilder, Isolation, Limits, NetworkRule, Preload,
+    PythonChoice, Rung, Seed, SessionOptions, Wall, parse_duration, parse_size,
 };
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -60,6 +60,17 @@ pub(crate) struct SessionArgs {
     /// Work in this directory [default: a fresh one]
     #[arg(short, long, value_name = "DIR")]
     workspace: Option<PathBuf>,
+    /// Where it lives: local, behind the walls of this machine, or docker, in a container
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "local",
+        hide_possible_values = true
+    )]
+    backend: Where,
+    /// The image of the container [default: python:3.12]
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
     /// Import before the first cell: math, "numpy as np", or short np, pd, plt
     #[arg(short, long = "import", value_name = "MODULE")]
     imports: Vec<String>,
@@ -92,12 +103,21 @@ pub(crate) struct SessionArgs {
     without: Vec<Wall>,
 }
 
+/// Where a session lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Where {
+    #[default]
+    Local,
+    Docker,
+}
+
 impl SessionArgs {
     /// The session that the flags describe, checked.
     pub(crate) fn options(&self) -> anyhow::Result<SessionOptions> {
         let default = Limits::default();
         let options = SessionOptions {
             workspace: self.workspace.clone(),
+            container: self.container()?,
             isolation: Isolation {
                 rung: self.isolation,
                 without: self.without.iter().copied().collect(),
@@ -118,6 +138,18 @@ impl SessionArgs {
         };
         options.validate()?;
         Ok(options)
+    }
+
+    fn container(&self) -> anyhow::Result<Option<ContainerOptions>> {
+        match (self.backend, &self.image) {
+            (Where::Docker, Some(image)) => Ok(Some(ContainerOptions::image(image))),
+            (Where::Docker, None) => Ok(Some(ContainerOptions::default())),
+            (Where::Local, None) => Ok(None),
+            (Where::Local, Some(_)) => Err(Usage::hinted(
+                "--image is for containers, and this session is not in one".to_owned(),
+                "add --backend docker",
+            )),
+        }
     }
 
     fn seed(&self) -> anyhow::Result<Seed> {
