@@ -51,7 +51,12 @@ struct Inner {
     state: PathBuf,
     cache: PathBuf,
     watcher: Arc<Watcher>,
-    names: AtomicU32,
+}
+
+/// The next session's number. No two in this process have the same, whoever opens them: directories and containers are named after it.
+fn next_number() -> u32 {
+    static NUMBERS: AtomicU32 = AtomicU32::new(0);
+    NUMBERS.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Containers {
@@ -64,7 +69,6 @@ impl Containers {
             state,
             cache: cache.into(),
             watcher: Watcher::new(),
-            names: AtomicU32::new(0),
         };
         Containers {
             inner: Arc::new(inner),
@@ -90,7 +94,7 @@ impl Inner {
     async fn open(&self, mut options: SessionOptions) -> Result<Session, Error> {
         let imports = options.imports.iter().map(|entry| import_statement(entry));
         let imports = imports.collect::<Result<Vec<_>, _>>()?;
-        let number = self.names.fetch_add(1, Ordering::Relaxed);
+        let number = next_number();
         let id = options
             .session
             .get_or_insert_with(|| format!("d{}", number + 1))
@@ -101,10 +105,11 @@ impl Inner {
             None => Workspace::fresh(&self.state, &id)?,
         });
         let directory = session_directory(&self.state, &id, number)?;
+        let draft = Draft::new(&directory, &workspace);
         let telephone = Telephone::new(&directory)?;
         let doors = Doors::of(&options);
         let place = Place {
-            id: &id,
+            name: format!("cellblock-{id}-{}-{number}", std::process::id()),
             workspace: workspace.path(),
             directory: &directory,
             telephone: telephone.directory(),
@@ -153,6 +158,8 @@ impl Inner {
             end: OnceLock::new(),
             journal: Recorder::default(),
         });
+        // From here on the session's own end takes it away.
+        draft.keep();
         let mut actor = assemble(
             &id,
             options,
@@ -210,7 +217,7 @@ impl Inner {
         let home = ["HOME", "TMPDIR", "MPLCONFIGDIR"].map(|name| (name, "/tmp"));
         let environment = home.map(|(name, value)| (name.to_owned(), value.to_owned()));
         Ok(Plan {
-            name: format!("cellblock-{}-{}", std::process::id(), place.id),
+            name: place.name,
             image: wanted.image.clone(),
             command,
             user: (owner.uid(), owner.gid()),
@@ -227,12 +234,43 @@ impl Inner {
 }
 
 /// Where a session in a container is on the host.
-#[derive(Clone, Copy)]
 struct Place<'a> {
-    id: &'a str,
+    /// Of its container.
+    name: String,
     workspace: &'a Path,
     directory: &'a Path,
     telephone: &'a Path,
+}
+
+/// Directories of a session that may come to nothing; then they go. What is in a workspace stays.
+struct Draft {
+    directory: PathBuf,
+    workspace: Option<PathBuf>,
+}
+
+impl Draft {
+    fn new(directory: &Path, workspace: &Workspace) -> Draft {
+        Draft {
+            directory: directory.to_owned(),
+            workspace: (!workspace.is_given()).then(|| workspace.path().to_owned()),
+        }
+    }
+
+    fn keep(mut self) {
+        self.directory.clear();
+        self.workspace = None;
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.directory.as_os_str().is_empty() {
+            let _ = std::fs::remove_dir_all(&self.directory);
+        }
+        if let Some(workspace) = &self.workspace {
+            let _ = std::fs::remove_dir(workspace);
+        }
+    }
 }
 
 fn readable_file(directory: &Path, name: &str, text: &str) -> Result<PathBuf, Error> {
