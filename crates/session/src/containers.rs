@@ -129,6 +129,7 @@ impl Inner {
                 return Err(Error::Refused(format!("Python did not start in the image {}: {why}", wanted.image)));
             }
         };
+        drop(telephone);
         let init_again = init
             .try_clone()
             .map_err(Error::system("sharing a descriptor"))?;

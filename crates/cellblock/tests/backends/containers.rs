@@ -2,6 +2,7 @@
 
 use super::common::{ground, open, run, wait};
 use super::ground::docker;
+use super::log::logged;
 use super::relay::Relay;
 use cellblock::{
     Backend, Cell, CheckpointStatus, ContainerOptions, Event, SessionOptions, StateOutcome, Status,
@@ -61,6 +62,60 @@ print(int(status['CapEff'], 16), int(status['CapBnd'], 16), int(status['NoNewPri
     // The host's processes are not to be seen: process 1 is ours.
     let code = "print('cellblock_guest' in open('/proc/1/cmdline').read())";
     assert_eq!(run(&session, code).stdout, "True\n");
+}
+
+#[test]
+fn process_1_who_says_how_cells_end_cannot_be_touched() {
+    let Some(docker) = docker() else { return };
+    let session = docker.session();
+    let code = "import ctypes, os, signal
+def attempt(what, *rest):
+    try:
+        what(*rest)
+        return 'done'
+    except OSError as error:
+        return type(error).__name__
+attach = 16
+print(ctypes.CDLL(None).ptrace(attach, 1, 0, 0), attempt(open, '/proc/1/mem', 'r+b'), attempt(open, '/proc/1/fd/1', 'w'))
+for number in (signal.SIGKILL, signal.SIGINT, signal.SIGSTOP):
+    os.kill(1, number)";
+    let result = run(&session, code);
+    assert_eq!(result.stdout, "-1 PermissionError PermissionError\n");
+    assert_eq!(run(&session, "1 + 1").value.unwrap().repr, "2");
+}
+
+#[test]
+fn what_is_printed_is_logged_with_where_it_comes_from() {
+    let Some(docker) = docker() else { return };
+    let session = open(docker.builder().name("loud"));
+    let code = "import sys\nprint('one\\ntwo', end='')\nprint('oops', file=sys.stderr)";
+    run(&session, code);
+    let quiet = ContainerOptions {
+        stream_container_output: false,
+        ..docker.container().unwrap()
+    };
+    let quiet = open(docker.builder().name("silent").container(quiet));
+    run(&quiet, code);
+    let lines: Vec<String> = logged()
+        .into_iter()
+        .filter(|line| line.contains("[loud]") || line.contains("[silent]"))
+        .collect();
+    let (begin, printed) = lines.split_first().unwrap();
+    assert!(
+        begin.starts_with("[docker][loud][stdout] Python 3."),
+        "{begin}"
+    );
+    let mut printed = printed.to_vec();
+    // The two streams have no common order in a log of lines.
+    printed.sort();
+    assert_eq!(
+        printed,
+        [
+            "[docker][loud][stderr] oops",
+            "[docker][loud][stdout] one",
+            "[docker][loud][stdout] two",
+        ]
+    );
 }
 
 #[test]

@@ -24,6 +24,7 @@ pub(crate) fn docker() -> Option<Ground> {
         println!("{why}");
         return None;
     };
+    super::log::listen();
     let container = ContainerOptions::image(image);
     Some(Ground {
         container: Some(container),

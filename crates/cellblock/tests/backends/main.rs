@@ -12,6 +12,7 @@
 mod common;
 mod containers;
 mod ground;
+mod log;
 mod relay;
 mod suite;
 

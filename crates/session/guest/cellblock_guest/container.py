@@ -37,6 +37,9 @@ def main(path: str, memory: int, doors: list[str]) -> NoReturn:
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _set_open_to_others(False)
+    print("Python {}.{}.{} is up".format(*sys.version_info[:3]), flush=True)
     for number, door in enumerate(doors):
         _open_door(host, number, door)
     before = _memory_kills()
@@ -56,6 +59,8 @@ def _become_head(descriptors: list[int], memory: int) -> NoReturn:
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _set_open_to_others(True)
     _write("/proc/self/oom_score_adj", "1000")
     nothing = os.open("/dev/null", os.O_RDONLY)
     channel, out, error = descriptors
@@ -178,6 +183,17 @@ def _tell(host: _socket.socket, kind: int, a: int = 0, b: int = 0, c: int = 0) -
         host.send(_MESSAGE.pack(kind, a, b, c))
     except OSError:
         os._exit(0)
+
+
+def _set_open_to_others(allowed: bool) -> None:
+    """Whether other processes of this user may look into this one and change it."""
+    set_dumpable = 4
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(set_dumpable, int(allowed), 0, 0, 0)
+    except (ImportError, OSError):
+        pass
 
 
 def _kill(pid: int, number: int) -> None:
