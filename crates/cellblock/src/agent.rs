@@ -42,8 +42,13 @@ pub struct GivenFile {
 
 /// Runs the code of an agent in sessions of this host, each with these options and files.
 pub fn executor(host: Host, options: SessionOptions, files: Vec<GivenFile>) -> LocalExecutor {
-    let packages = host.environment().packages.iter();
-    let packages: Vec<String> = packages.map(|package| package.name.clone()).collect();
+    // What an image holds is not known before a container runs.
+    let packages = match options.container {
+        Some(_) => &[][..],
+        None => &host.environment().packages[..],
+    };
+    let names = packages.iter().map(|package| package.name.clone());
+    let packages: Vec<String> = names.collect();
     let open = move |wanted: Wanted| -> cellblock_tools::Opening {
         let (host, files) = (host.clone(), files.clone());
         let mut options = options.clone();

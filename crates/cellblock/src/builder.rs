@@ -2,7 +2,10 @@
 
 use crate::shared_host::shared_host;
 use crate::{Error, Host};
-use cellblock_protocol::{Isolation, Journaling, Limits, NetworkRule, SessionOptions, Strategy};
+use cellblock_protocol::{
+    ContainerOptions, CredentialRule, Isolation, Journaling, Limits, NetworkRule, SessionOptions,
+    Strategy,
+};
 use serde_json::Value;
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -64,6 +67,12 @@ impl SessionBuilder {
         self
     }
 
+    /// In a container of its own, with the engine that `DOCKER_HOST` names or the usual one.
+    pub fn container(mut self, container: ContainerOptions) -> SessionBuilder {
+        self.options.container = Some(container);
+        self
+    }
+
     /// The walls.
     pub fn isolation(mut self, isolation: Isolation) -> SessionBuilder {
         self.options.isolation = isolation;
@@ -73,6 +82,12 @@ impl SessionBuilder {
     /// Something on the network that it may reach, see [`NetworkRule`]; nothing, unless it is named.
     pub fn allow_net(mut self, rule: NetworkRule) -> SessionBuilder {
         self.options.network.push(rule);
+        self
+    }
+
+    /// A header that its requests to a host get outside, see [`CredentialRule`].
+    pub fn credential(mut self, rule: CredentialRule) -> SessionBuilder {
+        self.options.credentials.push(rule);
         self
     }
 

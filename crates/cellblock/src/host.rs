@@ -4,10 +4,10 @@ use crate::Error;
 use cellblock_env::{Dirs, Environment, Interpreter, Search, Status, default_environment_status};
 use cellblock_protocol::{Isolation, Journaling, SessionOptions};
 use cellblock_session::journal::Journals;
-use cellblock_session::{Preload, Python, Runtime, Session};
+use cellblock_session::{Containers, Engine, Preload, Python, Runtime, Session};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::Mutex;
 
 /// Starts sessions. A handle: clones are the same host.
@@ -26,6 +26,7 @@ struct Inner {
     journal: Journaling,
     dirs: Dirs,
     runtimes: Mutex<HashMap<String, Runtime>>,
+    containers: OnceLock<Containers>,
 }
 
 /// Which packages sessions find.
@@ -65,8 +66,22 @@ impl Host {
         if options.journal == Journaling::On {
             options.journal = Journaling::In(self.journals().directory().to_owned());
         }
+        if options.container.is_some() {
+            return Ok(self.containers()?.open(options).await?);
+        }
         let runtime = self.runtime(&options.isolation).await?;
         Ok(runtime.open(options).await?)
+    }
+
+    /// Whoever opens sessions in containers, with the engine that `DOCKER_HOST` names or the usual one.
+    fn containers(&self) -> Result<Containers, Error> {
+        if let Some(containers) = self.inner.containers.get() {
+            return Ok(containers.clone());
+        }
+        let engine = Engine::from_environment().map_err(cellblock_session::Error::from)?;
+        let Dirs { state, cache, .. } = &self.inner.dirs;
+        let made = || Containers::new(engine, state, cache);
+        Ok(self.inner.containers.get_or_init(made).clone())
     }
 
     /// The runtime for these walls, started if need be.
@@ -178,6 +193,7 @@ impl HostBuilder {
             journal: self.journal,
             dirs,
             runtimes: Mutex::default(),
+            containers: OnceLock::new(),
         };
         Ok(Host {
             inner: Arc::new(inner),

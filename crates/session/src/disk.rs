@@ -179,6 +179,14 @@ impl Processes {
         }
     }
 
+    /// Those of a container, which the engine counts.
+    pub(crate) fn of_container() -> Processes {
+        Processes {
+            seek: Seek::Nowhere,
+            found: Arc::default(),
+        }
+    }
+
     fn find(&self) -> Option<SessionProcesses> {
         match self.seek {
             Seek::Below { launcher, init } => *self

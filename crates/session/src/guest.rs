@@ -10,6 +10,20 @@ include!(concat!(env!("OUT_DIR"), "/guest_modules.rs"));
 
 /// The directory that holds the package `cellblock_guest`, below `cache`.
 pub(crate) fn lay_out(cache: &Path, python: &Python) -> Result<PathBuf, Error> {
+    let directory = lay_out_sources(cache)?;
+    // Byte code is a convenience: without it every start compiles the modules again.
+    let mark = directory.join(format!(
+        ".compiled-{:016x}",
+        fingerprint(&python.executable)
+    ));
+    if !mark.exists() && compile(python, &directory) {
+        let _ = fs::write(&mark, "");
+    }
+    Ok(directory)
+}
+
+/// The same without byte code, for a Python that is not here.
+pub(crate) fn lay_out_sources(cache: &Path) -> Result<PathBuf, Error> {
     let directory = cache
         .join("guest")
         .join(format!("{:016x}", fingerprint(MODULES)));
@@ -19,14 +33,6 @@ pub(crate) fn lay_out(cache: &Path, python: &Python) -> Result<PathBuf, Error> {
     };
     if !directory.is_dir() {
         write_modules(&directory).map_err(failed("writing the guest's modules to"))?;
-    }
-    // Byte code is a convenience: without it every start compiles the modules again.
-    let mark = directory.join(format!(
-        ".compiled-{:016x}",
-        fingerprint(&python.executable)
-    ));
-    if !mark.exists() && compile(python, &directory) {
-        let _ = fs::write(&mark, "");
     }
     Ok(directory)
 }

@@ -2,10 +2,10 @@
 
 use crate::failure::Usage;
 use cellblock::{
-    Host, HostBuilder, Isolation, Limits, NetworkRule, Preload, PythonChoice, Rung, Seed,
-    SessionOptions, Wall, parse_duration, parse_size,
+    ContainerOptions, CredentialRule, Host, HostBuilder, Isolation, Limits, NetworkRule, Preload,
+    PythonChoice, Rung, Seed, SessionOptions, Wall, parse_duration, parse_size,
 };
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -60,6 +60,17 @@ pub(crate) struct SessionArgs {
     /// Work in this directory [default: a fresh one]
     #[arg(short, long, value_name = "DIR")]
     workspace: Option<PathBuf>,
+    /// Where it lives: local, behind the walls of this machine, or docker, in a container
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "local",
+        hide_possible_values = true
+    )]
+    backend: Where,
+    /// The image of the container [default: python:3.12]
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
     /// Import before the first cell: math, "numpy as np", or short np, pd, plt
     #[arg(short, long = "import", value_name = "MODULE")]
     imports: Vec<String>,
@@ -69,6 +80,9 @@ pub(crate) struct SessionArgs {
     /// Let it reach a host, such as pypi.org, '*.example.org:8080' or tcp://db.example.org:5432 [default: no network]
     #[arg(long, value_name = "RULE")]
     allow_net: Vec<NetworkRule>,
+    /// Put a secret on its requests outside: 'api.example.org Authorization: Bearer env:TOKEN', or file:PATH
+    #[arg(long, value_name = "RULE")]
+    credential: Vec<CredentialRule>,
     /// The most memory, such as 512MB [default: 2GiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
     memory: Option<u64>,
@@ -89,17 +103,27 @@ pub(crate) struct SessionArgs {
     without: Vec<Wall>,
 }
 
+/// Where a session lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Where {
+    #[default]
+    Local,
+    Docker,
+}
+
 impl SessionArgs {
     /// The session that the flags describe, checked.
     pub(crate) fn options(&self) -> anyhow::Result<SessionOptions> {
         let default = Limits::default();
         let options = SessionOptions {
             workspace: self.workspace.clone(),
+            container: self.container()?,
             isolation: Isolation {
                 rung: self.isolation,
                 without: self.without.iter().copied().collect(),
             },
             network: self.allow_net.clone(),
+            credentials: self.credential.clone(),
             limits: Limits {
                 memory: self.memory.unwrap_or(default.memory),
                 wall: self.timeout.unwrap_or(default.wall),
@@ -114,6 +138,18 @@ impl SessionArgs {
         };
         options.validate()?;
         Ok(options)
+    }
+
+    fn container(&self) -> anyhow::Result<Option<ContainerOptions>> {
+        match (self.backend, &self.image) {
+            (Where::Docker, Some(image)) => Ok(Some(ContainerOptions::image(image))),
+            (Where::Docker, None) => Ok(Some(ContainerOptions::default())),
+            (Where::Local, None) => Ok(None),
+            (Where::Local, Some(_)) => Err(Usage::hinted(
+                "--image is for containers, and this session is not in one".to_owned(),
+                "add --backend docker",
+            )),
+        }
     }
 
     fn seed(&self) -> anyhow::Result<Seed> {

@@ -33,7 +33,7 @@ impl Inner {
             workspace_was_empty: actor.disk.began_empty(),
             python: PythonUsed {
                 executable: python.executable.clone(),
-                version: actor.zygote.ready.python.clone(),
+                version: actor.home.python(),
                 packages: python.packages,
             },
             isolation: actor.isolation.clone(),

@@ -4,6 +4,7 @@ mod bare;
 mod bare_fork;
 mod mcp;
 mod memory;
+mod network;
 mod rows;
 mod samples;
 mod tools;

@@ -2,6 +2,7 @@
 
 use super::mcp;
 use super::memory;
+use super::network;
 use super::samples::{Samples, Unit};
 use super::tools;
 use anyhow::{Context as _, ensure};
@@ -27,6 +28,8 @@ pub(crate) enum Row {
     OverlappingCalls,
     Checking,
     Mcp,
+    Proxy,
+    ProxyThroughput,
     IdleSession,
     Flood,
     Exec,
@@ -41,7 +44,7 @@ pub(crate) enum Verdict {
 }
 
 impl Row {
-    pub(crate) const ALL: [Row; 19] = [
+    pub(crate) const ALL: [Row; 21] = [
         Row::PooledSession,
         Row::SessionOnDemand,
         Row::DirectCell,
@@ -57,6 +60,8 @@ impl Row {
         Row::OverlappingCalls,
         Row::Checking,
         Row::Mcp,
+        Row::Proxy,
+        Row::ProxyThroughput,
         Row::IdleSession,
         Row::Flood,
         Row::Exec,
@@ -80,6 +85,8 @@ impl Row {
             Row::OverlappingCalls => "100 tool calls of 20 ms at the same time",
             Row::Checking => "checking the arguments of a tool call",
             Row::Mcp => "what MCP adds to a cell `x = 1`",
+            Row::Proxy => "what the network's guard adds to a request",
+            Row::ProxyThroughput => "1 GB through the network's guard",
             Row::IdleSession => "memory of one more idle session",
             Row::Flood => "100 MB printed",
             Row::Exec => "`cellblock exec -c 1+1`, the whole command",
@@ -93,7 +100,8 @@ impl Row {
             Row::SessionOnDemand | Row::Undo | Row::LargeFrame => 5.0,
             Row::DirectCell | Row::ToolCall => 0.06,
             Row::ThousandCalls => 80.0,
-            Row::Mcp => 1.0,
+            Row::Mcp | Row::Proxy => 1.0,
+            Row::ProxyThroughput => 500.0,
             Row::OverlappingCalls => 100.0,
             Row::Checking => 0.02,
             Row::CellBackToBack => 2.0,
@@ -108,19 +116,23 @@ impl Row {
     pub(crate) fn unit(self) -> Unit {
         match self {
             Row::IdleSession => Unit::Megabytes,
-            Row::Flood => Unit::MegabytesPerSecond,
+            Row::Flood | Row::ProxyThroughput => Unit::MegabytesPerSecond,
             _ => Unit::Milliseconds,
         }
     }
 
     /// The side of the promise that is good.
     pub(crate) fn bound(self) -> &'static str {
-        if self == Row::Flood { "≥" } else { "≤" }
+        if self.unit() == Unit::MegabytesPerSecond {
+            "≥"
+        } else {
+            "≤"
+        }
     }
 
     pub(crate) fn verdict(self, samples: &Samples) -> Verdict {
         let median = samples.quantile(0.5);
-        let kept = if self == Row::Flood {
+        let kept = if self.unit() == Unit::MegabytesPerSecond {
             median >= self.promise()
         } else {
             median <= self.promise()
@@ -196,6 +208,8 @@ impl Bench {
             Row::Mcp => {
                 mcp::added(self.session(Strategy::Process).await?, self.repetitions).await?
             }
+            Row::Proxy => network::added(&self.host, self.repetitions).await?,
+            Row::ProxyThroughput => network::throughput(&self.host).await?,
             Row::Checking => tools::checks(self.repetitions)?,
             Row::IdleSession => self.idle_sessions().await?,
             Row::Flood => self.floods().await?,
