@@ -4,7 +4,9 @@ mod local;
 mod nothing;
 
 use cellblock_protocol::{Cell, CellResult, FileEntry, Locale, Seed, Undone, Variable};
-use cellblock_tools::{Answer, Approval, Call, Part, Recording, Registry, ToolError, Watcher};
+use cellblock_tools::{
+    Answer, Approval, Call, Earlier, Part, Recording, Registry, ToolError, Watcher,
+};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -44,6 +46,8 @@ pub struct Setting {
     pub fresh_workspace: bool,
     /// Results to give again instead of calling tools.
     pub replay: Option<Recording>,
+    /// What was called before, where a run goes on that was cut off.
+    pub earlier: Option<Earlier>,
 }
 
 /// The place of one run: an interpreter that is made when it is first needed, and the tools.

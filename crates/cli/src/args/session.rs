@@ -6,11 +6,13 @@ use cellblock::{
     SessionOptions, Wall, parse_duration, parse_size,
 };
 use clap::Args;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Which Python.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
 #[command(next_help_heading = "Python")]
 pub(crate) struct PythonArgs {
     /// Use this interpreter [default: the first good one on PATH]
@@ -51,7 +53,8 @@ impl PythonArgs {
 pub(crate) const SETUP_HINT: &str = "only the standard library is available so far; `cellblock setup` installs numpy, pandas, matplotlib and more";
 
 /// What session.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
 #[command(next_help_heading = "Session")]
 pub(crate) struct SessionArgs {
     /// Stop a cell after this time, such as 5, 500ms or 2min [default: 30s]

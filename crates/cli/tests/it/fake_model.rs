@@ -3,10 +3,12 @@
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 
 /// A server on loopback that lives as long as the test program.
 pub struct FakeModel {
     pub url: String,
+    asked: Arc<Mutex<Vec<Value>>>,
 }
 
 impl FakeModel {
@@ -15,16 +17,23 @@ impl FakeModel {
         let texts: Vec<String> = texts.into_iter().map(Into::into).collect();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
-        let mut served = 0;
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let requests = Arc::clone(&asked);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                if read(&stream).is_some() {
+                if let Some(request) = read(&stream) {
+                    let served = requests.lock().unwrap().len();
+                    requests.lock().unwrap().push(request);
                     answer(stream, &texts[served.min(texts.len() - 1)]);
-                    served += 1;
                 }
             }
         });
-        FakeModel { url }
+        FakeModel { url, asked }
+    }
+
+    /// The requests so far.
+    pub fn asked(&self) -> Vec<Value> {
+        self.asked.lock().unwrap().clone()
     }
 }
 

@@ -21,6 +21,7 @@ mod pipe;
 mod pipe_calls;
 mod pipe_ends;
 mod repl;
+mod runs;
 mod sessions;
 mod support;
 mod terminal;

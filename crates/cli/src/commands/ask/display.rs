@@ -73,6 +73,9 @@ impl Display {
             RunEvent::Retrying { reason } => {
                 self.note(&mut seen, &format!("the model is asked again: {reason}"))
             }
+            RunEvent::Resumed { steps } => {
+                self.note(&mut seen, &format!("the run goes on after {steps} steps"));
+            }
             RunEvent::Spent { usage } => seen.usage = *usage,
             RunEvent::Thought { text, .. } => {
                 if seen.thought.is_empty() && !text.is_empty() {

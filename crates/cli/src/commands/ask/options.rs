@@ -1,25 +1,28 @@
 //! The flags of everything that asks a model.
 
+use super::keeping::SessionNote;
+use super::resume::Restoration;
 use crate::args::{PythonArgs, SessionArgs};
 use crate::commands::toolbox::{ApprovalArgs, ToolboxArgs};
 use crate::config::{Config, ConfigArgs};
 use crate::failure::Usage;
 use crate::terminal::{Console, TerminalAsker};
 use cellblock::agent::{
-    Agent, AgentBuilder, Format, GivenFile, Offer, Prompt, RunLimits, executor,
+    Agent, AgentBuilder, Format, GivenFile, Offer, Prompt, RunLimits, executor_telling,
 };
 use cellblock::mcp::Connected;
 use cellblock::model::{Choice, Model};
 use cellblock::tools::{Approval, Asker};
-use cellblock::{Locale, Preload, parse_duration};
+use cellblock::{Journaling, Locale, Preload, SessionOptions, parse_duration};
 use clap::Args;
+use serde::{Deserialize, Serialize};
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Which model.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
     /// The model, or replay:FILE for a recording [default: $CELLBLOCK_MODEL]
@@ -46,7 +49,7 @@ pub(crate) struct ModelArgs {
 }
 
 /// How it goes about it.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Agent")]
 pub(crate) struct AgentArgs {
     /// How the model acts: tools, json, xml, markdown or next_step [default: by its abilities]
@@ -78,8 +81,19 @@ pub(crate) struct AgentArgs {
     max_cost: Option<f64>,
 }
 
+/// What a run finds when it begins.
+#[derive(Default)]
+pub(crate) struct Ground {
+    /// In the workspace.
+    pub(crate) files: Vec<GivenFile>,
+    /// Where it is noted in which session it works.
+    pub(crate) note: SessionNote,
+    /// The session that it goes on in.
+    pub(crate) restoration: Option<Restoration>,
+}
+
 /// Everything that an agent is made of.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 pub(crate) struct Equipment {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -127,7 +141,7 @@ impl Equipment {
     pub(crate) async fn agent(
         &self,
         model: Arc<dyn Model>,
-        files: Vec<GivenFile>,
+        ground: Ground,
         console: &Console,
     ) -> anyhow::Result<(AgentBuilder, Connected)> {
         let config = self.config.load()?;
@@ -136,7 +150,19 @@ impl Equipment {
             .gathered(&self.python, &config, console)
             .await?;
         let host = self.python.host(Preload::None)?;
-        let executor = executor(host, self.session.options()?, files);
+        let options = SessionOptions {
+            journal: Journaling::On,
+            ..self.session.options()?
+        };
+        let note = ground.note.clone();
+        let mut executor = executor_telling(host.clone(), options, ground.files, move |session| {
+            note.write(session);
+        });
+        if let Some(restoration) = ground.restoration {
+            let session = restoration.restore(&host, console).await?;
+            ground.note.write(&session);
+            executor = executor.beginning_with(session);
+        }
         let limits = RunLimits {
             steps: self.agent.max_steps,
             time: self.agent.max_time,

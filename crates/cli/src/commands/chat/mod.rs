@@ -2,7 +2,7 @@
 
 mod orders;
 
-use crate::commands::ask::{Display, Equipment, ask_attended, print_outcome};
+use crate::commands::ask::{Display, Equipment, Errand, Ground, attended, print_outcome};
 use crate::commands::live::Signals;
 use crate::failure::Usage;
 use crate::terminal::Console;
@@ -101,7 +101,14 @@ impl Chat<'_> {
         let Some(conversation) = self.branches.get_mut(self.current) else {
             return Ok(());
         };
-        let asked = ask_attended(conversation, question, observer, signals, self.console).await;
+        let asked = attended(
+            conversation,
+            Errand::Ask(question),
+            observer,
+            signals,
+            self.console,
+        )
+        .await;
         let outcome = asked.map_err(|error| Usage::plain(error.to_string()))?;
         print_outcome(&outcome, false, self.console)?;
         self.said.push(Said {
@@ -123,7 +130,7 @@ pub(super) async fn make_agent(
         equipment.model.model = Some(name.to_owned());
     }
     let model = equipment.model.open()?;
-    let (builder, servers) = equipment.agent(model, Vec::new(), console).await?;
+    let (builder, servers) = equipment.agent(model, Ground::default(), console).await?;
     let agent = builder.build();
     let agent = agent.map_err(|error| Usage::plain(error.to_string()))?;
     Ok((agent, servers))
