@@ -180,3 +180,116 @@ fn a_run_that_goes_on_elsewhere_is_not_taken_up() {
         told.stderr
     );
 }
+
+/// `python3` with a script, in a directory of its own.
+fn python3(script: &std::path::Path) -> (i32, String, String) {
+    let output = std::process::Command::new("python3")
+        .arg(script)
+        .output()
+        .unwrap();
+    (
+        output.status.code().unwrap(),
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
+}
+
+#[test]
+fn an_exported_script_computes_and_prints_the_same_answer() {
+    let place = Place::new();
+    let model = FakeModel::saying([FIRST, SECOND, "It becomes 21386.41."]);
+    killed_in_the_middle(&place, &model);
+    assert_eq!(place.run(["runs", "resume", "last"]).status, 0);
+    let exported = place.run([
+        "runs",
+        "export",
+        "last",
+        "--script",
+        "answer.py",
+        "--notebook",
+        "answer.ipynb",
+    ]);
+    assert_eq!((exported.status, exported.stderr.as_str()), (0, ""));
+
+    let script = place.path().join("answer.py");
+    let (status, stdout, stderr) = python3(&script);
+    assert_eq!(status, 0, "{stderr}");
+    assert!(
+        stdout.ends_with(" 21386.41\nIt becomes 21386.41.\n"),
+        "{stdout}"
+    );
+    // The answer comes from the cells: with other code there is none.
+    let other = fs::read_to_string(&script).unwrap();
+    fs::write(
+        &script,
+        other.replace("principal = 15000", "principal = 1500"),
+    )
+    .unwrap();
+    let (status, stdout, stderr) = python3(&script);
+    assert!(!stdout.contains("It becomes"), "{stdout}");
+    assert_eq!(
+        (status, stderr.as_str()),
+        (
+            1,
+            "no answer: it stands on 21386.41, which did not come out this time\n"
+        )
+    );
+
+    let notebook = fs::read_to_string(place.path().join("answer.ipynb")).unwrap();
+    let notebook: Value = serde_json::from_str(&notebook).unwrap();
+    let cells = notebook["cells"].as_array().unwrap();
+    let sources: Vec<(&str, &str)> = cells
+        .iter()
+        .map(|cell| {
+            let source = cell["source"].as_str().unwrap();
+            (
+                cell["cell_type"].as_str().unwrap(),
+                source.lines().next().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        sources,
+        [
+            ("markdown", "How much?"),
+            ("markdown", "I begin."),
+            ("code", "principal = 15000"),
+            ("markdown", "And now the rest."),
+            ("code", "second = ticket('two')"),
+            ("markdown", "**Final answer**"),
+        ]
+    );
+    assert_eq!(notebook["nbformat"], 4);
+}
+
+#[test]
+fn what_cannot_be_exported_is_said() {
+    let place = Place::new();
+    let model = FakeModel::saying(["Hello."]);
+    place.run([
+        "ask",
+        "Hi",
+        "--model",
+        "fake",
+        "--base-url",
+        &model.url,
+        "--format",
+        "markdown",
+        "--stdlib",
+    ]);
+    let told = place.run(["runs", "export", "last", "--script", "-"]);
+    assert_eq!(told.status, 2);
+    assert!(
+        told.stderr
+            .ends_with("ran no code: there is nothing to export\n"),
+        "{}",
+        told.stderr
+    );
+    let told = place.run(["runs", "export", "last"]);
+    assert_eq!(told.status, 2);
+    assert!(
+        told.stderr.contains("--notebook <FILE>"),
+        "{}",
+        told.stderr
+    );
+}

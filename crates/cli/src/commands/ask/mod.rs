@@ -26,7 +26,7 @@ pub(crate) use display::Display;
 pub(crate) use keeping::{Keeper, kept_runs};
 pub(crate) use options::{Equipment, Ground};
 use resume::to_remember;
-pub(crate) use resume::{Wish, resume};
+pub(crate) use resume::{Wish, journal_of, resume};
 
 #[derive(Debug, Args, Serialize, Deserialize)]
 #[command(after_help = EXAMPLES)]

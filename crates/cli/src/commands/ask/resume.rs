@@ -107,7 +107,7 @@ fn remembered(run: &Run) -> anyhow::Result<AskArgs> {
 }
 
 /// The journal of the session that it worked in last.
-fn journal_of(run: &Run) -> anyhow::Result<Option<Journal>> {
+pub(crate) fn journal_of(run: &Run) -> anyhow::Result<Option<Journal>> {
     let noted = run.events.iter().rev().find_map(|kept| {
         let is_session = kept.event.get("event").and_then(Value::as_str) == Some("session");
         let id = kept.event.get("journal").and_then(Value::as_str);
@@ -119,7 +119,7 @@ fn journal_of(run: &Run) -> anyhow::Result<Option<Journal>> {
     let found = journals()?.find(id).and_then(|file| file.read());
     found.map(Some).map_err(|error| {
         Usage::plain(format!(
-            "the session of the run `{}` cannot be rebuilt: {error}",
+            "the session of the run `{}` is not known any more: {error}",
             run.id
         ))
     })

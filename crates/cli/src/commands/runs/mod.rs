@@ -1,10 +1,13 @@
 //! `cellblock runs`: what was asked before.
 
+mod export;
+
 use crate::commands::ask::{Wish, kept_runs, resume};
 use crate::failure::Usage;
 use crate::terminal::Console;
 use cellblock_runs::{Life, Run};
 use clap::{Args, Subcommand};
+use export::ExportArgs;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -46,6 +49,8 @@ enum Order {
         #[arg(short, long, value_name = "DIR")]
         workspace: Option<PathBuf>,
     },
+    /// Write a run as a notebook or as a script
+    Export(ExportArgs),
     /// Remove a run
     Remove {
         /// Its id, or the beginning of it
@@ -57,7 +62,8 @@ const EXAMPLES: &str = "\
 Examples:
   cellblock runs
   cellblock runs show last
-  cellblock runs resume last";
+  cellblock runs resume last
+  cellblock runs export last --script answer.py --notebook answer.ipynb";
 
 /// Does what was ordered.
 pub(crate) fn run(args: RunsArgs, console: &Console) -> anyhow::Result<ExitCode> {
@@ -80,6 +86,7 @@ pub(crate) fn run(args: RunsArgs, console: &Console) -> anyhow::Result<ExitCode>
                 console,
             );
         }
+        Order::Export(args) => export::run(&args, console)?,
         Order::Remove { id } => {
             let found = kept_runs()?.find(&id).map_err(unfound)?;
             found.remove().map_err(unfound)?;
