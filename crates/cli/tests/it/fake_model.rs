@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 pub struct FakeModel {
     pub url: String,
     asked: Arc<Mutex<Vec<Value>>>,
+    keys: Arc<Mutex<Vec<String>>>,
 }
 
 impl FakeModel {
@@ -19,16 +20,24 @@ impl FakeModel {
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
         let requests = Arc::clone(&asked);
+        let keys = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&keys);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                if let Some(request) = read(&stream) {
+                if let Some((request, key)) = read(&stream) {
+                    seen.lock().unwrap().push(key);
                     let served = requests.lock().unwrap().len();
                     requests.lock().unwrap().push(request);
                     answer(stream, &texts[served.min(texts.len() - 1)]);
                 }
             }
         });
-        FakeModel { url, asked }
+        FakeModel { url, asked, keys }
+    }
+
+    /// The keys that they came with.
+    pub fn keys(&self) -> Vec<String> {
+        self.keys.lock().unwrap().clone()
     }
 
     /// The requests so far.
@@ -37,15 +46,20 @@ impl FakeModel {
     }
 }
 
-fn read(stream: &TcpStream) -> Option<Value> {
+fn read(stream: &TcpStream) -> Option<(Value, String)> {
     let mut reader = BufReader::new(stream);
     let mut length = 0;
+    let mut key = String::new();
     loop {
         let mut line = String::new();
         if reader.read_line(&mut line).ok()? == 0 {
             return None;
         }
-        let line = line.trim().to_ascii_lowercase();
+        let whole = line.trim().to_owned();
+        let line = whole.to_ascii_lowercase();
+        if line.starts_with("authorization:") {
+            key = whole["authorization:".len()..].trim().to_owned();
+        }
         if let Some(value) = line.strip_prefix("content-length:") {
             length = value.trim().parse().ok()?;
         }
@@ -55,7 +69,7 @@ fn read(stream: &TcpStream) -> Option<Value> {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    serde_json::from_slice(&body).ok()
+    Some((serde_json::from_slice(&body).ok()?, key))
 }
 
 /// In pieces, as real endpoints do.

@@ -287,9 +287,5 @@ fn what_cannot_be_exported_is_said() {
     );
     let told = place.run(["runs", "export", "last"]);
     assert_eq!(told.status, 2);
-    assert!(
-        told.stderr.contains("--notebook <FILE>"),
-        "{}",
-        told.stderr
-    );
+    assert!(told.stderr.contains("--notebook <FILE>"), "{}", told.stderr);
 }

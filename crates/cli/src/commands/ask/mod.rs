@@ -7,6 +7,7 @@ mod inputs;
 mod keeping;
 mod options;
 mod resume;
+mod settling;
 
 use crate::commands::live::Signals;
 use crate::failure::Usage;
@@ -28,7 +29,7 @@ pub(crate) use options::{Equipment, Ground};
 use resume::to_remember;
 pub(crate) use resume::{Wish, journal_of, resume};
 
-#[derive(Debug, Args, Serialize, Deserialize)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AskArgs {
     /// The question, or - for standard input
@@ -92,6 +93,11 @@ pub(crate) fn run(args: &AskArgs, console: &Console) -> anyhow::Result<ExitCode>
 }
 
 async fn ask(args: &AskArgs, console: &Console) -> anyhow::Result<u8> {
+    let (equipment, _) = args.equipment.settled()?;
+    let args = &AskArgs {
+        equipment,
+        ..args.clone()
+    };
     let files = files::read(&args.files)?;
     let ground = Ground {
         files,

@@ -11,9 +11,9 @@ use cellblock::agent::{
     Agent, AgentBuilder, Format, GivenFile, Offer, Prompt, RunLimits, executor_telling,
 };
 use cellblock::mcp::Connected;
-use cellblock::model::{Choice, Model};
+use cellblock::model::{Choice, Model, Overrides};
 use cellblock::tools::{Approval, Asker};
-use cellblock::{Journaling, Locale, Preload, SessionOptions, parse_duration};
+use cellblock::{Journaling, Locale, SessionOptions, parse_duration};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::io::{self, IsTerminal as _};
@@ -30,22 +30,27 @@ pub(crate) struct ModelArgs {
     pub(crate) model: Option<String>,
     /// The endpoint's address, up to /chat/completions [default: $CELLBLOCK_BASE_URL]
     #[arg(long, value_name = "URL")]
-    base_url: Option<String>,
+    pub(super) base_url: Option<String>,
     /// The variable that holds the key [default: CELLBLOCK_API_KEY, then the provider's own]
     #[arg(long, value_name = "NAME")]
-    key_variable: Option<String>,
+    pub(super) key_variable: Option<String>,
     /// Tokens of a request and its reply together [default: by the model's name]
     #[arg(long, value_name = "N")]
-    context_tokens: Option<u64>,
+    pub(super) context_tokens: Option<u64>,
     /// Tokens of one reply at most
     #[arg(long, value_name = "N")]
-    reply_tokens: Option<u32>,
+    pub(super) reply_tokens: Option<u32>,
     /// How freely the model chooses its words, 0 to 2
     #[arg(long, value_name = "N")]
-    temperature: Option<f64>,
+    pub(super) temperature: Option<f64>,
     /// Record every exchange with the model in this file
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    /// Only the configuration has these.
+    #[arg(skip)]
+    pub(super) key_file: Option<PathBuf>,
+    #[arg(skip)]
+    pub(super) capabilities: Overrides,
 }
 
 /// How it goes about it.
@@ -54,31 +59,34 @@ pub(crate) struct ModelArgs {
 pub(crate) struct AgentArgs {
     /// How the model acts: tools, json, xml, markdown or next_step [default: by its abilities]
     #[arg(long, value_name = "FORMAT")]
-    format: Option<Format>,
-    /// The words it begins with: minimal or deep-research
-    #[arg(long, value_name = "PROMPT", default_value = "minimal")]
-    prompt: Prompt,
-    /// The language for the model: en or zh
-    #[arg(long, value_name = "LANGUAGE", default_value = "en")]
-    locale: Locale,
+    pub(super) format: Option<Format>,
+    /// The words it begins with: minimal or deep-research [default: minimal]
+    #[arg(long, value_name = "PROMPT")]
+    pub(super) prompt: Option<Prompt>,
+    /// The language for the model: en or zh [default: en]
+    #[arg(long, value_name = "LANGUAGE")]
+    pub(super) locale: Option<Locale>,
     /// Do not offer the tool compute
     #[arg(long)]
-    no_compute: bool,
+    pub(super) no_compute: bool,
     /// At each step, ask for N replies, try each in a fork, and go on with the best
-    #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true)]
-    best_of: usize,
-    /// End after so many steps
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    max_steps: usize,
+    #[arg(long, value_name = "N")]
+    pub(super) best_of: Option<usize>,
+    /// End after so many steps [default: 20]
+    #[arg(long, value_name = "N")]
+    pub(super) max_steps: Option<usize>,
     /// End after this time, such as 90 or 5min
     #[arg(long, value_name = "SECS", value_parser = parse_duration)]
-    max_time: Option<Duration>,
+    pub(super) max_time: Option<Duration>,
     /// End after so many tokens
     #[arg(long, value_name = "N")]
-    max_tokens: Option<u64>,
+    pub(super) max_tokens: Option<u64>,
     /// End at this cost, where prices are known
     #[arg(long, value_name = "N")]
-    max_cost: Option<f64>,
+    pub(super) max_cost: Option<f64>,
+    /// Only the configuration has this: none, standard or full.
+    #[arg(skip)]
+    pub(super) preload: Option<String>,
 }
 
 /// What a run finds when it begins.
@@ -98,20 +106,25 @@ pub(crate) struct Equipment {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
     #[command(flatten)]
-    agent: AgentArgs,
+    pub(super) agent: AgentArgs,
     #[command(flatten)]
-    approval: ApprovalArgs,
+    pub(super) approval: ApprovalArgs,
     #[command(flatten)]
     toolbox: ToolboxArgs,
     #[command(flatten)]
-    config: ConfigArgs,
+    pub(super) config: ConfigArgs,
     #[command(flatten)]
-    session: SessionArgs,
+    pub(super) session: SessionArgs,
     #[command(flatten)]
-    python: PythonArgs,
+    pub(super) python: PythonArgs,
 }
 
 impl ModelArgs {
+    /// An address may hold a password, which belongs into no record.
+    pub(super) fn forget_secrets(&mut self) {
+        self.base_url.take_if(|url| url.contains('@'));
+    }
+
     /// The model that the flags and the environment name.
     pub(crate) fn open(&self) -> anyhow::Result<Arc<dyn Model>> {
         let variable = |name: &str| std::env::var(name).ok();
@@ -119,6 +132,8 @@ impl ModelArgs {
             model: self.model.clone(),
             base_url: self.base_url.clone(),
             key_variable: self.key_variable.clone(),
+            key_file: self.key_file.clone(),
+            capabilities: self.capabilities.clone(),
             record: self.record.clone(),
             ..Choice::default()
         };
@@ -126,7 +141,7 @@ impl ModelArgs {
         if choice.model.is_none() {
             return Err(Usage::hinted(
                 "no model is chosen",
-                "name one with --model or CELLBLOCK_MODEL; docs/models.md has the settings of the usual providers",
+                "name one with --model, CELLBLOCK_MODEL or `name` in the section [model] of the configuration; docs/models.md has the settings of the usual providers",
             ));
         }
         choice
@@ -149,7 +164,7 @@ impl Equipment {
             .toolbox
             .gathered(&self.python, &config, console)
             .await?;
-        let host = self.python.host(Preload::None)?;
+        let host = self.python.host(self.agent.preload())?;
         let options = SessionOptions {
             journal: Journaling::On,
             ..self.session.options()?
@@ -163,12 +178,13 @@ impl Equipment {
             ground.note.write(&session);
             executor = executor.beginning_with(session);
         }
+        let defaults = RunLimits::default();
         let limits = RunLimits {
-            steps: self.agent.max_steps,
+            steps: self.agent.max_steps.unwrap_or(defaults.steps),
             time: self.agent.max_time,
             tokens: self.agent.max_tokens,
             cost: self.agent.max_cost,
-            ..RunLimits::default()
+            ..defaults
         };
         let offer = if self.agent.no_compute {
             Offer::No
@@ -180,10 +196,10 @@ impl Equipment {
             .executor(executor)
             .tools(tools)
             .approval(self.asking(&config, console))
-            .prompt(self.agent.prompt.clone())
-            .locale(self.agent.locale)
+            .prompt(self.agent.prompt.clone().unwrap_or_default())
+            .locale(self.agent.locale.unwrap_or_default())
             .compute(offer)
-            .best_of(self.agent.best_of)
+            .best_of(self.agent.best_of.unwrap_or(1))
             .limits(limits);
         if let Some(format) = self.agent.format {
             builder = builder.format(format);

@@ -88,12 +88,15 @@ fn remembered(run: &Run) -> anyhow::Result<AskArgs> {
             "its session may be restored: see `cellblock sessions`",
         ));
     };
-    let mut args: AskArgs = serde_json::from_value(args.clone()).map_err(|error| {
+    let args: Result<AskArgs, _> = serde_json::from_value(args.clone());
+    let mut args = args.map_err(|error| {
         Usage::plain(format!(
             "how the run `{}` was started cannot be read: {error}",
             run.id
         ))
     })?;
+    // What was not known then, or not kept, may be in the environment.
+    (args.equipment, _) = args.equipment.settled()?;
     if args.template.is_none() {
         args.question = Some(run.begun.question.clone());
     }
@@ -170,6 +173,8 @@ impl Restoration {
 /// What a later resume must know about how `ask` was told to work.
 pub(super) fn to_remember(args: &AskArgs) -> Value {
     let directory = std::env::current_dir().unwrap_or_default();
+    let mut args = args.clone();
+    args.equipment.model.forget_secrets();
     json!({"ask": args, "directory": directory})
 }
 

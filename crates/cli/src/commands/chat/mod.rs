@@ -125,7 +125,7 @@ pub(super) async fn make_agent(
     model: Option<&str>,
     console: &Console,
 ) -> anyhow::Result<(Agent, Connected)> {
-    let mut equipment = args.equipment.clone();
+    let (mut equipment, _) = args.equipment.settled()?;
     if let Some(name) = model {
         equipment.model.model = Some(name.to_owned());
     }
