@@ -148,6 +148,13 @@ impl Room for LocalRoom {
         })
     }
 
+    fn journal(&self) -> Doing<'_, Option<String>> {
+        Box::pin(async {
+            let session = self.0.open_session().await?;
+            session.journal().map(|(id, ..)| id.to_owned())
+        })
+    }
+
     fn variables(&self) -> Doing<'_, Vec<Variable>> {
         Box::pin(async {
             match self.0.open_session().await {

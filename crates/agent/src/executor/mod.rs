@@ -64,6 +64,11 @@ pub trait Room: Send + Sync {
     /// The id of the session, if one was made.
     fn session(&self) -> Doing<'_, Option<String>>;
 
+    /// The id of the session's journal, where it keeps one.
+    fn journal(&self) -> Doing<'_, Option<String>> {
+        Box::pin(async { None })
+    }
+
     /// The variables that live now; none where no session was made.
     fn variables(&self) -> Doing<'_, Vec<Variable>>;
 

@@ -26,6 +26,8 @@ pub struct Conversation {
     history: History,
     run_id: Option<String>,
     past: Option<Past>,
+    /// What the model must know before the next question.
+    notes: Vec<String>,
 }
 
 impl Conversation {
@@ -45,6 +47,7 @@ impl Conversation {
             history: History::default(),
             run_id: None,
             past,
+            notes: Vec::new(),
         }
     }
 
@@ -66,7 +69,13 @@ impl Conversation {
             history: self.history.clone(),
             run_id: self.run_id.clone(),
             past: None,
+            notes: self.notes.clone(),
         })
+    }
+
+    /// Tells the model something together with the next question: what a person did to the session meanwhile.
+    pub fn note(&mut self, text: &str) {
+        self.notes.push(text.to_owned());
     }
 
     /// Goes on with another agent, such as one with another model. The session and what was said stay.
@@ -124,13 +133,16 @@ impl Conversation {
         let begun = Instant::now();
         self.setup.nest.watch(&observer);
         let mut history = std::mem::take(&mut self.history);
-        history.ask(question);
+        let mut words = std::mem::take(&mut self.notes);
+        words.push(question.to_owned());
+        history.ask(&words.join("\n\n"));
         let mut course = Course::new(Arc::clone(&self.setup), self.facts(), history);
         match past {
             Some(past) => {
                 past.lead(&mut course, self.room.as_ref()).await;
                 let steps = course.steps.len();
-                observer(&RunEvent::Resumed { steps });
+                let format = self.setup.format;
+                observer(&RunEvent::Resumed { steps, format });
             }
             None => observer(&RunEvent::Begun {
                 question: question.to_owned(),

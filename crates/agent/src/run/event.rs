@@ -27,6 +27,8 @@ pub enum RunEvent {
     Resumed {
         /// The steps that were done before.
         steps: usize,
+        /// How the model acts.
+        format: Format,
     },
     /// The model is asked.
     Asked {

@@ -8,6 +8,7 @@
 #![cfg(target_os = "linux")]
 
 mod ask;
+mod chat;
 mod completions;
 mod config;
 mod demo;

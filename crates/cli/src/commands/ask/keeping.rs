@@ -34,18 +34,18 @@ impl SessionNote {
 
     /// The run works in this session now.
     pub(crate) fn write(&self, session: &Session) {
-        let Some((journal, ..)) = session.journal() else {
-            return;
-        };
         let place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(writer) = place.as_ref() else {
-            return;
-        };
-        let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(writer) = writer.as_mut() {
-            // The next event tells what is wrong.
-            let _ = writer.event(&json!({"event": "session", "journal": journal}));
+        if let (Some(writer), Some((journal, ..))) = (place.as_ref(), session.journal()) {
+            note_session(writer, journal);
         }
+    }
+}
+
+fn note_session(writer: &Writer, journal: &str) {
+    let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(writer) = writer.as_mut() {
+        // The next event tells what is wrong.
+        let _ = writer.event(&json!({"event": "session", "journal": journal}));
     }
 }
 
@@ -72,6 +72,13 @@ impl Keeper {
         Keeper {
             writer: Arc::new(Mutex::new(Some(writer))),
             console: console.clone(),
+        }
+    }
+
+    /// The run works in the session with this journal.
+    pub(crate) fn note_session(&self, journal: Option<String>) {
+        if let Some(journal) = journal {
+            note_session(&self.writer, &journal);
         }
     }
 

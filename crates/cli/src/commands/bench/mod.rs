@@ -1,6 +1,8 @@
 //! `cellblock bench`: the promises, measured on this machine.
 
+mod agent;
 mod bare;
+mod endpoint;
 mod mcp;
 mod memory;
 mod rows;
