@@ -25,6 +25,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Demo(args) => commands::demo::run(args, console.clone()),
         Command::Setup(args) => commands::setup::run(&args, &console),
         Command::Tools(args) => commands::tools::run(args, &console),
+        Command::Config(args) => commands::config::run(&args, &console),
         Command::Trace(args) => commands::trace::run(&args, &console),
         Command::Mcp(args) => commands::mcp::run(*args, &console),
         Command::Bench(args) => commands::bench::run(args, &console),

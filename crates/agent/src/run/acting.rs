@@ -1,5 +1,6 @@
 //! Doing what a model wants done.
 
+use super::past::Before;
 use super::words;
 use super::{Done, Observer, RunEvent};
 use crate::executor::{OBSERVATION, RUN_CODE, Ran, Room, ran};
@@ -19,82 +20,93 @@ use tracing::Instrument as _;
 /// Live output of one action that is passed on. All of it is in the result.
 const MOST_LIVE: usize = 1 << 20;
 
+/// Where something is done, for which reply, and who watches.
+pub(crate) struct Stage<'a> {
+    pub(crate) room: &'a dyn Room,
+    pub(crate) step: usize,
+    pub(crate) facts: &'a Facts,
+    pub(crate) observer: &'a Observer,
+    /// What was done before the run was cut off: it is not done again.
+    pub(crate) before: &'a Before,
+}
+
 /// Does everything that a turn asks for; one observation for each action.
-pub(crate) async fn act(
-    room: &dyn Room,
-    turn: &Turn,
-    step: usize,
-    facts: &Facts,
-    observer: &Observer,
-) -> Vec<(Done, Observation)> {
+pub(crate) async fn act(stage: &Stage<'_>, turn: &Turn) -> Vec<(Done, Observation)> {
     if turn
         .actions
         .iter()
         .all(|action| matches!(action, Action::Call(_)))
     {
         // Side by side where they share no interpreter: the workbench keeps the order of the others.
-        let calls = turn.actions.iter().filter_map(|action| match action {
-            Action::Call(call) => Some(called(room, call, step, facts, observer)),
+        let calls = turn.actions.iter().enumerate();
+        let calls = calls.filter_map(|(index, action)| match action {
+            Action::Call(call) => Some(called(stage, index, call)),
             _ => None,
         });
         return join_all(calls).await;
     }
     let mut all = Vec::new();
     let mut has_failed = false;
-    for action in &turn.actions {
-        let (done, observation) = match action {
-            Action::Code(code) if has_failed => skipped(code, facts),
-            Action::Code(code) => run_code(room, code, step, facts, observer).await,
-            Action::Dependencies(names) => dependencies(names, facts),
+    for (index, action) in turn.actions.iter().enumerate() {
+        let before = stage.before.of(stage.step, index);
+        let is_new = before.is_none();
+        let (done, observation) = match (before, action) {
+            (Some(before), _) => before,
+            (None, Action::Code(code)) if has_failed => skipped(code, stage.facts),
+            (None, Action::Code(code)) => run_code(stage, index, code).await,
+            (None, Action::Dependencies(names)) => dependencies(names, stage.facts),
             // No format mixes these with code.
-            Action::Call(_) | Action::Answer(_) => continue,
+            (None, Action::Call(_) | Action::Answer(_)) => continue,
         };
         has_failed |= !done.ok && done.code.is_some();
-        observer(&RunEvent::Done {
-            step,
-            done: Box::new(done.clone()),
-        });
+        if is_new {
+            stage.tell_done(index, &done);
+        }
         all.push((done, observation));
     }
     all
 }
 
+impl Stage<'_> {
+    fn tell_done(&self, action: usize, done: &Done) {
+        (self.observer)(&RunEvent::Done {
+            step: self.step,
+            action,
+            done: Box::new(done.clone()),
+        });
+    }
+}
+
 /// Runs code as a cell.
-pub(crate) async fn run_code(
-    room: &dyn Room,
-    code: &str,
-    step: usize,
-    facts: &Facts,
-    observer: &Observer,
-) -> (Done, Observation) {
-    observer(&RunEvent::Code {
+pub(crate) async fn run_code(stage: &Stage<'_>, index: usize, code: &str) -> (Done, Observation) {
+    let step = stage.step;
+    (stage.observer)(&RunEvent::Code {
         step,
         code: code.to_owned(),
     });
     let begun = Instant::now();
     let span = tracing::info_span!("cell", step, code, outcome = tracing::field::Empty);
-    let ran = room
-        .run(Cell::new(code), Some(watcher(observer)))
+    let ran = stage
+        .room
+        .run(Cell::new(code), Some(watcher(stage, index)))
         .instrument(span.clone())
         .await;
     let done = done_code(code, &ran, begun);
     span.record("outcome", outcome_of(&done));
-    (done, seen(ran.text, &ran.attachments, facts))
+    (done, seen(ran.text, &ran.attachments, stage.facts))
 }
 
-async fn called(
-    room: &dyn Room,
-    call: &ToolUse,
-    step: usize,
-    facts: &Facts,
-    observer: &Observer,
-) -> (Done, Observation) {
+async fn called(stage: &Stage<'_>, index: usize, call: &ToolUse) -> (Done, Observation) {
+    if let Some(before) = stage.before.of(stage.step, index) {
+        return before;
+    }
+    let (step, facts) = (stage.step, stage.facts);
     let arguments = shown(&call.arguments);
     let code = (call.name == RUN_CODE)
         .then(|| arguments.get("python_code_snippet")?.as_str())
         .flatten()
         .map(str::to_owned);
-    observer(&match &code {
+    (stage.observer)(&match &code {
         Some(code) => RunEvent::Code {
             step,
             code: code.clone(),
@@ -113,8 +125,9 @@ async fn called(
         }
     };
     let request = Call::by_model(call.id.clone(), call.name.clone(), call.arguments.clone());
-    let answer = room
-        .call(request, Some(watcher(observer)))
+    let answer = stage
+        .room
+        .call(request, Some(watcher(stage, index)))
         .instrument(span.clone())
         .await;
     let text = answer.for_model(facts.locale, OBSERVATION);
@@ -127,10 +140,7 @@ async fn called(
         None => done_call(call, arguments, &answer, text.clone(), begun),
     };
     span.record("outcome", outcome_of(&done));
-    observer(&RunEvent::Done {
-        step,
-        done: Box::new(done.clone()),
-    });
+    stage.tell_done(index, &done);
     (done, seen(text, &attachments, facts))
 }
 
@@ -276,8 +286,8 @@ fn shown(arguments: &Arguments) -> Value {
 }
 
 /// Passes on what happens while something runs, up to a bound.
-fn watcher(observer: &Observer) -> Watcher {
-    let observer = Arc::clone(observer);
+fn watcher(stage: &Stage<'_>, action: usize) -> Watcher {
+    let (observer, step) = (Arc::clone(stage.observer), stage.step);
     let passed = AtomicUsize::new(0);
     Arc::new(move |happening| {
         let event = match happening {
@@ -292,6 +302,7 @@ fn watcher(observer: &Observer) -> Watcher {
                 RunEvent::Cell { event }
             }
             Happening::Answered { name, ok, .. } => RunEvent::ToolAnswered { name, ok },
+            Happening::Recorded(call) => RunEvent::Recorded { step, action, call },
             Happening::Waiting { tool } => RunEvent::WaitingForApproval { tool },
             Happening::Plan { version, markdown } => RunEvent::Plan { version, markdown },
             _ => return,

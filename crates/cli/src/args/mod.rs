@@ -1,11 +1,13 @@
 //! The command line.
 
+mod result;
 mod session;
 
 use crate::commands::ask::AskArgs;
 use crate::commands::bench::BenchArgs;
 use crate::commands::chat::ChatArgs;
 use crate::commands::completions::CompletionsArgs;
+use crate::commands::config::ShowConfigArgs;
 use crate::commands::demo::DemoArgs;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::exec::ExecArgs;
@@ -20,7 +22,8 @@ use crate::commands::trace::TraceArgs;
 use crate::terminal::ColorWish;
 use clap::{Parser, Subcommand};
 
-pub(crate) use session::{PythonArgs, SETUP_HINT, SessionArgs};
+pub(crate) use result::ResultArgs;
+pub(crate) use session::{PythonArgs, SETUP_HINT, SessionArgs, duration, seconds};
 
 /// Sealed, stateful, real Python sessions for language models
 #[derive(Debug, Parser)]
@@ -65,6 +68,8 @@ pub(crate) enum Command {
     Setup(SetupArgs),
     /// List the tools that models can call, or call one by hand
     Tools(ToolsArgs),
+    /// Say how everything is set, and who said so
+    Config(Box<ShowConfigArgs>),
     /// Show where the time of a run went
     Trace(TraceArgs),
     /// Serve the tools to MCP clients, each with a session of its own

@@ -11,12 +11,13 @@ use cellblock::tools::{
 };
 use cellblock::{NetworkRule, Preload, SessionOptions};
 use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Which tools there are.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Tools")]
 pub(crate) struct ToolboxArgs {
     /// Offer the typed, documented functions of the .py files in this folder too
@@ -37,7 +38,7 @@ struct ToolFolder {
 }
 
 /// Who must agree.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Approval")]
 pub(crate) struct ApprovalArgs {
     /// Ask before: never, effects, code, tools or all [default: effects]
@@ -46,7 +47,8 @@ pub(crate) struct ApprovalArgs {
 }
 
 /// What a person is asked for.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Approve {
     Never,
     Effects,

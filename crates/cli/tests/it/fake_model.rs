@@ -3,10 +3,13 @@
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 
 /// A server on loopback that lives as long as the test program.
 pub struct FakeModel {
     pub url: String,
+    asked: Arc<Mutex<Vec<Value>>>,
+    keys: Arc<Mutex<Vec<String>>>,
 }
 
 impl FakeModel {
@@ -15,28 +18,48 @@ impl FakeModel {
         let texts: Vec<String> = texts.into_iter().map(Into::into).collect();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
-        let mut served = 0;
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let requests = Arc::clone(&asked);
+        let keys = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&keys);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                if read(&stream).is_some() {
+                if let Some((request, key)) = read(&stream) {
+                    seen.lock().unwrap().push(key);
+                    let served = requests.lock().unwrap().len();
+                    requests.lock().unwrap().push(request);
                     answer(stream, &texts[served.min(texts.len() - 1)]);
-                    served += 1;
                 }
             }
         });
-        FakeModel { url }
+        FakeModel { url, asked, keys }
+    }
+
+    /// The keys that they came with.
+    pub fn keys(&self) -> Vec<String> {
+        self.keys.lock().unwrap().clone()
+    }
+
+    /// The requests so far.
+    pub fn asked(&self) -> Vec<Value> {
+        self.asked.lock().unwrap().clone()
     }
 }
 
-fn read(stream: &TcpStream) -> Option<Value> {
+fn read(stream: &TcpStream) -> Option<(Value, String)> {
     let mut reader = BufReader::new(stream);
     let mut length = 0;
+    let mut key = String::new();
     loop {
         let mut line = String::new();
         if reader.read_line(&mut line).ok()? == 0 {
             return None;
         }
-        let line = line.trim().to_ascii_lowercase();
+        let whole = line.trim().to_owned();
+        let line = whole.to_ascii_lowercase();
+        if line.starts_with("authorization:") {
+            key = whole["authorization:".len()..].trim().to_owned();
+        }
         if let Some(value) = line.strip_prefix("content-length:") {
             length = value.trim().parse().ok()?;
         }
@@ -46,7 +69,7 @@ fn read(stream: &TcpStream) -> Option<Value> {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    serde_json::from_slice(&body).ok()
+    Some((serde_json::from_slice(&body).ok()?, key))
 }
 
 /// In pieces, as real endpoints do.

@@ -17,7 +17,10 @@ help! {
     the_help_of_cellblock: ["--help"];
     the_help_of_ask: ["help", "ask"];
     the_help_of_chat: ["help", "chat"];
+    the_help_of_config: ["help", "config"];
     the_help_of_runs: ["help", "runs"];
+    the_help_of_runs_export: ["help", "runs", "export"];
+    the_help_of_runs_resume: ["help", "runs", "resume"];
     the_help_of_exec: ["help", "exec"];
     the_help_of_repl: ["repl", "--help"];
     the_help_of_pipe: ["pipe", "--help"];

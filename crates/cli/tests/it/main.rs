@@ -8,6 +8,7 @@
 #![cfg(target_os = "linux")]
 
 mod ask;
+mod chat;
 mod completions;
 mod config;
 mod demo;
@@ -21,6 +22,7 @@ mod pipe;
 mod pipe_calls;
 mod pipe_ends;
 mod repl;
+mod runs;
 mod sessions;
 mod support;
 mod terminal;

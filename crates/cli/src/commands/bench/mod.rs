@@ -1,7 +1,9 @@
 //! `cellblock bench`: the promises, measured on this machine.
 
+mod agent;
 mod bare;
 mod bare_fork;
+mod endpoint;
 mod mcp;
 mod memory;
 mod network;

@@ -1,5 +1,6 @@
 //! What is promised, and how it is measured.
 
+use super::agent;
 use super::mcp;
 use super::memory;
 use super::network;
@@ -34,6 +35,10 @@ pub(crate) enum Row {
     Flood,
     Exec,
     LargeFrame,
+    AgentStep,
+    AgentMemory,
+    RunsAtOnce,
+    FirstRequest,
 }
 
 /// Whether a promise holds here.
@@ -44,7 +49,7 @@ pub(crate) enum Verdict {
 }
 
 impl Row {
-    pub(crate) const ALL: [Row; 21] = [
+    pub(crate) const ALL: [Row; 25] = [
         Row::PooledSession,
         Row::SessionOnDemand,
         Row::DirectCell,
@@ -66,6 +71,10 @@ impl Row {
         Row::Flood,
         Row::Exec,
         Row::LargeFrame,
+        Row::AgentStep,
+        Row::AgentMemory,
+        Row::RunsAtOnce,
+        Row::FirstRequest,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -91,6 +100,10 @@ impl Row {
             Row::Flood => "100 MB printed",
             Row::Exec => "`cellblock exec -c 1+1`, the whole command",
             Row::LargeFrame => "cell `x = 1` beside 1 GB of data, minus the same without",
+            Row::AgentStep => "what the agent adds to each of 200 steps",
+            Row::AgentMemory => "memory of `cellblock ask` above an idle `cellblock`",
+            Row::RunsAtOnce => "50 runs of the agent at once, until all have answered",
+            Row::FirstRequest => "start of `cellblock ask` to its first request",
         }
     }
 
@@ -110,12 +123,16 @@ impl Row {
             Row::IdleSession => 6.0,
             Row::Flood => 200.0,
             Row::Exec => 60.0,
+            Row::AgentStep => 2.0,
+            Row::AgentMemory => 30.0,
+            Row::RunsAtOnce => 5_000.0,
+            Row::FirstRequest => 80.0,
         }
     }
 
     pub(crate) fn unit(self) -> Unit {
         match self {
-            Row::IdleSession => Unit::Megabytes,
+            Row::IdleSession | Row::AgentMemory => Unit::Megabytes,
             Row::Flood | Row::ProxyThroughput => Unit::MegabytesPerSecond,
             _ => Unit::Milliseconds,
         }
@@ -215,6 +232,10 @@ impl Bench {
             Row::Flood => self.floods().await?,
             Row::Exec => self.commands()?,
             Row::LargeFrame => self.beside_large_data().await?,
+            Row::AgentStep => agent::steps(self.repetitions / 10).await?,
+            Row::AgentMemory => agent::memory(self.repetitions / 20).await?,
+            Row::RunsAtOnce => agent::at_once(&self.host, self.repetitions / 20).await?,
+            Row::FirstRequest => agent::first_requests(self.repetitions / 5).await?,
         };
         Ok(Samples::new(values))
     }

@@ -65,19 +65,16 @@ pub(crate) fn run(args: McpArgs, console: &Console) -> anyhow::Result<ExitCode> 
 async fn serve(args: McpArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
     let config = args.config.load()?;
-    let options = args.session.options()?;
+    let python = args.python.settled(&config)?;
+    let options = args.session.settled(&config)?.options()?;
     let listening = args.http.listen(console).await?;
-    let host = args
-        .python
-        .host_builder(Preload::Full)
-        .pool(AHEAD)
-        .build()?;
-    if args.python.lacks_packages(&host) {
+    let host = python.host_builder(Preload::Full).pool(AHEAD).build()?;
+    if python.lacks_packages(&host) {
         console.hint(SETUP_HINT);
     }
     let toolbox = args
         .toolbox
-        .open(&args.python, &config, Audience::Clients, console)
+        .open(&python, &config, Audience::Clients, console)
         .await?;
     let policy = args.approval.policy(&config);
     let server = server(&toolbox, host, options, move || {
