@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub(crate) use attended::ask_attended;
 pub(crate) use display::Display;
 pub(crate) use keeping::{Keeper, kept_runs};
-pub(crate) use options::Equipment;
+pub(crate) use options::{AgentArgs, Equipment, ModelArgs};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
