@@ -18,6 +18,8 @@ help! {
     the_help_of_ask: ["help", "ask"];
     the_help_of_chat: ["help", "chat"];
     the_help_of_runs: ["help", "runs"];
+    the_help_of_eval: ["help", "eval"];
+    the_help_of_eval_table: ["eval", "table", "--help"];
     the_help_of_exec: ["help", "exec"];
     the_help_of_repl: ["repl", "--help"];
     the_help_of_pipe: ["pipe", "--help"];
