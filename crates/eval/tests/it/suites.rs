@@ -176,3 +176,16 @@ fn some_tasks_can_be_chosen() {
         "there is no task `d`; the tasks are a, b, c"
     );
 }
+
+#[test]
+fn the_example_of_the_page_is_understood() {
+    let page = std::fs::read_to_string(on_file("../docs/eval.md")).unwrap();
+    let (_, rest) = page.split_once("```toml\n").unwrap();
+    let (example, _) = rest.split_once("```").unwrap();
+    let suite = Suite::parse(example).unwrap();
+    assert_eq!((&*suite.name, suite.tasks.len()), ("example", 2));
+    assert_eq!(
+        suite.tasks[1].files[0].contents,
+        b"month,amount\n1,2.5\n2,5.0\n"
+    );
+}
