@@ -46,6 +46,11 @@ pub mod env {
     pub use cellblock_env::*;
 }
 
+/// Tasks with checks: how well a model does.
+pub mod eval {
+    pub use cellblock_eval::*;
+}
+
 /// Language models.
 pub mod model {
     pub use cellblock_model::*;

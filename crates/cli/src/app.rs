@@ -16,6 +16,7 @@ pub(crate) fn main() -> ExitCode {
     let outcome = match command {
         Command::Ask(args) => commands::ask::run(&args, &console),
         Command::Chat(args) => commands::chat::run(&args, &console),
+        Command::Eval(args) => commands::eval::run(*args, &console),
         Command::Runs(args) => commands::runs::run(args, &console),
         Command::Exec(args) => commands::exec::run(args, &console),
         Command::Repl(args) => commands::repl::run(args, console.clone()),

@@ -10,6 +10,7 @@ use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ShowConfigArgs;
 use crate::commands::demo::DemoArgs;
 use crate::commands::doctor::DoctorArgs;
+use crate::commands::eval::EvalArgs;
 use crate::commands::exec::ExecArgs;
 use crate::commands::mcp::McpArgs;
 use crate::commands::pipe::PipeArgs;
@@ -52,6 +53,8 @@ pub(crate) enum Command {
     Chat(Box<ChatArgs>),
     /// List, show and remove what was asked before
     Runs(RunsArgs),
+    /// Run tasks with checks against a model, and print how well it did
+    Eval(Box<EvalArgs>),
     /// Run one snippet and end with its outcome
     Exec(ExecArgs),
     /// Work in a session at the terminal

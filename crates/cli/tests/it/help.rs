@@ -19,6 +19,8 @@ help! {
     the_help_of_chat: ["help", "chat"];
     the_help_of_config: ["help", "config"];
     the_help_of_runs: ["help", "runs"];
+    the_help_of_eval: ["help", "eval"];
+    the_help_of_eval_table: ["eval", "table", "--help"];
     the_help_of_runs_export: ["help", "runs", "export"];
     the_help_of_runs_resume: ["help", "runs", "resume"];
     the_help_of_exec: ["help", "exec"];

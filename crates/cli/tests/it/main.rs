@@ -13,6 +13,7 @@ mod completions;
 mod config;
 mod demo;
 mod doctor;
+mod eval;
 mod exec;
 mod exec_status;
 mod fake_model;

@@ -39,10 +39,10 @@ pub(crate) struct ModelArgs {
     pub(super) context_tokens: Option<u64>,
     /// Tokens of one reply at most
     #[arg(long, value_name = "N")]
-    pub(super) reply_tokens: Option<u32>,
+    pub(crate) reply_tokens: Option<u32>,
     /// How freely the model chooses its words, 0 to 2
     #[arg(long, value_name = "N")]
-    pub(super) temperature: Option<f64>,
+    pub(crate) temperature: Option<f64>,
     /// Record every exchange with the model in this file
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -77,7 +77,7 @@ pub(crate) struct AgentArgs {
     pub(super) max_steps: Option<usize>,
     /// End after this time, such as 90 or 5min
     #[arg(long, value_name = "SECS", value_parser = parse_duration)]
-    pub(super) max_time: Option<Duration>,
+    pub(crate) max_time: Option<Duration>,
     /// End after so many tokens
     #[arg(long, value_name = "N")]
     pub(super) max_tokens: Option<u64>,
@@ -127,7 +127,13 @@ impl ModelArgs {
 
     /// The model that the flags and the environment name.
     pub(crate) fn open(&self) -> anyhow::Result<Arc<dyn Model>> {
-        let variable = |name: &str| std::env::var(name).ok();
+        self.choice()?
+            .open(|name| std::env::var(name).ok())
+            .map_err(|error| Usage::plain(error.to_string()))
+    }
+
+    /// Which model that is, and where its exchanges are recorded.
+    pub(crate) fn choice(&self) -> anyhow::Result<Choice> {
         let choice = Choice {
             model: self.model.clone(),
             base_url: self.base_url.clone(),
@@ -137,16 +143,52 @@ impl ModelArgs {
             record: self.record.clone(),
             ..Choice::default()
         };
-        let choice = choice.or_from(variable);
+        let choice = choice.or_from(|name| std::env::var(name).ok());
         if choice.model.is_none() {
             return Err(Usage::hinted(
                 "no model is chosen",
                 "name one with --model, CELLBLOCK_MODEL or `name` in the section [model] of the configuration; docs/models.md has the settings of the usual providers",
             ));
         }
-        choice
-            .open(variable)
-            .map_err(|error| Usage::plain(error.to_string()))
+        Ok(choice)
+    }
+}
+
+impl AgentArgs {
+    /// An agent that goes about it like this.
+    pub(crate) fn set_up(&self, builder: AgentBuilder, model: &ModelArgs) -> AgentBuilder {
+        let defaults = RunLimits::default();
+        let limits = RunLimits {
+            steps: self.max_steps.unwrap_or(defaults.steps),
+            time: self.max_time,
+            tokens: self.max_tokens,
+            cost: self.max_cost,
+            ..defaults
+        };
+        let offer = if self.no_compute {
+            Offer::No
+        } else {
+            Offer::Yes
+        };
+        let mut builder = builder
+            .prompt(self.prompt.clone().unwrap_or_default())
+            .locale(self.locale.unwrap_or_default())
+            .compute(offer)
+            .best_of(self.best_of.unwrap_or(1))
+            .limits(limits);
+        if let Some(format) = self.format {
+            builder = builder.format(format);
+        }
+        if let Some(tokens) = model.context_tokens {
+            builder = builder.context_tokens(tokens);
+        }
+        if let Some(tokens) = model.reply_tokens {
+            builder = builder.max_tokens(tokens);
+        }
+        if let Some(temperature) = model.temperature {
+            builder = builder.temperature(temperature);
+        }
+        builder
     }
 }
 
@@ -178,41 +220,12 @@ impl Equipment {
             ground.note.write(&session);
             executor = executor.beginning_with(session);
         }
-        let defaults = RunLimits::default();
-        let limits = RunLimits {
-            steps: self.agent.max_steps.unwrap_or(defaults.steps),
-            time: self.agent.max_time,
-            tokens: self.agent.max_tokens,
-            cost: self.agent.max_cost,
-            ..defaults
-        };
-        let offer = if self.agent.no_compute {
-            Offer::No
-        } else {
-            Offer::Yes
-        };
-        let mut builder = Agent::builder()
+        let builder = Agent::builder()
             .shared_model(model)
             .executor(executor)
             .tools(tools)
-            .approval(self.asking(&config, console))
-            .prompt(self.agent.prompt.clone().unwrap_or_default())
-            .locale(self.agent.locale.unwrap_or_default())
-            .compute(offer)
-            .best_of(self.agent.best_of.unwrap_or(1))
-            .limits(limits);
-        if let Some(format) = self.agent.format {
-            builder = builder.format(format);
-        }
-        if let Some(tokens) = self.model.context_tokens {
-            builder = builder.context_tokens(tokens);
-        }
-        if let Some(tokens) = self.model.reply_tokens {
-            builder = builder.max_tokens(tokens);
-        }
-        if let Some(temperature) = self.model.temperature {
-            builder = builder.temperature(temperature);
-        }
+            .approval(self.asking(&config, console));
+        let builder = self.agent.set_up(builder, &self.model);
         Ok((builder, servers))
     }
 

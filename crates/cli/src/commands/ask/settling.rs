@@ -174,6 +174,19 @@ impl ModelArgs {
 }
 
 impl AgentArgs {
+    /// The same with its model, settled.
+    pub(crate) fn settled_with(
+        &self,
+        model: &ModelArgs,
+        config: &Config,
+    ) -> anyhow::Result<(AgentArgs, ModelArgs)> {
+        let mut ledger = Ledger::new(config);
+        let (mut agent, mut model) = (self.clone(), model.clone());
+        model.settle(&mut ledger, config)?;
+        agent.settle(&mut ledger, &config.agent)?;
+        Ok((agent, model))
+    }
+
     fn settle(&mut self, ledger: &mut Ledger<'_>, file: &AgentConfig) -> anyhow::Result<()> {
         let named = Named::new;
         let format = named("agent.format", "--format", "by the model's abilities");
