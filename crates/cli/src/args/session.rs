@@ -136,7 +136,7 @@ pub(crate) struct SessionArgs {
 }
 
 /// Where a session lives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 enum Where {
     #[default]
     Local,
