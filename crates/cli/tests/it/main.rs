@@ -16,6 +16,7 @@ mod doctor;
 mod exec;
 mod exec_status;
 mod fake_model;
+mod faults;
 mod help;
 mod mcp;
 mod pipe;
