@@ -25,6 +25,7 @@ mod pipe_ends;
 mod repl;
 mod runs;
 mod sessions;
+mod shown;
 mod support;
 mod terminal;
 mod tools;
