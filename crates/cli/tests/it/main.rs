@@ -19,6 +19,7 @@ mod fake_model;
 mod faults;
 mod help;
 mod mcp;
+mod pages;
 mod pipe;
 mod pipe_calls;
 mod pipe_ends;
