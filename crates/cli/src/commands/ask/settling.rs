@@ -2,7 +2,7 @@
 
 use super::options::{AgentArgs, Equipment, ModelArgs};
 use crate::args::{duration, seconds};
-use crate::config::{AgentConfig, Config, Entry, Ledger, ModelConfig, Named};
+use crate::config::{AgentConfig, Config, Entry, Ledger, ModelConfig, Named, Text};
 use crate::failure::Usage;
 use cellblock::model::openai::Key;
 use cellblock::model::{Capabilities, Overrides};
@@ -20,12 +20,12 @@ impl Equipment {
         equipment.agent.settle_preload(&mut ledger, &config)?;
         equipment.python = self.python.settled_in(&mut ledger, &config.session)?;
         equipment.session = self.session.settled_in(&mut ledger, &config.session)?;
-        self.note_the_rest(&mut ledger, &config);
+        self.note_the_rest(&mut ledger, &config)?;
         Ok((equipment, ledger.entries))
     }
 
     /// What flags and file say elsewhere, for whoever wants to see all.
-    fn note_the_rest(&self, ledger: &mut Ledger<'_>, config: &Config) {
+    fn note_the_rest(&self, ledger: &mut Ledger<'_>, config: &Config) -> anyhow::Result<()> {
         const MODE: &str = "approval.mode";
         let mode = format!("{:?}", self.approval.policy(config).mode).to_lowercase();
         if self.approval.approve.is_some() {
@@ -39,7 +39,18 @@ impl Equipment {
         let folders: Vec<String> = folders.map(|path| path.display().to_string()).collect();
         ledger.note("tools.folders", some(&folders.join(", ")));
         ledger.note("tools.secrets", some(&config.tools.secrets.join(", ")));
+        let (mut otlp, no_flag) = (None, "");
+        let named = Named {
+            variables: &[
+                "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+                "OTEL_EXPORTER_OTLP_ENDPOINT",
+            ],
+            ..Named::new("trace.otlp", no_flag, "none")
+        };
+        let file = config.trace.otlp.clone().map(Text);
+        ledger.plain::<String>(named, &mut otlp, file.as_ref())?;
         ledger.note("mcp.servers", some(&config.mcp.names().join(", ")));
+        Ok(())
     }
 }
 
