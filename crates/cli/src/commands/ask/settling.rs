@@ -76,15 +76,12 @@ impl ModelArgs {
                 "[model] has both `key_variable` and `key_file`: leave one out",
             ));
         }
-        let is_flagged = self.key_variable.is_some();
         let variable = Named::new("model.key_variable", "--key-variable", "");
         ledger.plain(variable, &mut self.key_variable, file.key_variable.as_ref())?;
-        // A flag comes before the file, whichever of the two keys the file has.
-        self.key_file = file
-            .key_file
-            .as_deref()
-            .filter(|_| !is_flagged)
-            .map(|path| config.path(path));
+        // A flag or a variable comes before the file, whichever of the two keys the file has.
+        let in_file = file.key_file.as_deref().map(|path| config.path(path));
+        self.key_file = in_file.or(self.key_file.take());
+        self.key_file.take_if(|_| self.key_variable.is_some());
         ledger.note(
             "model.key_file",
             self.key_file
@@ -100,7 +97,10 @@ impl ModelArgs {
             &mut self.temperature,
             file.temperature.as_ref(),
         )?;
-        self.capabilities = file.capabilities.clone();
+        // A run that is resumed knows them already.
+        if self.capabilities == Overrides::default() {
+            self.capabilities = file.capabilities.clone();
+        }
         self.note_capabilities(ledger);
         Ok(())
     }
