@@ -141,7 +141,7 @@ impl Course {
         self.events.push(RunEvent::Compacted { before, after });
         if after > budget {
             let message = format!(
-                "the question and the instructions need about {after} tokens, and the model takes {} with its reply",
+                "the question and the instructions need about {after} tokens, and the model takes {} with its reply; put what is long into a file",
                 self.context
             );
             self.end(RunStatus::ModelError, message);

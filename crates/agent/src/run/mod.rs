@@ -20,4 +20,4 @@ pub use conversation::Conversation;
 pub use event::{Observer, RunEvent};
 pub use limits::RunLimits;
 pub use outcome::{Done, Outcome, RunStatus, Step};
-pub use past::Past;
+pub use past::{Past, PastCell};

@@ -6,6 +6,7 @@ use super::{Done, RunEvent};
 use crate::executor::Room;
 use crate::format::Observation;
 use cellblock_model::{Reply, Usage};
+use cellblock_protocol::{Cell, StateOutcome};
 use cellblock_tools::{Call, Caller, Earlier, RecordedCall, Recording};
 use std::collections::{HashMap, VecDeque};
 
@@ -22,6 +23,17 @@ pub struct Past {
     before: Before,
     calls: Vec<(Place, RecordedCall)>,
     usage: Usage,
+}
+
+/// A cell that ran before a run was cut off.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PastCell {
+    /// Its number in the session.
+    pub number: u64,
+    /// What ran.
+    pub cell: Cell,
+    /// What its code called, with the answers.
+    pub calls: Vec<RecordedCall>,
 }
 
 /// A step and an action of it.
@@ -57,6 +69,25 @@ impl Past {
     /// How many replies of the model are known.
     pub fn replies(&self) -> usize {
         self.replies.len()
+    }
+
+    /// The cells whose effects were kept, in order.
+    pub fn cells(&self) -> Vec<PastCell> {
+        let mut places: Vec<&Place> = self.before.0.keys().collect();
+        places.sort_unstable();
+        let cell = |place: &Place| {
+            let done = self.before.0.get(place)?;
+            let (code, result) = (done.code.as_ref()?, done.result.as_ref()?);
+            let mut cell = Cell::new(code.as_str());
+            cell.timeout = done.timeout;
+            let calls = self.calls.iter().filter(|(of, _)| of == place);
+            (result.state.outcome == StateOutcome::Kept).then(|| PastCell {
+                number: result.cell,
+                cell,
+                calls: calls.map(|(_, call)| call.clone()).collect(),
+            })
+        };
+        places.into_iter().filter_map(cell).collect()
     }
 
     fn take(&mut self, event: RunEvent) {

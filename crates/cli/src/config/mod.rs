@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 pub(crate) use args::ConfigArgs;
 pub(crate) use ledger::{Entry, Ledger, Named};
 pub(crate) use mcp::McpConfig;
-pub(crate) use sections::{AgentConfig, ModelConfig, SessionConfig};
+pub(crate) use sections::{AgentConfig, ModelConfig, SessionConfig, TraceConfig};
+pub(crate) use text::Text;
 pub(crate) use tools::ToolsConfig;
 
 /// Everything that can be configured. What is left out has its default.
@@ -33,6 +34,8 @@ pub(crate) struct Config {
     pub(crate) agent: AgentConfig,
     /// What sessions are like.
     pub(crate) session: SessionConfig,
+    /// Where traces go.
+    pub(crate) trace: TraceConfig,
     /// When a person is asked.
     pub(crate) approval: ApprovalPolicy,
     /// Other MCP servers.

@@ -37,6 +37,14 @@ pub(crate) struct AgentConfig {
     pub(crate) max_cost: Option<Text>,
 }
 
+/// Where traces go beside their file.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct TraceConfig {
+    /// The address of an OTLP collector, without /v1/traces.
+    pub(crate) otlp: Option<String>,
+}
+
 /// What sessions are like.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]

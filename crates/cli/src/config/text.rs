@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A text, a number, or `true` and `false`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Text(pub(super) String);
+pub(crate) struct Text(pub(crate) String);
 
 struct Reader;
 

@@ -160,6 +160,35 @@ fn what_differs_when_the_session_is_rebuilt_is_told() {
     );
 }
 
+/// The journal is written a moment after the cell is told to be over, and the program may be killed in between.
+#[test]
+fn a_cell_that_only_the_record_of_the_run_knows_is_replayed_too() {
+    let place = Place::new();
+    let model = FakeModel::saying([FIRST, SECOND, "21386.41"]);
+    killed_in_the_middle(&place, &model);
+    let journals = fs::read_dir(place.path().join("state/cellblock/journals")).unwrap();
+    let journal = journals.flatten().next().unwrap().path();
+    let lines = fs::read_to_string(&journal).unwrap();
+    let until = lines.find("\"record\":\"ended\"").unwrap();
+    let whole = lines[..until].rfind('\n').unwrap();
+    fs::write(&journal, &lines[..=whole]).unwrap();
+
+    let resumed = place.run(["runs", "resume", "last"]);
+    assert_eq!(resumed.stdout, "21386.41\n", "{}", resumed.stderr);
+    assert!(
+        resumed
+            .stderr
+            .starts_with("note: the session was rebuilt: 1 cell replayed\n"),
+        "{}",
+        resumed.stderr
+    );
+    let events = events(&place);
+    let first = of_kind(&events, "recorded")[0]["call"]["output"]["parts"][0]["text"].clone();
+    let last = of_kind(&events, "done").pop().unwrap();
+    let printed = last["done"]["result"]["stdout"].as_str().unwrap();
+    assert!(printed.contains(first.as_str().unwrap()), "{printed}");
+}
+
 #[test]
 fn a_run_that_goes_on_elsewhere_is_not_taken_up() {
     let place = Place::new();

@@ -8,6 +8,7 @@ mod keeping;
 mod options;
 mod resume;
 mod settling;
+mod telemetry;
 
 use crate::commands::live::Signals;
 use crate::failure::Usage;
@@ -28,6 +29,7 @@ pub(crate) use keeping::{Keeper, kept_runs};
 pub(crate) use options::{AgentArgs, Equipment, Ground, ModelArgs};
 use resume::to_remember;
 pub(crate) use resume::{Wish, journal_of, resume};
+pub(crate) use telemetry::Telemetry;
 
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(after_help = EXAMPLES)]
@@ -146,9 +148,9 @@ async fn conduct(
     } else {
         Display::new(console).observer()
     };
-    // Until the end of the run: what it writes is written when it is dropped.
-    let _trace = cellblock_trace::start(&cellblock::env::Dirs::from_process()?.state);
-    if let Some(id) = keeper.id() {
+    let telemetry = Telemetry::start(&args.equipment.config.load()?)?;
+    let run = keeper.id();
+    if let Some(id) = &run {
         conversation.set_run_id(id);
     }
     let observer = keeper.observer(observer);
@@ -156,6 +158,7 @@ async fn conduct(
     let outcome = outcome.map_err(|error| Usage::plain(error.to_string()))?;
     keeper.end(&outcome);
     let told = tell(args, &outcome, console);
+    telemetry.send(run.as_deref(), console).await;
     let taken = match &args.out {
         Some(directory) => take_out(&outcome, &conversation, directory, console).await,
         None => Ok(()),

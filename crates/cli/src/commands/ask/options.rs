@@ -193,6 +193,11 @@ impl AgentArgs {
 }
 
 impl Equipment {
+    /// The configuration that it is told to use.
+    pub(crate) fn configuration(&self) -> anyhow::Result<Config> {
+        self.config.load()
+    }
+
     /// An agent with this model, and the servers that tools of it come from. Nothing else is started yet, except tools that are
     /// written in Python.
     pub(crate) async fn agent(

@@ -5,9 +5,10 @@ use super::options::Ground;
 use super::{AskArgs, Keeper, conduct, files, kept_runs, prepare};
 use crate::failure::Usage;
 use crate::terminal::{Console, Style, plural};
-use cellblock::agent::{Past, RunEvent};
+use cellblock::agent::{Past, PastCell, RunEvent};
 use cellblock::journal::{Fate, Journal, Journals, Restore};
-use cellblock::{Host, tools};
+use cellblock::tools::RecordedCall;
+use cellblock::{Event, Host, Session, tools};
 use cellblock_runs::{Run, RunError};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -28,6 +29,8 @@ pub(crate) struct Wish {
 /// A session to be made again from its journal.
 pub(crate) struct Restoration {
     journal: Journal,
+    /// What ran, by the record of the run. The journal is written a moment later, and may lack the last of them.
+    cells: Vec<PastCell>,
     workspace: Option<PathBuf>,
 }
 
@@ -54,6 +57,7 @@ pub(crate) async fn resume(wish: Wish, console: &Console) -> anyhow::Result<u8> 
         files,
         restoration: journal.map(|journal| Restoration {
             journal,
+            cells: past.as_ref().map(Past::cells).unwrap_or_default(),
             workspace: wish.workspace,
         }),
         ..Ground::default()
@@ -146,11 +150,19 @@ impl Restoration {
         }
         let restored = how.run(host, &self.journal).await?;
         let report = &restored.report;
+        let missing = self.missing();
+        for past in &missing {
+            run_again(&restored.session, past).await?;
+        }
         let dim = |text: &str| console.note(&console.on_err(Style::Dim, "note:"), text);
-        let replayed = plural(report.replayed.len() as u64, "cell");
+        let replayed = report.replayed.len() + missing.len();
+        let replayed = plural(replayed as u64, "cell");
         dim(&format!("the session was rebuilt: {replayed} replayed"));
         let unfinished = report.left_out.iter();
-        for (cell, _) in unfinished.filter(|(_, fate)| *fate == Fate::Unfinished) {
+        let is_open = |cell: u64| !missing.iter().any(|past| past.number == cell);
+        for (cell, _) in
+            unfinished.filter(|(cell, fate)| *fate == Fate::Unfinished && is_open(*cell))
+        {
             dim(&format!("cell {cell} had not finished; it runs again"));
         }
         if !self.journal.opened.workspace_was_empty && self.workspace.is_none() {
@@ -167,6 +179,56 @@ impl Restoration {
             console.note(&console.on_err(Style::Warning, "warning:"), &text);
         }
         Ok((*restored.session).clone())
+    }
+}
+
+impl Restoration {
+    /// The cells that the journal does not know the end of.
+    fn missing(&self) -> Vec<&PastCell> {
+        let story = self.journal.story();
+        let ended = story.cells.iter().filter(|cell| cell.ended.is_some());
+        let last = ended.map(|cell| cell.number).max().unwrap_or(0);
+        let cells = self.cells.iter();
+        cells.filter(|past| past.number > last).collect()
+    }
+}
+
+/// Runs a cell as it ran then, with the answers that it got.
+async fn run_again(session: &Session, past: &PastCell) -> anyhow::Result<()> {
+    let mut calls = past.calls.clone();
+    let mut running = session.start(past.cell.clone())?;
+    while let Some(event) = running.next().await {
+        match event {
+            Event::ToolCall {
+                call,
+                name,
+                arguments,
+            } => {
+                let same =
+                    |known: &RecordedCall| known.name == name && known.arguments == arguments;
+                let answer = calls.iter().position(same).map(|index| calls.remove(index));
+                running.tool_result(&call, given(answer));
+            }
+            Event::InputRequest { call, .. } => {
+                running.input(&call, Err("nobody is there to type".to_owned()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn given(answer: Option<RecordedCall>) -> Result<Value, String> {
+    match answer {
+        Some(RecordedCall {
+            output: Some(output),
+            ..
+        }) => Ok(output
+            .structured
+            .clone()
+            .unwrap_or_else(|| output.to_text().into())),
+        Some(RecordedCall { error, .. }) => Err(error.unwrap_or_default()),
+        None => Err("this call was not recorded".to_owned()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::options::{AgentArgs, Equipment, ModelArgs};
 use crate::args::{duration, seconds};
-use crate::config::{AgentConfig, Config, Entry, Ledger, ModelConfig, Named};
+use crate::config::{AgentConfig, Config, Entry, Ledger, ModelConfig, Named, Text};
 use crate::failure::Usage;
 use cellblock::model::openai::Key;
 use cellblock::model::{Capabilities, Overrides};
@@ -20,12 +20,12 @@ impl Equipment {
         equipment.agent.settle_preload(&mut ledger, &config)?;
         equipment.python = self.python.settled_in(&mut ledger, &config.session)?;
         equipment.session = self.session.settled_in(&mut ledger, &config.session)?;
-        self.note_the_rest(&mut ledger, &config);
+        self.note_the_rest(&mut ledger, &config)?;
         Ok((equipment, ledger.entries))
     }
 
     /// What flags and file say elsewhere, for whoever wants to see all.
-    fn note_the_rest(&self, ledger: &mut Ledger<'_>, config: &Config) {
+    fn note_the_rest(&self, ledger: &mut Ledger<'_>, config: &Config) -> anyhow::Result<()> {
         const MODE: &str = "approval.mode";
         let mode = format!("{:?}", self.approval.policy(config).mode).to_lowercase();
         if self.approval.approve.is_some() {
@@ -39,7 +39,18 @@ impl Equipment {
         let folders: Vec<String> = folders.map(|path| path.display().to_string()).collect();
         ledger.note("tools.folders", some(&folders.join(", ")));
         ledger.note("tools.secrets", some(&config.tools.secrets.join(", ")));
+        let (mut otlp, no_flag) = (None, "");
+        let named = Named {
+            variables: &[
+                "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+                "OTEL_EXPORTER_OTLP_ENDPOINT",
+            ],
+            ..Named::new("trace.otlp", no_flag, "none")
+        };
+        let file = config.trace.otlp.clone().map(Text);
+        ledger.plain::<String>(named, &mut otlp, file.as_ref())?;
         ledger.note("mcp.servers", some(&config.mcp.names().join(", ")));
+        Ok(())
     }
 }
 
@@ -65,15 +76,12 @@ impl ModelArgs {
                 "[model] has both `key_variable` and `key_file`: leave one out",
             ));
         }
-        let is_flagged = self.key_variable.is_some();
         let variable = Named::new("model.key_variable", "--key-variable", "");
         ledger.plain(variable, &mut self.key_variable, file.key_variable.as_ref())?;
-        // A flag comes before the file, whichever of the two keys the file has.
-        self.key_file = file
-            .key_file
-            .as_deref()
-            .filter(|_| !is_flagged)
-            .map(|path| config.path(path));
+        // A flag or a variable comes before the file, whichever of the two keys the file has.
+        let in_file = file.key_file.as_deref().map(|path| config.path(path));
+        self.key_file = in_file.or(self.key_file.take());
+        self.key_file.take_if(|_| self.key_variable.is_some());
         ledger.note(
             "model.key_file",
             self.key_file
@@ -89,7 +97,10 @@ impl ModelArgs {
             &mut self.temperature,
             file.temperature.as_ref(),
         )?;
-        self.capabilities = file.capabilities.clone();
+        // A run that is resumed knows them already.
+        if self.capabilities == Overrides::default() {
+            self.capabilities = file.capabilities.clone();
+        }
         self.note_capabilities(ledger);
         Ok(())
     }

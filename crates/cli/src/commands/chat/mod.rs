@@ -3,7 +3,9 @@
 mod editor;
 mod orders;
 
-use crate::commands::ask::{Display, Equipment, Errand, Ground, Keeper, attended, print_outcome};
+use crate::commands::ask::{
+    Display, Equipment, Errand, Ground, Keeper, Telemetry, attended, print_outcome,
+};
 use crate::commands::live::Signals;
 use crate::failure::Usage;
 use crate::terminal::Console;
@@ -44,8 +46,6 @@ pub(crate) fn run(args: &ChatArgs, console: &Console) -> anyhow::Result<ExitCode
         .worker_threads(2)
         .enable_all()
         .build()?;
-    // Until the end: what is traced is written when it is dropped.
-    let _trace = cellblock_trace::start(&cellblock::env::Dirs::from_process()?.state);
     let outcome = talk(args, &runtime, console);
     runtime.shutdown_background();
     outcome.map(|()| ExitCode::SUCCESS)
@@ -61,6 +61,7 @@ struct Chat<'a> {
     said: Vec<Said>,
     /// Where tools come from, of this model and of those before.
     servers: Vec<Connected>,
+    telemetry: Telemetry,
 }
 
 fn talk(args: &ChatArgs, runtime: &Runtime, console: &Console) -> anyhow::Result<()> {
@@ -73,6 +74,7 @@ fn talk(args: &ChatArgs, runtime: &Runtime, console: &Console) -> anyhow::Result
         model: agent.model_name().to_owned(),
         said: Vec::new(),
         servers: vec![servers],
+        telemetry: Telemetry::start(&args.equipment.configuration()?)?,
     };
     let is_terminal = io::stdin().is_terminal();
     // Nobody waits for other signals while a person types.
@@ -134,7 +136,8 @@ impl Chat<'_> {
             return Ok(());
         };
         let keeper = Keeper::begin(question, &self.model, options, console);
-        if let Some(id) = keeper.id() {
+        let run = keeper.id();
+        if let Some(id) = &run {
             conversation.set_run_id(id);
         }
         let observer = keeper.observer(Display::new(console).observer());
@@ -144,6 +147,7 @@ impl Chat<'_> {
         keeper.note_session(conversation.room().journal().await);
         keeper.end(&outcome);
         print_outcome(&outcome, false, console)?;
+        self.telemetry.send(run.as_deref(), console).await;
         self.said.push(Said {
             question: question.to_owned(),
             outcome,
