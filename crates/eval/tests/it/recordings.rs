@@ -131,9 +131,12 @@ fn the_answer_on_file_comes_from_the_run_and_not_from_the_tape() {
         assert_eq!(real.totals.score, 1.0, "{format}: {:?}", real.tasks);
         let idle = finished(&Evaluation::new(backwards(), model, idle_agents(format)));
         assert_eq!(idle.totals.score, 0.0, "{format}: {:?}", idle.tasks);
-        assert_eq!(
-            idle.tasks[0].problems,
-            ["`provide_answer` was never called"]
-        );
+        // In `json` the words that it ends with count as handed in, and are not the answer.
+        if format != Format::Json {
+            assert_eq!(
+                idle.tasks[0].problems,
+                ["`provide_answer` was never called"]
+            );
+        }
     }
 }
