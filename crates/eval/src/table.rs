@@ -24,7 +24,7 @@ pub fn score_table(reports: &[Report]) -> String {
     let mut table = String::from("| model | asked |");
     for suite in &suites {
         table.push_str(&format!(
-            " {suite} | steps, tokens, minutes | code read at the first try |"
+            " {suite} | steps, tokens | code read at the first try |"
         ));
     }
     table.push_str("\n| --- | --- |");
@@ -71,13 +71,12 @@ fn cells(report: &Report) -> String {
         .parsed_share()
         .map_or("–".to_owned(), |share| format!("{:.0} %", share * 100.0));
     format!(
-        " {:.2} ({} of {}){unfinished} | {}, {}, {:.1} | {share} |",
+        " {:.2} ({} of {}){unfinished} | {}, {} | {share} |",
         totals.score,
         totals.passed,
         totals.tasks,
         totals.steps,
         totals.usage.total(),
-        totals.ms as f64 / 60_000.0,
     )
 }
 

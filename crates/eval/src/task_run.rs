@@ -4,12 +4,12 @@ use crate::evaluation::{Evaluation, Way};
 use crate::plain;
 use crate::report::{Called, TaskReport};
 use crate::suite::Task;
-use crate::test_tools::CallLog;
+use crate::test_tools::{CallLog, TestTool};
 use cellblock_agent::{
-    AgentError, CancellationToken, Format, Observer, Outcome, RunEvent, RunStatus,
+    Agent, AgentError, CancellationToken, Format, Observer, Outcome, RunEvent, RunStatus,
 };
 use cellblock_model::Model;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -90,11 +90,28 @@ async fn with_agent(
         .run_watched(&task.question, noticing(&noticed), cancel.clone())
         .await?;
     let noticed = std::mem::take(&mut *noticed.lock().unwrap_or_else(PoisonError::into_inner));
-    let report = report(task, outcome, log.calls(), noticed);
+    let calls = handed_in(task, &agent, &outcome, log.calls());
+    let report = report(task, outcome, calls, noticed);
     Ok(TaskRun {
         format: Some(agent.format()),
         ..TaskRun::of(report)
     })
+}
+
+/// In the format `json` the action that answers is called `provide_answer`, like the tool. Whoever uses the one in place of the other
+/// has done what the question says.
+fn handed_in(task: &Task, agent: &Agent, outcome: &Outcome, mut calls: Vec<Called>) -> Vec<Called> {
+    let tool = TestTool::ProvideAnswer;
+    let is_open = task.tools.contains(&tool) && !calls.iter().any(|call| call.tool == tool.name());
+    if let (Format::Json, true, Some(answer)) = (agent.format(), is_open, &outcome.answer) {
+        let mut arguments = Map::new();
+        arguments.insert("answer".to_owned(), answer.clone());
+        calls.push(Called {
+            tool: tool.name().to_owned(),
+            arguments,
+        });
+    }
+    calls
 }
 
 fn report(task: &Task, outcome: Outcome, calls: Vec<Called>, noticed: Noticed) -> TaskReport {

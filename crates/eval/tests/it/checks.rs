@@ -1,6 +1,7 @@
 //! Each kind of check, with an answer that holds and one that does not.
 
-use crate::support::{finished, one_task};
+use crate::support::{finished, one_task, one_task_in};
+use cellblock_agent::Format;
 
 /// What the checks find wrong with an answer that comes without any code.
 fn problems(check: &str, answer: &[&str]) -> Vec<String> {
@@ -116,4 +117,18 @@ fn where_there_is_no_answer_nothing_about_it_holds() {
         report.tasks[0].status.map(|status| status.name()),
         Some("model_error")
     );
+}
+
+#[test]
+fn the_answering_action_of_the_json_format_hands_in_too() {
+    let task = "question = \"?\"\ntools = [\"provide_answer\"]\n\
+        checks = [{ check = \"called\", tool = \"provide_answer\", arguments = { answer = \"NcS9euQa\" } }]";
+    let reply =
+        r#"{"thought": "", "action": "provide_answer", "code": null, "final_answer": "NcS9euQa"}"#;
+    let report = finished(&one_task_in(Format::Json, task, &[reply]));
+    assert_eq!(report.totals.score, 1.0, "{report:?}");
+    // What the tool itself was given comes first.
+    let code = r#"{"thought": "", "action": "execute_code", "code": "provide_answer('a guess')", "final_answer": null}"#;
+    let report = finished(&one_task_in(Format::Json, task, &[code, reply]));
+    assert_eq!(report.totals.score, 0.0, "{report:?}");
 }

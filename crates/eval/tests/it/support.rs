@@ -54,12 +54,17 @@ pub fn idle_agents(
 
 /// A suite of one task, whose model says these texts.
 pub fn one_task(task: &str, texts: &[&str]) -> Evaluation {
+    one_task_in(Format::Markdown, task, texts)
+}
+
+/// The same in another format.
+pub fn one_task_in(format: Format, task: &str, texts: &[&str]) -> Evaluation {
     let suite = Suite::parse(&format!("name = \"one\"\n[[tasks]]\nname = \"it\"\n{task}")).unwrap();
     let replies: Vec<Reply> = texts.iter().copied().map(Reply::text).collect();
     Evaluation::new(
         suite,
         move |_| Ok(Arc::new(Scripted::new(replies.clone()))),
-        agents(Format::Markdown),
+        agents(format),
     )
 }
 
