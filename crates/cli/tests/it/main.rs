@@ -11,6 +11,7 @@ mod ask;
 mod completions;
 mod config;
 mod demo;
+mod docker;
 mod doctor;
 mod exec;
 mod exec_status;
