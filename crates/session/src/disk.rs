@@ -179,11 +179,11 @@ impl Processes {
         }
     }
 
-    /// Those of a container, which the engine counts.
-    pub(crate) fn of_container() -> Processes {
+    /// Those of a container whose first process has this id here.
+    pub(crate) fn of_container(first: u32) -> Processes {
         Processes {
             seek: Seek::Nowhere,
-            found: Arc::default(),
+            found: Arc::new(OnceLock::from(Some(SessionProcesses::below(first)))),
         }
     }
 
