@@ -1,5 +1,6 @@
 //! Sessions in containers: the same session, whose head lives behind the walls of an engine's.
 
+use crate::Error;
 use crate::actor::Command;
 use crate::birth::{Files, Sockets, assemble, prepare};
 use crate::container::{Containment, Log};
@@ -11,10 +12,10 @@ use crate::home::Home;
 use crate::journal::{self, PythonUsed, SessionJournal};
 use crate::runtime::{remove_orphans, session_directory};
 use crate::session::{Session, Shared};
+use crate::telephone::{self, Telephone};
 use crate::watch::Watcher;
 use crate::ways_out::{self, Doors};
 use crate::workspace::Workspace;
-use crate::{Error, telephone::Telephone};
 use cellblock_docker::{Engine, Mount, Plan};
 use cellblock_protocol::{ContainerOptions, Rung, SessionOptions, import_statement};
 use std::collections::BTreeMap;
@@ -130,10 +131,7 @@ impl Inner {
             }
         };
         drop(telephone);
-        let first = rustix::net::sockopt::socket_peercred(&init).map_err(|error| {
-            Error::system("looking at who calls from a container")(error.into())
-        })?;
-        let first = first.pid.as_raw_nonzero().get().unsigned_abs();
+        let first = telephone::caller(&init);
         let init_again = init
             .try_clone()
             .map_err(Error::system("sharing a descriptor"))?;
