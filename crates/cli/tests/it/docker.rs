@@ -67,6 +67,19 @@ fn a_question_is_answered_with_code_that_ran_in_a_container() {
 }
 
 #[test]
+fn a_session_in_a_container_is_restored_from_its_journal_into_another() {
+    let Some(image) = image() else { return };
+    let place = Place::new();
+    let begin = place.exec(
+        "x = 42\nopen('notes', 'w').close()",
+        &["--journal", "--backend", "docker", "--image", &image],
+    );
+    assert_eq!(begin.status, 0, "{}", begin.stderr);
+    let ended = place.run(["sessions", "restore", "last", "--check"]);
+    assert_eq!(ended.status, 0, "{}{}", ended.stdout, ended.stderr);
+}
+
+#[test]
 fn without_an_engine_the_message_says_what_to_do() {
     let place = Place::new();
     let with = |address: &str| {
