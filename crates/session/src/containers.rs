@@ -1,5 +1,6 @@
 //! Sessions in containers: the same session, whose head lives behind the walls of an engine's.
 
+use crate::Error;
 use crate::actor::Command;
 use crate::birth::{Files, Sockets, assemble, prepare};
 use crate::container::{Containment, Log};
@@ -8,13 +9,13 @@ use crate::file_history::Asked;
 use crate::fork::Lineage;
 use crate::guest;
 use crate::home::Home;
-use crate::journal::{Recorder, SessionJournal};
+use crate::journal::{self, PythonUsed, SessionJournal};
 use crate::runtime::{remove_orphans, session_directory};
 use crate::session::{Session, Shared};
+use crate::telephone::{self, Telephone};
 use crate::watch::Watcher;
 use crate::ways_out::{self, Doors};
 use crate::workspace::Workspace;
-use crate::{Error, telephone::Telephone};
 use cellblock_docker::{Engine, Mount, Plan};
 use cellblock_protocol::{ContainerOptions, Rung, SessionOptions, import_statement};
 use std::collections::BTreeMap;
@@ -130,6 +131,7 @@ impl Inner {
             }
         };
         drop(telephone);
+        let first = telephone::caller(&init);
         let init_again = init
             .try_clone()
             .map_err(Error::system("sharing a descriptor"))?;
@@ -146,24 +148,16 @@ impl Inner {
                 )));
             }
         };
-        let born = near.with(None, Processes::of_container(), head);
+        let born = near.with(None, Processes::of_container(first), head);
         let limit = options.limits.disk;
         let files = Files::watch(&workspace, &self.watcher, &directory, limit, Asked::Never);
         let files = files.await?;
         let (commands, receiver) = mpsc::unbounded_channel::<Command>();
-        let shared = Arc::new(Shared {
-            id: id.clone(),
-            workspace: Arc::clone(&workspace),
-            rung: Rung::None,
-            logs,
-            end: OnceLock::new(),
-            journal: Recorder::default(),
-        });
         // From here on the session's own end takes it away.
         draft.keep();
         let mut actor = assemble(
             &id,
-            options,
+            options.clone(),
             (Rung::None, "docker".to_owned()),
             Home::Container(containment),
             born,
@@ -171,12 +165,26 @@ impl Inner {
             (workspace, directory),
             Lineage::first(0),
         );
+        let python = PythonUsed {
+            executable: "python3".into(),
+            version: String::new(),
+            packages: true,
+        };
+        let journal = journal::begin(&self.state, python, &actor, &options, &logs);
+        let shared = Arc::new(Shared {
+            id,
+            workspace: Arc::clone(&actor.shared.workspace),
+            rung: Rung::None,
+            logs,
+            end: OnceLock::new(),
+            journal: journal.clone(),
+        });
         actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared.logs)?;
         actor.shared = Arc::clone(&shared);
         actor.commands = receiver;
         actor.checkpoints.never = true;
         prepare(&mut actor, imports, doors.environment()).await?;
-        actor.journal = SessionJournal::default();
+        actor.journal = SessionJournal::new(journal);
         tokio::spawn(actor.serve());
         Ok(Session { shared, commands })
     }

@@ -179,11 +179,11 @@ impl Processes {
         }
     }
 
-    /// Those of a container, which the engine counts.
-    pub(crate) fn of_container() -> Processes {
+    /// Those of a container whose first process has this id here, if it has one.
+    pub(crate) fn of_container(first: Option<u32>) -> Processes {
         Processes {
             seek: Seek::Nowhere,
-            found: Arc::default(),
+            found: Arc::new(OnceLock::from(first.map(SessionProcesses::below))),
         }
     }
 

@@ -4,6 +4,7 @@ use crate::{Error, Python};
 use std::hash::{DefaultHasher, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::{fs, io};
 
 include!(concat!(env!("OUT_DIR"), "/guest_modules.rs"));
@@ -39,7 +40,9 @@ pub(crate) fn lay_out_sources(cache: &Path) -> Result<PathBuf, Error> {
 
 /// Whole or not at all: into a directory beside it first.
 fn write_modules(directory: &Path) -> io::Result<()> {
-    let draft = directory.with_extension(format!("draft-{}", std::process::id()));
+    static DRAFTS: AtomicU32 = AtomicU32::new(0);
+    let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
+    let draft = directory.with_extension(format!("draft-{}-{number}", std::process::id()));
     let package = draft.join("cellblock_guest");
     fs::create_dir_all(&package)?;
     for (name, text) in MODULES {

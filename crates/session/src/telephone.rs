@@ -55,6 +55,14 @@ impl Telephone {
     }
 }
 
+/// The process that called; `None` where it is not to be seen from here, as when this is a container too.
+pub(crate) fn caller(call: &OwnedFd) -> Option<u32> {
+    let call = std::os::unix::net::UnixStream::from(call.try_clone().ok()?);
+    let caller = tokio::net::UnixStream::from_std(call).ok()?.peer_cred();
+    let pid = u32::try_from(caller.ok()?.pid()?).ok()?;
+    (pid > 0).then_some(pid)
+}
+
 fn make(directory: &Path) -> io::Result<AsyncFd<OwnedFd>> {
     let socket = socket_with(
         AddressFamily::UNIX,

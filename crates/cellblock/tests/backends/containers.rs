@@ -9,6 +9,7 @@ use cellblock::{
 };
 use cellblock_session::{Containers, Engine};
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -116,6 +117,25 @@ fn what_is_printed_is_logged_with_where_it_comes_from() {
             "[docker][loud][stdout] two",
         ]
     );
+}
+
+#[test]
+fn code_runs_as_the_owner_of_the_users_directory() {
+    let Some(docker) = docker() else { return };
+    let directory = ground().join("given-by-somebody");
+    fs::create_dir(&directory).unwrap();
+    // Only root can give a directory away, and only root's tests need to.
+    let _ = std::os::unix::fs::chown(&directory, Some(4711), Some(4712));
+    let owner = fs::metadata(&directory).unwrap();
+    let session = open(docker.builder().workspace(&directory));
+    let result = run(
+        &session,
+        "import os\nopen('a', 'w').close()\nos.getuid(), os.getgid()",
+    );
+    let expected = format!("({}, {})", owner.uid(), owner.gid());
+    assert_eq!(result.value.unwrap().repr, expected);
+    let written = fs::metadata(directory.join("a")).unwrap();
+    assert_eq!((written.uid(), written.gid()), (owner.uid(), owner.gid()));
 }
 
 #[test]

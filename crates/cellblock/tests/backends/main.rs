@@ -43,6 +43,7 @@ on_each_backend! {
     an_exit_is_told_with_its_code
     more_memory_than_allowed_is_a_clean_error_or_a_clear_end
     processes_are_counted
+    what_is_written_is_counted_with_and_without_a_name
     there_is_no_network
     what_was_allowed_on_the_network_is_reached
     only_the_workspace_and_tmp_can_be_changed

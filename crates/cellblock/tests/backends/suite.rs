@@ -217,6 +217,33 @@ print(len(children) < 40)";
     assert_eq!(run(&session, code).stdout, "BlockingIOError\nTrue\n");
 }
 
+pub(crate) fn what_is_written_is_counted_with_and_without_a_name(ground: Ground) {
+    let limits = Limits {
+        disk: 16 << 20,
+        ..Limits::default()
+    };
+    for nameless in ["", "os.unlink('large')"] {
+        let session = super::common::open(ground.builder().limits(limits.clone()));
+        run(&session, "x = 1");
+        let code = format!(
+            "import os, time
+file = open('large', 'wb')
+{nameless}
+for _ in range(8):
+    file.write(bytes(8 << 20)); file.flush()
+time.sleep(20)"
+        );
+        let result = run(&session, code.as_str());
+        assert_ne!(result.status, Status::Success, "{result:?}");
+        let error = result.error.as_ref().unwrap();
+        // As one file it may hit the limit of a single file first.
+        assert!(
+            error.type_ == "DiskLimit" || error.type_ == "OSError",
+            "{error:?}"
+        );
+    }
+}
+
 pub(crate) fn there_is_no_network(ground: Ground) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

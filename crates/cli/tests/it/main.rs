@@ -12,6 +12,7 @@ mod chat;
 mod completions;
 mod config;
 mod demo;
+mod docker;
 mod doctor;
 mod eval;
 mod exec;

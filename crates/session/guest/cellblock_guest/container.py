@@ -57,8 +57,8 @@ def _become_head(descriptors: list[int], memory: int) -> NoReturn:
 
     os.setsid()
     signal.set_wakeup_fd(-1)
-    for number in (signal.SIGCHLD, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
+    for caught in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(caught, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _set_open_to_others(True)
     _write("/proc/self/oom_score_adj", "1000")
