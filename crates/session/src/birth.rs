@@ -13,6 +13,7 @@ use crate::keeper;
 use crate::loan::Loan;
 use crate::looks::Looks;
 use crate::outputs::Outputs;
+use crate::packages::Packages;
 use crate::packets::Packets;
 use crate::pipes::Pipes;
 use crate::runtime::Inner;
@@ -72,6 +73,8 @@ impl Inner {
             logs,
             end: OnceLock::new(),
             journal: journal.clone(),
+            python: self.python().executable.clone(),
+            packages: Packages::default(),
         });
         let mut environment = self.environment(&actor.directory);
         let doors = Doors::for_rules(&options.network);
@@ -197,6 +200,8 @@ impl Inner {
                 logs,
                 end: OnceLock::new(),
                 journal: Recorder::default(),
+                python: self.python().executable.clone(),
+                packages: Packages::default(),
             }),
             isolation: self.described.clone(),
             channel,
