@@ -4,14 +4,16 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     Cancel, Dirs, Environment, Error, InUse, Interpreter, Layer, Package, Progress, Requirements,
-    Sources, Status, Step, Variables, answer::Request, build::Build, dirs, environment::Marker,
-    fonts, install, install::Job, lock::Lock, python_range, requirement, warm_up,
+    Search, Sources, Status, Step, Variables, answer::Request, build::Build, dirs,
+    environment::Marker, fonts, install, install::Job, lock::Lock, python_range, requirement,
+    warm_up,
 };
 
 /// All environments of a user, below the cache directory. Each has a name made from its interpreter and its lock (the exact
 /// versions that a resolver chose), is complete or not there, and is never changed.
 #[derive(Debug, Clone)]
 pub struct Environments {
+    dirs: Dirs,
     pub(crate) directory: PathBuf,
     pub(crate) layers: PathBuf,
     pub(crate) requests: PathBuf,
@@ -50,6 +52,7 @@ impl Environments {
     /// send the packages elsewhere.
     pub fn new(variables: Variables, dirs: &Dirs) -> Self {
         Self {
+            dirs: dirs.clone(),
             directory: dirs.cache.join("environments"),
             layers: dirs.cache.join("layers"),
             requests: dirs.cache.join("requests"),
@@ -74,6 +77,11 @@ impl Environments {
     pub fn sources(mut self, sources: Sources) -> Self {
         self.sources = sources;
         self
+    }
+
+    /// What builds packages of which there is only the source.
+    pub fn built_from_source(&self) -> &Sources {
+        &self.sources
     }
 
     /// What all environments together may take on disk. When a new one is made, those that were not used for longest go.
@@ -174,6 +182,33 @@ impl Environments {
     /// The same for a layer.
     pub fn hold_layer(&self, layer: &Layer) -> Option<InUse> {
         InUse::begin(layer.path.as_ref()?.parent()?)
+    }
+
+    /// The environment that a Python belongs to: one of those made here, or the bare interpreter.
+    pub fn of_python(&self, python: &Path) -> Result<Environment, Error> {
+        let made = python
+            .parent()
+            .and_then(Path::parent)
+            .filter(|prefix| prefix.starts_with(&self.directory))
+            .and_then(|prefix| Some((prefix, Marker::read(prefix)?)));
+        match made {
+            Some((prefix, marker)) => {
+                let (interpreter, lock) = (marker.interpreter.clone(), marker.lock.clone());
+                Environment::open(prefix, &interpreter, &lock).ok_or_else(|| vanished(prefix))
+            }
+            None => {
+                let search = Search::new(self.variables.clone(), &self.dirs);
+                let interpreter = search.explicit(python.to_owned()).find()?;
+                Ok(Environment::standard_library(&interpreter))
+            }
+        }
+    }
+
+    /// What a layer that was made here brings.
+    pub fn packages_of_layer(&self, path: &Path) -> Vec<Package> {
+        let directory = path.parent().filter(|d| d.starts_with(&self.layers));
+        let marker = directory.and_then(Marker::read);
+        marker.map_or_else(Vec::new, |marker| marker.packages)
     }
 
     fn remembered(&self, request: &Request) -> Option<Environment> {

@@ -1,6 +1,9 @@
 //! Packages for a session that lives already.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use crate::{
     Interpreter, Package, Requirements,
@@ -46,6 +49,26 @@ impl Layer {
             there: among(wanted, there),
         })
     }
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.packages.is_empty() {
+            write!(out, "Installed {}. ", list(&self.packages))?;
+        }
+        if !self.there.is_empty() {
+            write!(out, "Already there: {}. ", list(&self.there))?;
+        }
+        out.write_str("All variables are as they were.")
+    }
+}
+
+fn list(packages: &[Package]) -> String {
+    let all: Vec<String> = packages
+        .iter()
+        .map(|package| format!("{} {}", package.name, package.version))
+        .collect();
+    all.join(", ")
 }
 
 /// The name of the directory with the packages.

@@ -177,7 +177,7 @@ fn without_an_index_what_is_there_works_and_what_is_not_says_so() {
         .without("PIP_NO_INDEX")
         .with("PIP_FIND_LINKS", "/no/such/place")
         .with("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
-        .with("PIP_RETRIES", "0");
+        .with("PIP_RETRIES", "1");
     let offline = scratch.environments().installer(Installer::Pip);
     assert_eq!(make(&offline, &here).0.unwrap(), made);
     let error = make(&offline, &Requirements::new(["other"])).0.unwrap_err();
