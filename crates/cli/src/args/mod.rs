@@ -1,5 +1,6 @@
 //! The command line.
 
+mod environment;
 mod session;
 
 use crate::commands::ask::AskArgs;
@@ -8,6 +9,7 @@ use crate::commands::chat::ChatArgs;
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::demo::DemoArgs;
 use crate::commands::doctor::DoctorArgs;
+use crate::commands::env::EnvArgs;
 use crate::commands::exec::ExecArgs;
 use crate::commands::mcp::McpArgs;
 use crate::commands::pipe::PipeArgs;
@@ -20,6 +22,7 @@ use crate::commands::trace::TraceArgs;
 use crate::terminal::ColorWish;
 use clap::{Parser, Subcommand};
 
+pub(crate) use environment::EnvironmentArgs;
 pub(crate) use session::{PythonArgs, SETUP_HINT, SessionArgs};
 
 /// Sealed, stateful, real Python sessions for language models
@@ -63,6 +66,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Make the default environment: numpy, pandas, matplotlib and more
     Setup(SetupArgs),
+    /// Make, list and remove environments: sets of packages that sessions run in
+    Env(EnvArgs),
     /// List the tools that models can call, or call one by hand
     Tools(ToolsArgs),
     /// Show where the time of a run went

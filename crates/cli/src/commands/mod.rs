@@ -6,6 +6,7 @@ pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod env;
 pub(crate) mod exec;
 mod live;
 mod making;

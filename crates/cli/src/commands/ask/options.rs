@@ -1,7 +1,7 @@
 //! The flags of everything that asks a model.
 
-use crate::args::{PythonArgs, SessionArgs};
-use crate::commands::toolbox::{ApprovalArgs, ToolboxArgs};
+use crate::args::{EnvironmentArgs, PythonArgs, SessionArgs};
+use crate::commands::toolbox::{ApprovalArgs, ToolboxArgs, install_packages};
 use crate::config::{Config, ConfigArgs};
 use crate::failure::Usage;
 use crate::terminal::{Console, TerminalAsker};
@@ -95,6 +95,8 @@ pub(crate) struct Equipment {
     session: SessionArgs,
     #[command(flatten)]
     python: PythonArgs,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
 }
 
 impl ModelArgs {
@@ -135,7 +137,8 @@ impl Equipment {
             .toolbox
             .gathered(&self.python, &config, console)
             .await?;
-        let host = self.python.host(Preload::None)?;
+        let preparing = self.environment.host(&self.python, Preload::None, console);
+        let host = preparing.await?;
         let executor = executor(host, self.session.options()?, files);
         let limits = RunLimits {
             steps: self.agent.max_steps,
@@ -153,6 +156,7 @@ impl Equipment {
             .shared_model(model)
             .executor(executor)
             .tools(tools)
+            .tool(install_packages(console)?)
             .approval(self.asking(&config, console))
             .prompt(self.agent.prompt.clone())
             .locale(self.agent.locale)

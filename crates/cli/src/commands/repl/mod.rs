@@ -7,7 +7,7 @@ mod prompt;
 mod sessions;
 mod shell;
 
-use crate::args::{PythonArgs, SETUP_HINT, SessionArgs};
+use crate::args::{EnvironmentArgs, PythonArgs, SETUP_HINT, SessionArgs};
 use crate::commands::live::Signals;
 use crate::python::Blocks;
 use crate::terminal::{Console, Style, plural};
@@ -34,6 +34,8 @@ pub(crate) struct ReplArgs {
     no_journal: bool,
     #[command(flatten)]
     python: PythonArgs,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -57,7 +59,10 @@ pub(crate) fn run(args: ReplArgs, console: Console) -> anyhow::Result<ExitCode> 
     options.journal = (!args.no_journal).into();
     let shell = runtime.block_on(async {
         // Someone who types has not waited for imports; they would be felt at the start.
-        let host = args.python.host(Preload::Standard)?;
+        let preparing = args
+            .environment
+            .host(&args.python, Preload::Standard, &console);
+        let host = preparing.await?;
         Shell::open(host, options, console.clone(), Signals::only_interrupts()?).await
     })?;
     if is_interactive {

@@ -1,6 +1,6 @@
 //! One call by hand.
 
-use crate::args::{PythonArgs, SessionArgs};
+use crate::args::{EnvironmentArgs, PythonArgs, SessionArgs};
 use crate::commands::live::{Signals, Stopped};
 use crate::commands::toolbox::{ApprovalArgs, Audience, ToolboxArgs, workbench};
 use crate::config::ConfigArgs;
@@ -46,6 +46,8 @@ pub(crate) struct CallArgs {
     session: SessionArgs,
     #[command(flatten)]
     python: PythonArgs,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -96,7 +98,7 @@ async fn call(args: &CallArgs, console: &Console) -> anyhow::Result<u8> {
         toolbox.registry.clone(),
         policy,
         &args.session,
-        &args.python,
+        (&args.python, &args.environment),
         console,
     )?;
     let call = Call {
