@@ -16,9 +16,10 @@ const BEAT: Duration = Duration::from_millis(100);
 
 /// What runs in there: the command, with its output as it comes.
 const SCRIPT: &str = "\
-import os, subprocess, sys
+import os
 surroundings = {**{name: os.environ[name] for name in os.environ if name.lower().endswith('_proxy')}, **variables}
-surroundings.update(PATH='/usr/local/bin:/usr/bin:/bin', HOME='/tmp', TMPDIR='/tmp', LANG='C.UTF-8')
+surroundings.update(PATH='/usr/local/bin:/usr/bin:/bin', HOME=os.environ.get('TMPDIR', '/tmp'), LANG='C.UTF-8')
+surroundings['TMPDIR'] = surroundings['HOME']
 ended = original_run(command, surroundings)
 if ended:
     raise SystemExit(ended)
@@ -59,9 +60,9 @@ impl WalledBuilder {
             packages: false,
             font_cache: None,
         };
-        // Nothing less than all walls: without them nothing is built.
+        // The best walls there are, never none. A way to the network can be guarded only behind all of them.
         let isolation = Isolation {
-            rung: Some(Rung::Full),
+            rung: (!order.hosts.is_empty()).then_some(Rung::Full),
             ..Isolation::default()
         };
         let runtime = Runtime::builder(python, &self.dirs.state, &self.dirs.cache)

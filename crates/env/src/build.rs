@@ -130,7 +130,8 @@ impl<'a> Build<'a> {
         bytecode::compile(job, &packages, prefix, target, report)?;
         let fonts = fonts::fingerprint(job.variables);
         if self.kind == Kind::Environment {
-            warm_up::warm_up(job, prefix, &self.request.requirements.imports, report)?;
+            let imports = &self.request.requirements.imports;
+            warm_up::warm_up(job, prefix, imports, &self.environments.sources, report)?;
         }
         let bytes = make_readable(prefix)?;
         let (format, made) = environment::stamp();

@@ -253,7 +253,7 @@ impl Environments {
         let mut marker = Marker::read(prefix).ok_or_else(|| vanished(prefix))?;
         // Taken before the search: a font installed meanwhile is seen the next time.
         marker.fonts = fonts::fingerprint(&self.variables);
-        warm_up::refresh_fonts(job, prefix)?;
+        warm_up::refresh_fonts(job, prefix, &self.sources)?;
         marker.write(prefix)
     }
 

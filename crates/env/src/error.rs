@@ -239,6 +239,15 @@ impl InstallFailure {
         ]) {
             "the package index could not be reached: check the network, or name a mirror with UV_DEFAULT_INDEX or pip's index-url"
             .to_owned()
+        } else if says(&["was not found in the package registry"]) {
+            "the index has no package of that name: look at how it is written".to_owned()
+        } else if says(&[
+            "requirements are unsatisfiable",
+            "ResolutionImpossible",
+            "conflicting dependencies",
+        ]) {
+            "these requirements contradict each other, or what is there already: ask for other versions, or begin with another environment"
+                .to_owned()
         } else if says(&["No solution found", "No matching distribution", "no wheels"]) {
             format!(
                 "no release of a package fits Python {version} on this machine: try another Python with CELLBLOCK_PYTHON"

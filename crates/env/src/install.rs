@@ -17,6 +17,9 @@ use crate::{
     uv::{self, Uv},
 };
 
+/// Half a gigabyte over a slow line takes a while; more than this means that nobody answers.
+const LONGEST: Duration = Duration::from_secs(30 * 60);
+
 /// Where progress goes.
 pub(crate) type Report<'a> = dyn FnMut(Progress) + 'a;
 
@@ -216,7 +219,7 @@ impl Job<'_> {
         command: Command,
         line: &mut dyn FnMut(&str),
     ) -> Result<Vec<String>, Error> {
-        self.run_within(None, tool, what, command, line)
+        self.run_within(Some(LONGEST), tool, what, command, line)
     }
 
     fn run_within(
