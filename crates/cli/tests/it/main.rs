@@ -12,6 +12,7 @@ mod completions;
 mod config;
 mod demo;
 mod doctor;
+mod environments;
 mod exec;
 mod exec_status;
 mod fake_model;

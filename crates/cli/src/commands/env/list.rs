@@ -9,7 +9,7 @@ use std::process::ExitCode;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  cellblock env list\n  cellblock env list --json")]
 pub(crate) struct ListArgs {
-    /// Print one JSON object per line
+    /// Print one JSON array
     #[arg(long)]
     json: bool,
 }
@@ -18,9 +18,7 @@ pub(crate) fn run(args: &ListArgs, console: &Console) -> anyhow::Result<ExitCode
     let environments = environments()?;
     let all = environments.list();
     if args.json {
-        for stored in &all {
-            console.print_line(&serde_json::to_string(stored)?)?;
-        }
+        console.print_line(&serde_json::to_string(&all)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     if all.is_empty() {

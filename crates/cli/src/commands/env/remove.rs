@@ -25,7 +25,7 @@ pub(crate) struct GcArgs {
     /// What may stay [default: 10GiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     keep: Option<u64>,
-    /// Print what went as one JSON object per line
+    /// Print what went as one JSON array
     #[arg(long)]
     json: bool,
 }
@@ -44,9 +44,7 @@ pub(crate) fn run(args: &RemoveArgs, console: &Console) -> anyhow::Result<ExitCo
 pub(crate) fn collect(args: &GcArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let gone = environments()?.collect_garbage(args.keep.unwrap_or(DEFAULT_BUDGET))?;
     for stored in &gone {
-        if args.json {
-            console.print_line(&serde_json::to_string(stored)?)?;
-        } else {
+        if !args.json {
             console.say(&format!(
                 "removed {} {}, {}",
                 stored.id,
@@ -55,7 +53,9 @@ pub(crate) fn collect(args: &GcArgs, console: &Console) -> anyhow::Result<ExitCo
             ));
         }
     }
-    if !args.json {
+    if args.json {
+        console.print_line(&serde_json::to_string(&gone)?)?;
+    } else {
         let total: u64 = gone.iter().map(|stored| stored.bytes).sum();
         let count = plural(gone.len() as u64, "environment");
         console.say(&format!("{count} removed, {} freed", size(total)));
