@@ -29,6 +29,9 @@ struct Inner {
     runtimes: Arc<Runtimes>,
 }
 
+/// The name of the host's own environment in [`SessionOptions::env`].
+const OWN: &str = "default";
+
 /// Which packages sessions find.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PythonChoice {
@@ -62,10 +65,11 @@ impl Host {
     /// Makes a session.
     pub async fn open(&self, mut options: SessionOptions) -> Result<Session, Error> {
         self.journaled(&mut options)?;
-        let runtime = match options.env.take() {
+        let runtime = match options.env.as_deref() {
             None => self.runtime(&options.isolation).await?,
+            Some(env) if env == OWN => self.runtime(&options.isolation).await?,
             Some(env) => {
-                let environment = self.environment_of(&env).await?;
+                let environment = self.environment_of(env).await?;
                 self.runtime_in(&environment, &options.isolation).await?
             }
         };
@@ -133,7 +137,8 @@ impl Host {
         self.runtime_in(&self.inner.environment, isolation).await
     }
 
-    async fn runtime_in(
+    /// The same in another environment. It is kept warm while it is used, and let go when nobody asked for it for ten minutes.
+    pub async fn runtime_in(
         &self,
         environment: &Environment,
         isolation: &Isolation,

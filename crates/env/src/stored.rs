@@ -13,6 +13,9 @@ use crate::{
     environment::Marker, in_use, lock::Lock, partial::Partial,
 };
 
+/// The name of the default set, which nobody else can have.
+const DEFAULT: &str = "default";
+
 /// One environment or layer on disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -91,7 +94,7 @@ impl Environments {
                 name: name.to_owned(),
             });
         }
-        for name in &stored.names {
+        for name in stored.names.iter().filter(|name| *name != DEFAULT) {
             self.forget_name(name)?;
         }
         Ok(Some(stored))
@@ -122,6 +125,11 @@ impl Environments {
     /// Gives a set of packages a name.
     pub fn name(&self, name: &str, requirements: &Requirements) -> Result<(), Error> {
         check_name(name)?;
+        if name == DEFAULT {
+            return Err(Error::BadName {
+                name: name.to_owned(),
+            });
+        }
         dirs::create(&self.names)?;
         dirs::write_whole(&self.names.join(format!("{name}.json")), requirements)
     }
@@ -129,6 +137,9 @@ impl Environments {
     /// The set of packages that has this name.
     pub fn named(&self, name: &str) -> Result<Requirements, Error> {
         check_name(name)?;
+        if name == DEFAULT {
+            return Ok(Requirements::default_set());
+        }
         self.read_name(&self.names.join(format!("{name}.json")))
             .ok_or_else(|| self.no_such(name))
     }
@@ -173,7 +184,8 @@ impl Environments {
     /// By the text of the requirements, which the marker has too.
     fn names_by_requirements(&self) -> BTreeMap<String, Vec<String>> {
         let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for (name, requirements) in self.each_name() {
+        let default = (DEFAULT.to_owned(), Requirements::default_set());
+        for (name, requirements) in self.each_name().chain([default]) {
             names
                 .entry(requirements.packages.join("\n"))
                 .or_default()

@@ -1,9 +1,11 @@
 //! Packages that come to a session while it lives.
 
 use crate::shelf::{host, wait, wheel, workbench};
+use cellblock::agent::{Agent, Format, executor};
 use cellblock::env::Requirements;
+use cellblock::model::{Reply, Scripted};
 use cellblock::tools::{
-    Answer, Approval, ApprovalPolicy, Call, InstallPackagesTool, Registry, Workbench,
+    Answer, Approval, ApprovalMode, ApprovalPolicy, Call, InstallPackagesTool, Registry, Workbench,
 };
 use cellblock::{CellResult, Locale, Session, SessionOptions, Status};
 use serde_json::json;
@@ -53,6 +55,46 @@ fn a_missing_package_is_installed_and_work_goes_on_with_the_same_variables() {
 
     let after = code("3", "import tiny\nprint(sorted(readings), tiny.number)");
     assert!(after.contains("[1, 2, 3] 1"), "{after}");
+}
+
+#[test]
+fn code_with_a_header_has_what_the_header_names() {
+    let bench = workbench();
+    let code =
+        "# /// script\n# dependencies = ['tiny']\n# ///\nimport tiny\nprint(tiny.number + 5)";
+    let arguments = json!({"python_code_snippet": code, "tool_call_purpose": "work"});
+    let answer = wait(bench.call(Call::by_model("1", "execute_python_code", arguments)));
+    assert!(text(&answer).contains('6'), "{}", text(&answer));
+}
+
+#[test]
+fn an_agent_that_names_dependencies_has_them_before_its_code_runs() {
+    let model = Scripted::new([
+        Reply::text(
+            "<pip-dependencies-to-install>tiny</pip-dependencies-to-install>\n<execution-code>import tiny\nprint(tiny.number)</execution-code>",
+        ),
+        Reply::text("It is 1."),
+    ]);
+    let policy = ApprovalPolicy {
+        mode: ApprovalMode::Never,
+        ..ApprovalPolicy::default()
+    };
+    let agent = Agent::builder()
+        .model(model)
+        .executor(executor(
+            host().clone(),
+            SessionOptions::default(),
+            Vec::new(),
+        ))
+        .format(Format::Xml)
+        .tool(InstallPackagesTool::new(host().packages().clone()))
+        .approval(Approval::new(policy, None))
+        .build()
+        .unwrap();
+    let outcome = wait(agent.run("Which number has tiny?")).unwrap();
+    assert_eq!(outcome.answer_text(), "It is 1.");
+    let cell = outcome.cells().next().unwrap();
+    assert_eq!(cell.result.as_ref().unwrap().stdout, "1\n", "{outcome:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `cellblock bench`: the promises, measured on this machine.
 
 mod bare;
+mod environments;
 mod mcp;
 mod memory;
 mod rows;

@@ -1,5 +1,6 @@
 //! What is promised, and how it is measured.
 
+use super::environments;
 use super::mcp;
 use super::memory;
 use super::samples::{Samples, Unit};
@@ -27,6 +28,8 @@ pub(crate) enum Row {
     OverlappingCalls,
     Checking,
     Mcp,
+    CachedEnvironment,
+    WarmEnvironment,
     IdleSession,
     Flood,
     Exec,
@@ -41,7 +44,7 @@ pub(crate) enum Verdict {
 }
 
 impl Row {
-    pub(crate) const ALL: [Row; 19] = [
+    pub(crate) const ALL: [Row; 21] = [
         Row::PooledSession,
         Row::SessionOnDemand,
         Row::DirectCell,
@@ -57,6 +60,8 @@ impl Row {
         Row::OverlappingCalls,
         Row::Checking,
         Row::Mcp,
+        Row::CachedEnvironment,
+        Row::WarmEnvironment,
         Row::IdleSession,
         Row::Flood,
         Row::Exec,
@@ -80,6 +85,10 @@ impl Row {
             Row::OverlappingCalls => "100 tool calls of 20 ms at the same time",
             Row::Checking => "checking the arguments of a tool call",
             Row::Mcp => "what MCP adds to a cell `x = 1`",
+            Row::CachedEnvironment => "environment that was made before",
+            Row::WarmEnvironment => {
+                "session from the pool of another environment, with its first cell"
+            }
             Row::IdleSession => "memory of one more idle session",
             Row::Flood => "100 MB printed",
             Row::Exec => "`cellblock exec -c 1+1`, the whole command",
@@ -89,8 +98,8 @@ impl Row {
 
     pub(crate) fn promise(self) -> f64 {
         match self {
-            Row::PooledSession | Row::ArmedCell => 0.15,
-            Row::SessionOnDemand | Row::Undo | Row::LargeFrame => 5.0,
+            Row::PooledSession | Row::WarmEnvironment | Row::ArmedCell => 0.15,
+            Row::SessionOnDemand | Row::CachedEnvironment | Row::Undo | Row::LargeFrame => 5.0,
             Row::DirectCell | Row::ToolCall => 0.06,
             Row::ThousandCalls => 80.0,
             Row::Mcp => 1.0,
@@ -197,6 +206,12 @@ impl Bench {
                 mcp::added(self.session(Strategy::Process).await?, self.repetitions).await?
             }
             Row::Checking => tools::checks(self.repetitions)?,
+            Row::CachedEnvironment => {
+                environments::found_again(&self.host, self.repetitions).await?
+            }
+            Row::WarmEnvironment => {
+                environments::pooled_session(&self.host, self.repetitions).await?
+            }
             Row::IdleSession => self.idle_sessions().await?,
             Row::Flood => self.floods().await?,
             Row::Exec => self.commands()?,
@@ -477,6 +492,6 @@ async fn settle(sessions: &[Session]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn milliseconds(time: Duration) -> f64 {
+pub(super) fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
