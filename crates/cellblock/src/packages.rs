@@ -126,6 +126,11 @@ fn words(error: cellblock_env::Error) -> ToolError {
     ToolError::new(format!("{error}{}", hint.unwrap_or_default()))
 }
 
+/// The code of the page about environments, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/environments.md")]
+struct Page;
+
 impl fmt::Debug for Packages {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Packages").finish_non_exhaustive()
