@@ -1,5 +1,7 @@
 //! Environments by their lock: shared, listed, removed, kept within a budget; layers for sessions that live.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 mod common;
 
 use std::{fs, time::Instant};
