@@ -1,6 +1,6 @@
 //! `cellblock env`, `--env`, headers of scripts and `%pip`, with packages from a directory.
 
-use crate::support::{Ended, Place};
+use crate::support::{CELLBLOCK, Ended, Place};
 use serde_json::Value;
 use std::fs;
 use std::io::Write as _;
@@ -25,6 +25,8 @@ impl Shop {
         let script = r#"
 import sys, zipfile
 shelf, name, text = sys.argv[1:]
+if text.startswith("SIZE "):
+    text = " " * int(text[5:])
 info = f"{name}-1.0.dist-info"
 with zipfile.ZipFile(f"{shelf}/{name}-1.0-py3-none-any.whl", "w") as wheel:
     wheel.writestr(f"{name}.py", text)
@@ -151,6 +153,37 @@ fn pip_at_the_prompt_installs_and_keeps_the_variables() {
     ] {
         assert!(ended.stderr.contains(said), "{said}: {ended:?}");
     }
+}
+
+#[test]
+fn a_disk_that_fills_up_is_told_and_nothing_half_made_stays() {
+    let shop = Shop::new();
+    shop.wheel("large", "SIZE 8000000");
+    let cache = shop.place.path().join("cache");
+    fs::create_dir(&cache).unwrap();
+    // A disk of its own, in namespaces of its own.
+    let line = format!(
+        "mount -t tmpfs -o size=4m tmpfs {cache} && cd {place} &&
+         {CELLBLOCK} env create large large; echo \"status $?\"; {CELLBLOCK} env list --json; ls -A {cache}/cellblock/environments | grep -v lock",
+        cache = cache.display(),
+        place = shop.place.path().display(),
+    );
+    let output = Command::new("unshare")
+        .args(["-rm", "sh", "-c", &line])
+        .envs(shop.place.variables())
+        .env("XDG_CACHE_HOME", &cache)
+        .env("PIP_NO_INDEX", "1")
+        .env("PIP_FIND_LINKS", shop.place.path().join("shelf"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "status 3\n[]\n",
+        "{said}"
+    );
+    assert!(said.contains("No space left on device"), "{said}");
+    assert!(said.contains("hint: free some disk space"), "{said}");
 }
 
 #[test]
