@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::packages::{self, Packages};
-use crate::runtimes::Runtimes;
+use crate::runtimes::{KEEP_WARM, Runtimes};
 use cellblock_env::{
     Cancel, Dirs, Environment, Environments, Interpreter, Progress, Requirements, Search, Status,
 };
@@ -11,6 +11,7 @@ use cellblock_session::journal::Journals;
 use cellblock_session::{Preload, Runtime, Session};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Starts sessions. A handle: clones are the same host.
 #[derive(Clone, Debug)]
@@ -47,6 +48,7 @@ pub enum PythonChoice {
 pub struct HostBuilder {
     environments: Option<Environments>,
     report: Option<Reporter>,
+    keep_warm: Option<Duration>,
     interpreter: Option<PathBuf>,
     environment: Option<Environment>,
     choice: PythonChoice,
@@ -146,6 +148,11 @@ impl Host {
         self.inner.runtimes.get(environment, isolation).await
     }
 
+    /// The Pythons that are warm now: a session of theirs needs no start of an interpreter.
+    pub async fn warm(&self) -> Vec<PathBuf> {
+        self.inner.runtimes.warm().await
+    }
+
     fn journaled(&self, options: &mut SessionOptions) -> Result<(), Error> {
         options.validate()?;
         if options.journal == Journaling::HostsChoice {
@@ -230,6 +237,12 @@ impl HostBuilder {
         self
     }
 
+    /// How long the Python of another environment stays warm when nobody asks for it: ten minutes unless told.
+    pub fn keep_warm(mut self, time: Duration) -> HostBuilder {
+        self.keep_warm = Some(time);
+        self
+    }
+
     /// Hears how far the making of an environment has come.
     pub fn progress(mut self, report: impl Fn(Progress) + Send + Sync + 'static) -> HostBuilder {
         self.report = Some(Reporter(Arc::new(report)));
@@ -258,6 +271,7 @@ impl HostBuilder {
             dirs.clone(),
             self.preload,
             self.pool,
+            self.keep_warm.unwrap_or(KEEP_WARM),
             environment.python.clone(),
         );
         let inner = Inner {

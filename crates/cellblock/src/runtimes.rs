@@ -7,11 +7,15 @@ use cellblock_session::{Preload, Python, Runtime};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 /// A Python that nobody asked for a session for so long is let go, unless it is the host's own. Its sessions live on.
-const IDLE: Duration = Duration::from_secs(10 * 60);
+pub(crate) const KEEP_WARM: Duration = Duration::from_secs(10 * 60);
+
+/// Nobody is looked at more often.
+const MOMENT: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 pub(crate) struct Runtimes {
@@ -19,8 +23,11 @@ pub(crate) struct Runtimes {
     dirs: Dirs,
     preload: Preload,
     pool: usize,
+    keep_warm: Duration,
     /// The Python of the host's own environment, which stays.
     own: PathBuf,
+    /// Whether a task looks for idle ones.
+    has_looker: AtomicBool,
     warm: Mutex<HashMap<Key, Warm>>,
     /// For as long as the host lives: sessions may outlive their runtime's place here.
     in_use: Mutex<HashMap<PathBuf, InUse>>,
@@ -40,6 +47,7 @@ impl Runtimes {
         dirs: Dirs,
         preload: Preload,
         pool: usize,
+        keep_warm: Duration,
         own: PathBuf,
     ) -> Runtimes {
         Runtimes {
@@ -47,7 +55,9 @@ impl Runtimes {
             dirs,
             preload,
             pool,
+            keep_warm,
             own,
+            has_looker: AtomicBool::new(false),
             warm: Mutex::default(),
             in_use: Mutex::default(),
         }
@@ -79,7 +89,7 @@ impl Runtimes {
         .pool(self.pool)
         .start()
         .await?;
-        if !warm.is_empty() {
+        if environment.python != self.own {
             self.let_go_of_idle_ones_later();
         }
         let entry = Warm {
@@ -102,23 +112,35 @@ impl Runtimes {
         })
     }
 
-    /// Until one is left, or the host is gone.
+    /// Until only the host's own are left, or the host is gone.
     fn let_go_of_idle_ones_later(self: &Arc<Self>) {
-        let here = Arc::downgrade(self);
+        if self.has_looker.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (here, period) = (Arc::downgrade(self), self.keep_warm / 4);
         tokio::spawn(async move {
             loop {
-                tokio::time::sleep(IDLE / 4).await;
+                tokio::time::sleep(period.max(MOMENT)).await;
                 let Some(runtimes) = here.upgrade() else {
                     return;
                 };
                 let mut warm = runtimes.warm.lock().await;
                 warm.retain(|(python, _), known| {
-                    *python == runtimes.own || known.used.elapsed() < IDLE
+                    *python == runtimes.own || known.used.elapsed() < runtimes.keep_warm
                 });
-                if warm.len() < 2 {
+                if warm.keys().all(|(python, _)| *python == runtimes.own) {
+                    runtimes.has_looker.store(false, Ordering::Relaxed);
                     return;
                 }
             }
         });
+    }
+
+    /// The Pythons that are warm now.
+    pub(crate) async fn warm(&self) -> Vec<PathBuf> {
+        let warm = self.warm.lock().await;
+        let mut pythons: Vec<PathBuf> = warm.keys().map(|(python, _)| python.clone()).collect();
+        pythons.sort();
+        pythons
     }
 }

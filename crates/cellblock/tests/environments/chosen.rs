@@ -1,10 +1,11 @@
 //! Sessions that name an environment.
 
-use crate::common::ground;
-use crate::shelf::{both, environments, host, wait};
+use crate::common::{ground, python};
+use crate::shelf::{both, dirs, environments, host, wait};
 use cellblock::env::{Cancel, Requirements};
-use cellblock::{Session, SessionOptions, Status};
-use std::fs;
+use cellblock::{Host, PythonChoice, Session, SessionOptions, Status};
+use std::time::Duration;
+use std::{fs, thread};
 
 fn number(session: &Session, module: &str) -> String {
     let code = format!("import {module}; {module}.number");
@@ -39,6 +40,30 @@ fn a_session_runs_in_the_environment_that_it_names() {
     assert_eq!(number(&session, "other"), "2");
     let environment = wait(host().environment_of("mine")).unwrap();
     assert_eq!(environment.version_of("tiny"), Some("1.0"));
+}
+
+#[test]
+fn the_python_of_an_environment_is_let_go_when_nobody_asks_for_it() {
+    host();
+    let host = Host::builder()
+        .interpreter(python())
+        .python(PythonChoice::StandardLibrary)
+        .dirs(dirs())
+        .environments(environments())
+        .keep_warm(Duration::from_millis(400))
+        .build()
+        .unwrap();
+    let own = wait(Session::builder().host(&host).start()).unwrap();
+    let other = Session::builder().host(&host).package("tiny").start();
+    let other = wait(other).unwrap();
+    assert_eq!(wait(host.warm()).len(), 2);
+    while wait(host.warm()).len() == 2 {
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(wait(host.warm()), [own.python()]);
+    // Its sessions live on, and can be forked.
+    assert_eq!(number(&other, "tiny"), "1");
+    assert_eq!(number(&wait(other.fork()).unwrap(), "tiny"), "1");
 }
 
 #[test]

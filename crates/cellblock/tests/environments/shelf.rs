@@ -21,7 +21,7 @@ pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
         .expect("it did not end within five minutes")
 }
 
-fn dirs() -> Dirs {
+pub(crate) fn dirs() -> Dirs {
     Dirs {
         cache: ground().join("cache"),
         state: ground().join("state"),
