@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::Read as _,
     path::{Path, PathBuf},
 };
 
@@ -221,11 +222,19 @@ pub(crate) fn installed_packages(site_packages: &Path) -> Result<Vec<Package>, E
         .filter_map(Result::ok)
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|e| e == "dist-info"))
-        .filter_map(|path| fs::read(path.join("METADATA")).ok())
+        .filter_map(|path| read_beginning(&path.join("METADATA")))
         .filter_map(|metadata| parse_metadata(&String::from_utf8_lossy(&metadata)))
         .collect();
     packages.sort_by_key(|package| normal(&package.name));
     Ok(packages)
+}
+
+/// The headers stand at the beginning; a description below may be of any length.
+fn read_beginning(path: &Path) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).ok()?;
+    file.take(256 << 10).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 fn parse_metadata(text: &str) -> Option<Package> {

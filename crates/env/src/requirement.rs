@@ -36,6 +36,10 @@ pub(crate) fn check(text: &str) -> Result<String, Error> {
             "packages come by name from the index, not from addresses",
         ));
     }
+    // Installers read requirements from a file, in which these mean more: variables of the environment, options, the next line.
+    if text.contains(['$', '{', '}', '\\', '#', '%']) || text.contains(" -") {
+        return Err(refuse("it has characters that no requirement has"));
+    }
     let plain = before_marker.trim_start();
     if !plain.is_empty() && !plain.starts_with(['[', '(', '=', '<', '>', '!', '~']) {
         return Err(refuse(
@@ -104,6 +108,10 @@ mod tests {
             "a b",
             "a\nb",
             "file:///x",
+            "a>=${HOME}",
+            "a>=1 --global-option=x",
+            "a>=1 \\",
+            "a>=1 # b",
         ] {
             assert!(check(bad).is_err(), "{bad:?}");
         }

@@ -123,6 +123,9 @@ pub(crate) fn build(
 fn shelve(wheels: &Path, shelf: &Path) -> Result<PathBuf, Error> {
     dirs::create(shelf)?;
     let failed = |source| Error::io("take the wheels from", wheels, source);
+    if !fs::symlink_metadata(wheels).map_err(failed)?.is_dir() {
+        return Err(failed(std::io::ErrorKind::NotADirectory.into()));
+    }
     for entry in fs::read_dir(wheels).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let is_file = entry.file_type().map_err(failed)?.is_file();

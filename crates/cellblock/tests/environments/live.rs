@@ -100,6 +100,7 @@ fn an_agent_that_names_dependencies_has_them_before_its_code_runs() {
 #[test]
 fn nobody_installs_without_being_asked() {
     let registry = Registry::builder()
+        .built_in()
         .tool(InstallPackagesTool::new(host().packages().clone()))
         .build()
         .unwrap();
@@ -110,6 +111,14 @@ fn nobody_installs_without_being_asked() {
     let arguments = json!({"packages": ["tiny"], "tool_call_purpose": "an import failed"});
     let answer = wait(bench.call(Call::by_model("1", "install_packages", arguments)));
     assert!(answer.outcome.is_err(), "{answer:?}");
+
+    // Nor by way of code.
+    let header = "# /// script\n# dependencies = ['tiny']\n# ///\nprint('it ran')";
+    for code in [header, "%pip install tiny\nprint('it ran')"] {
+        let arguments = json!({"python_code_snippet": code, "tool_call_purpose": "work"});
+        let answer = wait(bench.call(Call::by_model("2", "execute_python_code", arguments)));
+        assert!(!text(&answer).contains("\nit ran"), "{}", text(&answer));
+    }
 }
 
 #[test]

@@ -86,7 +86,7 @@ async fn install(packages: Vec<String>, context: &Context) -> Result<(), ToolErr
         id: context.call().to_owned(),
         name: name.to_owned(),
         arguments: json!({ "packages": packages }).into(),
-        caller: Caller::User,
+        caller: Caller::Code,
     };
     // Boxed, for it may lead to a tool that leads here.
     match Box::pin(bench.call(call)).await.outcome {
