@@ -195,6 +195,26 @@ fn without_an_index_what_is_there_works_and_what_is_not_says_so() {
 }
 
 #[test]
+fn an_index_that_never_answers_is_given_up_and_told() {
+    let (mut scratch, _) = shelf();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/simple", silent.local_addr().unwrap());
+    scratch.variables = scratch
+        .variables
+        .without("PIP_NO_INDEX")
+        .with("PIP_FIND_LINKS", "/no/such/place")
+        .with("PIP_INDEX_URL", address)
+        .with("PIP_DEFAULT_TIMEOUT", "1")
+        .with("PIP_RETRIES", "1");
+    let environments = scratch.environments().installer(Installer::Pip);
+    let (made, _) = make(&environments, &Requirements::new(["tiny"]));
+    let error = made.unwrap_err();
+    assert!(error.to_string().contains("timed out"), "{error}");
+    assert!(error.hint().unwrap().contains("could not be reached"));
+    assert_eq!(scratch.leftovers(), [""; 0]);
+}
+
+#[test]
 fn a_set_for_another_python_is_refused_at_once() {
     let (_scratch, environments) = shelf();
     let wanted = Requirements::new(["tiny"]).for_python(Some(">=3.99".to_owned()));
