@@ -25,6 +25,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Doctor(args) => commands::doctor::run(&args, &console),
         Command::Demo(args) => commands::demo::run(args, console.clone()),
         Command::Setup(args) => commands::setup::run(&args, &console),
+        Command::Env(args) => commands::env::run(args, &console),
         Command::Tools(args) => commands::tools::run(args, &console),
         Command::Config(args) => commands::config::run(&args, &console),
         Command::Trace(args) => commands::trace::run(&args, &console),

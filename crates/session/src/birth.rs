@@ -14,6 +14,7 @@ use crate::keeper;
 use crate::loan::Loan;
 use crate::looks::Looks;
 use crate::outputs::Outputs;
+use crate::packages::Packages;
 use crate::packets::Packets;
 use crate::pipes::Pipes;
 use crate::runtime::Inner;
@@ -74,6 +75,8 @@ impl Inner {
             logs,
             end: OnceLock::new(),
             journal: journal.clone(),
+            python: self.python().executable.clone(),
+            packages: Packages::default(),
         });
         let mut environment = self.environment(&actor.directory);
         let doors = Doors::of(&options);
@@ -155,8 +158,12 @@ impl Inner {
         place: (Arc<Workspace>, PathBuf),
         lineage: Lineage,
     ) -> Actor {
-        let walls = (self.rung, self.described.clone());
-        assemble(id, options, walls, home, born, files, place, lineage)
+        let standing = Standing {
+            rung: self.rung,
+            isolation: self.described.clone(),
+            python: self.python().executable.clone(),
+        };
+        assemble(id, options, standing, home, born, files, place, lineage)
     }
 
     async fn bear(
@@ -553,12 +560,20 @@ impl FarSockets {
     }
 }
 
+/// How a session is walled in, and what runs in it.
+pub(crate) struct Standing {
+    pub(crate) rung: Rung,
+    /// In the words of a result.
+    pub(crate) isolation: String,
+    pub(crate) python: PathBuf,
+}
+
 /// Everything of a session, with nobody who holds it yet. The walls are their rung and their description.
 #[allow(clippy::too_many_arguments, reason = "each is a part of the session")]
 pub(crate) fn assemble(
     id: &str,
     options: SessionOptions,
-    (rung, isolation): (Rung, String),
+    standing: Standing,
     home: Home,
     born: Born,
     files: Files,
@@ -588,12 +603,14 @@ pub(crate) fn assemble(
         shared: Arc::new(Shared {
             id: id.to_owned(),
             workspace,
-            rung,
+            rung: standing.rung,
             logs,
             end: OnceLock::new(),
             journal: Recorder::default(),
+            python: standing.python,
+            packages: Packages::default(),
         }),
-        isolation,
+        isolation: standing.isolation,
         channel,
         init,
         pipes,

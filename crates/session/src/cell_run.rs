@@ -101,7 +101,9 @@ impl CellRun {
             display_limit: None,
             watched: actor.options.strategy == Strategy::Thread,
         };
+        // Taken from the end.
         let mut outgoing = vec![request];
+        outgoing.extend(actor.shared.packages.message());
         let mut next_look = self.started + LOOK_PERIOD;
         let mut look = None;
         let disk_limit = actor.disk_limit();
@@ -154,7 +156,10 @@ impl CellRun {
                 command = actor.commands.recv() => {
                     match self.obey(actor, command) {
                         Obeyed::Fine => {}
-                        Obeyed::Send(message) => outgoing.push(message),
+                        Obeyed::Send(message) => {
+                            outgoing.push(message);
+                            outgoing.extend(actor.shared.packages.message());
+                        }
                         Obeyed::Interrupt => {
                             self.interrupted = true;
                             last_word.get_or_insert_with(|| Instant::now() + INTERRUPT_GRACE);

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::actor::Command;
-use crate::birth::{Files, Sockets, assemble, prepare};
+use crate::birth::{Files, Sockets, Standing, assemble, prepare};
 use crate::container::{Containment, Log};
 use crate::disk::Processes;
 use crate::file_history::Asked;
@@ -10,6 +10,7 @@ use crate::fork::Lineage;
 use crate::guest;
 use crate::home::Home;
 use crate::journal::{self, PythonUsed, SessionJournal};
+use crate::packages::Packages;
 use crate::runtime::{remove_orphans, session_directory};
 use crate::session::{Session, Shared};
 use crate::telephone::{self, Telephone};
@@ -158,7 +159,11 @@ impl Inner {
         let mut actor = assemble(
             &id,
             options.clone(),
-            (Rung::None, "docker".to_owned()),
+            Standing {
+                rung: Rung::None,
+                isolation: "docker".to_owned(),
+                python: "python3".into(),
+            },
             Home::Container(containment),
             born,
             files,
@@ -178,6 +183,8 @@ impl Inner {
             logs,
             end: OnceLock::new(),
             journal: journal.clone(),
+            python: "python3".into(),
+            packages: Packages::default(),
         });
         actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared.logs)?;
         actor.shared = Arc::clone(&shared);

@@ -145,6 +145,9 @@ impl Actor {
             (workspace, directory),
             lineage,
         );
+        for directory in self.shared.packages.all() {
+            actor.shared.packages.add(&directory);
+        }
         actor.cells = self.cells;
         actor.checkpoints.never = self.checkpoints.never;
         draft.keep();
@@ -315,6 +318,8 @@ fn hand_out(mut actor: Actor, parent: &Recorder, cell: u64) -> Result<Session, E
         logs,
         end: OnceLock::new(),
         journal: journal.clone(),
+        python: actor.shared.python.clone(),
+        packages: actor.shared.packages.copy(),
     });
     let doors = Doors::of(&actor.options);
     actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared.logs)?;

@@ -32,6 +32,7 @@ mod keeper;
 mod loan;
 mod looks;
 mod outputs;
+mod packages;
 mod packets;
 mod pipes;
 mod pool;

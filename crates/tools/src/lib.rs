@@ -35,8 +35,8 @@ pub use approval::{
 };
 pub use bridge::RanCell;
 pub use builtin::{
-    CheckpointsTool, ComputeTool, ExecutePythonCodeTool, FileReaderTool, ListFilesTool,
-    RecursivePlanTreeTodoTool, UndoTool,
+    CheckpointsTool, ComputeTool, ExecutePythonCodeTool, FileReaderTool, InstallPackagesTool,
+    Installing, Installs, ListFilesTool, RecursivePlanTreeTodoTool, UndoTool,
 };
 pub use call::{Arguments, Call, Caller};
 pub use cellblock_session::Session;

@@ -9,14 +9,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cellblock_model::Image;
 use cellblock_protocol::{Cell, CellResult, Event as CellEvent, Status, signal_name};
-use cellblock_tools::{Answer, Arguments, Call, Happening, Part, Watcher};
+use cellblock_tools::{Answer, Arguments, Call, Failure, Happening, PURPOSE, Part, Watcher};
 use futures_util::future::join_all;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 use tracing::Instrument as _;
 
+/// The tool that installs packages, where there is one.
+const INSTALL: &str = "install_packages";
 /// Live output of one action that is passed on. All of it is in the result.
 const MOST_LIVE: usize = 1 << 20;
 
@@ -54,7 +56,7 @@ pub(crate) async fn act(stage: &Stage<'_>, turn: &Turn) -> Vec<(Done, Observatio
             (Some(before), _) => before,
             (None, Action::Code(code)) if has_failed => skipped(code, stage.facts),
             (None, Action::Code(code)) => run_code(stage, index, code).await,
-            (None, Action::Dependencies(names)) => dependencies(names, stage.facts),
+            (None, Action::Dependencies(names)) => dependencies(stage, index, names).await,
             // No format mixes these with code.
             (None, Action::Call(_) | Action::Answer(_)) => continue,
         };
@@ -217,8 +219,9 @@ fn skipped(code: &str, facts: &Facts) -> (Done, Observation) {
     (done, seen(text, &[], facts))
 }
 
-/// Says which packages are there: nothing is installed here.
-fn dependencies(names: &[String], facts: &Facts) -> (Done, Observation) {
+/// Has the missing packages installed, where there is a tool for that; else says which are there.
+async fn dependencies(stage: &Stage<'_>, index: usize, names: &[String]) -> (Done, Observation) {
+    let facts = stage.facts;
     let bare = |name: &str| {
         let end = name
             .find(['=', '<', '>', '!', '~', '[', ';', ' '])
@@ -230,19 +233,52 @@ fn dependencies(names: &[String], facts: &Facts) -> (Done, Observation) {
         .iter()
         .cloned()
         .partition(|name| known.contains(&bare(name)));
-    let text = words::packages(&here, &missing, facts.locale);
+    let begun = Instant::now();
+    let installed = install(stage, index, &missing).await;
+    let (text, ok) = match installed {
+        Some(Ok(told)) => (told, true),
+        Some(Err(told)) => (told, false),
+        None => (words::packages(&here, &missing, facts.locale), true),
+    };
     let done = Done {
         name: "dependencies".to_owned(),
         code: None,
         timeout: None,
         arguments: Some(names.iter().cloned().map(Value::from).collect()),
-        ok: true,
+        ok,
         text: text.clone(),
-        error: None,
+        error: (!ok).then(|| words::short(&text, 300)),
         result: None,
-        ms: 0,
+        ms: milliseconds(begun),
     };
     (done, seen(text, &[], facts))
+}
+
+/// What the tool said; none where there is nothing to install, or no such tool.
+async fn install(
+    stage: &Stage<'_>,
+    index: usize,
+    missing: &[String],
+) -> Option<Result<String, String>> {
+    if missing.is_empty() {
+        return None;
+    }
+    let step = stage.step;
+    let arguments = json!({ "packages": missing, PURPOSE: "the code of this reply needs them" });
+    let span = tracing::info_span!("install", step, %arguments, outcome = tracing::field::Empty);
+    let call = Call::by_model(format!("install_{step}"), INSTALL, arguments);
+    let answer = stage
+        .room
+        .call(call, Some(watcher(stage, index)))
+        .instrument(span.clone())
+        .await;
+    if matches!(answer.outcome, Err(Failure::UnknownTool { .. })) {
+        return None;
+    }
+    let text = answer.for_model(stage.facts.locale, OBSERVATION);
+    let ok = answer.outcome.is_ok();
+    span.record("outcome", if ok { "ok" } else { "failed" });
+    Some(if ok { Ok(text) } else { Err(text) })
 }
 
 fn seen(text: String, attachments: &[Part], facts: &Facts) -> Observation {

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod environment;
 mod result;
 mod session;
 
@@ -10,6 +11,7 @@ use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ShowConfigArgs;
 use crate::commands::demo::DemoArgs;
 use crate::commands::doctor::DoctorArgs;
+use crate::commands::env::EnvArgs;
 use crate::commands::eval::EvalArgs;
 use crate::commands::exec::ExecArgs;
 use crate::commands::mcp::McpArgs;
@@ -23,6 +25,7 @@ use crate::commands::trace::TraceArgs;
 use crate::terminal::ColorWish;
 use clap::{Parser, Subcommand};
 
+pub(crate) use environment::EnvironmentArgs;
 pub(crate) use result::ResultArgs;
 pub(crate) use session::{PythonArgs, SETUP_HINT, SessionArgs, duration, seconds};
 
@@ -69,6 +72,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Make the default environment: numpy, pandas, matplotlib and more
     Setup(SetupArgs),
+    /// Make, list and remove environments: sets of packages that sessions run in
+    Env(EnvArgs),
     /// List the tools that models can call, or call one by hand
     Tools(ToolsArgs),
     /// Say how everything is set, and who said so

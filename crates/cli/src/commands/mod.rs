@@ -7,6 +7,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod env;
 pub(crate) mod eval;
 pub(crate) mod exec;
 mod live;

@@ -29,6 +29,12 @@ help! {
     the_help_of_doctor: ["doctor", "--help"];
     the_help_of_demo: ["demo", "--help"];
     the_help_of_setup: ["setup", "--help"];
+    the_help_of_env: ["env", "--help"];
+    the_help_of_env_list: ["env", "list", "--help"];
+    the_help_of_env_create: ["env", "create", "--help"];
+    the_help_of_env_show: ["env", "show", "--help"];
+    the_help_of_env_remove: ["env", "remove", "--help"];
+    the_help_of_env_gc: ["env", "gc", "--help"];
     the_help_of_sessions: ["sessions", "--help"];
     the_help_of_sessions_list: ["sessions", "list", "--help"];
     the_help_of_sessions_show: ["sessions", "show", "--help"];

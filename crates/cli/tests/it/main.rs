@@ -14,6 +14,7 @@ mod config;
 mod demo;
 mod docker;
 mod doctor;
+mod environments;
 mod eval;
 mod exec;
 mod exec_status;

@@ -2,8 +2,8 @@
 
 use super::keeping::SessionNote;
 use super::resume::Restoration;
-use crate::args::{PythonArgs, SessionArgs};
-use crate::commands::toolbox::{ApprovalArgs, ToolboxArgs};
+use crate::args::{EnvironmentArgs, PythonArgs, SessionArgs};
+use crate::commands::toolbox::{ApprovalArgs, ToolboxArgs, install_packages};
 use crate::config::{Config, ConfigArgs};
 use crate::failure::Usage;
 use crate::terminal::{Console, TerminalAsker};
@@ -117,6 +117,8 @@ pub(crate) struct Equipment {
     pub(super) session: SessionArgs,
     #[command(flatten)]
     pub(super) python: PythonArgs,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
 }
 
 impl ModelArgs {
@@ -211,7 +213,9 @@ impl Equipment {
             .toolbox
             .gathered(&self.python, &config, console)
             .await?;
-        let host = self.python.host(self.agent.preload())?;
+        let preload = self.agent.preload();
+        let preparing = self.environment.host(&self.python, preload, console);
+        let host = preparing.await?;
         let options = SessionOptions {
             journal: Journaling::On,
             ..self.session.options()?
@@ -229,6 +233,7 @@ impl Equipment {
             .shared_model(model)
             .executor(executor)
             .tools(tools)
+            .tool(install_packages(console)?)
             .approval(self.asking(&config, console));
         let builder = self.agent.set_up(builder, &self.model);
         Ok((builder, servers))

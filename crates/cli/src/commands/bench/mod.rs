@@ -4,6 +4,7 @@ mod agent;
 mod bare;
 mod bare_fork;
 mod endpoint;
+mod environments;
 mod mcp;
 mod memory;
 mod network;

@@ -1,6 +1,7 @@
 //! What is promised, and how it is measured.
 
 use super::agent;
+use super::environments;
 use super::mcp;
 use super::memory;
 use super::network;
@@ -31,6 +32,8 @@ pub(crate) enum Row {
     Mcp,
     Proxy,
     ProxyThroughput,
+    CachedEnvironment,
+    WarmEnvironment,
     IdleSession,
     Flood,
     Exec,
@@ -49,7 +52,7 @@ pub(crate) enum Verdict {
 }
 
 impl Row {
-    pub(crate) const ALL: [Row; 25] = [
+    pub(crate) const ALL: [Row; 27] = [
         Row::PooledSession,
         Row::SessionOnDemand,
         Row::DirectCell,
@@ -67,6 +70,8 @@ impl Row {
         Row::Mcp,
         Row::Proxy,
         Row::ProxyThroughput,
+        Row::CachedEnvironment,
+        Row::WarmEnvironment,
         Row::IdleSession,
         Row::Flood,
         Row::Exec,
@@ -96,6 +101,10 @@ impl Row {
             Row::Mcp => "what MCP adds to a cell `x = 1`",
             Row::Proxy => "what the network's guard adds to a request",
             Row::ProxyThroughput => "1 GB through the network's guard",
+            Row::CachedEnvironment => "environment that was made before",
+            Row::WarmEnvironment => {
+                "session from the pool of another environment, with its first cell"
+            }
             Row::IdleSession => "memory of one more idle session",
             Row::Flood => "100 MB printed",
             Row::Exec => "`cellblock exec -c 1+1`, the whole command",
@@ -109,8 +118,8 @@ impl Row {
 
     pub(crate) fn promise(self) -> f64 {
         match self {
-            Row::PooledSession | Row::ArmedCell => 0.15,
-            Row::SessionOnDemand | Row::Undo | Row::LargeFrame => 5.0,
+            Row::PooledSession | Row::WarmEnvironment | Row::ArmedCell => 0.15,
+            Row::SessionOnDemand | Row::CachedEnvironment | Row::Undo | Row::LargeFrame => 5.0,
             Row::DirectCell | Row::ToolCall => 0.06,
             Row::ThousandCalls => 80.0,
             Row::Mcp | Row::Proxy => 1.0,
@@ -228,6 +237,12 @@ impl Bench {
             Row::Proxy => network::added(&self.host, self.repetitions).await?,
             Row::ProxyThroughput => network::throughput(&self.host).await?,
             Row::Checking => tools::checks(self.repetitions)?,
+            Row::CachedEnvironment => {
+                environments::found_again(&self.host, self.repetitions).await?
+            }
+            Row::WarmEnvironment => {
+                environments::pooled_session(&self.host, self.repetitions).await?
+            }
             Row::IdleSession => self.idle_sessions().await?,
             Row::Flood => self.floods().await?,
             Row::Exec => self.commands()?,
@@ -512,6 +527,6 @@ async fn settle(sessions: &[Session]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn milliseconds(time: Duration) -> f64 {
+pub(super) fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }

@@ -2,7 +2,7 @@
 
 mod source;
 
-use crate::args::{PythonArgs, ResultArgs, SETUP_HINT, SessionArgs};
+use crate::args::{EnvironmentArgs, PythonArgs, ResultArgs, SETUP_HINT, SessionArgs};
 use crate::commands::live::{
     Answer, Asker, Followed, Follower, SecondInterrupt, Show, Signals, Stopped,
 };
@@ -40,6 +40,8 @@ pub(crate) struct ExecArgs {
     session: SessionArgs,
     #[command(flatten)]
     python: PythonArgs,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -48,6 +50,9 @@ Examples:
   cellblock exec script.py --workspace data --timeout 5min
   echo 'sum(range(10))' | cellblock exec
   cellblock exec -c 'math.sqrt(n)' --import math --var 'n=3' --json
+  cellblock exec --env requirements.txt script.py
+
+A script whose header names its dependencies (PEP 723) runs in an environment with these.
 
 Exit status:
   0 success, 1 failure (an exception, also sys.exit), 124 time-out, 130 interrupted,
@@ -77,7 +82,12 @@ async fn execute(args: &ExecArgs, source: Source, console: &Console) -> anyhow::
     };
     let limit = options.limits.wall;
     let mut signals = Signals::new()?;
-    let host = args.python.settled(&config)?.host(Preload::None)?;
+    let builder = args.python.settled(&config)?.host_builder(Preload::None);
+    let preparing = args.environment.build(builder, Some(&source.code), console);
+    let host = match signals.or(preparing).await {
+        Ok(host) => host?,
+        Err(stopped) => return stopped_status(stopped),
+    };
     let session = match signals.or(host.open(options)).await {
         Ok(session) => Session::from(session?),
         Err(stopped) => return stopped_status(stopped),

@@ -2,7 +2,7 @@
 
 mod http;
 
-use crate::args::{PythonArgs, SETUP_HINT, SessionArgs};
+use crate::args::{EnvironmentArgs, PythonArgs, SETUP_HINT, SessionArgs};
 use crate::commands::live::Signals;
 use crate::commands::toolbox::{ApprovalArgs, Audience, Toolbox, ToolboxArgs};
 use crate::config::ConfigArgs;
@@ -37,6 +37,8 @@ pub(crate) struct McpArgs {
     session: SessionArgs,
     #[command(flatten)]
     python: PythonArgs,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
 }
 
 const EXAMPLES: &str = r#"Serves one client on standard input and output, or many over HTTP. Each has a session of its own, which ends with it.
@@ -68,7 +70,8 @@ async fn serve(args: McpArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let python = args.python.settled(&config)?;
     let options = args.session.settled(&config)?.options()?;
     let listening = args.http.listen(console).await?;
-    let host = python.host_builder(Preload::Full).pool(AHEAD).build()?;
+    let builder = python.host_builder(Preload::Full).pool(AHEAD);
+    let host = args.environment.build(builder, None, console).await?;
     if python.lacks_packages(&host) {
         console.hint(SETUP_HINT);
     }

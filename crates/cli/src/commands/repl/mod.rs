@@ -7,7 +7,7 @@ mod prompt;
 mod sessions;
 mod shell;
 
-use crate::args::{PythonArgs, SETUP_HINT, SessionArgs};
+use crate::args::{EnvironmentArgs, PythonArgs, SETUP_HINT, SessionArgs};
 use crate::commands::live::Signals;
 use crate::config::ConfigArgs;
 use crate::python::Blocks;
@@ -35,6 +35,8 @@ pub(crate) struct ReplArgs {
     no_journal: bool,
     #[command(flatten)]
     python: PythonArgs,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -60,7 +62,8 @@ pub(crate) fn run(args: ReplArgs, console: Console) -> anyhow::Result<ExitCode> 
     options.journal = (!args.no_journal).into();
     let shell = runtime.block_on(async {
         // Someone who types has not waited for imports; they would be felt at the start.
-        let host = python.host(Preload::Standard)?;
+        let preparing = args.environment.host(&python, Preload::Standard, &console);
+        let host = preparing.await?;
         Shell::open(host, options, console.clone(), Signals::only_interrupts()?).await
     })?;
     if is_interactive {

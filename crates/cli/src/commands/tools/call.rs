@@ -1,6 +1,6 @@
 //! One call by hand.
 
-use crate::args::{PythonArgs, ResultArgs, SessionArgs};
+use crate::args::{EnvironmentArgs, PythonArgs, ResultArgs, SessionArgs};
 use crate::commands::live::{Signals, Stopped};
 use crate::commands::toolbox::{ApprovalArgs, Audience, ToolboxArgs, workbench};
 use crate::config::ConfigArgs;
@@ -33,6 +33,8 @@ pub(crate) struct CallArgs {
     session: SessionArgs,
     #[command(flatten)]
     python: PythonArgs,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -84,7 +86,7 @@ async fn call(args: &CallArgs, console: &Console) -> anyhow::Result<u8> {
         toolbox.registry.clone(),
         policy,
         &args.session.settled(&config)?,
-        &python,
+        (&python, &args.environment),
         console,
     )?;
     let call = Call {
