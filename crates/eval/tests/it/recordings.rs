@@ -67,7 +67,7 @@ fn in_every_format_on_file_something_fails_and_is_repaired() {
     for format in Format::ALL {
         let data = replayed("data", format, agents(format));
         // Code that fails on the data, and is put right.
-        assert!(data.totals.failed_cells >= 4, "{format}: {:?}", data.totals);
+        assert!(data.totals.failed_cells >= 2, "{format}: {:?}", data.totals);
         // A reply that is not what was asked for, and is mended on its way.
         let secret = replayed("secret", format, agents(format));
         let staged = secret.tasks.iter().find(|task| task.name == "swap-case");
