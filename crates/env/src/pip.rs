@@ -8,6 +8,7 @@ use std::{
 
 use serde::Deserialize;
 
+use crate::progress::packages;
 use crate::{
     Error, Package, Progress, Step, dirs, environment,
     install::{Job, Place, Question, Report},
@@ -328,7 +329,7 @@ fn read_line(line: &str, collected: &mut u64) -> Option<Progress> {
             Step::Install,
             0,
             Some(total),
-            format!("installing {total} packages"),
+            format!("installing {}", packages(total)),
         ))
     } else if line.starts_with("WARNING: Retrying") {
         Some(Progress::new(

@@ -70,3 +70,11 @@ impl Progress {
         from + (to - from) * inside
     }
 }
+
+/// A number of packages in words.
+pub(crate) fn packages(count: u64) -> String {
+    match count {
+        1 => "1 package".to_owned(),
+        _ => format!("{count} packages"),
+    }
+}

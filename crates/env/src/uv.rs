@@ -2,6 +2,7 @@
 
 use std::{ffi::OsString, fs, path::Path, process::Command};
 
+use crate::progress::packages;
 use crate::{
     Error, Progress, Step, dirs, environment,
     install::{Job, Place, Question, Report},
@@ -238,11 +239,7 @@ impl Lines {
         let (step, done, message) = match word {
             "Resolved" => {
                 self.packages = Some(count()?);
-                (
-                    Step::Download,
-                    0,
-                    format!("{} packages are needed", count()?),
-                )
+                (Step::Download, 0, format!("needed: {}", packages(count()?)))
             }
             "Downloading" => (Step::Download, self.fetched, format!("fetching {rest}")),
             "Downloaded" => {
@@ -253,12 +250,12 @@ impl Lines {
             "Prepared" => (
                 Step::Install,
                 0,
-                format!("installing {} packages", count()?),
+                format!("installing {}", packages(count()?)),
             ),
             "Installed" => (
                 Step::Install,
                 count()?,
-                format!("installed {} packages", count()?),
+                format!("installed {}", packages(count()?)),
             ),
             _ => return None,
         };
