@@ -2,7 +2,9 @@
 
 use crate::{Birth, Error};
 use cellblock_native::message::{Message, from_init, from_launcher, to_init, to_launcher};
+use rustix::io::Errno;
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -183,6 +185,10 @@ pub enum Change {
     Writes,
     /// Its name will stand for nothing or for something else; nobody writes to it.
     Removes,
+    /// Its owner, its permissions and the like may change; its contents stay.
+    Marks,
+    /// It gets one more name.
+    Names,
 }
 
 impl Changing {
@@ -196,10 +202,11 @@ impl Changing {
         Ok(Changing {
             call: message.a,
             path: PathBuf::from(OsStr::from_bytes(path)),
-            how: if message.b == 0 {
-                Change::Writes
-            } else {
-                Change::Removes
+            how: match message.b {
+                1 => Change::Removes,
+                2 => Change::Marks,
+                3 => Change::Names,
+                _ => Change::Writes,
             },
         })
     }
@@ -210,12 +217,19 @@ impl Changing {
             to_init::KEPT,
             self.call,
             u64::from(how_much == HowMuch::TheDirectory),
+            0,
         )
+    }
+
+    /// The answer: the call must not go on, and fails with this error.
+    pub fn refused(&self, error: &io::Error) -> Vec<u8> {
+        let number = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
+        on_file_socket(to_init::KEPT, self.call, 0, number.unsigned_abs().into())
     }
 
     /// Tells init what to ask about: what was last written at this time (nanoseconds since 1970) or before.
     pub fn ask_about_older(nanoseconds: u64) -> Vec<u8> {
-        on_file_socket(to_init::KEEP_OLDER, nanoseconds, 0)
+        on_file_socket(to_init::KEEP_OLDER, nanoseconds, 0, 0)
     }
 }
 
@@ -228,8 +242,8 @@ pub enum HowMuch {
     TheDirectory,
 }
 
-fn on_file_socket(kind: u64, a: u64, b: u64) -> Vec<u8> {
-    Message { kind, a, b, c: 0 }.to_bytes().to_vec()
+fn on_file_socket(kind: u64, a: u64, b: u64, c: u64) -> Vec<u8> {
+    Message { kind, a, b, c }.to_bytes().to_vec()
 }
 
 /// What the launcher tells the host.

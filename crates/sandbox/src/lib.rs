@@ -12,6 +12,7 @@ mod files;
 mod launch;
 mod library;
 mod outside;
+mod own_copy;
 mod packet;
 mod probe;
 mod readiness;
@@ -30,6 +31,7 @@ pub use error::Error;
 pub use files::{Access, Confined};
 pub use launch::{LaunchPlan, Launched, first_id};
 pub use outside::SessionProcesses;
+pub use own_copy::Identity;
 pub use packet::{
     Packet, packet_pair, receive_bytes, receive_packet, send_bytes, send_packet, stream_pair,
 };

@@ -141,9 +141,9 @@ impl Inner {
             let tracker = Tracker::new(Arc::clone(&workspace), &watcher);
             let history = FileHistory::new(workspace, store, limit, tracker.known(), asked);
             Files {
+                since: (!tracker.known().is_empty()).then(SystemTime::now),
                 tracker,
                 history: Arc::new(Mutex::new(history)),
-                since: SystemTime::now(),
                 keeping: None,
             }
         });
@@ -337,11 +337,13 @@ impl Inner {
         })
     }
 
-    /// Whether init can be asked before files of the user's are changed. Where there are none, there is nothing to ask about.
+    /// Whether init can be asked before files are changed that are the user's or, when there are forks, theirs too. Where there are
+    /// none, there is nothing to ask about.
     fn asked_before_changes(&self, workspace: &Workspace) -> Asked {
         let walled = |wall| !self.isolation.without.contains(&wall);
         let can_be = self.rung != Rung::None && walled(Wall::Seccomp) && walled(Wall::Signals);
-        if can_be && workspace.is_given() && !workspace.is_empty() {
+        let has_files = workspace.is_given() && !workspace.is_empty();
+        if can_be && (has_files || Birth::can_fork(self.walls)) {
             Asked::Before
         } else {
             Asked::Never
@@ -413,14 +415,14 @@ pub(crate) struct Plan {
 pub(crate) struct Files {
     tracker: Tracker,
     history: Arc<Mutex<FileHistory>>,
-    /// When they were looked at.
-    since: SystemTime,
+    /// When they were looked at, if there were any.
+    since: Option<SystemTime>,
     keeping: Option<JoinHandle<()>>,
 }
 
 impl Files {
     /// Init asks on this socket before it lets code change what was there.
-    fn keep_by(&mut self, socket: OwnedFd) -> Result<(), Error> {
+    pub(crate) fn keep_by(&mut self, socket: OwnedFd) -> Result<(), Error> {
         let history = Arc::clone(&self.history);
         self.keeping = Some(keeper::serve(socket, history, self.since)?);
         Ok(())
@@ -508,6 +510,11 @@ impl Sockets {
                 source: error,
             }),
         }
+    }
+
+    /// The socket on which init asks before files are changed, for who answers.
+    pub(crate) fn take_keeper(&mut self) -> Option<OwnedFd> {
+        self.keeper.take()
     }
 
     pub(crate) fn with(self, cgroup: Option<Arc<Cgroup>>, processes: Processes, head: u32) -> Born {

@@ -34,6 +34,7 @@ mod python;
 mod running;
 mod runtime;
 mod session;
+mod shares;
 mod tracker;
 mod undo;
 mod verdict;

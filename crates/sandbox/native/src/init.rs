@@ -356,7 +356,7 @@ impl Session {
         self.init.control = -1;
         let listener = self.init.listener;
         if let Some(mut keeper) = self.init.keeper.take() {
-            keeper.end(|id| notify::let_go_on(listener, id));
+            keeper.end(|id, outcome| notify::respond(listener, id, outcome));
             sys::close(keeper.home);
         }
     }

@@ -1,15 +1,16 @@
-//! Files of the user's that are about to be changed: the host keeps a copy before the call goes on.
+//! Files that are about to be changed: the host keeps a copy of what is the user's, and gives a file that other sessions have as
+//! well an inode of its own, before the call goes on.
 //!
-//! A path lies in the caller's memory, where it can be changed meanwhile, so this stops nobody. It need not: who lies about what they
-//! change only loses the copy of it.
+//! A path lies in the caller's memory, where it can be changed meanwhile, so this stops nobody. Who lies about what they change loses
+//! the copy of it, or changes what a session of the same family reads.
 
 use crate::message::{Message, from_init, to_init};
 use crate::mounts::LONGEST_PATH;
+use crate::named::Named;
 use crate::notify::Question;
-use crate::sys::{self, AT_FDCWD, Errno, Fd, Result, close, nr, open_at, open_flags};
+use crate::sys::{self, Errno, Fd, Result, close, nr};
 use crate::text::Text;
-use crate::waiting::Waiting;
-use core::ffi::CStr;
+use crate::waiting::{Unanswered, Waiting};
 
 /// What init needs for it.
 pub struct Keeper {
@@ -17,16 +18,38 @@ pub struct Keeper {
     pub socket: Fd,
     /// Where the workspace is.
     pub home: Fd,
-    /// `/proc`, in which everyone of the session is seen.
+    /// `/proc`, for our own descriptors.
     pub proc_directory: Fd,
     /// Nobody changed what is older than this, in nanoseconds. The host says when that is.
     pub since: u64,
+    /// Whether a file with several names may be one that a fork has too.
+    pub sharing: Sharing,
     /// The directory of the file that is being removed, and the call that does it.
     pub removing: (u64, Place),
     /// A directory in which everything may be removed, because the host has kept it all. Whoever removes a tree would else ask for each file.
     pub emptied: Option<Place>,
     /// The calls that wait for the host.
     pub waiting: Waiting,
+}
+
+/// Whether files of the workspace may be the same as in other sessions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// There was no fork yet.
+    None,
+    /// With a fork, or with whom it was forked from.
+    WithForks,
+}
+
+/// What became of a question.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// There is nothing to keep.
+    Nothing,
+    /// The call waits for the host.
+    Waits,
+    /// The host cannot be told, and without it the call must not go on.
+    Cannot,
 }
 
 /// A path below the workspace.
@@ -56,73 +79,81 @@ impl Place {
     }
 }
 
-/// The file that a call is about.
-struct Target {
-    directory: Fd,
-    /// Where the path begins in the caller's memory; 0 means the directory itself.
-    path: u64,
-    last_link: LastLink,
-}
-
-/// What becomes of a link at the end of a path.
+/// What a call does to a file; the numbers are those of the message.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum LastLink {
-    IsFollowed,
-    IsMeant,
+#[repr(u64)]
+enum Change {
+    Writes = 0,
+    Removes = 1,
+    Marks = 2,
+    /// Gives it one more name: from then on they do not tell any more whether a fork has it too.
+    Names = 3,
 }
 
 impl Keeper {
-    /// Whether this call may change or remove what is in a file.
+    /// Whether this call may change or remove a file.
     pub fn is_about(number: usize) -> bool {
-        crate::seccomp::CHANGES.contains(&number) || crate::seccomp::OPENS.contains(&number)
+        use crate::seccomp::{CHANGES, MARKS, OPENS};
+        [CHANGES, OPENS, MARKS]
+            .iter()
+            .any(|numbers| numbers.contains(&number))
     }
 
-    /// Tells the host what is about to be changed. False when there is nothing to keep.
-    pub fn tell(&mut self, question: &Question) -> bool {
+    /// Whether there is anything to ask about.
+    pub fn has_work(&self) -> bool {
+        self.since != 0 || self.sharing == Sharing::WithForks
+    }
+
+    /// Tells the host what is about to be changed.
+    pub fn tell(&mut self, question: &Question, named: &Named) -> Told {
         // What is moved there was not kept with the rest.
         if matches!(question.number(), nr::RENAME | nr::RENAMEAT | nr::RENAMEAT2) {
             self.emptied = None;
         }
+        let change = change(question.number());
         let mut packet = [0; Message::SIZE + LONGEST_PATH];
         let (head, text) = packet.split_at_mut(Message::SIZE);
-        let Ok(length) = self.path_of(question, text) else {
-            return false;
+        let Ok((length, unanswered)) = self.look_up(named, change, text) else {
+            return Told::Nothing;
+        };
+        let cannot = match unanswered {
+            Unanswered::GoesOn => Told::Nothing,
+            Unanswered::Fails => Told::Cannot,
         };
         if !self.waiting.has_room() {
-            return false;
+            return cannot;
         }
-        let removes = removes(question.number());
-        if removes {
+        if change == Change::Removes {
             let place = Place::above(&text[..length]);
             if self
                 .emptied
                 .is_some_and(|emptied| emptied.as_bytes() == place.as_bytes())
             {
-                return false;
+                return Told::Nothing;
             }
             self.removing = (question.id(), place);
         }
         let message = Message {
             kind: from_init::CHANGING,
             a: question.id(),
-            b: u64::from(removes),
+            b: change as u64,
             c: 0,
         };
         head.copy_from_slice(&message.to_bytes());
-        let is_told = sys::send_now(self.socket, &packet[..Message::SIZE + length]).is_ok();
-        if is_told {
-            self.waiting
-                .add(question.id(), sys::monotonic_milliseconds());
+        if sys::send_now(self.socket, &packet[..Message::SIZE + length], &[]).is_err() {
+            return cannot;
         }
-        is_told
+        let now = sys::monotonic_milliseconds();
+        self.waiting.add(question.id(), now, unanswered);
+        Told::Waits
     }
 
-    /// Hears what the host says, and lets those go on whom it has answered.
-    pub fn hear(&mut self, mut let_go_on: impl FnMut(u64)) {
+    /// Hears what the host says. `answer` is told of each call that it has answered: an error is the host's.
+    pub fn hear(&mut self, mut answer: impl FnMut(u64, Result<()>)) {
         let mut bytes = [0; Message::SIZE];
         let received = sys::receive(self.socket, &mut bytes).unwrap_or_default();
         let Ok((message, _)) = Message::from_bytes(&bytes[..received.bytes]) else {
-            return self.end(let_go_on);
+            return self.end(answer);
         };
         match message.kind {
             to_init::KEPT => {
@@ -131,7 +162,11 @@ impl Keeper {
                     self.emptied = Some(place);
                 }
                 self.waiting.remove(message.a);
-                let_go_on(message.a);
+                let outcome = match message.c {
+                    0 => Ok(()),
+                    number => Err(Errno(number as i32)),
+                };
+                answer(message.a, outcome);
             }
             to_init::KEEP_OLDER => {
                 self.since = message.a;
@@ -142,124 +177,70 @@ impl Keeper {
     }
 
     /// The host has gone, or is done with the session: nobody is asked any more, and nobody waits.
-    pub fn end(&mut self, let_go_on: impl FnMut(u64)) {
+    pub fn end(&mut self, answer: impl FnMut(u64, Result<()>)) {
         self.since = 0;
         if self.socket >= 0 {
             close(self.socket);
             self.socket = -1;
         }
-        self.waiting.release_all(let_go_on);
+        self.waiting.release_all(answer);
     }
 
-    /// The path below the workspace of what a call is about. An error when that is nothing of the user's.
-    fn path_of(&self, question: &Question, path: &mut [u8]) -> Result<usize> {
-        if self.since == 0 || !self.is_of_this_session(question.asker())? {
-            return Err(Errno::SRCH);
-        }
-        let file = self.open(question, Target::of(question))?;
-        let outcome = self.look(file, path);
+    /// The path below the workspace of what a call is about, and what becomes of the call without an answer. An error when the host
+    /// need not know of it.
+    fn look_up(
+        &self,
+        named: &Named,
+        change: Change,
+        path: &mut [u8],
+    ) -> Result<(usize, Unanswered)> {
+        let mut home = [0; LONGEST_PATH];
+        let home_length = self.path_of(self.home, &mut home)?;
+        let home = &home[..home_length];
+        let file = named.open(self.home, home)?;
+        let outcome = self.look(file, named, change).and_then(|unanswered| {
+            let length = self.path_of(file, path)?;
+            let below = path[..length]
+                .strip_prefix(home)
+                .and_then(|rest| rest.strip_prefix(b"/"))
+                .ok_or(Errno::INVAL)?
+                .len();
+            path.copy_within(length - below..length, 0);
+            Ok((below, unanswered))
+        });
         close(file);
         outcome
     }
 
-    fn look(&self, file: Fd, path: &mut [u8]) -> Result<usize> {
+    fn look(&self, file: Fd, named: &Named, change: Change) -> Result<Unanswered> {
         let status = sys::status(file)?;
-        if !(status.is_file() || status.is_link()) || status.modified > self.since {
+        if !(status.is_file() || status.is_link()) {
             return Err(Errno::INVAL);
         }
+        let is_shared = self.sharing == Sharing::WithForks
+            && status.is_file()
+            && (status.names > 1 || change == Change::Names)
+            && !named.is_open_already();
+        let is_older = status.modified <= self.since;
+        match change {
+            Change::Writes | Change::Marks | Change::Names if is_shared => Ok(Unanswered::Fails),
+            Change::Writes | Change::Removes if is_older => Ok(Unanswered::GoesOn),
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    /// Where a file of ours is.
+    fn path_of(&self, file: Fd, path: &mut [u8]) -> Result<usize> {
         let link = Text::<32>::new(format_args!("self/fd/{file}"))?;
-        let length = sys::read_link_at(self.proc_directory, link.as_c_str(), path)?;
-        let mut home = [0; LONGEST_PATH];
-        let link = Text::<32>::new(format_args!("self/fd/{}", self.home))?;
-        let home_length = sys::read_link_at(self.proc_directory, link.as_c_str(), &mut home)?;
-        let below = path[..length]
-            .strip_prefix(&home[..home_length])
-            .and_then(|rest| rest.strip_prefix(b"/"))
-            .ok_or(Errno::INVAL)?
-            .len();
-        path.copy_within(length - below..length, 0);
-        Ok(below)
-    }
-
-    /// The file itself, and only within one file system: one that does not answer must not stop us too.
-    fn open(&self, question: &Question, target: Target) -> Result<Fd> {
-        let of = |name: core::fmt::Arguments<'_>| {
-            let path = Text::<64>::new(format_args!("{}/{name}", question.asker()))?;
-            open_at(self.proc_directory, path.as_c_str(), open_flags::PATH, 0)
-        };
-        let directory = || match target.directory {
-            AT_FDCWD => of(format_args!("cwd")),
-            fd => of(format_args!("fd/{fd}")),
-        };
-        if target.path == 0 {
-            return directory();
-        }
-        let mut buffer = [0; LONGEST_PATH];
-        let path = sys::read_memory(question.asker(), target.path, &mut buffer)?;
-        let path = CStr::from_bytes_until_nul(path).map_err(|_| Errno::INVAL)?;
-        let flags = open_flags::PATH
-            | match target.last_link {
-                LastLink::IsFollowed => 0,
-                LastLink::IsMeant => open_flags::NOFOLLOW,
-            };
-        if path.to_bytes().first() == Some(&b'/') {
-            return sys::open_on_one_file_system(self.home, self.below_home(path)?, flags);
-        }
-        let directory = directory()?;
-        let found = sys::open_on_one_file_system(directory, path, flags);
-        close(directory);
-        found
-    }
-
-    /// The rest of a path that begins with the workspace's own.
-    fn below_home<'a>(&self, path: &'a CStr) -> Result<&'a CStr> {
-        let mut home = [0; LONGEST_PATH];
-        let link = Text::<32>::new(format_args!("self/fd/{}", self.home))?;
-        let length = sys::read_link_at(self.proc_directory, link.as_c_str(), &mut home)?;
-        let bytes = path.to_bytes_with_nul();
-        let rest = bytes
-            .strip_prefix(&home[..length])
-            .and_then(|rest| rest.strip_prefix(b"/"))
-            .ok_or(Errno::INVAL)?;
-        CStr::from_bytes_with_nul(rest).map_err(|_| Errno::INVAL)
-    }
-
-    /// A fork of the session has a workspace of its own at the same path.
-    fn is_of_this_session(&self, pid: sys::Pid) -> Result<bool> {
-        let mut theirs = [0; 64];
-        let mut ours = [0; 64];
-        let link = Text::<64>::new(format_args!("{pid}/ns/mnt"))?;
-        let length = sys::read_link_at(self.proc_directory, link.as_c_str(), &mut theirs)?;
-        let own = sys::read_link_at(self.proc_directory, c"self/ns/mnt", &mut ours)?;
-        Ok(theirs[..length] == ours[..own])
+        sys::read_link_at(self.proc_directory, link.as_c_str(), path)
     }
 }
 
-/// Whether the contents are lost, but not written to.
-fn removes(number: usize) -> bool {
-    matches!(
-        number,
-        nr::UNLINK | nr::UNLINKAT | nr::RENAME | nr::RENAMEAT | nr::RENAMEAT2
-    )
-}
-
-impl Target {
-    fn of(question: &Question) -> Target {
-        use LastLink::{IsFollowed, IsMeant};
-        let [first, second, _, fourth, ..] = *question.arguments();
-        let (directory, path, last_link) = match question.number() {
-            nr::OPENAT | nr::UTIMENSAT | nr::FUTIMESAT => (first as Fd, second, IsFollowed),
-            nr::UNLINKAT => (first as Fd, second, IsMeant),
-            // What the new name stood for is lost; what moves is not.
-            nr::RENAME => (AT_FDCWD, second, IsMeant),
-            nr::RENAMEAT | nr::RENAMEAT2 => (question.arguments()[2] as Fd, fourth, IsMeant),
-            nr::UNLINK => (AT_FDCWD, first, IsMeant),
-            _ => (AT_FDCWD, first, IsFollowed),
-        };
-        Target {
-            directory,
-            path,
-            last_link,
-        }
+fn change(number: usize) -> Change {
+    match number {
+        nr::UNLINK | nr::UNLINKAT | nr::RENAME | nr::RENAMEAT | nr::RENAMEAT2 => Change::Removes,
+        nr::LINK | nr::LINKAT => Change::Names,
+        number if crate::seccomp::MARKS.contains(&number) => Change::Marks,
+        _ => Change::Writes,
     }
 }

@@ -26,6 +26,7 @@ pub mod landlock;
 pub mod limits;
 pub mod memory;
 pub mod mounts;
+pub mod named;
 pub mod privileges;
 pub mod seccomp;
 pub mod text;

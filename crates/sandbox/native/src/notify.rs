@@ -87,20 +87,17 @@ pub fn receive(listener: Fd) -> Result<Question> {
 
 /// Lets the asker go on with its call, or refuses it.
 pub fn answer(listener: Fd, question: &Question, allowed: bool) {
-    respond(listener, question.id, allowed);
+    let outcome = if allowed { Ok(()) } else { Err(Errno::PERM) };
+    respond(listener, question.id, outcome);
 }
 
-/// Lets whoever asked this go on.
-pub fn let_go_on(listener: Fd, id: u64) {
-    respond(listener, id, true);
-}
-
-fn respond(listener: Fd, id: u64, allowed: bool) {
+/// Lets whoever asked this go on, or fail with an error.
+pub fn respond(listener: Fd, id: u64, outcome: Result<()>) {
     let response = Response {
         id,
         value: 0,
-        error: if allowed { 0 } else { -Errno::PERM.0 },
-        flags: if allowed { CONTINUE } else { 0 },
+        error: outcome.err().map_or(0, |errno| -errno.0),
+        flags: if outcome.is_ok() { CONTINUE } else { 0 },
     };
     // SAFETY: the structure is of the size that the request number tells. An asker that died meanwhile is no error of ours.
     let _ = unsafe {

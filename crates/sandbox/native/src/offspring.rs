@@ -5,8 +5,9 @@
 use crate::config::{Items, Spawn};
 use crate::fork::{FIRST, KINDS, Luggage, Prepared, credentials_of};
 use crate::init::{self, Init};
+use crate::keep::Sharing;
 use crate::message::{At, Failure, Message, Stage, from_init};
-use crate::spawn::{Descriptors, namespaces, settle_in, watched_memory};
+use crate::spawn::{Descriptors, keeper, namespaces, settle_in, watched_memory};
 use crate::sweep::{self, Reach};
 use crate::sys::{
     self, Errno, Fd, Forked, Pid, Poll, close, close_all_but, kill, open, open_flags, packet_pair,
@@ -46,7 +47,7 @@ pub fn prepare(
     descriptors: &[Fd],
 ) -> Result<(Prepared, Introduction), Failure> {
     let (request, strings) = Spawn::from_bytes(bytes).at(Stage::Request)?;
-    let taken = Descriptors::from_wire(descriptors, true, false).at(Stage::Request)?;
+    let taken = Descriptors::from_wire(descriptors, true, request.keeps != 0).at(Stage::Request)?;
     memory::keep_what_init_needs();
     let users = ownership::user_namespace(parent.proc_directory).at(Stage::Users)?;
     let view = mounts::whole_view().at(Stage::Root)?;
@@ -70,8 +71,10 @@ pub fn prepare(
         report_near,
         taken.control,
         taken.workspace,
+        taken.keeper,
     ]
     .into_iter()
+    .filter(|fd| *fd >= 0)
     .for_each(close);
     let luggage = Luggage {
         namespaces: [-1; KINDS.len()],
@@ -154,7 +157,7 @@ fn live(request: &Spawn, items: Items<'_>, taken: &Descriptors, kept: Kept) -> !
         control: taken.control,
         listener: kept.listener,
         judge,
-        keeper: None,
+        keeper: keeper(items, taken.keeper, proc_directory, Sharing::WithForks),
         proc_directory,
         head: Some(head),
         reach: Reach::Namespace,
@@ -179,6 +182,7 @@ fn close_foreign(taken: &Descriptors, kept: &Kept) {
     let mut own = [
         taken.control,
         taken.workspace,
+        taken.keeper,
         taken.cgroups[0],
         taken.cgroups[1],
         taken.cgroups[2],

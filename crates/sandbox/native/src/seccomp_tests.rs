@@ -291,7 +291,7 @@ fn init_hears_of_changes_to_files_where_it_keeps_them() {
         Refused(1)
     );
     assert_eq!(judge(KEEPING, nr::OPEN, [0, write, 0o644, 0, 0, 0]), Asked);
-    for &number in CHANGES {
+    for &number in CHANGES.iter().chain(MARKS) {
         assert_eq!(
             [
                 judge(KEEPING, number, [0; 6]),

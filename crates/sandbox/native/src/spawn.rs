@@ -2,7 +2,7 @@
 
 use crate::config::{Item, Items, Spawn, walls};
 use crate::init::{self, Init};
-use crate::keep::{Keeper, Place};
+use crate::keep::{Keeper, Place, Sharing};
 use crate::message::{At, Failure, Message, Stage, from_init};
 use crate::seccomp::{Changes, Forks, Ipc, NamelessFiles, Rules, Signals, Sockets};
 use crate::sweep::Reach;
@@ -201,7 +201,7 @@ unsafe fn build(
             close(far);
             let listener = hear(near)?;
             privileges::set_dumpable(false);
-            let keeper = keeper(items, descriptors.keeper, proc_directory);
+            let keeper = keeper(items, descriptors.keeper, proc_directory, Sharing::None);
             let (files, home) = keeper
                 .as_ref()
                 .map_or((-1, -1), |keeper| (keeper.socket, keeper.home));
@@ -313,7 +313,12 @@ fn harden(
 }
 
 /// What is needed to keep files, if the host wants them kept.
-fn keeper(items: Items<'_>, socket: Fd, proc_directory: Fd) -> Option<Keeper> {
+pub fn keeper(
+    items: Items<'_>,
+    socket: Fd,
+    proc_directory: Fd,
+    sharing: Sharing,
+) -> Option<Keeper> {
     if socket < 0 {
         return None;
     }
@@ -329,6 +334,7 @@ fn keeper(items: Items<'_>, socket: Fd, proc_directory: Fd) -> Option<Keeper> {
         proc_directory,
         // Everything, until the host knows what there is.
         since: u64::MAX,
+        sharing,
         waiting: Waiting::NOBODY,
         removing: (0, Place::TOP),
         emptied: None,

@@ -2,10 +2,11 @@
 
 use super::Session;
 use crate::fork;
-use crate::keep::Keeper;
+use crate::keep::{Keeper, Sharing};
 use crate::limits;
 use crate::message::{At, Failure, Message, Stage, from_init, kin};
-use crate::notify::{self, QUESTION_SIZE, Question};
+use crate::named::{LONGEST_PASSED, Named};
+use crate::notify::{self, Question};
 use crate::sweep;
 use crate::sys::{self, Errno, Pid, Received, kill, nr, poll, receive, send, send_now, signals};
 
@@ -16,7 +17,6 @@ impl Session {
             let Ok(question) = notify::receive(self.init.listener) else {
                 return;
             };
-            // Forks work on files of their own, which nobody keeps: their inits need not hear of it.
             if Keeper::is_about(question.number()) {
                 return self.keep(&question);
             }
@@ -27,21 +27,24 @@ impl Session {
                 None => self.judge(&question),
                 Some(socket) => {
                     // Who cannot keep up must not hold up the whole family.
-                    if send_now(socket, question.as_bytes()).is_err() {
+                    if send_now(socket, question.as_bytes(), &[]).is_err() {
                         notify::answer(self.init.listener, &question, false);
                     }
                 }
             }
             return;
         }
-        let mut bytes = [0; QUESTION_SIZE];
-        let length = receive(self.init.judge, &mut bytes).map_or(0, |received| received.bytes);
+        let mut bytes = [0; LONGEST_PASSED];
+        let received = receive(self.init.judge, &mut bytes).unwrap_or_default();
+        let length = received.bytes;
         if length == 0 {
             // The first init is gone, and we with it.
             self.init.judge = -1;
             self.init.listener = -1;
         } else if let Some(question) = Question::from_bytes(&bytes[..length]) {
             self.judge(&question);
+        } else if let Some((question, named)) = Named::passed(&bytes[..length], &received) {
+            self.keep_named(&question, &named);
         } else if let Ok((message, _)) = Message::from_bytes(&bytes[..length])
             && message.kind == kin::ROOM
         {
@@ -128,6 +131,10 @@ impl Session {
     pub(super) fn prepare_fork(&mut self, bytes: &[u8], received: &Received) {
         // The last one told that it lives before it told the host.
         self.hear_fork();
+        // From now on: the host shares files with the fork when it hears that the fork is prepared.
+        if let Some(keeper) = &mut self.init.keeper {
+            keeper.sharing = Sharing::WithForks;
+        }
         let outcome = if self.forks.is_preparing() {
             Err(Errno::AGAIN).at(Stage::Request)
         } else {

@@ -1,25 +1,56 @@
 //! Init between code that changes a file and the host that keeps what the file was.
 
 use super::Session;
-use crate::notify::{self, Question};
-use crate::sys;
+use crate::keep::Told;
+use crate::named::Named;
+use crate::notify::{Question, answer, respond};
+use crate::sys::{self, Errno};
 
 impl Session {
-    /// A file is about to be changed. Nobody is refused that; the call waits if there is something to keep.
+    /// In the first init of a family: a file is about to be changed, here or in a fork. The call waits if there is something to keep.
     pub(super) fn keep(&mut self, question: &Question) {
-        let waits = match &mut self.init.keeper {
-            Some(keeper) => keeper.tell(question),
-            None => false,
+        let listener = self.init.listener;
+        let processes = self.init.proc_directory;
+        let relative = self.kin.responsible_for(processes, question.asker());
+        let has_work = |session: &Session| {
+            let keeper = session.init.keeper.as_ref();
+            keeper.is_some_and(|keeper| keeper.has_work())
         };
-        if !waits {
-            notify::answer(self.init.listener, question, true);
+        if relative.is_none() && !has_work(self) {
+            return answer(listener, question, true);
+        }
+        // What cannot be read is no path for the kernel either.
+        let Ok(named) = Named::by(question, processes) else {
+            return answer(listener, question, true);
+        };
+        match relative {
+            None => self.keep_named(question, &named),
+            // Who cannot keep up must not hold up the whole family.
+            Some(socket) => {
+                if named.pass(question, socket).is_err() {
+                    respond(listener, question.id(), Err(Errno::AGAIN));
+                }
+            }
+        }
+    }
+
+    /// The same for a call of this session, whose file has been named.
+    pub(super) fn keep_named(&mut self, question: &Question, named: &Named) {
+        let told = match &mut self.init.keeper {
+            Some(keeper) => keeper.tell(question, named),
+            None => Told::Nothing,
+        };
+        match told {
+            Told::Nothing => answer(self.init.listener, question, true),
+            Told::Waits => {}
+            Told::Cannot => respond(self.init.listener, question.id(), Err(Errno::IO)),
         }
     }
 
     pub(super) fn hear_keeper(&mut self) {
         let listener = self.init.listener;
         if let Some(keeper) = &mut self.init.keeper {
-            keeper.hear(|id| notify::let_go_on(listener, id));
+            keeper.hear(|id, outcome| respond(listener, id, outcome));
         }
     }
 
@@ -35,7 +66,7 @@ impl Session {
         }
         let (listener, now) = (self.init.listener, sys::monotonic_milliseconds());
         if let Some(keeper) = &mut self.init.keeper {
-            let release = |id| notify::let_go_on(listener, id);
+            let release = |id, outcome| respond(listener, id, outcome);
             keeper.waiting.release_overdue(now, release);
         }
     }

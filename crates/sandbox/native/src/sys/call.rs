@@ -13,6 +13,8 @@ impl Errno {
     pub const SRCH: Errno = Errno(3);
     /// Interrupted by a signal.
     pub const INTR: Errno = Errno(4);
+    /// Input or output failed.
+    pub const IO: Errno = Errno(5);
     /// No child processes.
     pub const CHILD: Errno = Errno(10);
     /// Try again.
@@ -21,6 +23,8 @@ impl Errno {
     pub const ACCES: Errno = Errno(13);
     /// It is there already.
     pub const EXIST: Errno = Errno(17);
+    /// On another file system.
+    pub const XDEV: Errno = Errno(18);
     /// Invalid argument.
     pub const INVAL: Errno = Errno(22);
     /// The other side has gone.

@@ -73,13 +73,29 @@ pub fn open_at(directory: Fd, path: &CStr, flags: usize, mode: usize) -> Result<
     Ok(fd as Fd)
 }
 
-/// Opens what is on the same file system as `directory`; links of `/proc` that lead anywhere are not followed.
-pub fn open_on_one_file_system(directory: Fd, path: &CStr, flags: usize) -> Result<Fd> {
-    const NO_XDEV_NO_MAGICLINKS: u64 = 1 | 2;
+/// How far a path is followed where a file system that does not answer must not stop us. Links of `/proc` that lead anywhere are
+/// never followed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Follow {
+    /// On the file system of the directory where it begins.
+    OneFileSystem,
+    /// To others too, as far as the kernel has it in memory.
+    Remembered,
+}
+
+/// Opens a path, but never waits for a file system other than that of `directory`.
+pub fn open_carefully(directory: Fd, path: &CStr, flags: usize, follow: Follow) -> Result<Fd> {
+    const NO_XDEV: u64 = 1;
+    const NO_MAGICLINKS: u64 = 2;
+    const CACHED: u64 = 0x20;
     let how = [
         (flags | open_flags::CLOEXEC) as u64,
         0,
-        NO_XDEV_NO_MAGICLINKS,
+        NO_MAGICLINKS
+            | match follow {
+                Follow::OneFileSystem => NO_XDEV,
+                Follow::Remembered => CACHED,
+            },
     ];
     let words = [
         directory as usize,
@@ -307,6 +323,8 @@ pub struct Status {
     mode: u32,
     /// In nanoseconds since 1970; 0 for anything before.
     pub modified: u64,
+    /// How many names it has.
+    pub names: u64,
 }
 
 impl Status {
@@ -346,6 +364,7 @@ pub fn status(fd: Fd) -> Result<Status> {
             .unwrap_or(0)
             .saturating_mul(1_000_000_000)
             .saturating_add(rest),
+        names: words[2],
     })
 }
 
