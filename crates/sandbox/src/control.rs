@@ -57,6 +57,8 @@ pub enum FromInit {
     Born {
         /// Its id inside.
         head: u32,
+        /// Whether init asks before files are changed.
+        asks: bool,
     },
     /// The head ended and nothing it started is left.
     Ended(Death),
@@ -144,7 +146,10 @@ impl FromInit {
         let pid = message.a as u32;
         let done = message.b == 0;
         Ok(match message.kind {
-            from_init::BORN => FromInit::Born { head: pid },
+            from_init::BORN => FromInit::Born {
+                head: pid,
+                asks: message.b == 1,
+            },
             from_init::FAILED => return Err(Error::build("the session", message.a, message.b)),
             from_init::ENDED => FromInit::Ended(Death {
                 exit: Exit::from_status(message.a),

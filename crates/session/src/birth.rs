@@ -153,6 +153,22 @@ impl Inner {
         })
     }
 
+    /// The same for a fork whose init cannot ask: it must share nothing.
+    pub(crate) async fn watch_own_files(
+        &self,
+        workspace: &Arc<Workspace>,
+        directory: &Path,
+        limit: u64,
+    ) -> Result<Files, Error> {
+        let parted = Arc::clone(workspace);
+        let parting = tokio::task::spawn_blocking(move || parted.part_all()).await;
+        parting
+            .unwrap_or_else(|error| Err(std::io::Error::other(error)))
+            .map_err(Error::system("copying the workspace"))?;
+        self.watch_files(workspace, directory, limit, Asked::Never)
+            .await
+    }
+
     /// Everything of a session, with nobody who holds it yet.
     #[allow(clippy::too_many_arguments, reason = "each is a part of the session")]
     pub(crate) fn actor(
@@ -234,7 +250,7 @@ impl Inner {
         let init = zygote.spawn(&birth.to_bytes(), &far.descriptors()).await?;
         // Ours must go, so that the end of theirs can be seen.
         drop(far);
-        let head = match timeout(BIRTH_LIMIT, near.up()).await {
+        let (head, _) = match timeout(BIRTH_LIMIT, near.up()).await {
             Ok(outcome) => outcome?,
             Err(_) => {
                 return Err(Error::System {
@@ -488,19 +504,21 @@ impl Sockets {
         Ok((near, FarSockets { ends }))
     }
 
-    /// Waits until the session stands and its interpreter is there. Returns the head's process id inside.
-    pub(crate) async fn up(&mut self) -> Result<u32, Error> {
+    /// Waits until the session stands and its interpreter is there. Returns the head's process id inside, and whether init asks
+    /// before files are changed.
+    pub(crate) async fn up(&mut self) -> Result<(u32, Asked), Error> {
         let packet = self
             .init
             .receive()
             .await
             .map_err(Error::system("waiting for the session's init"))?;
-        let head = match FromInit::from_bytes(&packet.bytes)? {
-            FromInit::Born { head } => head,
+        let born = match FromInit::from_bytes(&packet.bytes)? {
+            FromInit::Born { head, asks: true } => (head, Asked::Before),
+            FromInit::Born { head, asks: false } => (head, Asked::Never),
             _ => return Err(cellblock_sandbox::Error::Protocol { process: "init" }.into()),
         };
         match self.channel.receive().await {
-            Ok(FromHead::Ready { .. }) => Ok(head),
+            Ok(FromHead::Ready { .. }) => Ok(born),
             Ok(_) => Err(cellblock_sandbox::Error::Protocol {
                 process: "the head",
             }

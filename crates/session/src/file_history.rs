@@ -118,6 +118,11 @@ impl FileHistory {
         history
     }
 
+    /// Whether someone is asked before files are changed.
+    pub(crate) fn asked(&self) -> Asked {
+        self.asked
+    }
+
     /// From here on it can be told what to ask about.
     pub(crate) fn set_keeper(&mut self, keeper: Keeper) {
         self.keeper = Some(keeper);
@@ -229,7 +234,7 @@ impl FileHistory {
         Ok(())
     }
 
-    /// A fork has been made: what it shares may be copied once more.
+    /// A fork has been made, or files are put back: what is shared now may be copied once more.
     pub(crate) fn begin_sharing(&mut self) {
         self.parted = 0;
     }

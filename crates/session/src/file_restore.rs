@@ -17,6 +17,8 @@ impl FileHistory {
     pub(crate) fn go_back(&mut self, cell: u64, dirty: Changes) -> Vec<String> {
         // What is copied now is either by someone else, and stays, or about to be undone.
         self.catch_up();
+        // What was parted since may be shared again.
+        self.begin_sharing();
         let mut failed = Vec::new();
         let paths = self.changed_since(cell, dirty.paths, &mut failed);
         let wanted: Vec<(PathBuf, Content)> = paths

@@ -141,7 +141,17 @@ impl Actor {
             Ok::<_, Error>(files)
         };
         let ((crossed, fate), files) = tokio::join!(crossing, files);
-        let (head, files) = match crossed.and_then(|head| Ok((head, files?))) {
+        let both = crossed.and_then(|(head, asked)| Ok((head, asked, files?)));
+        let settled = match both {
+            Ok((head, Asked::Before, files)) => Ok((head, files)),
+            Ok((head, Asked::Never, _)) => {
+                let limit = options.limits.disk;
+                let files = runtime.watch_own_files(&workspace, &directory, limit);
+                files.await.map(|files| (head, files))
+            }
+            Err(error) => Err(error),
+        };
+        let (head, files) = match settled {
             Ok(both) => both,
             Err(error) => {
                 self.cancel_fork().await;
@@ -171,7 +181,7 @@ impl Actor {
         &mut self,
         near: &mut Sockets,
         namespaces: Namespaces,
-    ) -> (Result<u32, Error>, Fate) {
+    ) -> (Result<(u32, Asked), Error>, Fate) {
         let (reply, fate) = self
             .ask(Box::new(|seq| ToHead::Fork { seq }), CROSSING_LIMIT)
             .await;
@@ -236,7 +246,9 @@ impl Actor {
     fn plan_copy(&self, target: &Arc<Workspace>) -> JoinHandle<Result<Copying, Error>> {
         let (from, to) = (Arc::clone(&self.shared.workspace), Arc::clone(target));
         let most = self.options.limits.disk;
-        spawn_blocking(move || Copying::plan(from, to, most))
+        let asked = self.history.lock().map(|history| history.asked());
+        let asked = asked.unwrap_or(Asked::Never);
+        spawn_blocking(move || Copying::plan(from, to, most, asked))
     }
 
     /// Copies the files, and tells how far init is.

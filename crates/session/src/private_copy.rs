@@ -5,6 +5,7 @@
 
 use crate::Error;
 use crate::disk::Processes;
+use crate::file_history::Asked;
 use crate::workspace::{Found, Kind, Seen, Workspace};
 use cellblock_sandbox::Access;
 use std::fs::{self, File};
@@ -36,11 +37,12 @@ pub(crate) struct Copying {
 
 impl Copying {
     /// Looks at everything of `from`, for a copy in `to`, which is empty and which nobody works in yet. Links stay links, and pipes,
-    /// sockets and devices are left out.
+    /// sockets and devices are left out. Nothing is shared by a session that is not asked before it changes files.
     pub(crate) fn plan(
         from: Arc<Workspace>,
         to: Arc<Workspace>,
         most: u64,
+        asked: Asked,
     ) -> Result<Copying, Error> {
         let Found { entries, left } = from.walk(Path::new(""), &mut |_, _| {});
         if !left.is_empty() {
@@ -50,7 +52,7 @@ impl Copying {
             ));
         }
         let bytes: u64 = entries.values().map(|seen| seen.bytes).sum();
-        let can_share = bytes > LITTLE && from.device() == to.device();
+        let can_share = asked == Asked::Before && bytes > LITTLE && from.device() == to.device();
         let is_writable = |path: &Path| {
             let parent = path.parent().and_then(|parent| entries.get(parent));
             parent.is_none_or(|parent| parent.access.mode & 0o300 == 0o300)
@@ -257,7 +259,7 @@ mod tests {
 
     fn copy(from: &Arc<Workspace>, to: &Arc<Workspace>, most: u64) -> Result<(), Error> {
         let itself = std::process::id();
-        Copying::plan(Arc::clone(from), Arc::clone(to), most)?
+        Copying::plan(Arc::clone(from), Arc::clone(to), most, Asked::Before)?
             .carry_out(&Processes::of(std::os::unix::process::parent_id(), itself))
     }
 

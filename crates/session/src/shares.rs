@@ -79,6 +79,12 @@ impl Workspace {
         Ok(())
     }
 
+    /// The same for all files.
+    pub(crate) fn part_all(&self) -> io::Result<()> {
+        let found = self.walk(Path::new(""), &mut |_, _| {});
+        found.entries.keys().try_for_each(|path| self.part(path))
+    }
+
     /// The same for a path that may lead through links.
     pub(crate) fn part_where_it_leads(&self, path: &Path) -> io::Result<()> {
         match self.where_it_leads(path) {

@@ -12,5 +12,6 @@ mod support;
 mod files;
 mod kin;
 mod lives;
+mod shared;
 mod state;
 mod walls;

@@ -62,7 +62,12 @@ pub fn run(init: Init) -> ! {
     let Ok(children) = signal_descriptor(1 << (signals::CHLD - 1)) else {
         sys::exit(70)
     };
-    session.tell(from_init::BORN, session.init.head.unwrap_or(0) as u64, 0, 0);
+    session.tell(
+        from_init::BORN,
+        session.init.head.unwrap_or(0) as u64,
+        u64::from(session.init.keeper.is_some()),
+        0,
+    );
     let mut looked = sys::monotonic_milliseconds();
     loop {
         let watching = session.init.memory > 0 && session.init.head.is_some();

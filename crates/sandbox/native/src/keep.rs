@@ -111,6 +111,13 @@ impl Keeper {
             self.emptied = None;
         }
         let change = change(question.number());
+        // It could be any file, and one that others have too must not be changed.
+        if named.is_unknown() {
+            return match (change, self.sharing) {
+                (Change::Removes, _) | (_, Sharing::None) => Told::Nothing,
+                (_, Sharing::WithForks) => Told::Cannot,
+            };
+        }
         let mut packet = [0; Message::SIZE + LONGEST_PATH];
         let (head, text) = packet.split_at_mut(Message::SIZE);
         let Ok((length, unanswered)) = self.look_up(named, change, text) else {

@@ -19,6 +19,7 @@ compile_error!("Cellblock's native code knows x86-64 only so far (see docs/limit
 extern crate std;
 
 pub mod config;
+pub mod lookup;
 pub mod message;
 pub mod sys;
 

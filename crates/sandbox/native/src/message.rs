@@ -44,7 +44,7 @@ pub mod to_init {
 
 /// Init to host.
 pub mod from_init {
-    /// The session stands. `a`: the head's process id inside.
+    /// The session stands. `a`: the head's process id inside, `b`: 1 when init asks before files are changed.
     pub const BORN: u64 = 1;
     /// The session could not be built. `a`: the [`Stage`](super::Stage), `b`: the error number.
     pub const FAILED: u64 = 2;

@@ -3,11 +3,12 @@
 //! Only the first init of a family sees the processes of all its sessions, and only the init of a session has its mounts as its own.
 //! So the one reads the name, and the other opens it.
 
+use crate::lookup::{LastLink, Start, look_up};
 use crate::mounts::LONGEST_PATH;
 use crate::notify::{QUESTION_SIZE, Question};
 use crate::sys::{
-    self, AT_FDCWD, Errno, Fd, Follow, Received, Result, close, nr, open_at, open_carefully,
-    open_flags,
+    self, AT_FDCWD, Errno, Fd, Received, Result, close, nr, open_at, open_flags,
+    open_on_one_file_system,
 };
 use crate::text::Text;
 use core::ffi::CStr;
@@ -23,13 +24,6 @@ pub struct Named {
     path: [u8; LONGEST_PATH],
     length: usize,
     last_link: LastLink,
-}
-
-/// What becomes of a link at the end of a path.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum LastLink {
-    IsFollowed,
-    IsMeant,
 }
 
 impl Named {
@@ -55,6 +49,21 @@ impl Named {
             named.directory = open_at(processes, name.as_c_str(), open_flags::PATH, 0)?;
         }
         Ok(named)
+    }
+
+    /// What a call names that nobody may look into.
+    pub fn unknown() -> Named {
+        Named {
+            directory: -1,
+            path: [0; LONGEST_PATH],
+            length: 1,
+            last_link: LastLink::IsFollowed,
+        }
+    }
+
+    /// Whether it is such.
+    pub fn is_unknown(&self) -> bool {
+        self.directory < 0 && self.path[0] == 0
     }
 
     /// Passes the question on to another init.
@@ -103,24 +112,23 @@ impl Named {
         if self.is_open_already() {
             return sys::duplicate_above(self.directory, 0);
         }
-        let flags = open_flags::PATH
-            | match self.last_link {
-                LastLink::IsFollowed => 0,
-                LastLink::IsMeant => open_flags::NOFOLLOW,
-            };
+        let flags = match self.last_link {
+            LastLink::IsFollowed => open_flags::PATH,
+            LastLink::IsMeant => open_flags::PATH | open_flags::NOFOLLOW,
+        };
         let nearby = match below(home_path, path) {
-            Some(rest) => open_carefully(home, rest, flags, Follow::OneFileSystem),
+            Some(rest) => open_on_one_file_system(home, rest, flags),
             None if self.directory < 0 => Err(Errno::XDEV),
-            None => open_carefully(self.directory, path, flags, Follow::OneFileSystem),
+            None => open_on_one_file_system(self.directory, path, flags),
         };
         match nearby {
             Err(Errno::XDEV) => {
-                let from = if self.directory < 0 {
-                    AT_FDCWD
-                } else {
-                    self.directory
+                let start = Start {
+                    directory: self.directory,
+                    home,
+                    home_path,
                 };
-                open_carefully(from, path, flags, Follow::Remembered)
+                look_up(start, path.to_bytes(), self.last_link)
             }
             outcome => outcome,
         }

@@ -10,7 +10,7 @@ use crate::message::{At, Failure, Message, Stage, from_init};
 use crate::spawn::{Descriptors, keeper, namespaces, settle_in, watched_memory};
 use crate::sweep::{self, Reach};
 use crate::sys::{
-    self, Errno, Fd, Forked, Pid, Poll, close, close_all_but, kill, open, open_flags, packet_pair,
+    self, Errno, Fd, Forked, Pid, Poll, close, close_all_but, kill, open, open_at, open_flags, packet_pair,
     poll, reap, receive, send, signals,
 };
 use crate::text::Text;
@@ -153,11 +153,20 @@ fn live(request: &Spawn, items: Items<'_>, taken: &Descriptors, kept: Kept) -> !
         Ok(head) => head,
         Err(failure) => fail(taken.control, failure),
     };
+    // Who cannot read what the head names cannot ask; the host is told by what is not there.
+    let keeper = if can_look_into(proc_directory, head) {
+        keeper(items, taken.keeper, proc_directory, Sharing::WithForks)
+    } else {
+        None
+    };
+    if keeper.is_none() && taken.keeper >= 0 {
+        close(taken.keeper);
+    }
     init::run(Init {
         control: taken.control,
         listener: kept.listener,
         judge,
-        keeper: keeper(items, taken.keeper, proc_directory, Sharing::WithForks),
+        keeper,
         proc_directory,
         head: Some(head),
         reach: Reach::Namespace,
@@ -276,6 +285,13 @@ fn welcome(
     send(kept.report, &[1], &[]).at(Stage::Copy)?;
     close(kept.report);
     Ok(head)
+}
+
+/// Whether we may see what a process does. A head that could not be parted from its parent is closed to everyone.
+fn can_look_into(proc_directory: Fd, head: Pid) -> bool {
+    let opened = Text::<32>::new(format_args!("{head}/cwd"))
+        .and_then(|path| open_at(proc_directory, path.as_c_str(), open_flags::PATH, 0));
+    opened.map(close).is_ok()
 }
 
 /// Whether a process is in the cgroups that we are in.

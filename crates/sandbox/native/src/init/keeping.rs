@@ -19,9 +19,12 @@ impl Session {
         if relative.is_none() && !has_work(self) {
             return answer(listener, question, true);
         }
-        // What cannot be read is no path for the kernel either.
-        let Ok(named) = Named::by(question, processes) else {
-            return answer(listener, question, true);
+        let named = match Named::by(question, processes) {
+            Ok(named) => named,
+            // A process that closed itself to us.
+            Err(Errno::PERM | Errno::ACCES) => Named::unknown(),
+            // What cannot be read is no path for the kernel either.
+            Err(_) => return answer(listener, question, true),
         };
         match relative {
             None => self.keep_named(question, &named),

@@ -73,29 +73,13 @@ pub fn open_at(directory: Fd, path: &CStr, flags: usize, mode: usize) -> Result<
     Ok(fd as Fd)
 }
 
-/// How far a path is followed where a file system that does not answer must not stop us. Links of `/proc` that lead anywhere are
-/// never followed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Follow {
-    /// On the file system of the directory where it begins.
-    OneFileSystem,
-    /// To others too, as far as the kernel has it in memory.
-    Remembered,
-}
-
-/// Opens a path, but never waits for a file system other than that of `directory`.
-pub fn open_carefully(directory: Fd, path: &CStr, flags: usize, follow: Follow) -> Result<Fd> {
-    const NO_XDEV: u64 = 1;
-    const NO_MAGICLINKS: u64 = 2;
-    const CACHED: u64 = 0x20;
+/// Opens what is on the same file system as `directory`; links of `/proc` that lead anywhere are not followed.
+pub fn open_on_one_file_system(directory: Fd, path: &CStr, flags: usize) -> Result<Fd> {
+    const NO_XDEV_NO_MAGICLINKS: u64 = 1 | 2;
     let how = [
         (flags | open_flags::CLOEXEC) as u64,
         0,
-        NO_MAGICLINKS
-            | match follow {
-                Follow::OneFileSystem => NO_XDEV,
-                Follow::Remembered => CACHED,
-            },
+        NO_XDEV_NO_MAGICLINKS,
     ];
     let words = [
         directory as usize,
