@@ -4,9 +4,9 @@
 //! everyone of the session, init included; but the user who started the session owns its namespaces, so the host may look.
 
 use std::collections::{HashMap, HashSet};
-use std::{fs, io};
 use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
+use std::{fs, io};
 
 /// The processes of one session, found from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -310,7 +310,8 @@ mod tests {
         let path = file.into_temp_path();
         assert!(!own.held_files(device).unwrap().contains(&inode));
         drop(path);
-        let line = "7f0000000000-7f0000003000 rw-s 00001000 fd:01 4711                       /workspace/x";
+        let line =
+            "7f0000000000-7f0000003000 rw-s 00001000 fd:01 4711                       /workspace/x";
         assert_eq!(shared_mapping(line), Some(4711));
         assert_eq!(shared_mapping(&line.replace("rw-s", "rw-p")), None);
     }

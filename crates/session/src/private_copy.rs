@@ -1,6 +1,6 @@
 //! The files of a fork, which works on its own: a copy of a workspace that costs what is small, and not what is there.
 //!
-//! Where there is much, a large file is not copied: the fork gets a second name for it (`shares.rs`). Files that someone in the
+//! Where there is much, large files are not copied, and where there are many, no files are: the fork gets a second name for it (`shares.rs`). Files that someone in the
 //! session has open are copied all the same, for who has a file open writes to it without being asked.
 
 use crate::Error;
@@ -19,9 +19,10 @@ use std::time::{Duration, UNIX_EPOCH};
 
 /// More of them only wait for the same disk.
 const MOST_THREADS: usize = 4;
-/// Up to this much together is copied as it is: that takes a tenth of a second.
+/// Up to this much together is copied as it is, and so are as many files: that takes a tenth of a second.
 const LITTLE: u64 = 64 << 20;
-/// Where there is more, files of this size are shared.
+const FEW: usize = 1000;
+/// Where there is more, files of this size are shared; where there are more, all.
 const LARGE: u64 = 64 << 10;
 
 /// What a fork will have.
@@ -52,7 +53,12 @@ impl Copying {
             ));
         }
         let bytes: u64 = entries.values().map(|seen| seen.bytes).sum();
-        let can_share = asked == Asked::Before && bytes > LITTLE && from.device() == to.device();
+        let can_share = asked == Asked::Before && from.device() == to.device();
+        let least = match (entries.len() > FEW, bytes > LITTLE) {
+            (true, _) => 0,
+            (false, true) => LARGE,
+            (false, false) => u64::MAX,
+        };
         let is_writable = |path: &Path| {
             let parent = path.parent().and_then(|parent| entries.get(parent));
             parent.is_none_or(|parent| parent.access.mode & 0o300 == 0o300)
@@ -64,7 +70,7 @@ impl Copying {
         let (shared, copied) = files.into_iter().partition(|(path, seen)| {
             can_share
                 && seen.kind == Kind::File
-                && seen.bytes >= LARGE
+                && seen.bytes >= least
                 // Who wants to change it later must be able to read it and to put a copy in its place.
                 && seen.access.mode & 0o400 != 0
                 && is_writable(path)

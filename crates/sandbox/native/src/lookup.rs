@@ -235,7 +235,12 @@ mod tests {
             })
         };
         use LastLink::{IsFollowed, IsMeant};
-        for path in ["absolute", "/work/absolute", "relative/file", "/work/./relative/./file"] {
+        for path in [
+            "absolute",
+            "/work/absolute",
+            "relative/file",
+            "/work/./relative/./file",
+        ] {
             assert_eq!(is_file(path.as_bytes(), IsFollowed), Ok(true), "{path}");
         }
         assert_eq!(is_file(b"absolute", IsMeant), Ok(false));

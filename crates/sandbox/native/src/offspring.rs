@@ -10,8 +10,8 @@ use crate::message::{At, Failure, Message, Stage, from_init};
 use crate::spawn::{Descriptors, keeper, namespaces, settle_in, watched_memory};
 use crate::sweep::{self, Reach};
 use crate::sys::{
-    self, Errno, Fd, Forked, Pid, Poll, close, close_all_but, kill, open, open_at, open_flags, packet_pair,
-    poll, reap, receive, send, signals,
+    self, Errno, Fd, Forked, Pid, Poll, close, close_all_but, kill, open, open_at, open_flags,
+    packet_pair, poll, reap, receive, send, signals,
 };
 use crate::text::Text;
 use crate::{limits, memory, mounts, ownership};

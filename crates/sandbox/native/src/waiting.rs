@@ -86,8 +86,7 @@ impl Waiting {
 
     /// Those who have waited for too long at this time wait no more.
     pub fn release_overdue(&mut self, now: u64, release: impl FnMut(u64, Result<()>)) {
-        let is_overdue =
-            |call: &Call| now.saturating_sub(call.since) >= call.unanswered.patience();
+        let is_overdue = |call: &Call| now.saturating_sub(call.since) >= call.unanswered.patience();
         self.take(is_overdue, release);
     }
 
@@ -132,11 +131,7 @@ mod tests {
         let rest = released(|release| waiting.release_all(release));
         assert_eq!(
             [early, late, rest],
-            [
-                std::vec![],
-                std::vec![(2, Ok(()))],
-                std::vec![(3, Ok(()))]
-            ]
+            [std::vec![], std::vec![(2, Ok(()))], std::vec![(3, Ok(()))]]
         );
         assert!(waiting.is_empty());
     }
