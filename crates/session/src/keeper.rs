@@ -37,8 +37,13 @@ pub(crate) fn serve(
 ) -> Result<JoinHandle<()>, Error> {
     let init = Packets::new(socket, LONGEST)
         .map_err(Error::system("listening to what init says of files"))?;
-    init.send_now(&Changing::ask_about_older(begun.map_or(0, nanoseconds)))
-        .map_err(Error::system("telling init what to ask about"))?;
+    match init.send_now(&Changing::ask_about_older(begun.map_or(0, nanoseconds))) {
+        // It cannot ask, or it is gone; either is told elsewhere.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            return Err(Error::system("telling init what to ask about")(error));
+        }
+        _ => {}
+    }
     let init = Arc::new(init);
     if let Ok(mut history) = history.lock() {
         let init = Arc::clone(&init);

@@ -22,7 +22,8 @@ const MOST_THREADS: usize = 4;
 /// Up to this much together is copied as it is, and so are as many files: that takes a tenth of a second.
 const LITTLE: u64 = 64 << 20;
 const FEW: usize = 1000;
-/// Where there is more, files of this size are shared; where there are more, all.
+/// Where there is more, files of this size are shared; where there are more, all. But the user edits small files in his own directory:
+/// what is written there by someone whom nobody asks would show in the fork.
 const LARGE: u64 = 64 << 10;
 
 /// What a fork will have.
@@ -54,10 +55,12 @@ impl Copying {
         }
         let bytes: u64 = entries.values().map(|seen| seen.bytes).sum();
         let can_share = asked == Asked::Before && from.device() == to.device();
-        let least = match (entries.len() > FEW, bytes > LITTLE) {
-            (true, _) => 0,
-            (false, true) => LARGE,
-            (false, false) => u64::MAX,
+        let least = if entries.len() > FEW && !from.is_given() {
+            0
+        } else if bytes > LITTLE {
+            LARGE
+        } else {
+            u64::MAX
         };
         let is_writable = |path: &Path| {
             let parent = path.parent().and_then(|parent| entries.get(parent));

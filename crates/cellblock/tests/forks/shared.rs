@@ -38,17 +38,36 @@ fn ten_thousand_files_and_a_gigabyte_are_forked_without_a_copy() {
     let fork = parent.fork();
     let took = begin.elapsed();
     assert!(took < Duration::from_secs(3), "{took:?}");
-    for name in ["large", "d7/1237"] {
-        assert_eq!(inode(&fork, name), inode(&parent, name));
-    }
-    fork.good("open('d7/1237', 'a').write(' of the fork'); os.remove('d8/1238')");
-    assert_eq!(
-        parent.value("open('d7/1237').read(), open('d8/1238').read()"),
-        "('1237', '1238')"
-    );
+    assert_eq!(inode(&fork, "large"), inode(&parent, "large"));
+    // The user edits small files himself: those are copied.
+    fs::write(directory.path().join("d7/1237"), "edited").unwrap();
     assert_eq!(
         fork.value("open('d7/1237').read(), os.path.getsize('large'), sum(len(f) for *_, f in os.walk('.'))"),
-        "('1237 of the fork', 1000000000, 10000)"
+        "('1237', 1000000000, 10001)"
+    );
+}
+
+#[test]
+fn where_there_are_many_small_ones_are_shared_too_and_then_apart() {
+    let parent = session();
+    parent.good("import os\nfor n in range(1200): open(str(n), 'w').write(str(n))");
+    let fork = parent.fork();
+    assert_eq!(inode(&fork, "7"), inode(&parent, "7"));
+    fork.good("open('7', 'a').write(' of the fork'); os.remove('8'); os.rename('9', '10')");
+    parent.good("open('7', 'w').write('new'); [os.remove(str(n)) for n in range(100, 1200)]");
+    assert_eq!(
+        fork.value("open('7').read(), open('10').read(), open('1100').read()"),
+        "('7 of the fork', '9', '1100')"
+    );
+    wait(fork.undo(2)).unwrap();
+    assert_eq!(
+        fork.value("[open(n).read() for n in os.listdir()] == os.listdir()"),
+        "True"
+    );
+    wait(parent.undo(1)).unwrap();
+    assert_eq!(
+        parent.value("[open(n).read() for n in os.listdir()] == os.listdir()"),
+        "True"
     );
 }
 
