@@ -445,6 +445,16 @@ impl Files {
     }
 }
 
+impl Files {
+    /// Ends with nobody left who has them: their store is where that of others will be.
+    pub(crate) async fn give_up(mut self) {
+        if let Some(keeping) = self.keeping.take() {
+            keeping.abort();
+            let _ = keeping.await;
+        }
+    }
+}
+
 /// A session that lives, seen from here.
 pub(crate) struct Born {
     channel: Channel,

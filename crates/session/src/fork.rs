@@ -144,7 +144,8 @@ impl Actor {
         let both = crossed.and_then(|(head, asked)| Ok((head, asked, files?)));
         let settled = match both {
             Ok((head, Asked::Before, files)) => Ok((head, files)),
-            Ok((head, Asked::Never, _)) => {
+            Ok((head, Asked::Never, files)) => {
+                files.give_up().await;
                 let limit = options.limits.disk;
                 let files = runtime.watch_own_files(&workspace, &directory, limit);
                 files.await.map(|files| (head, files))
