@@ -2,7 +2,7 @@
 
 use crate::shared_host::shared_host;
 use crate::{Error, Host};
-use cellblock_protocol::{Isolation, Journaling, Limits, SessionOptions, Strategy};
+use cellblock_protocol::{Isolation, Journaling, Limits, NetworkRule, SessionOptions, Strategy};
 use serde_json::Value;
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -67,6 +67,12 @@ impl SessionBuilder {
     /// The walls.
     pub fn isolation(mut self, isolation: Isolation) -> SessionBuilder {
         self.options.isolation = isolation;
+        self
+    }
+
+    /// Something on the network that it may reach, see [`NetworkRule`]; nothing, unless it is named.
+    pub fn allow_net(mut self, rule: NetworkRule) -> SessionBuilder {
+        self.options.network.push(rule);
         self
     }
 

@@ -17,6 +17,7 @@
 //! in `cellblock-session` (the sessions) and `cellblock-protocol` (the data).
 #![forbid(unsafe_code)]
 
+pub mod agent;
 mod builder;
 mod error;
 mod host;
@@ -34,7 +35,18 @@ pub mod tools {
     pub use cellblock_tools::*;
 }
 
+/// The Model Context Protocol: us as a server, and the tools of other servers. Without the feature `mcp`, which is on by default, it is left out.
+#[cfg(feature = "mcp")]
+pub mod mcp {
+    pub use cellblock_mcp::*;
+}
+
 /// Python interpreters and environments.
 pub mod env {
     pub use cellblock_env::*;
+}
+
+/// Language models.
+pub mod model {
+    pub use cellblock_model::*;
 }

@@ -14,6 +14,9 @@ pub(crate) fn main() -> ExitCode {
     let console = Console::new(color);
     allow_many_files();
     let outcome = match command {
+        Command::Ask(args) => commands::ask::run(&args, &console),
+        Command::Chat(args) => commands::chat::run(&args, &console),
+        Command::Runs(args) => commands::runs::run(args, &console),
         Command::Exec(args) => commands::exec::run(args, &console),
         Command::Repl(args) => commands::repl::run(args, console.clone()),
         Command::Pipe(args) => commands::pipe::run(args, &console),
@@ -22,6 +25,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Demo(args) => commands::demo::run(args, console.clone()),
         Command::Setup(args) => commands::setup::run(&args, &console),
         Command::Tools(args) => commands::tools::run(args, &console),
+        Command::Trace(args) => commands::trace::run(&args, &console),
+        Command::Mcp(args) => commands::mcp::run(*args, &console),
         Command::Bench(args) => commands::bench::run(args, &console),
         Command::Completions(args) => commands::completions::run(&args, &console),
     };

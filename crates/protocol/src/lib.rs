@@ -20,6 +20,7 @@ mod isolation;
 mod journaling;
 mod limits;
 mod mime;
+mod network;
 mod options;
 pub mod pipe;
 mod quantity;
@@ -43,6 +44,7 @@ pub use isolation::{Isolation, Rung, Wall};
 pub use journaling::Journaling;
 pub use limits::Limits;
 pub use mime::MimeBundle;
+pub use network::{HostPattern, MAX_NETWORK_RULES, NetworkRule};
 pub use options::{Arming, SessionOptions, Strategy, validate_session_id};
 pub use quantity::{parse_duration, parse_size};
 pub use result::{

@@ -8,7 +8,7 @@ use crate::fields::{Field, Fields};
 use crate::imports::import_statement;
 use crate::invalid::{Invalid, shown_text};
 use crate::seed::validate_seed;
-use crate::{Cell, Isolation, Journaling, Limits, Seed};
+use crate::{Cell, Isolation, Journaling, Limits, MAX_NETWORK_RULES, NetworkRule, Seed};
 
 /// How a session is to be. Everything has a default, and unknown fields are refused.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -31,6 +31,9 @@ pub struct SessionOptions {
     pub arming: Arming,
     /// Which walls it has.
     pub isolation: Isolation,
+    /// What it may reach on the network: nothing, unless it is named here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<NetworkRule>,
     /// What it may use.
     pub limits: Limits,
     /// Modules to bind beforehand: `np`, `math`, `numpy as np`, `from x import y`.
@@ -54,6 +57,7 @@ impl SessionOptions {
         "atomic",
         "arming",
         "isolation",
+        "network",
         "limits",
         "imports",
         "seed",
@@ -77,6 +81,14 @@ impl SessionOptions {
         self.limits
             .validate()
             .map_err(|error| error.inside("limits"))?;
+        if self.network.len() > MAX_NETWORK_RULES {
+            let expected = format!("at most {MAX_NETWORK_RULES} rules");
+            return Err(Invalid::value(
+                "network",
+                expected,
+                self.network.len().to_string(),
+            ));
+        }
         for entry in &self.imports {
             import_statement(entry)?;
         }
@@ -104,6 +116,7 @@ impl TryFrom<Map<String, Value>> for SessionOptions {
             atomic: fields.optional("atomic")?.unwrap_or_default(),
             arming: fields.optional("arming")?.unwrap_or_default(),
             isolation: fields.optional("isolation")?.unwrap_or_default(),
+            network: fields.optional("network")?.unwrap_or_default(),
             limits: fields.optional("limits")?.unwrap_or_default(),
             imports: fields.optional("imports")?.unwrap_or_default(),
             seed: fields.optional("seed")?.unwrap_or_default(),

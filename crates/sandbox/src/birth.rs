@@ -59,6 +59,21 @@ impl Birth {
         self
     }
 
+    /// The host will listen on this port of the session's loopback: at 127.0.0.1 for place 0, else at 127.1.x.y, with x and y the bytes
+    /// of the place.
+    pub fn door(mut self, port: u16, place: u16) -> Result<Birth, Error> {
+        let (port, place) = (port.to_string(), place.to_string());
+        let item = item(Item::Door, Path::new(&port), Path::new(&place))?;
+        self.items.extend(item);
+        Ok(self)
+    }
+
+    /// The session finds this text at `path`, where the view has another.
+    pub fn file(mut self, path: &Path, text: &str) -> Result<Birth, Error> {
+        self.items.extend(item(Item::File, Path::new(text), path)?);
+        Ok(self)
+    }
+
     /// What Landlock lets the session read.
     pub fn readable(mut self, path: &Path) -> Result<Birth, Error> {
         self.items

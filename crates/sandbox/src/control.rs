@@ -81,6 +81,11 @@ pub enum FromInit {
         /// Which.
         pid: u32,
     },
+    /// A socket comes along that listens on the session's loopback: the door with this number.
+    Door {
+        /// In the order in which they were asked for.
+        number: usize,
+    },
     /// Whether the init and the namespaces of a fork stand.
     Prepared(Result<(), Unprepared>),
 }
@@ -160,6 +165,9 @@ impl FromInit {
             from_init::PROTECTED => FromInit::Protected { pid, done },
             from_init::WOKEN => FromInit::Woken { pid, done },
             from_init::LOST => FromInit::Lost { pid },
+            from_init::DOOR => FromInit::Door {
+                number: message.a as usize,
+            },
             from_init::PREPARED => FromInit::Prepared(match message.b {
                 0 => Ok(()),
                 errno => Err(Unprepared {

@@ -10,6 +10,7 @@ mod control;
 mod error;
 mod files;
 mod launch;
+mod leash;
 mod library;
 mod outside;
 mod own_copy;
@@ -30,6 +31,7 @@ pub use control::{
 pub use error::Error;
 pub use files::{Access, Confined};
 pub use launch::{LaunchPlan, Launched, first_id};
+pub use leash::end_with_parent;
 pub use outside::SessionProcesses;
 pub use own_copy::Identity;
 pub use packet::{

@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::cell_run::CellRun;
 use crate::channel::Channel;
-use crate::checkpoints::{Checkpoints, Recovered};
+use crate::checkpoints::Checkpoints;
 use crate::disk::Disk;
 use crate::file_history::FileHistory;
 use crate::fork::Lineage;
@@ -13,9 +13,11 @@ use crate::looks::Looks;
 use crate::outputs::Outputs;
 use crate::packets::Packets;
 use crate::pipes::Pipes;
+use crate::recovery::Recovered;
 use crate::session::{Session, Shared};
 use crate::tracker::Changes;
 use crate::verdict::Ending;
+use crate::ways_out::{Opened, WaysOut};
 use crate::zygote::Zygote;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
 use cellblock_protocol::{
@@ -115,6 +117,9 @@ pub(crate) struct Actor {
     pub(crate) closing: Option<oneshot::Sender<()>>,
     /// A directory of the user's that is ours for as long as we work in it.
     pub(crate) loan: Option<Loan>,
+    /// Ways to the network, which are served from when somebody holds the session.
+    pub(crate) opened: Vec<Opened>,
+    pub(crate) ways_out: WaysOut,
     /// The launcher lives as long as a session of it lives.
     pub(crate) zygote: Arc<Zygote>,
     /// Whom it was forked from, and what forks of it will have.

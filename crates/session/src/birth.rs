@@ -2,8 +2,9 @@
 
 use crate::Error;
 use crate::actor::{Actor, Command, Fate};
+use crate::arming::OWN_MEMORY;
 use crate::channel::Channel;
-use crate::checkpoints::{Checkpoints, OWN_MEMORY};
+use crate::checkpoints::Checkpoints;
 use crate::disk::{Disk, Processes};
 use crate::file_history::{Asked, FileHistory};
 use crate::fork::Lineage;
@@ -17,6 +18,7 @@ use crate::pipes::Pipes;
 use crate::runtime::Inner;
 use crate::session::{Session, Shared};
 use crate::tracker::Tracker;
+use crate::ways_out::{self, Doors, Opened, WaysOut};
 use crate::workspace::Workspace;
 use crate::zygote::Zygote;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
@@ -71,7 +73,10 @@ impl Inner {
             end: OnceLock::new(),
             journal: journal.clone(),
         });
-        let environment = self.environment(&actor.directory);
+        let mut environment = self.environment(&actor.directory);
+        let doors = Doors::for_rules(&options.network);
+        environment.extend(doors.environment());
+        actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared.logs)?;
         actor.shared = Arc::clone(&shared);
         actor.commands = receiver;
         actor.checkpoints.never = options.strategy == Strategy::Direct;
@@ -189,6 +194,7 @@ impl Inner {
             processes,
             head,
             loan,
+            opened,
             ..
         } = born;
         let Files {
@@ -228,6 +234,8 @@ impl Inner {
             spent_ms: 0.0,
             closing: None,
             loan,
+            opened,
+            ways_out: WaysOut::default(),
             zygote,
             options,
             lineage,
@@ -346,11 +354,27 @@ impl Inner {
         if asked == Asked::Before {
             birth = birth.keeps();
         }
+        if !options.network.is_empty() {
+            self.can_guard_network()?;
+            ways_out::refuse_addresses(&options.network)?;
+            birth = Doors::for_rules(&options.network).ask_for(birth)?;
+        }
         Ok(Plan {
             birth,
             cgroup,
             loan,
         })
+    }
+
+    /// A guard stands at the end of a way that only a network of the session's own can have.
+    fn can_guard_network(&self) -> Result<(), Error> {
+        if self.has_view() && !self.isolation.without.contains(&Wall::Network) {
+            return Ok(());
+        }
+        Err(Error::Refused(format!(
+            "rules for the network need a session with a network and files of its own, and this one has the isolation `{}`: the rung must be `full`, with the walls files and network",
+            self.described
+        )))
     }
 
     /// Whether init can be asked before files are changed that are the user's or, when there are forks, theirs too. Where there are
@@ -467,6 +491,8 @@ pub(crate) struct Born {
     /// On which init asks before files of the user's are changed.
     keeper: Option<OwnedFd>,
     loan: Option<Loan>,
+    /// Its ways to the network, which nobody serves yet.
+    opened: Vec<Opened>,
 }
 
 /// What a session and the host speak through: the host's ends.
@@ -475,6 +501,7 @@ pub(crate) struct Sockets {
     init: Packets,
     pipes: Pipes,
     keeper: Option<OwnedFd>,
+    opened: Vec<Opened>,
 }
 
 /// The session's ends, with what else goes to its init.
@@ -510,6 +537,7 @@ impl Sockets {
             init: Packets::new(control, 4096).map_err(Error::system("listening to init"))?,
             pipes,
             keeper,
+            opened: Vec::new(),
         };
         Ok((near, FarSockets { ends }))
     }
@@ -517,15 +545,18 @@ impl Sockets {
     /// Waits until the session stands and its interpreter is there. Returns the head's process id inside, and whether init asks
     /// before files are changed.
     pub(crate) async fn up(&mut self) -> Result<(u32, Asked), Error> {
-        let packet = self
-            .init
-            .receive()
-            .await
-            .map_err(Error::system("waiting for the session's init"))?;
-        let born = match FromInit::from_bytes(&packet.bytes)? {
-            FromInit::Born { head, asks: true } => (head, Asked::Before),
-            FromInit::Born { head, asks: false } => (head, Asked::Never),
-            _ => return Err(cellblock_sandbox::Error::Protocol { process: "init" }.into()),
+        let born = loop {
+            let waiting = Error::system("waiting for the session's init");
+            let mut packet = self.init.receive().await.map_err(waiting)?;
+            match (
+                FromInit::from_bytes(&packet.bytes)?,
+                packet.descriptors.pop(),
+            ) {
+                (FromInit::Born { head, asks: true }, _) => break (head, Asked::Before),
+                (FromInit::Born { head, asks: false }, _) => break (head, Asked::Never),
+                (FromInit::Door { number }, Some(socket)) => self.opened.push((number, socket)),
+                _ => return Err(cellblock_sandbox::Error::Protocol { process: "init" }.into()),
+            }
         };
         match self.channel.receive().await {
             Ok(FromHead::Ready { .. }) => Ok(born),
@@ -551,6 +582,7 @@ impl Sockets {
             init,
             pipes,
             keeper,
+            opened,
         } = self;
         Born {
             channel,
@@ -561,6 +593,7 @@ impl Sockets {
             head,
             keeper,
             loan: None,
+            opened,
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::journal::{Recorder, SessionJournal};
 use crate::private_copy::{self, Copying};
 use crate::runtime::Inner;
 use crate::session::{Session, Shared};
+use crate::ways_out::Doors;
 use crate::workspace::Workspace;
 use cellblock_protocol::SessionOptions;
 use cellblock_protocol::guest::{Reply, ToHead};
@@ -173,7 +174,7 @@ impl Actor {
         actor.checkpoints.never = self.checkpoints.never;
         draft.keep();
         let cell = self.checkpoints.current();
-        Ok((Ok(hand_out(actor, &self.journal.recorder, cell)), fate))
+        Ok((hand_out(actor, &self.journal.recorder, cell), fate))
     }
 
     /// Lets the head copy itself into the namespaces of the fork, and waits until the copy is there: the process with this id. If
@@ -361,7 +362,7 @@ impl Drop for Draft {
 }
 
 /// Its journal goes on where that of its parent stands, after `cell`.
-fn hand_out(mut actor: Actor, parent: &Recorder, cell: u64) -> Session {
+fn hand_out(mut actor: Actor, parent: &Recorder, cell: u64) -> Result<Session, Error> {
     let (commands, receiver) = mpsc::unbounded_channel::<Command>();
     let (logs, _) = broadcast::channel(MOST_LOGS);
     let journal = parent.fork(&actor.shared.id, cell, actor.shared.workspace.path(), &logs);
@@ -373,9 +374,11 @@ fn hand_out(mut actor: Actor, parent: &Recorder, cell: u64) -> Session {
         end: OnceLock::new(),
         journal: journal.clone(),
     });
+    let doors = Doors::for_rules(&actor.options.network);
+    actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared.logs)?;
     actor.shared = Arc::clone(&shared);
     actor.commands = receiver;
     actor.journal = SessionJournal::new(journal);
     tokio::spawn(actor.serve());
-    Session { shared, commands }
+    Ok(Session { shared, commands })
 }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod actor;
+mod arming;
 mod birth;
 mod calls;
 mod capture;
@@ -15,6 +16,7 @@ mod clock;
 mod conclusion;
 mod disk;
 mod error;
+mod exchange;
 mod file_history;
 mod file_restore;
 mod file_store;
@@ -31,6 +33,7 @@ mod pipes;
 mod pool;
 mod private_copy;
 mod python;
+mod recovery;
 mod running;
 mod runtime;
 mod session;
@@ -39,6 +42,7 @@ mod tracker;
 mod undo;
 mod verdict;
 mod watch;
+mod ways_out;
 mod workspace;
 mod zygote;
 

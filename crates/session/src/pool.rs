@@ -151,6 +151,7 @@ impl Inner {
 fn fits(options: &SessionOptions) -> bool {
     let (wanted, standard) = (&options.limits, Limits::default());
     options.workspace.is_none()
+        && options.network.is_empty()
         && wanted.memory == standard.memory
         && wanted.processes == standard.processes
         && wanted.open_files == standard.open_files

@@ -2,9 +2,11 @@
 
 use crate::Error;
 use crate::actor::Actor;
-use crate::checkpoints::Recovered;
+use crate::recovery::Recovered;
+use crate::tracker::Changes;
 use cellblock_protocol::guest::{Reply, ToHead};
 use cellblock_protocol::{Undone, Variable, VariableChange, VariableChanges};
+use cellblock_sandbox::ToInit;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -32,6 +34,72 @@ impl Actor {
             files,
             not_restored,
         })
+    }
+
+    /// Goes back `count` kept cells.
+    async fn go_back(&mut self, count: usize) -> Result<Recovered, Error> {
+        self.arm().await;
+        let reachable = || {
+            self.checkpoints
+                .standbys
+                .front()
+                .map(|standby| standby.since)
+        };
+        let session = self.shared.id.clone();
+        let nobody = || Error::Ended {
+            session: session.clone(),
+            reason: "no checkpoint could be woken".to_owned(),
+        };
+        let lost = |cell: u64| {
+            format!("the checkpoint after cell {cell} is not there any more: its process has ended")
+        };
+        let target = self.checkpoints.before(count);
+        let there = target.is_some_and(|target| self.checkpoints.reach(target));
+        let Some(target) = target.filter(|_| there) else {
+            let message = match (target, reachable()) {
+                (None, _) => format!(
+                    "there are only {} cells to take back{}",
+                    self.checkpoints.kept.len(),
+                    if self.lineage.is_forked() {
+                        " since the session was forked from another"
+                    } else {
+                        ""
+                    }
+                ),
+                (Some(target), Some(oldest)) if oldest <= target => lost(target),
+                (_, Some(oldest)) => format!(
+                    "the history does not reach that far: the oldest checkpoint is the one after cell {oldest}"
+                ),
+                (_, None) => {
+                    let why = self.checkpoints.obstacle.clone().unwrap_or_default();
+                    format!("there is no checkpoint to go back to: {why}")
+                }
+            };
+            return Err(Error::NotFound(message));
+        };
+        self.end_head().await;
+        // News of a standby that died may have come only now. Then the newest goes on, and nothing was taken back.
+        if !self.checkpoints.reach(target) {
+            self.recover(Changes::default()).await.ok_or_else(nobody)?;
+            // The newest may be gone as well.
+            self.announce_restored();
+            return Err(Error::NotFound(lost(target)));
+        }
+        while let Some(newest) = self
+            .checkpoints
+            .standbys
+            .back()
+            .filter(|standby| !standby.is_after(target))
+        {
+            let _ = self
+                .init
+                .send(&ToInit::Drop(newest.pid).to_bytes(), &[])
+                .await;
+            self.checkpoints.standbys.pop_back();
+        }
+        self.checkpoints.kept.retain(|kept| *kept <= target);
+        let recovered = self.recover(Changes::default()).await;
+        recovered.ok_or_else(nobody)
     }
 
     async fn variables(&mut self) -> Result<BTreeMap<String, Variable>, Error> {

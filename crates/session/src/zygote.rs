@@ -1,9 +1,10 @@
 //! The launcher and the zygote behind it, seen from the host.
 
+use crate::exchange::Exchange;
 use crate::packets::Packets;
 use crate::{Error, Preload, Python};
 use cellblock_sandbox::{
-    Exit, FromLauncher, GUEST_DIRECTORY, LaunchPlan, Launched, View, mount_request,
+    Exit, FromLauncher, GUEST_DIRECTORY, LaunchPlan, Launched, Packet, View, mount_request,
 };
 use serde::Deserialize;
 use std::io::{self, Read as _};
@@ -12,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::Mutex;
 
 /// Importing pandas and matplotlib without byte code on a busy machine takes seconds; a minute means that it hangs.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -32,8 +32,8 @@ pub(crate) struct ZygotePlan {
 /// A running zygote. Dropping it ends the launcher, and with it every session that was born here.
 #[derive(Debug)]
 pub(crate) struct Zygote {
-    launcher: Mutex<Packets>,
-    births: Mutex<Packets>,
+    launcher: Exchange,
+    births: Exchange,
     process: std::sync::Mutex<Child>,
     /// The process that the host started.
     pub(crate) launcher_pid: u32,
@@ -94,8 +94,8 @@ impl Zygote {
         let ready = serde_json::from_slice(&first.bytes)
             .map_err(|_| refused("its first message made no sense".into()))?;
         Ok(Zygote {
-            launcher: Mutex::new(launcher),
-            births: Mutex::new(births),
+            launcher: Exchange::new(launcher, is_no_news),
+            births: Exchange::new(births, |_| true),
             launcher_pid: process.id(),
             process: std::sync::Mutex::new(process),
             dead: AtomicBool::new(false),
@@ -119,13 +119,10 @@ impl Zygote {
         request: &[u8],
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<u32, Error> {
-        let births = self.births.lock().await;
         let wrap = || Error::system("asking the zygote for a session");
-        let exchange = async {
-            births.send(request, descriptors).await?;
-            births.receive().await
-        };
-        let answer = exchange
+        let answer = self
+            .births
+            .ask(request, descriptors)
             .await
             .inspect_err(|_| self.dead.store(true, Ordering::Relaxed))
             .map_err(wrap())?;
@@ -150,34 +147,33 @@ impl Zygote {
         group: u32,
         user: u32,
     ) -> Result<OwnedFd, Error> {
-        let launcher = self.launcher.lock().await;
-        let wrap = || Error::system("asking the launcher for a mount");
-        let lost = |_: &io::Error| self.dead.store(true, Ordering::Relaxed);
-        launcher
-            .send(&mount_request(path, owner, group, user)?, &[])
+        let mut packet = self
+            .launcher
+            .ask(&mount_request(path, owner, group, user)?, &[])
             .await
-            .inspect_err(lost)
-            .map_err(wrap())?;
-        loop {
-            let mut packet = launcher.receive().await.inspect_err(lost).map_err(wrap())?;
-            let message =
-                FromLauncher::from_bytes(&packet.bytes).map_err(|error| Error::Workspace {
-                    path: path.to_owned(),
-                    problem: error.to_string(),
-                })?;
-            match (message, packet.descriptors.pop()) {
-                (FromLauncher::Mounted, Some(mount)) => return Ok(mount),
-                // News of the zygote's end, from before.
-                (FromLauncher::ZygoteEnded(_), _) => {}
-                _ => {
-                    return Err(cellblock_sandbox::Error::Protocol {
-                        process: "the launcher",
-                    }
-                    .into());
-                }
+            .inspect_err(|_| self.dead.store(true, Ordering::Relaxed))
+            .map_err(Error::system("asking the launcher for a mount"))?;
+        let message =
+            FromLauncher::from_bytes(&packet.bytes).map_err(|error| Error::Workspace {
+                path: path.to_owned(),
+                problem: error.to_string(),
+            })?;
+        match (message, packet.descriptors.pop()) {
+            (FromLauncher::Mounted, Some(mount)) => Ok(mount),
+            _ => Err(cellblock_sandbox::Error::Protocol {
+                process: "the launcher",
             }
+            .into()),
         }
     }
+}
+
+/// The launcher also tells of the zygote's end, unasked.
+fn is_no_news(packet: &Packet) -> bool {
+    !matches!(
+        FromLauncher::from_bytes(&packet.bytes),
+        Ok(FromLauncher::ZygoteEnded(_))
+    )
 }
 
 impl Drop for Zygote {

@@ -93,6 +93,25 @@ impl Registry {
             .collect()
     }
 
+    /// The same tools without one of them.
+    pub fn without(&self, name: &str) -> Registry {
+        let entries: Vec<Arc<Entry>> = self
+            .entries
+            .iter()
+            .filter(|entry| entry.definition.name != name)
+            .cloned()
+            .collect();
+        let mut by_name = HashMap::new();
+        for (index, entry) in entries.iter().enumerate() {
+            let names = std::iter::once(&entry.definition.name).chain(&entry.definition.aliases);
+            by_name.extend(names.map(|name| (name.clone(), index)));
+        }
+        Registry {
+            entries: Arc::new(entries),
+            by_name: Arc::new(by_name),
+        }
+    }
+
     /// Checks arguments against the schema of a tool, as a call would: what comes back is converted and without the purpose.
     pub fn check(
         &self,

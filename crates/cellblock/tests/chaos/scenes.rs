@@ -229,6 +229,23 @@ fn sessions_that_died_while_they_waited_in_the_pool_are_not_handed_out() {
 }
 
 #[test]
+fn when_memory_runs_out_the_kernel_takes_the_head_and_not_its_safety_net() {
+    let mut survivor = survivor();
+    // The second time, a standby has become the head.
+    for _ in 0..2 {
+        arm(&survivor);
+        assert_eq!(survivor.processes.scores("head"), [500]);
+        // A copy is made first, and then makes itself small.
+        eventually("the standbys are safe", || {
+            let standbys = survivor.processes.scores("standby");
+            !standbys.is_empty() && standbys.iter().all(|score| *score == 0)
+        });
+        kill(&survivor, &[Role::Head]);
+        survivor.tell("").unwrap();
+    }
+}
+
+#[test]
 fn closing_a_session_that_is_being_killed_ends() {
     for role in [Role::Head, Role::NewestStandby, Role::Init] {
         let survivor = survivor();

@@ -85,6 +85,18 @@ impl Processes {
         inits.map(Processes::below).collect()
     }
 
+    /// How much the kernel would rather kill the processes with this role than others when memory runs out.
+    pub(crate) fn scores(&self, wanted: &str) -> Vec<i32> {
+        let score = |pid: u32| -> Option<i32> {
+            let text = fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).ok()?;
+            text.trim().parse().ok()
+        };
+        let seen = children_of(self.init).into_iter().filter_map(Seen::of);
+        seen.filter(|seen| seen.role(self.init) == wanted)
+            .filter_map(|seen| score(seen.pid))
+            .collect()
+    }
+
     /// Finds those who play these roles now.
     pub(crate) fn find(&self, roles: &[Role]) -> Victims {
         let mut found = Victims::default();

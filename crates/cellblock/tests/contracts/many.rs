@@ -3,6 +3,7 @@
 use crate::support::{Python, builder, session, wait};
 use cellblock::{Cell, CellResult, Host, Preload, PythonChoice, Session, Status};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// Does the same with each, all at the same time.
 fn all(sessions: &[Python], code: impl Fn(usize) -> Cell) -> Vec<CellResult> {
@@ -122,4 +123,23 @@ async fn a_host_can_be_dropped_before_its_sessions() {
     let session = Session::builder().host(&host).start().await.unwrap();
     drop(host);
     assert_eq!(session.run("1 + 1").await.unwrap().value.unwrap().repr, "2");
+}
+
+/// What was said to somebody who has gone must not be taken for the answer to the next one.
+#[test]
+fn a_start_that_was_given_up_leaves_nothing_to_the_next_session() {
+    for round in 0..40 {
+        let session = session();
+        wait(async {
+            let patience = Duration::from_micros(round * 500);
+            drop(tokio::time::timeout(patience, builder().start()).await);
+        });
+        let fork = session.fork();
+        for session in [session, fork] {
+            let result = session.run("open('mine', 'w').write('here'); print('said')");
+            assert_eq!(result.stdout, "said\n", "round {round}: {result:?}");
+            let mine = session.workspace().join("mine");
+            assert_eq!(std::fs::read_to_string(mine).unwrap(), "here");
+        }
+    }
 }

@@ -2,16 +2,21 @@
 
 mod session;
 
+use crate::commands::ask::AskArgs;
 use crate::commands::bench::BenchArgs;
+use crate::commands::chat::ChatArgs;
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::demo::DemoArgs;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::exec::ExecArgs;
+use crate::commands::mcp::McpArgs;
 use crate::commands::pipe::PipeArgs;
 use crate::commands::repl::ReplArgs;
+use crate::commands::runs::RunsArgs;
 use crate::commands::sessions::SessionsArgs;
 use crate::commands::setup::SetupArgs;
 use crate::commands::tools::ToolsArgs;
+use crate::commands::trace::TraceArgs;
 use crate::terminal::ColorWish;
 use clap::{Parser, Subcommand};
 
@@ -38,6 +43,12 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Ask a model a question; it computes the answer with code that really runs
+    Ask(Box<AskArgs>),
+    /// Talk with a model over one session
+    Chat(Box<ChatArgs>),
+    /// List, show and remove what was asked before
+    Runs(RunsArgs),
     /// Run one snippet and end with its outcome
     Exec(ExecArgs),
     /// Work in a session at the terminal
@@ -54,6 +65,10 @@ pub(crate) enum Command {
     Setup(SetupArgs),
     /// List the tools that models can call, or call one by hand
     Tools(ToolsArgs),
+    /// Show where the time of a run went
+    Trace(TraceArgs),
+    /// Serve the tools to MCP clients, each with a session of its own
+    Mcp(Box<McpArgs>),
     /// Measure the promises on this machine
     Bench(BenchArgs),
     /// Print the completions for a shell

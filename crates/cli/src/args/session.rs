@@ -2,8 +2,8 @@
 
 use crate::failure::Usage;
 use cellblock::{
-    Host, HostBuilder, Isolation, Limits, Preload, PythonChoice, Rung, Seed, SessionOptions, Wall,
-    parse_duration, parse_size,
+    Host, HostBuilder, Isolation, Limits, NetworkRule, Preload, PythonChoice, Rung, Seed,
+    SessionOptions, Wall, parse_duration, parse_size,
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -66,6 +66,9 @@ pub(crate) struct SessionArgs {
     /// Bind a variable before the first cell: --var 'n=3' --var 'name="Ada"'
     #[arg(long = "var", value_name = "NAME=JSON")]
     variables: Vec<String>,
+    /// Let it reach a host, such as pypi.org, '*.example.org:8080' or tcp://db.example.org:5432 [default: no network]
+    #[arg(long, value_name = "RULE")]
+    allow_net: Vec<NetworkRule>,
     /// The most memory, such as 512MB [default: 2GiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
     memory: Option<u64>,
@@ -96,6 +99,7 @@ impl SessionArgs {
                 rung: self.isolation,
                 without: self.without.iter().copied().collect(),
             },
+            network: self.allow_net.clone(),
             limits: Limits {
                 memory: self.memory.unwrap_or(default.memory),
                 wall: self.timeout.unwrap_or(default.wall),

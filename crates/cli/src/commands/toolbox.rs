@@ -1,13 +1,15 @@
 //! The tools that a command offers, from its flags.
 
 use crate::args::{PythonArgs, SessionArgs};
+use crate::config::Config;
 use crate::failure::Usage;
-use crate::terminal::{Console, TerminalAsker};
+use crate::terminal::{Console, Style, TerminalAsker};
+use cellblock::mcp::{self, Connected};
 use cellblock::tools::{
-    Approval, ApprovalMode, ApprovalPolicy, Asker, Opening, PythonTools, Registry, ToolError,
-    Workbench,
+    AnyTool, Approval, ApprovalMode, ApprovalPolicy, Asker, Opening, PythonTools, Registry,
+    ToolError, Workbench,
 };
-use cellblock::{Preload, SessionOptions};
+use cellblock::{NetworkRule, Preload, SessionOptions};
 use clap::{Args, ValueEnum};
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
@@ -23,6 +25,15 @@ pub(crate) struct ToolboxArgs {
     /// Let tools from --tools-dir see this variable of the environment; code of models never does
     #[arg(long, value_name = "NAME", requires = "tools_dir")]
     tools_secret: Vec<String>,
+    /// Let tools from --tools-dir reach a host; the rules are those of --allow-net, which is for the code of models
+    #[arg(long, value_name = "RULE", requires = "tools_dir")]
+    tools_allow_net: Vec<NetworkRule>,
+}
+
+/// A folder of tools written in Python, and the session that they want.
+struct ToolFolder {
+    tools: PythonTools,
+    options: SessionOptions,
 }
 
 /// Who must agree.
@@ -56,34 +67,118 @@ impl Approve {
     }
 }
 
+/// For whom tools are gathered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// A person or a program of ours, who has the session itself.
+    Us,
+    /// Clients over MCP.
+    Clients,
+}
+
+/// All tools, and the other servers that some of them come from.
+pub(crate) struct Toolbox {
+    pub(crate) registry: Registry,
+    servers: Connected,
+}
+
+impl Toolbox {
+    /// Ends the servers that were started for it.
+    pub(crate) async fn close(&self) {
+        self.servers.close().await;
+    }
+}
+
 impl ToolboxArgs {
-    /// All tools. Those written in Python are loaded now, in a session of their own.
-    pub(crate) async fn registry(&self, python: &PythonArgs) -> anyhow::Result<Registry> {
+    /// All tools. Those written in Python are loaded now, in a session of their own; other MCP servers are started now. One that does not
+    /// start is named, and the rest works.
+    pub(crate) async fn open(
+        &self,
+        python: &PythonArgs,
+        config: &Config,
+        audience: Audience,
+        console: &Console,
+    ) -> anyhow::Result<Toolbox> {
+        let (tools, servers) = self.gathered(python, config, console).await?;
         let mut builder = Registry::builder().built_in();
-        for folder in &self.tools_dir {
-            let mut tools = PythonTools::new(folder);
-            for name in &self.tools_secret {
-                let value = std::env::var(name).map_err(|_| {
-                    Usage::plain(format!(
-                        "--tools-secret {name}: there is no such variable in the environment"
-                    ))
-                })?;
-                tools = tools.secret(name, value);
-            }
-            let open = opener(python, SessionOptions::default());
-            let loaded = tools.load(open).await;
-            builder = builder.extend(loaded.map_err(|error| Usage::plain(error.to_string()))?);
+        if audience == Audience::Clients {
+            builder = mcp::with_tools_for_clients(builder);
         }
-        builder
+        let registry = builder
+            .extend(tools)
             .build()
-            .map_err(|error| Usage::plain(error.to_string()))
+            .map_err(|error| Usage::plain(error.to_string()))?;
+        Ok(Toolbox { registry, servers })
+    }
+
+    /// The tools that are not built in, and the servers that some of them come from, which must be closed in the end.
+    pub(crate) async fn gathered(
+        &self,
+        python: &PythonArgs,
+        config: &Config,
+        console: &Console,
+    ) -> anyhow::Result<(Vec<Arc<dyn AnyTool>>, Connected)> {
+        let mut tools = Vec::new();
+        for ToolFolder {
+            tools: folder,
+            options,
+        } in self.python_tools(config)?
+        {
+            let loaded = folder.load(opener(python, options)).await;
+            tools.extend(loaded.map_err(|error| Usage::plain(error.to_string()))?);
+        }
+        let servers = config.mcp.servers(|path| config.path(path))?;
+        let servers = mcp::connect(servers).await;
+        for problem in &servers.problems {
+            let label = console.on_err(Style::Warning, "warning:");
+            console.note(&label, &problem.to_string());
+        }
+        tools.extend(servers.tools.iter().cloned());
+        Ok((tools, servers))
+    }
+
+    fn python_tools(&self, config: &Config) -> anyhow::Result<Vec<ToolFolder>> {
+        let secret = |name: &String, source: &str| {
+            std::env::var(name).map_err(|_| {
+                Usage::plain(format!(
+                    "{source} {name}: there is no such variable in the environment"
+                ))
+            })
+        };
+        let folder = |tools, network: &[NetworkRule]| ToolFolder {
+            tools,
+            options: SessionOptions {
+                network: network.to_vec(),
+                ..SessionOptions::default()
+            },
+        };
+        let mut all = Vec::new();
+        for path in &self.tools_dir {
+            let mut tools = PythonTools::new(path);
+            for name in &self.tools_secret {
+                tools = tools.secret(name, secret(name, "--tools-secret")?);
+            }
+            all.push(folder(tools, &self.tools_allow_net));
+        }
+        for path in &config.tools.folders {
+            let mut tools = PythonTools::new(config.path(path));
+            for name in &config.tools.secrets {
+                tools = tools.secret(name, secret(name, "tools.secrets in the configuration:")?);
+            }
+            all.push(folder(tools, &config.tools.allow_net));
+        }
+        Ok(all)
     }
 }
 
 impl ApprovalArgs {
-    /// When to ask.
-    pub(crate) fn policy(&self) -> ApprovalPolicy {
-        ApprovalPolicy::mode(self.approve.map(Approve::mode).unwrap_or_default())
+    /// When to ask: what the configuration says, unless a flag says another mode.
+    pub(crate) fn policy(&self, config: &Config) -> ApprovalPolicy {
+        let mut policy = config.approval.clone();
+        if let Some(approve) = self.approve {
+            policy.mode = approve.mode();
+        }
+        policy
     }
 }
 

@@ -25,6 +25,7 @@ fn the_tour_on_the_standard_library_does_what_it_claims() {
             "6. A cell can be taken back, with its files",
             "7. A fork tries something out, and the session does not notice",
             "8. A plot is saved and listed",
+            "9. A model asks Python, fails, repairs its code, and knows the answer",
         ]
     );
     assert!(
@@ -33,4 +34,10 @@ fn the_tour_on_the_standard_library_does_what_it_claims() {
     );
     assert!(ended.stdout.contains("in share: total = 100, people = 0"));
     assert!(ended.stdout.contains("degrees.svg (273 bytes)"));
+    assert!(
+        ended
+            .stdout
+            .contains("NameError: name 'principal' is not defined")
+    );
+    assert!(ended.stdout.contains("   Final answer: 21386.41\n"));
 }

@@ -15,6 +15,9 @@ macro_rules! help {
 
 help! {
     the_help_of_cellblock: ["--help"];
+    the_help_of_ask: ["help", "ask"];
+    the_help_of_chat: ["help", "chat"];
+    the_help_of_runs: ["help", "runs"];
     the_help_of_exec: ["help", "exec"];
     the_help_of_repl: ["repl", "--help"];
     the_help_of_pipe: ["pipe", "--help"];
@@ -29,6 +32,8 @@ help! {
     the_help_of_sessions_remove: ["sessions", "remove", "--help"];
     the_help_of_tools: ["tools", "--help"];
     the_help_of_tools_call: ["tools", "call", "--help"];
+    the_help_of_trace: ["trace", "--help"];
+    the_help_of_mcp: ["mcp", "--help"];
     the_help_of_completions: ["completions", "--help"];
 }
 

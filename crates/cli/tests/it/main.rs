@@ -7,12 +7,16 @@
 )]
 #![cfg(target_os = "linux")]
 
+mod ask;
 mod completions;
+mod config;
 mod demo;
 mod doctor;
 mod exec;
 mod exec_status;
+mod fake_model;
 mod help;
+mod mcp;
 mod pipe;
 mod pipe_calls;
 mod pipe_ends;
@@ -21,3 +25,4 @@ mod sessions;
 mod support;
 mod terminal;
 mod tools;
+mod trace;

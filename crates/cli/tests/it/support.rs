@@ -44,20 +44,31 @@ impl Place {
         for (name, value) in self.variables() {
             command.env(name, value);
         }
-        for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CELLBLOCK_PYTHON"] {
+        for name in [
+            "NO_COLOR",
+            "CLICOLOR",
+            "CLICOLOR_FORCE",
+            "CELLBLOCK_CONFIG",
+            "CELLBLOCK_MCP_TOKEN",
+            "CELLBLOCK_PYTHON",
+        ] {
             command.env_remove(name);
         }
         command.current_dir(self.path());
         command
     }
 
-    pub fn variables(&self) -> [(&'static str, String); 4] {
+    pub fn variables(&self) -> [(&'static str, String); 5] {
         let user = fs::metadata("/proc/self").unwrap().uid();
         let cache = env::temp_dir().join(format!("cellblock-cli-tests-{user}"));
         [
             (
                 "XDG_STATE_HOME",
                 self.path().join("state").display().to_string(),
+            ),
+            (
+                "XDG_CONFIG_HOME",
+                self.path().join("config").display().to_string(),
             ),
             ("XDG_CACHE_HOME", cache.display().to_string()),
             ("COLUMNS", "100".to_owned()),

@@ -342,3 +342,58 @@ fn python_tools_that_cannot_be_used_are_named() {
         )
     );
 }
+
+/// A page on the loopback of the host, for one visitor.
+fn page(text: &'static str) -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        use std::io::{Read as _, Write as _};
+        let (mut visitor, _) = listener.accept().unwrap();
+        let _ = visitor.read(&mut [0; 4096]);
+        let length = text.len();
+        let _ = write!(
+            visitor,
+            "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{text}"
+        );
+    });
+    port
+}
+
+#[test]
+fn python_tools_reach_the_hosts_that_they_are_given_and_the_code_of_models_does_not() {
+    let place = Place::new();
+    let port = page("the news");
+    fs::create_dir(place.path().join("web")).unwrap();
+    let fetch = format!(
+        "import urllib.request\ndef fetch() -> str:\n    'The news.'\n    return urllib.request.urlopen('http://127.0.0.1:{port}/').read().decode()\n"
+    );
+    fs::write(place.path().join("web/news.py"), fetch).unwrap();
+    let rule = format!("127.0.0.1:{port}");
+    let code = format!(
+        r#"{{"python_code_snippet": "import urllib.request\ntry: urllib.request.urlopen('http://{rule}/')\nexcept OSError: print('no way out')\nprint(fetch())"}}"#
+    );
+    let call = |rule: &[&str]| {
+        let mut words = vec![
+            "tools",
+            "call",
+            "execute_python_code",
+            &code,
+            "--stdlib",
+            "--for-model",
+        ];
+        words.extend(["--tools-dir", "web"]);
+        words.extend(rule);
+        place.run(words).stdout
+    };
+    let without = call(&[]);
+    assert!(
+        without.contains("no way out") && !without.contains("the news"),
+        "{without}"
+    );
+    let with = call(&["--tools-allow-net", &rule]);
+    assert!(
+        with.contains("no way out") && with.contains("the news"),
+        "{with}"
+    );
+}

@@ -9,6 +9,7 @@ mod guest;
 mod hostile;
 mod isolation;
 mod limits;
+mod network;
 mod options;
 mod pipe;
 mod result;

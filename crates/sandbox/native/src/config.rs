@@ -144,6 +144,8 @@ pub enum Item {
     Home = 11,
     /// May be changed where the mounts below it allow that, and devices made nowhere (Landlock).
     Mounted = 12,
+    /// The host listens on port `first` of the session's loopback, at the address that `second` numbers.
+    Door = 13,
 }
 
 /// The strings of a message: a tag byte, then two C strings (the second may be empty).

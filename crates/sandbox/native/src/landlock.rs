@@ -1,6 +1,7 @@
 //! Landlock: file access by path, checked by the kernel whatever the mounts look like.
 
 use crate::config::{Item, Items};
+use crate::doors;
 use crate::sys::{Errno, Fd, Result, close, nr, open, open_flags, syscall};
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -73,6 +74,11 @@ pub fn confine(items: Items<'_>, network: bool) -> Result<()> {
     }
     for (path, _) in items.of(Item::Mounted) {
         allow(rules, path, all & !MAKE_DEVICES)?;
+    }
+    if ruleset.network != 0 {
+        for port in doors::ports(items) {
+            allow_connecting(rules, port)?;
+        }
     }
     enforce(rules)
 }
@@ -158,6 +164,20 @@ fn allow(rules: Fd, path: &core::ffi::CStr, accesses: u64) -> Result<()> {
     });
     close(parent);
     outcome.map(drop)
+}
+
+fn allow_connecting(rules: Fd, port: u16) -> Result<()> {
+    const PORT: usize = 2;
+    const CONNECT: u64 = 2;
+    let rule = [CONNECT, u64::from(port)];
+    // SAFETY: the rule lives through the call.
+    unsafe {
+        syscall(
+            nr::LANDLOCK_ADD_RULE,
+            [rules as usize, PORT, rule.as_ptr() as usize, 0],
+        )
+    }
+    .map(drop)
 }
 
 fn all_accesses(version: u32) -> u64 {

@@ -34,6 +34,7 @@ pub mod text;
 pub mod users;
 
 pub mod crossing;
+pub mod doors;
 pub mod fork;
 pub mod init;
 pub mod keep;

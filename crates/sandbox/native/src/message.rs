@@ -63,6 +63,8 @@ pub mod from_init {
     /// write to it, 1 when it removes it, 2 when it changes it without its contents, 3 when it
     /// gives it one more name.
     pub const CHANGING: u64 = 8;
+    /// The session's door number `a` comes as a descriptor: a socket that listens on its loopback.
+    pub const DOOR: u64 = 9;
 }
 
 /// Between the inits of a session and its forks. A question of the system call filter that is passed on is no such message:
@@ -158,6 +160,8 @@ stages! {
     IdMap = 20: "mapping the owner of the workspace",
     /// A copy of a head that should have become the head of a fork.
     Copy = 21: "letting the copy of the session in",
+    /// Sockets for the host on the session's loopback.
+    Doors = 22: "opening the way to the network",
 }
 
 /// An error with the place where it happened.

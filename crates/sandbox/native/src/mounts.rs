@@ -201,6 +201,24 @@ pub fn enter_session(
     Ok(())
 }
 
+/// Puts a text over a file of the view, read-only. The temporary directories must be there.
+pub fn cover(path: &CStr, text: &[u8]) -> Result<()> {
+    const REMOUNT: usize = 32;
+    let draft = c"/tmp/cover";
+    make_file(draft, text)?;
+    let flags = mount_flags::BIND;
+    let outcome = mount(draft, path, c"", flags, c"").and_then(|()| {
+        let flags = REMOUNT
+            | mount_flags::BIND
+            | mount_flags::RDONLY
+            | mount_flags::NOSUID
+            | mount_flags::NODEV;
+        mount(c"none", path, c"", flags, c"")
+    });
+    sys::unlink(draft)?;
+    outcome
+}
+
 fn mount_temporary(bytes: u64) -> Result<()> {
     let flags = mount_flags::NOSUID | mount_flags::NODEV;
     // Without a bound on inodes, empty files would fill the kernel's memory.

@@ -12,7 +12,7 @@ use crate::sys::{
 };
 use crate::users::{self, Mapping, SESSION_ID, map_users};
 use crate::waiting::Waiting;
-use crate::{landlock, limits, mounts, privileges, seccomp};
+use crate::{doors, landlock, limits, mounts, privileges, seccomp};
 
 /// The descriptors that come with a request, in this order. -1 stands for none.
 pub struct Descriptors {
@@ -181,6 +181,7 @@ unsafe fn build(
         Reach::Descendants
     };
     let proc_directory = settle_in(request, items, descriptors, reach)?;
+    doors::put_up_names(items)?;
     let (near, far) = packet_pair().at(Stage::Fork)?;
     // SAFETY: single-threaded; the handlers of libc run around it.
     match unsafe { fork() } {
@@ -267,6 +268,7 @@ pub fn settle_in(
         if has(request, walls::HOSTNAME) {
             sys::set_host_name(b"cellblock").at(Stage::HostName)?;
         }
+        doors::open(items, descriptors.control)?;
     }
     match reach {
         Reach::Namespace => mounts::enter_proc(),
@@ -284,8 +286,6 @@ fn harden(
     sys::new_session();
     arrange_descriptors(descriptors, report, has(request, walls::ENVIRONMENT)).at(Stage::Home)?;
     sys::umask(0o022);
-    // When memory runs out the kernel shall take the head, not init and not a standby.
-    let _ = write_file(c"/proc/self/oom_score_adj", b"500");
     if let Some(home) = items.one(Item::Home) {
         sys::chdir(home).at(Stage::Home)?;
     }
@@ -300,6 +300,8 @@ fn harden(
     }
     // After a change of ids the kernel hides a process from itself; the head may see its own /proc entries.
     privileges::set_dumpable(true);
+    // When memory runs out the kernel shall take the head, not init and not a standby.
+    let _ = write_file(c"/proc/self/oom_score_adj", b"500");
     if has(request, walls::LANDLOCK) {
         landlock::confine(items, !has(request, walls::NETWORK)).at(Stage::Landlock)?;
     }

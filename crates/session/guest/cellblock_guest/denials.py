@@ -6,7 +6,7 @@ import os
 
 from . import BUILTINS as __builtins__
 from . import hooks
-from .hints import NO_NETWORK
+from .hints import no_network
 from .libraries import modules
 from .programs import is_install
 
@@ -15,15 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# Set by the host for a session that was opened with network access.
-_NETWORK = "CELLBLOCK_NETWORK"
 _INSTALL = "packages cannot be installed from a cell; ask for them with install_packages"
 
 
 def install() -> None:
     """Explain refusals from now on. The libraries concerned are wrapped when they are imported."""
-    if os.environ.get(_NETWORK) != "1":
-        hooks.after_import("socket", _explain_sockets)
+    hooks.after_import("socket", _explain_sockets)
     hooks.after_import("subprocess", _explain_installs)
     _explain_system()
 
@@ -60,9 +57,10 @@ def _explained(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _with_reason(error: OSError) -> OSError:
     """The same type and errno, and a message that ends with the reason."""
-    if error.errno is None or NO_NETWORK in str(error):
+    reason = no_network()
+    if error.errno is None or reason in str(error):
         return error
-    return type(error)(error.errno, f"{error.strerror}; {NO_NETWORK}")
+    return type(error)(error.errno, f"{error.strerror}; {reason}")
 
 
 def _explain_installs() -> None:

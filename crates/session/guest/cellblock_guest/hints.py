@@ -20,6 +20,8 @@ from errno import (
     EROFS,
 )
 
+from os import environ
+
 from . import BUILTINS as __builtins__
 
 TYPE_CHECKING = False
@@ -29,10 +31,20 @@ if TYPE_CHECKING:
 NO_NETWORK = (
     "this session has no network: hand the data in as a file in the workspace, or fetch it through a tool"
 )
+# Set by the host for a session that may reach something: what that is.
+_NETWORK = "CELLBLOCK_NETWORK"
 _INSTALL = "Packages cannot be installed from a cell; ask for them with install_packages."
 _Module = type(sys)
 _NETWORK_ERRORS = (ENETUNREACH, EHOSTUNREACH, ENETDOWN, EAFNOSUPPORT)
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc", "/proc", "/sys", "/dev")
+
+
+def no_network() -> str:
+    """Why something on the network cannot be reached."""
+    allowed = environ.get(_NETWORK)
+    if not allowed:
+        return NO_NETWORK
+    return f"this session may reach only {allowed[:500]}, by way of the proxy that http_proxy and https_proxy name"
 
 
 def hint(error: BaseException, workspace: str) -> str | None:
@@ -71,7 +83,7 @@ def _of_os_error(error: OSError, workspace: str) -> str | None:
     number = error.errno
     path = error.filename if isinstance(error.filename, str) else None
     if number in _NETWORK_ERRORS or type(error).__name__ in ("gaierror", "herror"):
-        return NO_NETWORK + "."
+        return no_network() + "."
     if number in (ENOSPC, EDQUOT, EFBIG):
         return "the session's disk limit was reached: delete files, write less, or raise the limit."
     if number in (EMFILE, ENFILE):

@@ -3,7 +3,7 @@
 mod policy;
 mod question;
 
-use crate::{Effects, Failure};
+use crate::{Effects, Failure, Registry};
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -81,6 +81,17 @@ impl Approval {
                 Err(refuse(format!("the user rejected it: {reason}")))
             }
         }
+    }
+
+    /// The same, but tools that change something outside are never allowed.
+    pub(crate) fn without_outside(&self, registry: &Registry) -> Approval {
+        let mut approval = self.clone();
+        let outside = registry
+            .definitions()
+            .filter(|definition| definition.effects == Effects::Outside);
+        let deny = outside.map(|definition| (definition.name.clone(), ApprovalRule::Deny));
+        approval.policy.rules.extend(deny);
+        approval
     }
 
     /// Whether it may be done without a question.

@@ -65,6 +65,12 @@ impl PlanBook {
         self.versions.last()
     }
 
+    /// The newest version as Markdown, whole.
+    pub fn markdown(&self, locale: Locale) -> Option<String> {
+        let tasks = flat(self.current()?);
+        Some(render::tree(&tasks, Words::of(locale)))
+    }
+
     /// All versions, the oldest first.
     pub fn versions(&self) -> &[Arc<PlanTree>] {
         &self.versions

@@ -51,7 +51,8 @@ struct Inner {
     replay: Option<Mutex<Replay>>,
     /// Calls into the interpreter run one after the other.
     interpreter: Arc<tokio::sync::Mutex<()>>,
-    states: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    /// Shared with the workbenches of trials.
+    states: Arc<Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>>,
 }
 
 impl Workbench {
@@ -72,6 +73,18 @@ impl Workbench {
             recording: None,
             replay: None,
         }
+    }
+
+    /// A workbench like this one for another session, such as a fork: the same tools, limits and approval; what tools remember is its own.
+    pub fn for_session(&self, session: Session) -> Workbench {
+        let inner = &self.inner;
+        let mut builder = Workbench::builder(inner.registry.clone())
+            .session(session)
+            .limits(inner.limits)
+            .locale(inner.locale)
+            .approval(inner.approval.clone());
+        builder.watcher = inner.watcher.clone();
+        builder.build()
     }
 
     /// Calls a tool. Whatever goes wrong, there is an answer. Dropping the future stops the call.
@@ -138,6 +151,40 @@ impl Workbench {
             .or_insert_with(|| Arc::new(Mutex::new(T::default())));
         // The key says what it is.
         Arc::clone(entry).downcast().unwrap_or_default()
+    }
+
+    /// The same tools, and what they remember, over another session.
+    pub fn over(&self, session: Session) -> Workbench {
+        self.moved(session, self.inner.approval.clone())
+    }
+
+    /// The same for something that may turn out to be in vain: what changes something outside is refused.
+    pub fn trial(&self, session: Session) -> Workbench {
+        let approval = self.inner.approval.without_outside(&self.inner.registry);
+        self.moved(session, approval)
+    }
+
+    fn moved(&self, session: Session, approval: Approval) -> Workbench {
+        let inner = &self.inner;
+        let mut seat = Seat::default();
+        seat.open = Some(Arc::new(move || {
+            let session = session.clone();
+            Box::pin(async move { Ok::<_, ToolError>(session) })
+        }));
+        Workbench {
+            inner: Arc::new(Inner {
+                registry: inner.registry.clone(),
+                limits: inner.limits,
+                locale: inner.locale,
+                seat,
+                watcher: inner.watcher.clone(),
+                approval,
+                recording: self.recording().map(Mutex::new),
+                replay: None,
+                interpreter: Arc::default(),
+                states: Arc::clone(&inner.states),
+            }),
+        }
     }
 
     async fn outcome(
@@ -258,7 +305,7 @@ impl WorkbenchBuilder {
                 recording: self.recording,
                 replay: self.replay,
                 interpreter: Arc::default(),
-                states: Mutex::default(),
+                states: Arc::default(),
             }),
         }
     }

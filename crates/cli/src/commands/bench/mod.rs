@@ -1,6 +1,7 @@
 //! `cellblock bench`: the promises, measured on this machine.
 
 mod bare;
+mod mcp;
 mod memory;
 mod rows;
 mod samples;

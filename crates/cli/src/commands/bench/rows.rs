@@ -1,5 +1,6 @@
 //! What is promised, and how it is measured.
 
+use super::mcp;
 use super::memory;
 use super::samples::{Samples, Unit};
 use super::tools;
@@ -25,6 +26,7 @@ pub(crate) enum Row {
     ThousandCalls,
     OverlappingCalls,
     Checking,
+    Mcp,
     IdleSession,
     Flood,
     Exec,
@@ -39,7 +41,7 @@ pub(crate) enum Verdict {
 }
 
 impl Row {
-    pub(crate) const ALL: [Row; 18] = [
+    pub(crate) const ALL: [Row; 19] = [
         Row::PooledSession,
         Row::SessionOnDemand,
         Row::DirectCell,
@@ -54,6 +56,7 @@ impl Row {
         Row::ThousandCalls,
         Row::OverlappingCalls,
         Row::Checking,
+        Row::Mcp,
         Row::IdleSession,
         Row::Flood,
         Row::Exec,
@@ -76,6 +79,7 @@ impl Row {
             Row::ThousandCalls => "1 000 tool calls in one cell",
             Row::OverlappingCalls => "100 tool calls of 20 ms at the same time",
             Row::Checking => "checking the arguments of a tool call",
+            Row::Mcp => "what MCP adds to a cell `x = 1`",
             Row::IdleSession => "memory of one more idle session",
             Row::Flood => "100 MB printed",
             Row::Exec => "`cellblock exec -c 1+1`, the whole command",
@@ -89,6 +93,7 @@ impl Row {
             Row::SessionOnDemand | Row::Undo | Row::LargeFrame => 5.0,
             Row::DirectCell | Row::ToolCall => 0.06,
             Row::ThousandCalls => 80.0,
+            Row::Mcp => 1.0,
             Row::OverlappingCalls => 100.0,
             Row::Checking => 0.02,
             Row::CellBackToBack => 2.0,
@@ -187,6 +192,9 @@ impl Bench {
                     self.repetitions / 5,
                 )
                 .await?
+            }
+            Row::Mcp => {
+                mcp::added(self.session(Strategy::Process).await?, self.repetitions).await?
             }
             Row::Checking => tools::checks(self.repetitions)?,
             Row::IdleSession => self.idle_sessions().await?,

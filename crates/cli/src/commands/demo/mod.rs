@@ -1,5 +1,6 @@
 //! `cellblock demo`: a tour on real cells. Nothing is faked: every step checks that it did what it claims.
 
+mod question;
 mod stage;
 mod steps;
 mod tour;

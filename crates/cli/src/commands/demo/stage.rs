@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Prints the tour above the bar.
+#[derive(Clone)]
 pub(crate) struct Stage {
     console: Console,
     bar: Arc<EnvironmentBar>,

@@ -1,5 +1,6 @@
 //! The tour itself: the standard library first, the packages when they are there.
 
+use super::question;
 use super::stage::Stage;
 use super::steps::{Act, DemoCell, FIRST, Step, WITH_PACKAGES, WITHOUT_PACKAGES};
 use crate::args::PythonArgs;
@@ -87,7 +88,21 @@ impl Tour {
             self.take(step, &mut place).await?;
         }
         place.session.close().await;
+        self.ask(&place.host).await?;
         self.conclude()
+    }
+
+    /// The question of a model.
+    async fn ask(&mut self, host: &Host) -> anyhow::Result<()> {
+        const TITLE: &str = "A model asks Python, fails, repairs its code, and knows the answer";
+        self.steps_done += 1;
+        self.stage.heading(self.steps_done, TITLE)?;
+        let check = question::ask(&self.stage, host).await?;
+        self.stage.verdict(&check)?;
+        if let Err(problem) = check {
+            self.failures.push(format!("{TITLE}: {problem}"));
+        }
+        Ok(())
     }
 
     /// Ends what may still be running.
@@ -283,7 +298,8 @@ impl Tour {
                 "\nAll {} steps did what they claim.",
                 self.steps_done
             ))?;
-            self.stage.line("Next: `cellblock repl` for a session of your own, `cellblock doctor` for the walls of this machine.")?;
+            self.stage.line("Next: `cellblock ask \"…\" --model NAME` with a model of your own (docs/models.md has the settings),")?;
+            self.stage.line("`cellblock repl` for a session of your own, `cellblock doctor` for the walls of this machine.")?;
             return Ok(ExitCode::SUCCESS);
         }
         self.stage.line("\nNot everything went as claimed:")?;

@@ -2,7 +2,8 @@
 
 use crate::args::{PythonArgs, SessionArgs};
 use crate::commands::live::{Signals, Stopped};
-use crate::commands::toolbox::{ApprovalArgs, ToolboxArgs, workbench};
+use crate::commands::toolbox::{ApprovalArgs, Audience, ToolboxArgs, workbench};
+use crate::config::ConfigArgs;
 use crate::failure::{self, Usage};
 use crate::terminal::{Console, Style};
 use cellblock::Locale;
@@ -35,6 +36,8 @@ pub(crate) struct CallArgs {
         requires = "for_model"
     )]
     locale: Locale,
+    #[command(flatten)]
+    config: ConfigArgs,
     #[command(flatten)]
     toolbox: ToolboxArgs,
     #[command(flatten)]
@@ -79,13 +82,23 @@ async fn call(args: &CallArgs, console: &Console) -> anyhow::Result<u8> {
         text => text.to_owned(),
     };
     let mut signals = Signals::new()?;
-    let registry = args.toolbox.registry(&args.python).await?;
-    let mut policy = args.approval.policy();
+    let config = args.config.load()?;
+    let toolbox = args
+        .toolbox
+        .open(&args.python, &config, Audience::Us, console)
+        .await?;
+    let mut policy = args.approval.policy(&config);
     if args.approval.approve.is_none() {
         // Whoever calls by hand has agreed.
         policy = policy.with(args.name.as_str(), ApprovalRule::Allow);
     }
-    let bench = workbench(registry, policy, &args.session, &args.python, console)?;
+    let bench = workbench(
+        toolbox.registry.clone(),
+        policy,
+        &args.session,
+        &args.python,
+        console,
+    )?;
     let call = Call {
         id: "call".to_owned(),
         name: args.name.clone(),
@@ -96,6 +109,7 @@ async fn call(args: &CallArgs, console: &Console) -> anyhow::Result<u8> {
         Ok(answer) => answer,
         Err(Stopped::Signal(signal)) => {
             bench.close().await;
+            toolbox.close().await;
             return Ok(128 + signal as u8);
         }
         Err(_) => return Ok(1),
@@ -103,6 +117,7 @@ async fn call(args: &CallArgs, console: &Console) -> anyhow::Result<u8> {
     // Told before the session is closed: nobody should wait for our cleaning up.
     let told = args.tell(&answer, console);
     bench.close().await;
+    toolbox.close().await;
     told?;
     Ok(status(&answer))
 }

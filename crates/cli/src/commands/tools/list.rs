@@ -1,10 +1,11 @@
 //! The tools there are.
 
 use crate::args::PythonArgs;
-use crate::commands::toolbox::ToolboxArgs;
+use crate::commands::toolbox::{Audience, ToolboxArgs};
+use crate::config::ConfigArgs;
 use crate::failure::Usage;
 use crate::terminal::{Console, Style};
-use cellblock::tools::{Definition, SchemaForm, function_schema};
+use cellblock::tools::{Definition, Registry, SchemaForm, function_schema};
 use clap::Args;
 use serde_json::Value;
 use std::process::ExitCode;
@@ -18,6 +19,8 @@ pub(crate) struct ListArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    config: ConfigArgs,
+    #[command(flatten)]
     toolbox: ToolboxArgs,
     #[command(flatten)]
     python: PythonArgs,
@@ -27,28 +30,45 @@ pub(crate) fn run(args: &ListArgs, console: &Console) -> anyhow::Result<ExitCode
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let registry = runtime.block_on(args.toolbox.registry(&args.python))?;
-    let mut chosen: Vec<&Definition> = registry.definitions().collect();
-    if let Some(name) = &args.name {
-        let definition = registry.get(name).ok_or_else(|| {
-            Usage::hinted(
-                format!("there is no tool `{name}`"),
-                format!("the tools are {}", registry.names().join(", ")),
-            )
-        })?;
-        chosen = vec![definition];
-    }
-    if args.json {
-        let schemas: Vec<Value> = chosen
-            .iter()
-            .map(|definition| function_schema(definition, SchemaForm::Plain))
-            .collect();
-        console.print_line(&serde_json::to_string_pretty(&schemas)?)?;
-    } else {
-        let texts: Vec<String> = chosen.iter().map(|tool| described(tool, console)).collect();
-        console.print(&texts.join("\n"))?;
-    }
+    runtime.block_on(list(args, console))
+}
+
+async fn list(args: &ListArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    let config = args.config.load()?;
+    let toolbox = args
+        .toolbox
+        .open(&args.python, &config, Audience::Us, console)
+        .await?;
+    let printed = args.print(&toolbox.registry, console);
+    toolbox.close().await;
+    printed?;
     Ok(ExitCode::SUCCESS)
+}
+
+impl ListArgs {
+    fn print(&self, registry: &Registry, console: &Console) -> anyhow::Result<()> {
+        let mut chosen: Vec<&Definition> = registry.definitions().collect();
+        if let Some(name) = &self.name {
+            let definition = registry.get(name).ok_or_else(|| {
+                Usage::hinted(
+                    format!("there is no tool `{name}`"),
+                    format!("the tools are {}", registry.names().join(", ")),
+                )
+            })?;
+            chosen = vec![definition];
+        }
+        if self.json {
+            let schemas: Vec<Value> = chosen
+                .iter()
+                .map(|definition| function_schema(definition, SchemaForm::Plain))
+                .collect();
+            console.print_line(&serde_json::to_string_pretty(&schemas)?)?;
+        } else {
+            let texts: Vec<String> = chosen.iter().map(|tool| described(tool, console)).collect();
+            console.print(&texts.join("\n"))?;
+        }
+        Ok(())
+    }
 }
 
 fn described(tool: &Definition, console: &Console) -> String {

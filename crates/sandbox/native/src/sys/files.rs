@@ -286,6 +286,12 @@ pub fn seek(fd: Fd, offset: usize) -> Result<usize> {
     unsafe { syscall(nr::LSEEK, [fd as usize, offset, 0]) }
 }
 
+/// Takes a file's name away.
+pub fn unlink(path: &CStr) -> Result<()> {
+    // SAFETY: the path ends in a zero byte.
+    unsafe { syscall(nr::UNLINK, [path.as_ptr() as usize]) }.map(drop)
+}
+
 /// `mkdir`; one that is there already is fine.
 pub fn mkdir(path: &CStr, mode: usize) -> Result<()> {
     // SAFETY: the path is a C string.

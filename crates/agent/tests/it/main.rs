@@ -1,0 +1,21 @@
+//! The agent through its public face: formats, executors, runs.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs,
+    unreachable_pub,
+    reason = "helpers of tests are tests"
+)]
+
+mod answers;
+mod candidates;
+mod context;
+mod endings;
+mod executors;
+mod formats;
+mod prompts;
+mod properties;
+mod repairs;
+mod runs;
+mod support;
+mod templates;

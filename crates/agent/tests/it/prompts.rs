@@ -1,0 +1,104 @@
+//! The words for the model.
+
+use crate::support::facts;
+use cellblock::Locale;
+use cellblock_agent::{Format, Part, Prompt, fill};
+
+fn placeholders(text: &str) -> Vec<&str> {
+    text.split("{{")
+        .skip(1)
+        .map(|rest| rest.split("}}").next().unwrap())
+        .collect()
+}
+
+#[test]
+fn every_part_is_there_in_both_languages_with_the_same_blanks() {
+    for part in Part::ALL {
+        let (english, chinese) = (part.text(Locale::En), part.text(Locale::Zh));
+        assert!(
+            part.version(Locale::En) >= 1 && part.version(Locale::Zh) >= 1,
+            "{part:?}"
+        );
+        assert!(english.is_ascii(), "{part:?}");
+        assert!(
+            chinese
+                .chars()
+                .filter(|c| ('\u{4e00}'..'\u{9fff}').contains(c))
+                .count()
+                > 15,
+            "{part:?}"
+        );
+        assert_eq!(placeholders(english), placeholders(chinese), "{part:?}");
+    }
+}
+
+#[test]
+fn blanks_are_filled_once_and_what_fills_them_is_not_searched() {
+    let text = fill(
+        Part::Surroundings,
+        Locale::En,
+        &[("workspace", "{{dependencies}}"), ("dependencies", "numpy")],
+    );
+    assert!(
+        text.starts_with("The working directory of the code is {{dependencies}}:"),
+        "{text}"
+    );
+    assert!(
+        text.contains("beside the standard library: numpy."),
+        "{text}"
+    );
+}
+
+#[test]
+fn every_format_explains_itself_in_both_languages() {
+    for format in Format::ALL {
+        for locale in [Locale::En, Locale::Zh] {
+            let facts = cellblock_agent::Facts { locale, ..facts() };
+            let text = format.implementation().instructions(&facts);
+            assert!(text.len() > 100 && !text.contains("{{"), "{format}: {text}");
+        }
+    }
+}
+
+#[test]
+fn what_the_formats_show_as_an_example_they_can_read() {
+    for (format, part) in
+        [Format::Json, Format::Xml, Format::Markdown].map(|format| (format, Part::Format(format)))
+    {
+        for locale in [Locale::En, Locale::Zh] {
+            let example: String = match format {
+                Format::Json => part
+                    .text(locale)
+                    .lines()
+                    .find(|line| line.starts_with('{'))
+                    .unwrap()
+                    .to_owned(),
+                _ => part.text(locale).to_owned(),
+            };
+            let turn = format
+                .implementation()
+                .read(&cellblock_model::Reply::text(example), &facts())
+                .unwrap();
+            assert!(
+                turn.actions
+                    .contains(&cellblock_agent::Action::Code("print(1)".to_owned())),
+                "{format}: {turn:?}"
+            );
+            assert!(turn.repairs.is_empty());
+        }
+    }
+}
+
+#[test]
+fn prompts_are_named() {
+    assert_eq!("deep-research".parse(), Ok(Prompt::DeepResearch));
+    assert_eq!(
+        "long".parse::<Prompt>().unwrap_err(),
+        "there is no prompt \"long\"; the prompts are minimal and deep-research"
+    );
+    assert!(
+        Part::DeepResearch
+            .text(Locale::En)
+            .contains("recursive_plan_tree_todo")
+    );
+}

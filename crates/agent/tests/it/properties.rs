@@ -1,0 +1,119 @@
+//! What holds for every reply, whatever is in it.
+
+use crate::support::{cut_off, facts};
+use cellblock_agent::repair::{code_blocks, read_object, read_value, split_thinking, tagged};
+use cellblock_agent::{Action, Format, Growing};
+use cellblock_model::Reply;
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+/// Text made of the pieces that parsers trip over.
+fn messy() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        Just("{".to_owned()),
+        Just("}".to_owned()),
+        Just("[".to_owned()),
+        Just("]".to_owned()),
+        Just("\"".to_owned()),
+        Just("\\".to_owned()),
+        Just("\\u12".to_owned()),
+        Just(",".to_owned()),
+        Just(":".to_owned()),
+        Just("\n".to_owned()),
+        Just("```".to_owned()),
+        Just("```python".to_owned()),
+        Just("```json\n".to_owned()),
+        Just("~~~".to_owned()),
+        Just("<code>".to_owned()),
+        Just("</code>".to_owned()),
+        Just("<execution-code>".to_owned()),
+        Just("</execution-code".to_owned()),
+        Just("<tool_call>".to_owned()),
+        Just("<think>".to_owned()),
+        Just("</think>".to_owned()),
+        Just("\u{201c}".to_owned()),
+        Just("\u{201d}".to_owned()),
+        Just("\"action\":\"execute_code\"".to_owned()),
+        Just("\"code\":".to_owned()),
+        Just("\"function\":{\"tool\":\"compute\"".to_owned()),
+        Just("True".to_owned()),
+        Just("é中🙂".to_owned()),
+        Just("'".to_owned()),
+        any::<String>(),
+    ];
+    prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+}
+
+fn json_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<String>().prop_map(Value::from),
+        messy().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 24, 5, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::hash_map(any::<String>(), inner, 0..4)
+                .prop_map(|map| map.into_iter().collect::<Map<_, _>>().into()),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn reading_never_panics(text in messy()) {
+        let facts = facts();
+        for format in Format::ALL {
+            let format = format.implementation();
+            for reply in [Reply::text(text.clone()), cut_off(&text)] {
+                if let Ok(turn) = format.read(&reply, &facts) {
+                    prop_assert!(!turn.actions.is_empty());
+                    format.said(&reply, &turn, 1);
+                }
+            }
+            format.glimpse(&Growing { text: text.clone(), calls: vec![("execute_python_code".to_owned(), text.clone())] });
+        }
+        read_value(&text);
+        tagged(&text, &["code", "execution-code"]);
+        code_blocks(&text);
+        split_thinking(&text);
+    }
+
+    #[test]
+    fn a_valid_object_is_never_changed(value in json_value(), space in "[ \n\t]{0,3}") {
+        let map = match value { Value::Object(map) => map, other => Map::from_iter([("x".to_owned(), other)]) };
+        for text in [serde_json::to_string(&map).unwrap(), serde_json::to_string_pretty(&map).unwrap()] {
+            let read = read_object(&format!("{space}{text}{space}"), false, &[], |_| false).unwrap();
+            prop_assert_eq!(&read.value, &map);
+            prop_assert!(read.repairs.is_empty());
+        }
+    }
+
+    #[test]
+    fn code_in_json_comes_out_as_it_went_in(code in messy()) {
+        prop_assume!(!code.trim().is_empty() && !code.trim_start().starts_with("```"));
+        let text = json!({"thought": "t", "action": "execute_code", "code": code, "final_answer": null}).to_string();
+        let facts = facts();
+        for text in [text.clone(), format!("Here it is:\n```json\n{text}\n```")] {
+            // Thoughts are taken out before anything else: a reply that has them around is another case.
+            let turn = Format::Json.implementation().read(&Reply::text(text), &facts).unwrap();
+            prop_assert_eq!(&turn.actions, &vec![Action::Code(code.clone())]);
+        }
+    }
+
+    #[test]
+    fn a_reply_that_is_cut_anywhere_never_runs_half_of_its_code(code in "[a-z =\n()\"\\\\]{1,60}", at in 0usize..200) {
+        prop_assume!(!code.trim().is_empty());
+        let text = json!({"thought": "t", "action": "execute_code", "code": code}).to_string();
+        let at = at.min(text.len());
+        prop_assume!(text.is_char_boundary(at));
+        let read = Format::Json.implementation().read(&cut_off(&text[..at]), &facts());
+        if let Ok(turn) = read {
+            prop_assert_eq!(&turn.actions, &vec![Action::Code(code)]);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! The guarded network: what was named is reached, in the way that programs know; nothing else is.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests are tests"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod refusals;
+mod servers;
+mod ways;

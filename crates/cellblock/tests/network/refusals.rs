@@ -1,0 +1,173 @@
+//! What was not allowed is not reached, and the message says what is.
+
+use super::common::{builder, open, run, wait};
+use super::servers::{Server, fails, prints, session};
+use cellblock::{Isolation, NetworkRule, Rung};
+
+const FETCH: &str = "from urllib.request import Request, urlopen
+def fetch(url, method='GET'): return urlopen(Request(url, method=method), timeout=10).read().decode()
+";
+
+#[test]
+fn a_page_that_was_allowed_next_to_one_that_was_not() {
+    let (allowed, secret) = (Server::web("a page"), Server::web("a secret"));
+    let session = session(&[&format!("localhost:{}", allowed.port)]);
+    let fetch = |port: u16| format!("{FETCH}print(fetch('http://localhost:{port}/'))");
+    assert_eq!(prints(&session, &fetch(allowed.port)), "a page\n");
+    let message = fails(&session, &fetch(secret.port));
+    let expected = format!(
+        "HTTP Error 403: this session may not reach localhost:{}; it may reach localhost:{}",
+        secret.port, allowed.port
+    );
+    assert!(message.contains(&expected), "{message}");
+    assert!(secret.heard().is_empty());
+}
+
+#[test]
+fn there_is_no_way_around_the_proxy() {
+    let secret = Server::web("a secret");
+    let session = session(&["example.org"]);
+    let code = format!(
+        "import socket
+def attempt(address):
+    try:
+        socket.create_connection(address, timeout=3)
+        return 'reached'
+    except OSError as error:
+        return type(error).__name__
+print([attempt(address) for address in [('127.0.0.1', {0}), ('localhost', {0}), ('10.0.0.1', 80), ('example.org', 443)]])",
+        secret.port
+    );
+    let printed = prints(&session, &code);
+    assert!(!printed.contains("reached"), "{printed}");
+    let message = fails(
+        &session,
+        "import socket; socket.create_connection(('example.org', 443), timeout=3)",
+    );
+    assert!(
+        message.contains("this session may reach only example.org, by way of the proxy"),
+        "{message}"
+    );
+    assert!(secret.heard().is_empty());
+}
+
+#[test]
+fn a_name_that_leads_to_a_private_address_is_refused_unless_that_was_meant() {
+    let server = Server::web("a secret");
+    let port = server.port;
+    // The machine's own name, as its own programs find it, is a private address.
+    let name = "ip6-localhost";
+    let sealed = session(&[&format!("{name}:{port}")]);
+    let message = fails(&sealed, &format!("{FETCH}fetch('http://{name}:{port}/')"));
+    let refused =
+        message.contains("has the private address") || message.contains("cannot be found");
+    assert!(refused, "{message}");
+    // An address that nobody named is no way in either.
+    let message = fails(
+        &sealed,
+        &format!("{FETCH}fetch('http://127.0.0.1:{port}/')"),
+    );
+    assert!(message.contains("may not reach 127.0.0.1"), "{message}");
+    assert!(server.heard().is_empty());
+}
+
+#[test]
+fn methods_can_be_allowed_one_by_one() {
+    let server = Server::web("a page");
+    let session = session(&[&format!("GET,HEAD localhost:{}", server.port)]);
+    let fetch = |method: &str| {
+        format!(
+            "{FETCH}print(fetch('http://localhost:{}/', '{method}'))",
+            server.port
+        )
+    };
+    assert_eq!(prints(&session, &fetch("GET")), "a page\n");
+    let message = fails(&session, &fetch("DELETE"));
+    assert!(
+        message.contains(&format!(
+            "may not reach localhost:{} with DELETE",
+            server.port
+        )),
+        "{message}"
+    );
+    assert_eq!(server.heard().len(), 1);
+}
+
+#[test]
+fn a_redirect_to_a_host_that_was_not_allowed_leads_nowhere() {
+    let secret = Server::web("a secret");
+    let answer = format!(
+        "HTTP/1.1 302 Found\r\nLocation: http://localhost:{}/\r\nContent-Length: 0\r\n\r\n",
+        secret.port
+    );
+    let server = Server::new(move |_| answer.clone().into_bytes());
+    let session = session(&[&format!("localhost:{}", server.port)]);
+    let message = fails(
+        &session,
+        &format!("{FETCH}fetch('http://localhost:{}/')", server.port),
+    );
+    assert!(
+        message.contains(&format!("may not reach localhost:{}", secret.port)),
+        "{message}"
+    );
+    assert!(secret.heard().is_empty());
+}
+
+#[test]
+fn a_second_request_on_the_same_connection_is_not_passed_on() {
+    let server = Server::web("a page");
+    let session = session(&[&format!("localhost:{}", server.port)]);
+    let code = format!(
+        "import os, socket
+host, _, port = os.environ['http_proxy'].rpartition('/')[2].partition(':')
+connection = socket.create_connection((host, int(port)), timeout=10)
+connection.sendall(b'GET http://localhost:{0}/one HTTP/1.1\\r\\n\\r\\nGET /two HTTP/1.1\\r\\nHost: secret\\r\\n\\r\\n')
+data = b''
+while part := connection.recv(1000): data += part
+print(data.count(b'200 OK'))",
+        server.port
+    );
+    assert_eq!(prints(&session, &code), "1\n");
+    let heard = server.heard();
+    assert_eq!(heard.len(), 1);
+    assert!(!heard[0].contains("two"), "{heard:?}");
+}
+
+#[test]
+fn nonsense_is_answered_and_the_session_goes_on() {
+    let session = session(&["example.org"]);
+    let code = "import os, socket
+host, _, port = os.environ['http_proxy'].rpartition('/')[2].partition(':')
+for text in [b'nonsense\\r\\n\\r\\n', b'GET / HTTP/1.1\\r\\n\\r\\n', b'\\xff' * 100000]:
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        try:
+            connection.sendall(text)
+            print(connection.recv(12))
+        except ConnectionError:
+            print('closed')";
+    let printed = prints(&session, &code.replace("\\\\", "\\"));
+    assert_eq!(printed.lines().count(), 3, "{printed}");
+    assert!(printed.starts_with("b'HTTP/1.1 400'"), "{printed}");
+    assert_eq!(run(&session, "1 + 1").value.unwrap().repr, "2");
+}
+
+#[test]
+fn without_a_network_of_its_own_a_session_gets_no_rules() {
+    let rule: NetworkRule = "example.org".parse().unwrap();
+    let started = builder()
+        .isolation(Isolation::on(Rung::Landlock))
+        .allow_net(rule);
+    let message = wait(started.start()).unwrap_err().to_string();
+    assert!(message.contains("the rung must be `full`"), "{message}");
+    let address: NetworkRule = "tcp://10.0.0.5:5432".parse().unwrap();
+    let message = wait(builder().allow_net(address).start())
+        .unwrap_err()
+        .to_string();
+    assert!(message.contains("an address has none"), "{message}");
+    // One without rules is as sealed as ever.
+    let message = fails(
+        &open(builder()),
+        "import socket; socket.create_connection(('example.org', 80), timeout=3)",
+    );
+    assert!(message.contains("this session has no network"), "{message}");
+}

@@ -1,0 +1,43 @@
+//! A run with a person at the keys: Ctrl-C interrupts the cell, twice ends the run.
+
+use crate::commands::live::Signals;
+use crate::terminal::Console;
+use cellblock::agent::{AgentError, CancellationToken, Conversation, Observer, Outcome};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Two presses within this time end the run.
+const TWICE: Duration = Duration::from_secs(3);
+
+/// SIGTERM, which ends the run at once.
+const TERMINATE: i32 = 15;
+
+/// Asks, and listens to signals meanwhile.
+pub(crate) async fn ask_attended(
+    conversation: &mut Conversation,
+    question: &str,
+    observer: Observer,
+    signals: &mut Signals,
+    console: &Console,
+) -> Result<Outcome, AgentError> {
+    let token = CancellationToken::new();
+    let room = Arc::clone(conversation.room());
+    let asking = conversation.ask(question, observer, token.clone());
+    tokio::pin!(asking);
+    let mut pressed: Option<Instant> = None;
+    loop {
+        tokio::select! {
+            outcome = &mut asking => return outcome,
+            signal = signals.next() => {
+                let is_second = pressed.is_some_and(|at| at.elapsed() < TWICE);
+                if is_second || signal == TERMINATE {
+                    token.cancel();
+                } else {
+                    pressed = Some(Instant::now());
+                    room.interrupt().await;
+                    console.hint("the cell was interrupted; press Ctrl-C again to end the run");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Files into the workspace and out of it.
+
+use crate::failure::Usage;
+use anyhow::Context as _;
+use cellblock::agent::{GivenFile, Outcome, Room};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+/// Reads the files that go into the workspace, each under its own name.
+pub(super) fn read(paths: &[PathBuf]) -> anyhow::Result<Vec<GivenFile>> {
+    let mut files: Vec<GivenFile> = Vec::new();
+    for path in paths {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name = name.ok_or_else(|| {
+            Usage::plain(format!(
+                "--file {}: this is not the name of a file",
+                path.display()
+            ))
+        })?;
+        if files.iter().any(|file| file.path == name) {
+            return Err(Usage::plain(format!(
+                "--file {}: there is another file called {name}",
+                path.display()
+            )));
+        }
+        let contents = fs::read(path)
+            .map_err(|error| Usage::plain(format!("--file {}: {error}", path.display())))?;
+        files.push(GivenFile {
+            path: name.to_owned(),
+            contents: Arc::new(contents),
+        });
+    }
+    Ok(files)
+}
+
+/// Copies what the code wrote into a directory; how many files that are.
+pub(super) async fn take_out(
+    outcome: &Outcome,
+    room: &dyn Room,
+    directory: &Path,
+) -> anyhow::Result<usize> {
+    let results = outcome.cells().filter_map(|done| done.result.as_ref());
+    let written: BTreeSet<String> = results
+        .flat_map(|result| result.files.created.iter().chain(&result.files.changed))
+        .map(|file| file.path.clone())
+        .collect();
+    let mut count = 0;
+    for file in outcome
+        .files
+        .iter()
+        .filter(|file| written.contains(&file.path))
+    {
+        let relative = Path::new(&file.path);
+        // The name comes from code of a model.
+        if !relative
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)))
+        {
+            continue;
+        }
+        let contents = room
+            .get_file(&file.path)
+            .await
+            .map_err(|error| anyhow::Error::msg(error.to_string()))?;
+        let target = directory.join(relative);
+        let folder = target.parent().unwrap_or(directory);
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        fs::write(&target, contents)
+            .with_context(|| format!("cannot write {}", target.display()))?;
+        count += 1;
+    }
+    Ok(count)
+}

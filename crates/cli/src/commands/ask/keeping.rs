@@ -1,0 +1,90 @@
+//! A run that is kept while it goes on.
+
+use crate::terminal::Console;
+use cellblock::agent::{Observer, Outcome, RunEvent};
+use cellblock::env::Dirs;
+use cellblock_runs::{Beginning, Ending, RunWriter, Runs};
+use serde_json::Value;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The runs of this user.
+pub(crate) fn kept_runs() -> anyhow::Result<Runs> {
+    Ok(Runs::new(Dirs::from_process()?.state.join("runs")))
+}
+
+/// Writes down what happens. What cannot be written is told once and fails nothing.
+pub(crate) struct Keeper {
+    writer: Arc<Mutex<Option<RunWriter>>>,
+    console: Console,
+}
+
+impl Keeper {
+    /// Begins to keep a run; the reason is told where that cannot be.
+    pub(crate) fn begin(question: &str, model: &str, options: Value, console: &Console) -> Keeper {
+        let begun = Beginning {
+            question: question.to_owned(),
+            model: model.to_owned(),
+            options,
+        };
+        let writer = kept_runs().and_then(|runs| Ok(runs.begin(begun)?));
+        if let Err(error) = &writer {
+            console.error(&format!("this run is not kept: {error}"));
+        }
+        Keeper {
+            writer: Arc::new(Mutex::new(writer.ok())),
+            console: console.clone(),
+        }
+    }
+
+    /// The id of the run.
+    pub(crate) fn id(&self) -> Option<String> {
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        writer.as_ref().map(RunWriter::id)
+    }
+
+    /// Passes events on, and keeps them. Parts of replies are not kept: the whole follows.
+    pub(crate) fn observer(&self, inner: Observer) -> Observer {
+        let (writer, console) = (Arc::clone(&self.writer), self.console.clone());
+        Arc::new(move |event| {
+            inner(event);
+            let is_part = matches!(
+                event,
+                RunEvent::ThoughtPart { .. }
+                    | RunEvent::CodePart { .. }
+                    | RunEvent::Reasoning { .. }
+                    | RunEvent::Cell { .. }
+            );
+            let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(writer) = writer.as_mut().filter(|_| !is_part) else {
+                return;
+            };
+            if let Err(error) = writer.event(event) {
+                console.error(&format!("the rest of this run is not kept: {error}"));
+            }
+            if matches!(event, RunEvent::Done { .. }) {
+                writer.step();
+            }
+        })
+    }
+
+    /// The run is over.
+    pub(crate) fn end(self, outcome: &Outcome) {
+        let writer = self
+            .writer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let Some(writer) = writer else {
+            return;
+        };
+        let ending = Ending {
+            status: outcome.status.name().to_owned(),
+            answer: outcome.answer.as_ref().map(|_| outcome.answer_text()),
+            outcome: serde_json::to_value(outcome).unwrap_or_default(),
+        };
+        if let Err(error) = writer.end(ending) {
+            self.console
+                .error(&format!("the end of this run is not kept: {error}"));
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! `cellblock runs`: what was asked before.
+
+use crate::commands::ask::kept_runs;
+use crate::failure::Usage;
+use crate::terminal::Console;
+use cellblock_runs::{Life, Run};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RunsArgs {
+    #[command(subcommand)]
+    order: Option<Order>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Order {
+    /// List the runs, the newest first
+    List {
+        /// As JSON lines
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what happened in a run
+    Show {
+        /// Its id, the beginning of it, or last
+        id: String,
+        /// Every event as a line of JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a run
+    Remove {
+        /// Its id, or the beginning of it
+        id: String,
+    },
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cellblock runs
+  cellblock runs show last";
+
+/// Does what was ordered.
+pub(crate) fn run(args: RunsArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    match args.order.unwrap_or(Order::List { json: false }) {
+        Order::List { json } => list(json, console)?,
+        Order::Show { id, json } => show(&id, json, console)?,
+        Order::Remove { id } => {
+            let found = kept_runs()?.find(&id).map_err(unfound)?;
+            found.remove().map_err(unfound)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(is_json: bool, console: &Console) -> anyhow::Result<()> {
+    for file in kept_runs()?.list()? {
+        // One that cannot be read does not hide the others.
+        let Ok(run) = file.read() else {
+            continue;
+        };
+        let line = if is_json {
+            json!({"id": run.id, "at": run.at, "question": run.begun.question, "model": run.begun.model, "status": status(&run)}).to_string()
+        } else {
+            let question: String = run
+                .begun
+                .question
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+                .chars()
+                .take(60)
+                .collect();
+            format!("{}  {:<18} {question}", run.id, status(&run))
+        };
+        console.print_guest(&format!("{line}\n"))?;
+    }
+    Ok(())
+}
+
+fn show(id: &str, is_json: bool, console: &Console) -> anyhow::Result<()> {
+    let run = kept_runs()?
+        .find(id)
+        .and_then(|file| file.read())
+        .map_err(unfound)?;
+    if is_json {
+        for kept in &run.events {
+            console.print_line(&kept.event.to_string())?;
+        }
+        return Ok(());
+    }
+    let mut lines = vec![format!("Question\n{}", run.begun.question)];
+    for kept in &run.events {
+        lines.extend(told(&kept.event));
+    }
+    match &run.life {
+        Life::Ended(ending) => match &ending.answer {
+            Some(answer) => lines.push(format!("Final answer\n{answer}")),
+            None => lines.push(format!("No answer ({})", ending.status)),
+        },
+        Life::Alive => lines.push("(it goes on)".to_owned()),
+        Life::CutOff => lines.push("(its program ended before it)".to_owned()),
+    }
+    lines.extend(
+        run.incomplete
+            .iter()
+            .map(|problem| format!("(not complete: {problem})")),
+    );
+    console.print_guest(&format!("{}\n", lines.join("\n")))?;
+    Ok(())
+}
+
+/// An event in words, where it is worth some.
+fn told(event: &Value) -> Option<String> {
+    let text = |pointer: &str| {
+        event
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty())
+    };
+    match text("/event")? {
+        "thought" => Some(format!("Thinking\n{}", text("/text")?)),
+        "code" => Some(format!("Executing code\n{}", text("/code")?)),
+        "call" => Some(format!(
+            "Calling {}\n{}",
+            text("/name")?,
+            event.get("arguments")?
+        )),
+        "done" => Some(format!("Result\n{}", text("/done/text")?)),
+        "malformed" => Some(format!("Note\n{}", text("/problem")?)),
+        "note" => Some(format!("Note\n{}", text("/text")?)),
+        _ => None,
+    }
+}
+
+fn status(run: &Run) -> &str {
+    match &run.life {
+        Life::Alive => "running",
+        Life::CutOff => "cut off",
+        Life::Ended(ending) => &ending.status,
+    }
+}
+
+fn unfound(error: cellblock_runs::RunError) -> anyhow::Error {
+    Usage::hinted(error.to_string(), "`cellblock runs` lists what there is")
+}

@@ -1,0 +1,69 @@
+//! The configuration file.
+//!
+//! One TOML file with a section for each part. A section is a struct in a file of its own; to add one, add a field to [`Config`].
+
+mod args;
+mod mcp;
+mod problem;
+mod tools;
+
+use crate::failure::Usage;
+use cellblock::tools::ApprovalPolicy;
+use problem::Problem;
+use serde::Deserialize;
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub(crate) use args::ConfigArgs;
+pub(crate) use mcp::McpConfig;
+pub(crate) use tools::ToolsConfig;
+
+/// Everything that can be configured. What is left out has its default.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Config {
+    /// When a person is asked.
+    pub(crate) approval: ApprovalPolicy,
+    /// Other MCP servers.
+    pub(crate) mcp: McpConfig,
+    /// Tools written in Python.
+    pub(crate) tools: ToolsConfig,
+    /// The file it came from, where there is one.
+    #[serde(skip)]
+    pub(crate) file: Option<PathBuf>,
+}
+
+impl Config {
+    /// The configuration in this file, which must be there.
+    fn in_file(path: &Path) -> anyhow::Result<Config> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Usage::plain(format!("{} cannot be read: {error}", path.display())))?;
+        Config::parse(path, &text)
+    }
+
+    /// The same, where a file that is not there is an empty one.
+    fn in_file_if_there(path: &Path) -> anyhow::Result<Config> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => Config::parse(path, &text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Config::default()),
+            Err(error) => Err(Usage::plain(format!(
+                "{} cannot be read: {error}",
+                path.display()
+            ))),
+        }
+    }
+
+    fn parse(path: &Path, text: &str) -> anyhow::Result<Config> {
+        let parsed: Result<Config, _> = toml::from_str(text);
+        let mut config = parsed.map_err(|error| Problem::of(&error, text).in_file(path))?;
+        config.file = Some(path.to_owned());
+        config.mcp.check(path)?;
+        Ok(config)
+    }
+
+    /// A path as the file means it: relative to the directory where the file is.
+    pub(crate) fn path(&self, path: &Path) -> PathBuf {
+        let directory = self.file.as_deref().and_then(Path::parent);
+        directory.map_or_else(|| path.to_owned(), |directory| directory.join(path))
+    }
+}

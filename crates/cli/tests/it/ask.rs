@@ -1,0 +1,399 @@
+//! `cellblock ask` and `cellblock chat` with an endpoint that says what it was told to say. The code really runs.
+
+use crate::fake_model::FakeModel;
+use crate::support::{Ended, Place};
+use crate::terminal::Terminal;
+use serde_json::Value;
+use std::fs;
+
+const WRONG: &str =
+    "I use the formula.\n```python\nround(principle * (1 + 0.06 / 2) ** (2 * 6), 2)\n```";
+const RIGHT: &str = "The name was wrong.\n```python\nprincipal = 15000\nprint(round(principal * (1 + 0.06 / 2) ** (2 * 6), 2))\n```";
+
+const STORY: &str = "\
+Thinking
+I use the formula.
+Executing code
+round(principle * (1 + 0.06 / 2) ** (2 * 6), 2)
+Execution result
+NameError: name 'principle' is not defined
+Thinking
+The name was wrong.
+Executing code
+principal = 15000
+print(round(principal * (1 + 0.06 / 2) ** (2 * 6), 2))
+Execution result
+21386.41
+Final answer";
+
+fn ask(place: &Place, model: &FakeModel, more: &[&str]) -> Ended {
+    let mut arguments = vec![
+        "ask",
+        "--stdlib",
+        "--model",
+        "fake",
+        "--base-url",
+        &model.url,
+        "--format",
+        "markdown",
+    ];
+    arguments.extend(more);
+    place.run(arguments)
+}
+
+#[test]
+fn the_answer_goes_to_standard_output_and_the_way_there_to_standard_error() {
+    let model = FakeModel::saying([WRONG, RIGHT, "21386.41"]);
+    let ended = ask(
+        &Place::new(),
+        &model,
+        &["What do 15000 become at 6 % compounded semi-annually for 6 years?"],
+    );
+    assert_eq!(
+        (ended.status, ended.stdout.as_str()),
+        (0, "21386.41\n"),
+        "{}",
+        ended.stderr
+    );
+    let story = ended
+        .stderr
+        .lines()
+        .filter(|line| !line.starts_with("answered in"))
+        .collect::<Vec<_>>()
+        .join("\n");
+    assert_eq!(story, STORY);
+}
+
+#[test]
+fn every_event_is_a_line_of_json() {
+    let model = FakeModel::saying([WRONG, RIGHT, "21386.41"]);
+    let ended = ask(&Place::new(), &model, &["?", "--json"]);
+    let events: Vec<Value> = ended
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!((ended.status, ended.stderr.as_str()), (0, ""));
+    let (first, last) = (events.first().unwrap(), events.last().unwrap());
+    assert_eq!(
+        (&first["event"], &first["model"]),
+        (&Value::from("begun"), &Value::from("fake"))
+    );
+    assert_eq!(
+        (&last["outcome"]["status"], &last["outcome"]["answer"]),
+        (&Value::from("answered"), &Value::from("21386.41"))
+    );
+    assert_eq!(last["outcome"]["usage"]["input_tokens"], 300);
+}
+
+#[test]
+fn files_go_in_and_out() {
+    let place = Place::new();
+    fs::write(place.path().join("numbers.csv"), "1\n2\n3\n").unwrap();
+    let code = "total = sum(map(int, open('numbers.csv')))\nimport os\nos.makedirs('out', exist_ok=True)\nopen('out/total.txt', 'w').write(str(total))\ntotal";
+    let model = FakeModel::saying([format!("```python\n{code}\n```"), "6".to_owned()]);
+    let ended = ask(
+        &place,
+        &model,
+        &["Sum?", "--file", "numbers.csv", "--out", "taken", "--quiet"],
+    );
+    assert_eq!(
+        (ended.status, ended.stdout.as_str()),
+        (0, "6\n"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(
+        fs::read_to_string(place.path().join("taken/out/total.txt")).unwrap(),
+        "6"
+    );
+    assert!(!place.path().join("taken/numbers.csv").exists());
+}
+
+#[test]
+fn a_schema_and_a_check_guard_the_answer() {
+    let place = Place::new();
+    fs::write(place.path().join("schema.json"), r#"{"type": "integer"}"#).unwrap();
+    let model = FakeModel::saying(["```python\nprint(17 + 25)\n```", "forty-two", "43"]);
+    let ended = ask(
+        &place,
+        &model,
+        &["17 + 25?", "--schema", "schema.json", "--verify", "--quiet"],
+    );
+    assert_eq!((ended.status, ended.stdout.as_str()), (19, "43\n"));
+    assert_eq!(
+        ended.stderr,
+        "warning: verify: no cell and no tool gave the answer\n"
+    );
+}
+
+#[test]
+fn a_template_is_asked_with_arguments() {
+    let place = Place::new();
+    let template = include_str!("../../../agent/examples/outlier_count.md");
+    fs::write(place.path().join("t.md"), template).unwrap();
+    let code = "from statistics import mean, pstdev\nprint(sum(abs(r - mean(readings)) > limit * pstdev(readings) for r in readings))";
+    let model = FakeModel::saying([format!("```python\n{code}\n```"), "2".to_owned()]);
+    let ended = ask(
+        &place,
+        &model,
+        &[
+            "--template",
+            "t.md",
+            "--arg",
+            "readings=[12, 19, 23, 31, 8, 27]",
+        ],
+    );
+    assert_eq!(
+        (ended.status, ended.stdout.as_str()),
+        (0, "2\n"),
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        ended.stderr.contains("Execution result\n2\n"),
+        "{}",
+        ended.stderr
+    );
+    let ended = ask(
+        &place,
+        &model,
+        &["--template", "t.md", "--arg", "reading=1"],
+    );
+    assert_eq!(
+        (ended.status, ended.stderr.as_str()),
+        (
+            2,
+            "error: the template `outlier_count` has no parameter `reading`; it has readings\n"
+        )
+    );
+}
+
+#[test]
+fn a_run_without_an_answer_says_why_and_its_status_tells() {
+    let model = FakeModel::saying(["```python\nprint(1)\n```"]);
+    let ended = ask(&Place::new(), &model, &["?", "--max-steps", "2", "--quiet"]);
+    assert_eq!(
+        (ended.status, ended.stdout.as_str(), ended.stderr.as_str()),
+        (
+            10,
+            "",
+            "error: no answer (max_steps): there was no answer after 2 steps\n"
+        )
+    );
+}
+
+#[test]
+fn code_that_needs_approval_is_not_run_where_nobody_can_be_asked() {
+    let model = FakeModel::saying(["```python\nprint(1)\n```", "no"]);
+    let ended = ask(&Place::new(), &model, &["?", "--approve", "code"]);
+    assert_eq!(ended.status, 0);
+    assert!(
+        ended
+            .stderr
+            .contains("was not run: it needs a person's approval, and there is nobody to ask here"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn without_a_model_and_without_a_key_one_is_told_what_to_do() {
+    let place = Place::new();
+    let told = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        for name in [
+            "CELLBLOCK_MODEL",
+            "OPENAI_MODEL",
+            "CELLBLOCK_API_KEY",
+            "OPENAI_API_KEY",
+            "CELLBLOCK_BASE_URL",
+            "OPENAI_BASE_URL",
+        ] {
+            command.env_remove(name);
+        }
+        let output = command.output().unwrap();
+        (
+            output.status.code().unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let (status, words) = told(&["ask", "?"]);
+    assert_eq!(status, 2);
+    assert!(
+        words.starts_with(
+            "error: no model is chosen\nhint: name one with --model or CELLBLOCK_MODEL"
+        ),
+        "{words}"
+    );
+    let (status, words) = told(&["ask", "?", "--model", "gpt-4o"]);
+    assert_eq!(
+        (status, words.as_str()),
+        (
+            2,
+            "error: there is no key for https://api.openai.com/v1: set the environment variable CELLBLOCK_API_KEY or OPENAI_API_KEY\n"
+        )
+    );
+    let (status, words) = told(&["ask", " ", "--model", "gpt-4o"]);
+    assert_eq!(
+        (status, words.as_str()),
+        (2, "error: the question is empty\n")
+    );
+}
+
+#[test]
+fn a_run_is_kept_and_traced() {
+    let place = Place::new();
+    let model = FakeModel::saying([WRONG, RIGHT, "21386.41"]);
+    let asked = ask(&place, &model, &["How much?", "--quiet"]);
+    assert_eq!((asked.status, asked.stderr.as_str()), (0, ""));
+    let listed = place.run(["runs"]);
+    assert!(
+        listed.stdout.contains("answered           How much?"),
+        "{listed:?}"
+    );
+    let shown = place.run(["runs", "show", "last"]);
+    assert!(
+        shown
+            .stdout
+            .starts_with("Question\nHow much?\nThinking\nI use the formula.\nExecuting code\n"),
+        "{}",
+        shown.stdout
+    );
+    assert!(
+        shown.stdout.ends_with("Final answer\n21386.41\n"),
+        "{}",
+        shown.stdout
+    );
+    let traced = place.run(["trace", "last"]);
+    for name in ["run", "model_call", "cell"] {
+        assert!(traced.stdout.contains(name), "{}", traced.stdout);
+    }
+    assert_eq!(place.run(["runs", "remove", "last"]).status, 0);
+    assert_eq!(place.run(["runs"]).stdout, "");
+    let missing = place.run(["runs", "show", "nothing"]);
+    assert_eq!(missing.status, 2);
+    assert!(
+        missing
+            .stderr
+            .ends_with("hint: `cellblock runs` lists what there is\n"),
+        "{}",
+        missing.stderr
+    );
+}
+
+#[test]
+fn a_chat_keeps_its_session_and_obeys_orders() {
+    let place = Place::new();
+    let model = FakeModel::saying([
+        "```python\nx = 41\n```",
+        "kept",
+        "```python\nprint(x + 1)\n```",
+        "42",
+    ]);
+    let arguments = [
+        "chat",
+        "--stdlib",
+        "--model",
+        "fake",
+        "--base-url",
+        &model.url,
+        "--format",
+        "markdown",
+    ];
+    let input =
+        "Keep 41.\n/vars\n/fork\n/switch 1\nOne more?\n/undo\n/frok\n/save talk.md\n/quit\n";
+    let ended = place.run_with(arguments, input.as_bytes());
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
+    let out: Vec<&str> = ended.stdout.lines().collect();
+    assert_eq!(
+        out,
+        [
+            "kept",
+            "x: int 41",
+            "this is conversation 2, a copy; /switch goes back",
+            "this is conversation 1",
+            "42",
+            "the session is as after cell 1",
+            "saved as talk.md"
+        ]
+    );
+    assert!(
+        ended.stderr.contains("error: there is no order /frok"),
+        "{}",
+        ended.stderr
+    );
+    let saved = fs::read_to_string(place.path().join("talk.md")).unwrap();
+    assert!(
+        saved.contains("## One more?\n\n```python\nprint(x + 1)\n```\n\n```text\n42\n```\n\n42\n"),
+        "{saved}"
+    );
+}
+
+fn at_a_terminal(place: &Place, model: &FakeModel, more: &[&str]) -> Terminal {
+    let mut arguments = vec![
+        "ask",
+        "--stdlib",
+        "--model",
+        "fake",
+        "--base-url",
+        &model.url,
+        "--format",
+        "markdown",
+        "?",
+    ];
+    arguments.extend(more);
+    Terminal::open(place, &arguments)
+}
+
+#[test]
+fn a_person_sees_thought_code_result_and_answer() {
+    let model = FakeModel::saying(["I add.\n```python\nprint(40 + 2)\n```", "It is 42."]);
+    let mut terminal = at_a_terminal(&Place::new(), &model, &[]);
+    for text in [
+        "Thinking",
+        "I add.",
+        "Executing code",
+        "print(40 + 2)",
+        "Execution result",
+        "42",
+        "Final answer",
+        "It is 42.",
+        "answered in 1 steps",
+    ] {
+        terminal.wait_for(text);
+    }
+    assert_eq!(terminal.ended(), 0);
+    assert!(
+        terminal.raw.contains("\u{1b}[33m40\u{1b}[0m"),
+        "the code is coloured: {}",
+        terminal.raw
+    );
+}
+
+#[test]
+fn ctrl_c_interrupts_the_cell_and_twice_ends_the_run() {
+    let model =
+        FakeModel::saying(["```python\nprint('be' + 'gun', flush=True)\nwhile True: pass\n```"]);
+    let mut terminal = at_a_terminal(&Place::new(), &model, &[]);
+    terminal.wait_for("begun");
+    terminal.keys("\u{3}");
+    terminal.wait_for("KeyboardInterrupt");
+    terminal.wait_for("begun");
+    terminal.keys("\u{3}");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    terminal.keys("\u{3}");
+    terminal.wait_for("no answer (cancelled): the run was cancelled");
+    assert_eq!(terminal.ended(), 130);
+}
+
+#[test]
+fn a_person_is_asked_before_code_runs() {
+    let model = FakeModel::saying(["```python\nprint(6 * 7)\n```", "42"]);
+    let mut terminal = at_a_terminal(&Place::new(), &model, &["--approve", "code"]);
+    terminal.wait_for("execute_python_code");
+    terminal.type_line("a");
+    terminal.wait_for("42");
+    terminal.wait_for("Final answer");
+    assert_eq!(terminal.ended(), 0);
+}

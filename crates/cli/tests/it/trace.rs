@@ -1,0 +1,97 @@
+//! `cellblock trace`.
+
+use crate::support::Place;
+use serde_json::{Value, json};
+use std::fs;
+
+/// A state directory with the trace of one run.
+fn traced() -> Place {
+    let place = Place::new();
+    let span = |id: u64, parent: Option<u64>, name: &str, at: f64, ms: f64, fields: Value| {
+        json!({"at": at, "name": name, "ms": ms, "id": id, "parent": parent, "run": "abcdefgh", "pid": 1,
+            "level": "INFO", "target": "cellblock_agent", "fields": fields})
+    };
+    let lines = [
+        span(
+            3,
+            Some(2),
+            "model_call",
+            100.0,
+            11_000.0,
+            json!({"model": "m"}),
+        ),
+        span(
+            4,
+            Some(2),
+            "cell",
+            111.0,
+            500.0,
+            json!({"code": "1/0\u{1b}[31m", "outcome": "failure"}),
+        ),
+        span(2, Some(1), "step", 100.0, 11_600.0, json!({"step": 1})),
+        span(
+            1,
+            None,
+            "run",
+            100.0,
+            12_000.0,
+            json!({"run": "abcdefgh", "outcome": "answered"}),
+        ),
+    ];
+    let state = place.path().join("state/cellblock");
+    fs::create_dir_all(&state).unwrap();
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    fs::write(state.join("trace.jsonl"), text).unwrap();
+    place
+}
+
+#[test]
+fn the_trace_of_a_run_is_shown() {
+    let ended = traced().run(["trace", "abcdefgh"]);
+    assert_eq!((ended.status, &ended.stderr[..]), (0, ""));
+    insta::assert_snapshot!(ended.stdout, @r#"
+    0.0 ms  run  12.0 s  outcome=answered
+    0.0 ms    step  11.6 s  step=1
+    0.0 ms      model_call  11.0 s  model=m
+    11.0 s      cell  500.0 ms  code=1/0 [31m  outcome=failure
+
+12.0 s in all: model 11.0 s (92 %), code 500.0 ms (4 %), overhead 500.0 ms (4 %)
+
+span            count        mean         min         max         p95   failed
+cell                1    500.0 ms    500.0 ms    500.0 ms    500.0 ms    100 %
+model_call          1      11.0 s      11.0 s      11.0 s      11.0 s      0 %
+run                 1      12.0 s      12.0 s      12.0 s      12.0 s      0 %
+step                1      11.6 s      11.6 s      11.6 s      11.6 s      0 %
+
+Slow:
+  model_call at 0.0 ms took 11.0 s
+"#);
+}
+
+#[test]
+fn the_trace_of_a_run_is_given_to_programs() {
+    let place = traced();
+    let numbers = place.run(["trace", "abcdefgh", "--format", "json"]).stdout;
+    let numbers: Value = serde_json::from_str(&numbers).unwrap();
+    let shares = json!({"whole": 12000.0, "model": 11000.0, "code": 500.0, "overhead": 500.0});
+    assert_eq!(numbers["shares"], shares);
+    let folded = place
+        .run(["trace", "abcdefgh", "--format", "folded"])
+        .stdout;
+    let expected =
+        "run 400000\nrun;step 100000\nrun;step;cell 500000\nrun;step;model_call 11000000\n";
+    assert_eq!(folded, expected);
+}
+
+#[test]
+fn a_run_that_is_not_there_is_told() {
+    let place = traced();
+    for (run, told) in [
+        ("nothing", "has nothing of the run `nothing`"),
+        ("last", "there is no run `last`"),
+    ] {
+        let ended = place.run(["trace", run]);
+        assert_eq!(ended.status, 2);
+        assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    }
+}

@@ -1,0 +1,13 @@
+//! The Model Context Protocol: Cellblock as a server, and the tools of other servers as ours.
+//!
+//! A [`Server`] offers a registry of tools to MCP clients, each with a session of its own. [`RemoteServer`]s are programs or addresses
+//! that speak the protocol; [`connect`] makes their tools ours.
+#![forbid(unsafe_code)]
+
+mod client;
+mod server;
+
+pub use client::{Connected, Problem, RemoteServer, Trust, Where, connect};
+pub use server::{
+    Files, ForkTool, HttpOptions, Server, VariablesTool, WriteFileTool, with_tools_for_clients,
+};

@@ -1,0 +1,175 @@
+//! Many clients over streamable HTTP.
+
+use super::Server;
+use super::gate::{Gate, Reply, plain};
+use super::presence::Presence;
+use super::visitor::Visitor;
+use http::{Method, Request, StatusCode};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
+
+/// Where clients find us on the address.
+const PATH: &str = "/mcp";
+/// The header that names a session of the protocol.
+const SESSION: &str = "mcp-session-id";
+/// Connections that are open at the same time.
+const MOST_CONNECTIONS: usize = 256;
+/// The longest request: the largest arguments, in JSON.
+const LONGEST_REQUEST: usize = 48 << 20;
+/// How long a client may take to send the head of a request.
+const HEAD_LIMIT: Duration = Duration::from_secs(10);
+/// How long connections may take to end when we stop.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+type Service = StreamableHttpService<Visitor, LocalSessionManager>;
+
+/// How to serve over HTTP.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct HttpOptions {
+    /// The token that every request must carry.
+    pub token: String,
+    /// Names in the `Host` header that are ours, against DNS rebinding. Empty: any name.
+    pub hosts: Vec<String>,
+    /// Origins of web pages that may use us, such as `https://example.com:443`. Empty: none.
+    pub origins: Vec<String>,
+    /// How long a client may be silent before its session ends.
+    pub idle: Duration,
+    /// How long a client that vanished in the middle of a call has to come back before its session ends.
+    pub grace: Duration,
+}
+
+impl HttpOptions {
+    /// For programs on this machine that know the token.
+    pub fn new(token: impl Into<String>) -> HttpOptions {
+        HttpOptions {
+            token: token.into(),
+            hosts: ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into(),
+            origins: Vec::new(),
+            idle: Duration::from_secs(30 * 60),
+            grace: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Server {
+    /// Serves whoever comes to `/mcp` on this listener, until [`stop`](Server::stop).
+    pub async fn serve_http(&self, listener: TcpListener, options: HttpOptions) -> io::Result<()> {
+        let desk = self.desk(options);
+        let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let connections = TaskTracker::new();
+        let stop = self.inner.stop.clone();
+        loop {
+            let place = Arc::clone(&places).acquire_owned();
+            let accepted = tokio::select! {
+                () = stop.cancelled() => break,
+                accepted = async { (place.await, listener.accept().await) } => accepted,
+            };
+            let (Ok(place), Ok((stream, _))) = accepted else {
+                // Out of descriptors, for example: others may end meanwhile.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            };
+            let (desk, stop) = (desk.clone(), stop.clone());
+            connections.spawn(async move {
+                let _place = place;
+                tokio::select! {
+                    () = serve_connection(stream, desk) => {}
+                    () = stop.cancelled() => {}
+                }
+            });
+        }
+        connections.close();
+        let _ = tokio::time::timeout(FAREWELL, connections.wait()).await;
+        desk.presence.end_all().await;
+        self.wait_for_sessions().await;
+        Ok(())
+    }
+
+    fn desk(&self, options: HttpOptions) -> Desk {
+        let mut sessions = LocalSessionManager::default();
+        sessions.session_config.keep_alive = Some(options.idle);
+        let sessions = Arc::new(sessions);
+        let mut config = StreamableHttpServerConfig::default()
+            .with_allowed_hosts(options.hosts)
+            .with_allowed_origins(options.origins)
+            .enforce_origin_validation()
+            .with_max_request_body_bytes(LONGEST_REQUEST)
+            .with_cancellation_token(self.inner.stop.child_token());
+        // Often, since only what is written shows that a client has gone.
+        config.sse_keep_alive = Some(Duration::from_secs(2));
+        let server = self.clone();
+        let admit = move || {
+            let visitor = server.admit().map_err(io::Error::other)?;
+            Ok(visitor.with_sessions())
+        };
+        Desk {
+            gate: Gate::new(options.token),
+            presence: Presence::new(Arc::clone(&sessions), options.grace),
+            service: StreamableHttpService::new(admit, sessions, config),
+        }
+    }
+}
+
+/// Where requests are answered.
+#[derive(Clone)]
+struct Desk {
+    gate: Gate,
+    presence: Presence,
+    service: Service,
+}
+
+async fn serve_connection(stream: TcpStream, desk: Desk) {
+    // Answers are small and must not wait for each other.
+    let _ = stream.set_nodelay(true);
+    let answer = service_fn(move |request: Request<Incoming>| {
+        let desk = desk.clone();
+        async move { Ok::<Reply, Infallible>(desk.reply(request).await) }
+    });
+    let serving = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_LIMIT)
+        .serve_connection(TokioIo::new(stream), answer);
+    // A connection that breaks is the client's loss only.
+    let _ = serving.await;
+}
+
+impl Desk {
+    async fn reply(&self, request: Request<Incoming>) -> Reply {
+        if request.uri().path().trim_end_matches('/') != PATH {
+            return plain(StatusCode::NOT_FOUND, "MCP is served at /mcp");
+        }
+        if let Err(refusal) = self.gate.check(request.headers()) {
+            return *refusal;
+        }
+        let method = request.method().clone();
+        let session = request
+            .headers()
+            .get(SESSION)
+            .and_then(|id| id.to_str().ok());
+        let session = session.map(str::to_owned);
+        if let Some(session) = &session {
+            self.presence.seen(session);
+        }
+        let reply = self.service.handle(request).await;
+        match (method, session) {
+            (Method::POST, Some(session)) => self.presence.watch(session, reply),
+            // Some clients take "accepted" for a failure.
+            (Method::DELETE, _) if reply.status() == StatusCode::ACCEPTED => {
+                plain(StatusCode::OK, "the session is over")
+            }
+            _ => reply,
+        }
+    }
+}

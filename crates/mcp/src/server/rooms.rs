@@ -1,0 +1,147 @@
+//! The sessions of one client: the main one, and the forks that it made.
+
+use cellblock_tools::{Uses, Workbench};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The name of the session that is there from the beginning.
+pub(super) const MAIN: &str = "main";
+/// The argument that names a session.
+pub(super) const SESSION: &str = "session";
+/// Forks that one client may hold.
+const MOST_FORKS: usize = 8;
+/// Tools that look at the session without needing its interpreter.
+const LOOKING: [&str; 2] = ["file_reader", "list_files"];
+
+/// The workbenches of one client, by name. A handle.
+#[derive(Clone)]
+pub(super) struct Rooms {
+    main: Workbench,
+    forks: Arc<Mutex<Forks>>,
+}
+
+/// Workbenches of forks, by name. It lives in the main workbench, where the tool `fork` finds it.
+#[derive(Default)]
+pub(super) struct Forks {
+    benches: BTreeMap<String, Workbench>,
+    made: usize,
+}
+
+/// Whether calls of a tool may name the session they mean.
+pub(super) fn takes_session(name: &str, uses: Uses) -> bool {
+    name != "fork" && (uses == Uses::Interpreter || LOOKING.contains(&name))
+}
+
+impl Rooms {
+    pub(super) fn new(main: Workbench) -> Rooms {
+        let forks = main.state::<Forks>();
+        Rooms { main, forks }
+    }
+
+    pub(super) fn main(&self) -> &Workbench {
+        &self.main
+    }
+
+    /// Where a call goes; takes the name of the session out of its arguments.
+    pub(super) fn for_call(
+        &self,
+        tool: &str,
+        arguments: &mut Map<String, Value>,
+    ) -> Result<(String, Workbench), String> {
+        let takes = self
+            .main
+            .registry()
+            .get(tool)
+            .is_some_and(|tool| takes_session(&tool.name, tool.uses));
+        let named = match takes {
+            true => arguments.shift_remove(SESSION),
+            false => None,
+        };
+        match named {
+            None | Some(Value::Null) => Ok((MAIN.to_owned(), self.main.clone())),
+            Some(Value::String(name)) => {
+                let bench = self.get(&name)?;
+                Ok((name, bench))
+            }
+            Some(other) => Err(format!(
+                "the arguments of `{tool}` do not fit: field `{SESSION}`: expected a text, got {other}"
+            )),
+        }
+    }
+
+    /// A session by its name.
+    pub(super) fn get(&self, name: &str) -> Result<Workbench, String> {
+        find(&self.main, &lock(&self.forks), name)
+    }
+
+    /// All of them, the main one first.
+    pub(super) fn all(&self) -> Vec<(String, Workbench)> {
+        let forks = lock(&self.forks);
+        let forks = forks.benches.iter();
+        std::iter::once((MAIN.to_owned(), self.main.clone()))
+            .chain(forks.map(|(name, bench)| (name.clone(), bench.clone())))
+            .collect()
+    }
+
+    /// Ends every session.
+    pub(super) async fn close(&self) {
+        for (_, bench) in self.all() {
+            bench.close().await;
+        }
+        lock(&self.forks).benches.clear();
+    }
+}
+
+impl Forks {
+    /// The name of a new fork, when there may be one.
+    pub(super) fn name(&mut self, wanted: Option<String>) -> Result<String, String> {
+        let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        let name = match wanted {
+            Some(name) if name == MAIN => {
+                return Err(format!("a fork cannot be called `{MAIN}`"));
+            }
+            Some(name) if (1..=32).contains(&name.len()) && name.chars().all(good) => name,
+            Some(_) => {
+                return Err("the name of a fork has 1 to 32 letters, digits, `_` or `-`".to_owned());
+            }
+            None => {
+                self.made += 1;
+                format!("fork-{}", self.made)
+            }
+        };
+        if self.benches.len() >= MOST_FORKS && !self.benches.contains_key(&name) {
+            let names: Vec<&str> = self.benches.keys().map(String::as_str).collect();
+            return Err(format!(
+                "there are {MOST_FORKS} forks, and no more are possible; give the name of one that is no longer needed, and it is replaced: {}",
+                names.join(", ")
+            ));
+        }
+        Ok(name)
+    }
+
+    /// Keeps a fork; the one that had its name before is returned.
+    pub(super) fn keep(&mut self, name: String, bench: Workbench) -> Option<Workbench> {
+        self.benches.insert(name, bench)
+    }
+}
+
+/// The session of this name.
+pub(super) fn find(main: &Workbench, forks: &Forks, name: &str) -> Result<Workbench, String> {
+    if name == MAIN {
+        return Ok(main.clone());
+    }
+    forks.benches.get(name).cloned().ok_or_else(|| {
+        let mut known = vec![MAIN];
+        known.extend(forks.benches.keys().map(String::as_str));
+        let name: String = name.chars().filter(|c| !c.is_control()).take(32).collect();
+        format!(
+            "there is no session `{name}`; the sessions are {}",
+            known.join(", ")
+        )
+    })
+}
+
+pub(super) fn lock(forks: &Mutex<Forks>) -> std::sync::MutexGuard<'_, Forks> {
+    forks.lock().unwrap_or_else(PoisonError::into_inner)
+}

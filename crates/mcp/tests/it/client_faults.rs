@@ -1,0 +1,179 @@
+//! Other servers that do not behave. Every message names the server, and everything else goes on.
+
+use crate::support::{bench, bench_of, crooked, shop, soon, text, wait};
+use cellblock_mcp::{RemoteServer, connect};
+use serde_json::json;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What is wrong with a server that cannot be used at all.
+fn problem(server: RemoteServer) -> String {
+    let connected = wait(connect([server]));
+    assert_eq!(connected.tools.len(), 0);
+    connected.problems[0].to_string()
+}
+
+#[test]
+fn a_server_that_cannot_be_started_is_named() {
+    let nothing: [&str; 0] = [];
+    assert_eq!(
+        problem(RemoteServer::program("ghost", "/no/such/program", nothing)),
+        "the MCP server `ghost`: `/no/such/program` cannot be started: No such file or directory (os error 2)"
+    );
+    assert_eq!(
+        problem(crooked("end")),
+        "the MCP server `crooked`: it went away before it said what it offers; it ended with status 4; the last it wrote: no configuration found"
+    );
+    let nowhere = problem(RemoteServer::address("far", "http://127.0.0.1:9/mcp"));
+    assert!(
+        nowhere.starts_with("the MCP server `far`: it cannot be reached:"),
+        "{nowhere}"
+    );
+}
+
+#[test]
+fn a_server_that_says_nothing_or_nonsense_is_given_up_in_time() {
+    let quick = |fault: &str| {
+        let mut server = crooked(fault);
+        server.start_limit = Duration::from_millis(500);
+        server
+    };
+    let begun = Instant::now();
+    let mute = problem(quick("mute"));
+    assert!(
+        mute.starts_with("the MCP server `crooked`: it did not say what it offers within 0.5 s"),
+        "{mute}"
+    );
+    let nonsense = problem(quick("nonsense"));
+    assert!(
+        nonsense.contains("it wrote: Welcome to my server!"),
+        "{nonsense}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(12));
+}
+
+#[test]
+fn one_bad_server_does_not_harm_the_others() {
+    let connected = wait(connect([crooked("end"), crooked("")]));
+    assert_eq!(connected.problems.len(), 1);
+    assert_eq!(text(&bench(&connected), "crooked_work", json!({})), "done");
+}
+
+#[test]
+fn a_tool_that_cannot_be_used_is_left_out() {
+    let connected = wait(connect([crooked("tools")]));
+    let problems: Vec<String> = connected.problems.iter().map(ToString::to_string).collect();
+    assert!(
+        problems[0].contains("two tools are called `crooked_a_b`"),
+        "{problems:?}"
+    );
+    assert!(
+        problems[1].contains("the tool `crooked_odd`: its schema cannot be used"),
+        "{problems:?}"
+    );
+    let bench = bench(&connected);
+    assert!(bench.registry().get("crooked_good").is_some());
+    assert!(bench.registry().get("crooked_odd").is_none());
+}
+
+#[test]
+fn answers_that_are_none_are_named() {
+    let said = |fault: &str| {
+        let (bench, connected) = bench_of([crooked(fault)]);
+        let said = text(&bench, "crooked_work", json!({}));
+        wait(connected.close());
+        said
+    };
+    assert_eq!(
+        said("no result"),
+        "Tool call failed: the MCP server `crooked`: it answered with something that is no result of a call"
+    );
+    assert_eq!(
+        said("no answer of ours"),
+        "Tool call failed: the MCP server `crooked`: it refuses: I am confused"
+    );
+    assert!(said("picture").starts_with(
+        "Tool call failed: the MCP server `crooked`: it sent image/png that is not base64:"
+    ));
+    // What is no message is passed over.
+    assert_eq!(said("chatter"), "done");
+}
+
+#[test]
+fn a_result_of_a_gigabyte_is_left_out() {
+    let (bench, _connected) = bench_of([crooked("huge")]);
+    assert_eq!(
+        text(&bench, "crooked_work", json!({})),
+        "Tool call failed: the MCP server `crooked`: it sent a message that is longer than 48 MiB, which was left out"
+    );
+}
+
+#[test]
+fn a_server_that_vanishes_in_the_middle_of_a_call_is_started_again() {
+    let Some(shop) = shop() else { return };
+    let (bench, connected) = bench_of([shop]);
+    let identity = || text(&bench, "shop_identity", json!({}));
+    let before = identity();
+    let code = json!({"python_code_snippet": "try:\n    shop_die()\nexcept ToolError as error:\n    print(error)"});
+    let died = text(&bench, "execute_python_code", code);
+    assert!(
+        died.contains("the MCP server `shop`: it vanished in the middle of the call: it ended with status 7; the last it wrote: out of stock"),
+        "{died}"
+    );
+    let meanwhile = identity();
+    assert!(
+        meanwhile.starts_with(
+            "Tool call failed: the MCP server `shop`: it is not there: it ended with status 7"
+        ),
+        "{meanwhile}"
+    );
+    assert!(
+        meanwhile.contains("it is started again in 0."),
+        "{meanwhile}"
+    );
+    soon("the server is back", || identity().parse::<u32>().is_ok());
+    assert_ne!(identity(), before);
+    wait(connected.close());
+}
+
+#[test]
+fn a_server_that_dies_again_and_again_is_left_alone_for_longer_and_longer() {
+    let (bench, _connected) = bench_of([crooked("vanish")]);
+    let mut pauses = Vec::new();
+    for _ in 0..2 {
+        soon("a call is made", || {
+            text(&bench, "crooked_work", json!({})).contains("vanished")
+        });
+        let said = text(&bench, "crooked_work", json!({}));
+        let (_, pause) = said.split_once("again in ").unwrap();
+        pauses.push(pause.trim_end_matches(" s").parse::<f64>().unwrap());
+    }
+    assert!(
+        pauses[0] <= 0.5 && pauses[1] > 0.5 && pauses[1] <= 1.0,
+        "{pauses:?}"
+    );
+}
+
+#[test]
+fn a_slow_call_is_given_up_and_the_next_one_works() {
+    let Some(mut shop) = shop() else { return };
+    shop.call_limit = Duration::from_millis(500);
+    let (bench, _connected) = bench_of([shop]);
+    assert_eq!(
+        text(&bench, "shop_sleep", json!({"seconds": 30})),
+        "Tool call failed: `shop_sleep` did not answer within 0.5 s and was given up"
+    );
+    assert_eq!(text(&bench, "shop_sleep", json!({"seconds": 0})), "awake");
+}
+
+#[test]
+fn a_server_ends_with_everything_it_started() {
+    let Some(shop) = shop() else { return };
+    let (bench, connected) = bench_of([shop]);
+    let alive = |process: &str| Path::new("/proc").join(process.trim()).exists();
+    let server = text(&bench, "shop_identity", json!({}));
+    let child = text(&bench, "shop_child", json!({}));
+    assert!(alive(&server) && alive(&child));
+    wait(connected.close());
+    soon("they are gone", || !alive(&server) && !alive(&child));
+}

@@ -1,0 +1,136 @@
+//! A client on two streams, as on standard input and output.
+
+use crate::support::{Ours, RUNTIME, wait};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, duplex};
+use tokio::task::JoinHandle;
+
+struct Client {
+    ours: Ours,
+    to: DuplexStream,
+    from: Lines<BufReader<DuplexStream>>,
+    serving: JoinHandle<std::io::Result<()>>,
+}
+
+impl Client {
+    fn new() -> Client {
+        let ours = Ours::new();
+        let (to, input) = duplex(1 << 16);
+        let (output, from) = duplex(1 << 16);
+        let server = ours.server.clone();
+        let serving = RUNTIME.spawn(async move { server.serve_streams(input, output).await });
+        let mut client = Client {
+            ours,
+            to,
+            from: BufReader::new(from).lines(),
+            serving,
+        };
+        let greeting = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+        client.send(
+            &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": greeting})
+                .to_string(),
+        );
+        assert_eq!(client.next()["result"]["serverInfo"]["name"], "cellblock");
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
+        client
+    }
+
+    fn send(&mut self, line: &str) {
+        wait(async { self.to.write_all(format!("{line}\n").as_bytes()).await }).unwrap();
+    }
+
+    fn next(&mut self) -> Value {
+        let line = wait(self.from.next_line()).unwrap().unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// Starts a cell, and waits until it has printed.
+    fn start(&mut self, code: &str) {
+        let call = json!({"name": "execute_python_code", "arguments": {"python_code_snippet": code, "timeout": 600}, "_meta": {"progressToken": 1}});
+        self.send(
+            &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).to_string(),
+        );
+        assert_eq!(self.next()["method"], "notifications/progress");
+    }
+}
+
+#[test]
+fn a_client_that_goes_while_a_cell_runs_leaves_nothing() {
+    let mut client = Client::new();
+    client.start("print('begun', flush=True)\nwhile True: pass");
+    assert!(client.ours.has_sessions());
+    let Client {
+        ours,
+        to,
+        from,
+        serving,
+    } = client;
+    let begun = Instant::now();
+    drop((to, from));
+    wait(serving).unwrap().unwrap();
+    assert!(
+        begun.elapsed() < Duration::from_secs(9),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert!(!ours.has_sessions());
+}
+
+#[test]
+fn a_server_that_is_stopped_ends_at_once() {
+    let mut client = Client::new();
+    client.start("print('begun', flush=True)\nimport time\ntime.sleep(500)");
+    let begun = Instant::now();
+    client.ours.server.stop();
+    wait(client.serving).unwrap().unwrap();
+    assert!(
+        begun.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert!(!client.ours.has_sessions());
+}
+
+#[test]
+fn a_client_that_only_looks_gets_no_session() {
+    let mut client = Client::new();
+    client.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "resources/list"}).to_string());
+    assert_eq!(client.next()["result"]["resources"], json!([]));
+    client.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}).to_string());
+    let listed = client.next();
+    let tool = &listed["result"]["tools"][0];
+    assert_eq!(tool["name"], "execute_python_code");
+    let properties: Vec<&String> = tool["inputSchema"]["properties"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .collect();
+    // T4: no purpose.
+    assert_eq!(properties, ["python_code_snippet", "timeout", "session"]);
+    assert!(!client.ours.has_sessions());
+}
+
+#[test]
+fn lines_that_are_no_requests_do_no_harm() {
+    let mut client = Client::new();
+    client.send("hello?");
+    client.send("{\"jsonrpc\": \"2.0\"");
+    client.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "compute", "arguments": "2+2"}}).to_string());
+    let answer = client.next();
+    assert_eq!(answer["id"], 2);
+    assert_eq!(
+        answer["error"]["message"],
+        "the parameters of tools/call do not fit: `name` must be a text and `arguments` an object"
+    );
+    client.send(&json!({"jsonrpc": "2.0", "id": 3, "method": "make/coffee"}).to_string());
+    assert_eq!(
+        client.next()["error"]["message"],
+        "there is no method \"make/coffee\" here"
+    );
+    let compute = json!({"name": "compute", "arguments": {"code": "2+2", "description": "a sum"}});
+    client.send(
+        &json!({"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": compute}).to_string(),
+    );
+    assert_eq!(client.next()["result"]["structuredContent"]["result"], "4");
+}

@@ -1,0 +1,249 @@
+//! A Python with the official SDK, peers written in it, and sessions to offer them.
+
+use cellblock::env::{Cancel, Dirs, Environments, Requirements, Search, Status};
+use cellblock::{Host, Locale, Preload, PythonChoice, SessionOptions};
+use cellblock_mcp::with_tools_for_clients;
+use cellblock_mcp::{Connected, Files, HttpOptions, RemoteServer, Server, Trust, connect};
+use cellblock_tools::{Approval, ApprovalMode, ApprovalPolicy, Call, Opening, Registry, Workbench};
+use serde_json::Value;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
+
+pub static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().unwrap()
+});
+
+/// Waits for anything that is asynchronous, but not for ever.
+pub fn wait<T>(future: impl Future<Output = T>) -> T {
+    RUNTIME
+        .block_on(async { tokio::time::timeout(Duration::from_secs(60), future).await })
+        .expect("it did not end within a minute")
+}
+
+/// Waits until something is so, but not for long.
+pub fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..400 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    panic!("after 10 s it was still not so: {what}");
+}
+
+/// The interpreter of an environment with the SDK, made by the first test that needs it. None where there is no package index,
+/// which is a failure on CI.
+pub fn python() -> Option<&'static Path> {
+    static PYTHON: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
+        let words = |error: cellblock::env::Error| error.to_string();
+        let interpreter = Search::from_process()
+            .map_err(words)?
+            .find()
+            .map_err(words)?;
+        let environments = Environments::from_process().map_err(words)?;
+        let wanted = Requirements::new(["mcp==2.3.0"]).importing(["mcp"]);
+        if let Status::Ready(ready) = environments.status(&interpreter, &wanted) {
+            return Ok(ready.python);
+        }
+        let made = environments.make(&interpreter, &wanted, &Cancel::new(), &mut |_| {});
+        Ok(made.map_err(words)?.python)
+    });
+    match &*PYTHON {
+        Ok(path) => Some(path),
+        Err(error) if std::env::var_os("CI").is_some() => panic!("there is no SDK: {error}"),
+        Err(error) => {
+            eprintln!("skipped, since the SDK cannot be installed: {error}");
+            None
+        }
+    }
+}
+
+/// A directory of this test program, removed by the next one.
+fn place() -> &'static Path {
+    static PLACE: LazyLock<PathBuf> = LazyLock::new(|| {
+        let name = |process: &str| format!("cellblock-mcp-tests-{process}");
+        for entry in fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
+            let file = entry.file_name().to_string_lossy().into_owned();
+            let process = file.strip_prefix(&name(""));
+            if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+        let place = std::env::temp_dir().join(name(&std::process::id().to_string()));
+        fs::create_dir_all(&place).unwrap();
+        place
+    });
+    &PLACE
+}
+
+/// The scripts of the peers, where any user can read them.
+pub fn script(name: &str) -> String {
+    static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+        for (name, text) in [
+            ("shop.py", include_str!("peers/shop.py")),
+            ("crooked.py", include_str!("peers/crooked.py")),
+            ("visitor.py", include_str!("peers/visitor.py")),
+        ] {
+            fs::write(place().join(name), text).unwrap();
+        }
+        place().to_owned()
+    });
+    FOLDER.join(name).display().to_string()
+}
+
+/// The server made with the SDK, started by us.
+pub fn shop() -> Option<RemoteServer> {
+    let python = python()?.display().to_string();
+    let mut server = RemoteServer::program("shop", python, [script("shop.py"), "stdio".to_owned()]);
+    server.trust = Trust::Everything;
+    Some(server)
+}
+
+/// The server that does something wrong. It needs no packages.
+pub fn crooked(fault: &str) -> RemoteServer {
+    let python = Search::from_process().unwrap().find().unwrap();
+    let arguments = [script("crooked.py"), fault.to_owned()];
+    let mut server = RemoteServer::program(
+        "crooked",
+        python.executable.display().to_string(),
+        arguments,
+    );
+    server.trust = Trust::Everything;
+    server
+}
+
+/// A workbench with the tools of these servers, which must all be there.
+pub fn bench_of(servers: impl IntoIterator<Item = RemoteServer>) -> (Workbench, Connected) {
+    let connected = wait(connect(servers));
+    assert_eq!(connected.problems, []);
+    (bench(&connected), connected)
+}
+
+/// A workbench with the tools of these servers.
+pub fn bench(connected: &Connected) -> Workbench {
+    let registry = Registry::builder()
+        .built_in()
+        .extend(connected.tools.iter().cloned());
+    Workbench::builder(registry.build().unwrap())
+        .sessions(sessions())
+        .build()
+}
+
+/// What a model reads of a call.
+pub fn text(bench: &Workbench, name: &str, arguments: Value) -> String {
+    wait(bench.call(Call::by_user(name, arguments))).for_model(Locale::En, 20_000)
+}
+
+static HOST: LazyLock<Host> = LazyLock::new(|| {
+    let dirs = Dirs {
+        state: place().join("state"),
+        ..Dirs::from_process().unwrap()
+    };
+    let host = Host::builder().python(PythonChoice::StandardLibrary);
+    host.preload(Preload::None).dirs(dirs).build().unwrap()
+});
+
+/// Makes sessions with the standard library.
+pub fn sessions() -> impl Fn() -> Opening + Send + Sync + 'static {
+    || Box::pin(async { Ok(HOST.open(SessionOptions::default()).await?) })
+}
+
+/// A server of ours in this process.
+pub struct Ours {
+    pub server: Server,
+    /// The workbenches of its clients.
+    pub benches: Arc<Mutex<Vec<Workbench>>>,
+}
+
+impl Ours {
+    pub fn new() -> Ours {
+        let registry = with_tools_for_clients(Registry::builder().built_in());
+        let registry = registry.build().unwrap();
+        let benches = Arc::new(Mutex::new(Vec::new()));
+        let made = Arc::clone(&benches);
+        let server = Server::new(Files::None, move || {
+            let policy = ApprovalPolicy::mode(ApprovalMode::Effects);
+            let bench = Workbench::builder(registry.clone())
+                .sessions(sessions())
+                .approval(Approval::new(policy, None))
+                .build();
+            made.lock().unwrap().push(bench.clone());
+            bench
+        });
+        Ours { server, benches }
+    }
+
+    /// Whether some client has a session.
+    pub fn has_sessions(&self) -> bool {
+        let benches = self.benches.lock().unwrap().clone();
+        wait(async move {
+            for bench in benches {
+                if bench.open_session().await.is_some() {
+                    return true;
+                }
+            }
+            false
+        })
+    }
+}
+
+pub const TOKEN: &str = "a token that only tests know";
+
+/// A server of ours that listens.
+pub struct Listening {
+    pub ours: Ours,
+    pub address: SocketAddr,
+    serving: JoinHandle<std::io::Result<()>>,
+}
+
+impl Listening {
+    pub fn new(change: impl FnOnce(&mut HttpOptions)) -> Listening {
+        let ours = Ours::new();
+        let mut options = HttpOptions::new(TOKEN);
+        change(&mut options);
+        let listener = wait(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = ours.server.clone();
+        let serving = RUNTIME.spawn(async move { server.serve_http(listener, options).await });
+        Listening {
+            ours,
+            address,
+            serving,
+        }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+
+    /// Starts a client made with the SDK.
+    pub fn visit(&self, scene: &str) -> Option<Child> {
+        let child = Command::new(python()?)
+            .args([&script("visitor.py"), scene, &self.url(), TOKEN])
+            .stdout(Stdio::piped())
+            .spawn();
+        Some(child.unwrap())
+    }
+
+    /// What a client made with the SDK saw.
+    pub fn seen_in(&self, scene: &str) -> Option<Value> {
+        let output = self.visit(scene)?.wait_with_output().unwrap();
+        assert!(output.status.success(), "the scene {scene} failed");
+        Some(serde_json::from_slice(&output.stdout).unwrap())
+    }
+
+    /// Stops, and waits until nothing is left.
+    pub fn stop(self) {
+        self.ours.server.stop();
+        wait(self.serving).unwrap().unwrap();
+        assert!(!self.ours.has_sessions());
+    }
+}

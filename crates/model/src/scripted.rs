@@ -1,0 +1,98 @@
+//! A model that says what it was told to say, for tests and demonstrations.
+
+use crate::played::play;
+use crate::{Capabilities, Model, ModelError, Reply, ReplyStream, Request};
+use futures_util::{StreamExt, stream};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A model with prepared replies. It keeps the requests, so that a test can look at what was asked.
+///
+/// ```
+/// # use cellblock_model::{complete, Message, Reply, Request, Scripted};
+/// # futures_executor::block_on(async {
+/// let model = Scripted::new([Reply::text("4")]);
+/// let request = Request::new(vec![Message::user("What is 2 + 2?")]);
+/// let reply = complete(&model, request.clone()).await?;
+/// assert_eq!(reply.text, "4");
+/// assert_eq!(model.requests(), [request]);
+/// # Ok::<(), cellblock_model::ModelError>(()) }).unwrap();
+/// ```
+pub struct Scripted {
+    name: String,
+    capabilities: Capabilities,
+    answer: Arc<Answer>,
+    requests: Arc<Mutex<Vec<Request>>>,
+}
+
+type Answer = dyn Fn(&Request, usize) -> Result<Reply, ModelError> + Send + Sync;
+
+impl Scripted {
+    /// Gives these replies, one after the other.
+    pub fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
+        Self::with_outcomes(replies.into_iter().map(Ok))
+    }
+
+    /// Gives these replies and errors, one after the other.
+    pub fn with_outcomes(outcomes: impl IntoIterator<Item = Result<Reply, ModelError>>) -> Self {
+        let outcomes: Vec<_> = outcomes.into_iter().collect();
+        Self::answering(move |_, index| match outcomes.get(index) {
+            Some(outcome) => outcome.clone(),
+            None => Err(ModelError::NoMoreReplies {
+                source_of_replies: "the script".into(),
+                replies: outcomes.len(),
+            }),
+        })
+    }
+
+    /// Answers by a function of the request and of how many there were before it.
+    pub fn answering(
+        answer: impl Fn(&Request, usize) -> Result<Reply, ModelError> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name: "scripted".into(),
+            capabilities: Capabilities {
+                json_schema: true,
+                context_tokens: 128_000,
+                ..Capabilities::default()
+            },
+            answer: Arc::new(answer),
+            requests: Arc::default(),
+        }
+    }
+
+    /// Says that it can do other things.
+    pub fn with_capabilities(mut self, capabilities: Capabilities) -> Self {
+        self.capabilities = capabilities;
+        self
+    }
+
+    /// What was asked so far, in order.
+    pub fn requests(&self) -> Vec<Request> {
+        let requests = self.requests.lock();
+        requests.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Model for Scripted {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn stream(&self, request: Request) -> ReplyStream {
+        let answer = Arc::clone(&self.answer);
+        let requests = Arc::clone(&self.requests);
+        let reply = async move {
+            let index = {
+                let mut requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
+                requests.push(request.clone());
+                requests.len() - 1
+            };
+            play(answer(&request, index))
+        };
+        Box::pin(stream::once(reply).flatten())
+    }
+}

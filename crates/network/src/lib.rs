@@ -1,0 +1,22 @@
+//! The guard at a session's only way to the network.
+//!
+//! A session has no network of its own. Where it was given rules, it finds a proxy on its own loopback, and behind that stands a
+//! [`Guard`] on the host: it reads whom the code wants to reach, asks the rules, looks the name up itself, refuses private
+//! addresses that nobody meant, and writes down every connection, whatever came of it. Credentials are put on here, on the way
+//! out, so that the session never holds them.
+#![forbid(unsafe_code)]
+
+mod address;
+mod body;
+mod credentials;
+mod error;
+mod guard;
+mod head;
+mod http;
+mod record;
+mod tcp;
+
+pub use credentials::Credential;
+pub use error::Refusal;
+pub use guard::{Guard, Lookup};
+pub use record::{Connection, Kind, Log, Outcome};

@@ -1,0 +1,50 @@
+//! Connections that a rule for TCP allows: the session finds the host under its own name, and bytes go both ways.
+
+use crate::guard::{Guard, target};
+use crate::record::{Kind, Outcome};
+use cellblock_protocol::{HostPattern, NetworkRule};
+use std::io;
+use std::time::Instant;
+use tokio::io::copy_bidirectional_with_sizes;
+use tokio::net::TcpStream;
+
+/// Large enough that a fast connection stays one.
+const BUFFER: usize = 256 << 10;
+
+impl Guard {
+    /// Serves one connection of the session's to the host of `rule`, which is one for TCP.
+    pub async fn serve_tcp(&self, mut client: TcpStream, rule: &NetworkRule) {
+        let begun = Instant::now();
+        let host = match &rule.host {
+            HostPattern::Name(name) | HostPattern::Below(name) => name.clone(),
+            HostPattern::Address(address) => address.to_string(),
+        };
+        let port = rule.port.unwrap_or_default();
+        let outcome = match self.enter() {
+            Err(refusal) => Outcome::Refused(refusal.to_string()),
+            Ok(_place) => match self.connect(rule, &host, port).await {
+                Err(refusal) => Outcome::Refused(refusal.to_string()),
+                Ok(mut server) => relay(&mut client, &mut server).await,
+            },
+        };
+        self.note(Kind::Tcp, target(&host, port), begun, outcome);
+    }
+}
+
+/// Hands bytes on in both directions until both have ended.
+pub(crate) async fn relay(client: &mut TcpStream, server: &mut TcpStream) -> Outcome {
+    let address = match server.peer_addr() {
+        Ok(address) => address,
+        Err(error) => return Outcome::Refused(error.to_string()),
+    };
+    let _ = client.set_nodelay(true);
+    let copied: io::Result<(u64, u64)> =
+        copy_bidirectional_with_sizes(client, server, BUFFER, BUFFER).await;
+    // A connection that was torn was still one.
+    let (sent, received) = copied.unwrap_or_default();
+    Outcome::Allowed {
+        address,
+        sent,
+        received,
+    }
+}

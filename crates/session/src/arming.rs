@@ -1,0 +1,205 @@
+//! The making of standbys, and the letting go of old ones.
+
+use crate::actor::Actor;
+use crate::checkpoints::Standby;
+use crate::file_history::FileHistory;
+use cellblock_protocol::guest::{Armed, ToHead};
+use cellblock_protocol::{Arming, Strategy};
+use cellblock_sandbox::{FromInit, ToInit, stream_pair};
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::time::timeout;
+
+/// Copying the page tables of gigabytes takes half a second, and more where others compute too.
+const ARM_LIMIT: Duration = Duration::from_secs(5);
+/// What our own processes of a session take beyond the user's data: page tables, and pages written since the fork.
+pub(crate) const OWN_MEMORY: u64 = 64 << 20;
+
+impl Actor {
+    /// Makes sure that the newest state has a standby, or a reason why not.
+    pub(crate) async fn arm(&mut self) {
+        self.arm_for(false).await;
+    }
+
+    async fn arm_for(&mut self, hurry: bool) {
+        self.checkpoints.due = None;
+        if self.checkpoints.is_armed() || self.checkpoints.obstacle.is_some() {
+            return;
+        }
+        if self.options.strategy == Strategy::Direct {
+            self.checkpoints.obstacle = Some("the strategy `direct` makes none".to_owned());
+            return;
+        }
+        self.copy_files().await;
+        if let Err(reason) = self.make_standby(hurry).await {
+            self.checkpoints.obstacle = Some(reason);
+        }
+    }
+
+    /// What must be there before a cell may start.
+    pub(crate) async fn arm_before_cell(&mut self) {
+        if self.options.arming == Arming::Strict {
+            // What stood in the way may be over: a thread that has ended.
+            self.checkpoints.obstacle = None;
+            self.arm_for(true).await;
+        }
+    }
+
+    /// Copies what the last cells changed, so that the checkpoint has its files.
+    pub(crate) async fn copy_files(&mut self) {
+        if self.history.lock().is_ok_and(|history| history.is_behind()) {
+            self.with_history(FileHistory::catch_up).await;
+        }
+    }
+
+    /// Copying gigabytes must not hold up other sessions.
+    pub(crate) async fn with_history<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut FileHistory) -> T + Send + 'static,
+    ) -> Option<T> {
+        let history = Arc::clone(&self.history);
+        let task = tokio::task::spawn_blocking(move || {
+            history.lock().ok().map(|mut history| work(&mut history))
+        });
+        task.await.ok().flatten()
+    }
+
+    async fn make_standby(&mut self, hurry: bool) -> Result<(), String> {
+        self.questions += 1;
+        let seq = self.questions;
+        let (channel, far) = stream_pair().map_err(|error| error.to_string())?;
+        let exchange = async {
+            let request = ToHead::Arm { seq, hurry };
+            self.channel.send_with(&request, Some(far.as_fd())).await?;
+            self.answer_to(seq).await
+        };
+        let reply = match timeout(ARM_LIMIT, exchange).await {
+            Ok(Ok(reply)) => reply,
+            Ok(Err(_)) => return Err("the head is gone".to_owned()),
+            Err(_) => return Err("the head did not make a copy of itself in time".to_owned()),
+        };
+        let Armed {
+            pid,
+            resident,
+            faults,
+        } = reply.armed().map_err(|error| error.to_string())??;
+        self.protect(pid).await?;
+        if let Some(old) = self.checkpoints.replace_newest() {
+            let _ = self.init.send(&ToInit::Drop(old.pid).to_bytes(), &[]).await;
+        }
+        self.checkpoints.standbys.push_back(Standby {
+            pid,
+            channel,
+            cell: self.checkpoints.current(),
+            since: self.checkpoints.since,
+            revision: self.checkpoints.revision,
+            at: SystemTime::now(),
+            resident,
+            faults,
+        });
+        self.trim(hurry).await;
+        Ok(())
+    }
+
+    async fn protect(&mut self, pid: u32) -> Result<(), String> {
+        let lost = "init is gone";
+        self.init
+            .send(&ToInit::Protect(pid).to_bytes(), &[])
+            .await
+            .map_err(|_| lost)?;
+        loop {
+            let packet = self.init.receive().await.map_err(|_| lost)?;
+            match FromInit::from_bytes(&packet.bytes) {
+                Ok(FromInit::Protected { pid: which, done }) if which == pid => {
+                    return if done {
+                        Ok(())
+                    } else {
+                        Err("the copy is not init's child".to_owned())
+                    };
+                }
+                Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
+                Ok(FromInit::Ended(death)) => {
+                    self.ended = Some(death);
+                    return Err("the head is gone".to_owned());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The newest, and as many older ones as the limits allow.
+    async fn trim(&mut self, hurry: bool) {
+        let most = usize::try_from(self.options.limits.checkpoints)
+            .unwrap_or(usize::MAX)
+            .saturating_add(1);
+        while self.checkpoints.standbys.len() > most {
+            self.drop_oldest().await;
+        }
+        while self.checkpoints.standbys.len() > 1 && self.history_is_too_large(hurry).await {
+            self.drop_oldest().await;
+            // Its memory is free when it has gone.
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        self.forget_old_files();
+        // Copies of files are new data on disk as well.
+        while self.checkpoints.standbys.len() > 1
+            && self.earlier_file_bytes() > self.options.limits.disk
+        {
+            self.drop_oldest().await;
+            self.forget_old_files();
+        }
+    }
+
+    /// Whether a cell that does next to nothing might be the one too many.
+    pub(crate) fn is_short_of_memory(&self) -> bool {
+        let cgroup = self.cgroup.as_ref();
+        cgroup.is_some_and(|cgroup| cgroup.is_short_of(OWN_MEMORY / 2))
+    }
+
+    /// Whether older standbys hold more than their budget: in the kernel's word, or by an estimate while someone waits.
+    async fn history_is_too_large(&mut self, hurry: bool) -> bool {
+        /// The estimate rests on what the head says. So it is not trusted for long.
+        const MOST_UNWEIGHED: u32 = 4;
+        let budget = self.options.limits.checkpoint_budget();
+        let standbys = &self.checkpoints.standbys;
+        if let Some(used) = self.cgroup.as_ref().and_then(|cgroup| cgroup.memory_used()) {
+            let head = standbys.back().map_or(0, |newest| newest.resident);
+            return used.saturating_sub(head) > budget + OWN_MEMORY || self.is_short_of_memory();
+        }
+        let estimate: u64 = standbys
+            .iter()
+            .map(|standby| self.checkpoints.alone(standby))
+            .sum();
+        self.checkpoints.unweighed += 1;
+        if estimate > budget || (hurry && self.checkpoints.unweighed < MOST_UNWEIGHED) {
+            return estimate > budget;
+        }
+        self.checkpoints.unweighed = 0;
+        let held = self.disk.memory_beyond(self.checkpoints.head).await;
+        held.is_some_and(|bytes| bytes > budget + OWN_MEMORY)
+    }
+
+    fn forget_old_files(&self) {
+        if let (Some(oldest), Ok(mut history)) =
+            (self.checkpoints.standbys.front(), self.history.lock())
+        {
+            history.forget_before(oldest.since);
+        }
+    }
+
+    fn earlier_file_bytes(&self) -> u64 {
+        self.history
+            .lock()
+            .map_or(0, |history| history.earlier_bytes())
+    }
+
+    pub(crate) async fn drop_oldest(&mut self) {
+        if let Some(standby) = self.checkpoints.standbys.pop_front() {
+            let _ = self
+                .init
+                .send(&ToInit::Drop(standby.pid).to_bytes(), &[])
+                .await;
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The waking of standbys: when the head has died, or was ended to take cells back.
+
+use crate::actor::Actor;
+use crate::channel::Channel;
+use crate::checkpoints::Standby;
+use crate::tracker::Changes;
+use cellblock_protocol::FileChanges;
+use cellblock_protocol::guest::FromHead;
+use cellblock_sandbox::{FromInit, ToInit};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// A standby only has to return from one system call.
+const WAKE_LIMIT: Duration = Duration::from_secs(5);
+
+/// A session that went back.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    /// The cell after which the state is.
+    pub(crate) cell: u64,
+    /// What that did to the files. It was ours to do, and counts as nobody's change.
+    pub(crate) files: FileChanges,
+    /// Files that could not be put back.
+    pub(crate) not_restored: Vec<String>,
+}
+
+impl Actor {
+    /// Wakes the newest standby that answers, and puts its files back before it is asked for anything. The head must be gone.
+    ///
+    /// The files come second: where nobody wakes, the session is over, and what its cells wrote is the user's.
+    pub(crate) async fn recover(&mut self, dirty: Changes) -> Option<Recovered> {
+        let expected = self.checkpoints.current();
+        // A head that died for want of memory would die again if nobody made room.
+        while self.checkpoints.standbys.len() > 1 && self.is_short_of_memory() {
+            self.drop_oldest().await;
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        while let Some(standby) = self.checkpoints.standbys.pop_back() {
+            let Standby {
+                pid,
+                since,
+                revision,
+                ..
+            } = standby;
+            let cell = standby.cell.min(expected);
+            if let Some(channel) = self.wake(standby).await {
+                let put_back = self.with_history(move |history| history.go_back(cell, dirty));
+                let mut not_restored = put_back.await.unwrap_or_default();
+                let files = self.disk.changes().await.files;
+                self.channel = channel;
+                self.spent_ms = 0.0;
+                self.checkpoints.head = pid;
+                self.checkpoints.kept.retain(|kept| *kept <= cell);
+                self.checkpoints.revision = revision;
+                self.checkpoints.since = since;
+                if cell < expected {
+                    not_restored.push(format!("the effects of the cells after {cell}: no later checkpoint was there to be woken"));
+                }
+                self.checkpoints.plan();
+                return Some(Recovered {
+                    cell,
+                    files,
+                    not_restored,
+                });
+            }
+        }
+        None
+    }
+
+    async fn wake(&mut self, standby: Standby) -> Option<Channel> {
+        let Standby { pid, channel, .. } = standby;
+        let mut channel = Channel::new(channel).ok()?;
+        self.init
+            .send(&ToInit::Wake(pid).to_bytes(), &[])
+            .await
+            .ok()?;
+        let woken = async {
+            loop {
+                let packet = self.init.receive().await.ok()?;
+                match FromInit::from_bytes(&packet.bytes) {
+                    Ok(FromInit::Woken { pid: which, done }) if which == pid => {
+                        return done.then_some(());
+                    }
+                    Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
+                    _ => {}
+                }
+            }
+        };
+        timeout(WAKE_LIMIT, woken).await.ok()??;
+        let up = async {
+            loop {
+                if let FromHead::Ready { .. } = channel.receive().await.ok()? {
+                    return Some(());
+                }
+            }
+        };
+        match timeout(WAKE_LIMIT, up).await {
+            Ok(Some(())) => Some(channel),
+            _ => {
+                // Alive but silent, or dead again: either way it is no head.
+                self.end_head().await;
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Traces through their public face.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on fails"
+)]
+
+mod files;
+mod hiding;
+mod reports;
