@@ -226,12 +226,12 @@ impl Changing {
 
     /// The answer: the call may go on.
     pub fn kept(&self, how_much: HowMuch) -> Vec<u8> {
-        on_file_socket(
-            to_init::KEPT,
-            self.call,
-            u64::from(how_much == HowMuch::TheDirectory),
-            0,
-        )
+        let told = match how_much {
+            HowMuch::TheFile { own } => own.unwrap_or(0),
+            HowMuch::Removed => 0,
+            HowMuch::TheDirectory => 1,
+        };
+        on_file_socket(to_init::KEPT, self.call, told, 0)
     }
 
     /// The answer: the call must not go on, and fails with this error.
@@ -249,8 +249,13 @@ impl Changing {
 /// What was kept before a call went on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HowMuch {
-    /// The file.
-    TheFile,
+    /// What was needed of the file. This is its inode, if no other session has it.
+    TheFile {
+        /// Its number.
+        own: Option<u64>,
+    },
+    /// A file that is about to be removed.
+    Removed,
     /// All files in its directory: none of them need be asked about before it is removed.
     TheDirectory,
 }

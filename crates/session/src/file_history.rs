@@ -249,7 +249,16 @@ impl FileHistory {
         if all {
             HowMuch::TheDirectory
         } else {
-            HowMuch::TheFile
+            HowMuch::Removed
+        }
+    }
+
+    /// Tells that a file was kept, and which one it is now, if it is this session's own.
+    pub(crate) fn how_much(&self, path: &Path) -> HowMuch {
+        let seen = self.workspace.look(path);
+        let own = seen.filter(|seen| !self.workspace.is_shared(path, seen));
+        HowMuch::TheFile {
+            own: own.map(|seen| seen.inode),
         }
     }
 

@@ -74,18 +74,17 @@ fn nanoseconds(time: SystemTime) -> u64 {
 async fn keep(history: &Arc<Mutex<FileHistory>>, changing: Changing) -> io::Result<HowMuch> {
     let Changing { path, how, .. } = changing;
     if how != Change::Removes
-        && history
-            .try_lock()
-            .is_ok_and(|mut history| history.keep_quickly(&path, how))
+        && let Ok(mut history) = history.try_lock()
+        && history.keep_quickly(&path, how)
     {
-        return Ok(HowMuch::TheFile);
+        return Ok(history.how_much(&path));
     }
     let history = Arc::clone(history);
     let work = move || {
         let mut history = history.lock().unwrap_or_else(PoisonError::into_inner);
         history.keep(&path, how)?;
         Ok(match how {
-            Change::Writes | Change::Marks | Change::Names => HowMuch::TheFile,
+            Change::Writes | Change::Marks | Change::Names => history.how_much(&path),
             Change::Removes => history.keep_beside(&path),
         })
     };

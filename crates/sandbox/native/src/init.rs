@@ -59,6 +59,8 @@ pub fn run(init: Init) -> ! {
         room: 0,
     };
     sys::set_signal_mask(u64::MAX);
+    // Files that it makes in the place of others have the permissions that those want.
+    sys::umask(0);
     let Ok(children) = signal_descriptor(1 << (signals::CHLD - 1)) else {
         sys::exit(70)
     };
@@ -130,6 +132,7 @@ pub fn run(init: Init) -> ! {
             drain(children);
             session.reap_all();
         }
+        session.end_sharing();
         if session.init.control < 0 && session.forks.is_empty() {
             sys::exit(0);
         }

@@ -1,16 +1,22 @@
 //! Files that are about to be changed: the host keeps a copy of what is the user's, and gives a file that other sessions have as
-//! well an inode of its own, before the call goes on.
+//! well an inode of its own.
 //!
-//! A path lies in the caller's memory, where it can be changed meanwhile, so this stops nobody. Who lies about what they change loses
-//! the copy of it, or changes what a session of the same family reads.
+//! Without forks only a copy is at stake, so the call just waits and then goes on. The path lies in the caller's memory, where it can be
+//! changed meanwhile: who lies about what they change loses the copy of it. With forks, files of others are at stake; then calls do not go on,
+//! and init does what they ask for (`acting.rs`).
 
+use crate::acting::{self, Done, Object};
 use crate::message::{Message, from_init, to_init};
 use crate::mounts::LONGEST_PATH;
-use crate::named::Named;
+use crate::named::{Named, Target};
 use crate::notify::Question;
-use crate::sys::{self, Errno, Fd, Result, close, nr};
+use crate::pending::{Awaited, Pending};
+use crate::privileges::without_capabilities;
+use crate::sys::open_flags::{self, EXCL};
+use crate::sys::{self, Errno, Fd, Pid, Result, Status, close, nr};
 use crate::text::Text;
 use crate::waiting::{Unanswered, Waiting};
+use core::ffi::CStr;
 
 /// What init needs for it.
 pub struct Keeper {
@@ -30,6 +36,8 @@ pub struct Keeper {
     pub emptied: Option<Place>,
     /// The calls that wait for the host.
     pub waiting: Waiting,
+    /// Those of them, and others, that init will do itself.
+    pub pending: Pending,
 }
 
 /// Whether files of the workspace may be the same as in other sessions.
@@ -37,6 +45,8 @@ pub struct Keeper {
 pub enum Sharing {
     /// There was no fork yet.
     None,
+    /// A fork is being made: the host may be sharing a file this very moment.
+    Begins,
     /// With a fork, or with whom it was forked from.
     WithForks,
 }
@@ -48,8 +58,33 @@ pub enum Told {
     Nothing,
     /// The call waits for the host.
     Waits,
-    /// The host cannot be told, and without it the call must not go on.
-    Cannot,
+}
+
+/// What became of a call that init does itself.
+pub enum Acted {
+    /// It is done, or it failed.
+    Done(Result<Done>),
+    /// It will be done when the host has answered, or when the fork is made.
+    Waits,
+}
+
+/// What the host says.
+pub enum Heard {
+    /// About a call: the file that is the session's own now, or why it must not be changed.
+    Answer(u64, Result<u64>),
+    /// Something else.
+    Nothing,
+    /// That it has gone.
+    Gone,
+}
+
+/// What came of trying to do what a call asks for.
+enum Attempt {
+    Done(Done),
+    /// The host must be asked first, about a path of this length.
+    Ask(usize),
+    /// Someone changed the path meanwhile.
+    Again,
 }
 
 /// A path below the workspace.
@@ -101,7 +136,12 @@ impl Keeper {
 
     /// Whether there is anything to ask about.
     pub fn has_work(&self) -> bool {
-        self.since != 0 || self.sharing == Sharing::WithForks
+        self.since != 0 || self.sharing != Sharing::None
+    }
+
+    /// Whether init does what this call asks for, instead of letting it go on.
+    pub fn acts(&self, number: usize) -> bool {
+        self.sharing != Sharing::None && change(number) != Change::Removes
     }
 
     /// Tells the host what is about to be changed.
@@ -111,25 +151,14 @@ impl Keeper {
             self.emptied = None;
         }
         let change = change(question.number());
-        // It could be any file, and one that others have too must not be changed.
-        if named.is_unknown() {
-            return match (change, self.sharing) {
-                (Change::Removes, _) | (_, Sharing::None) => Told::Nothing,
-                (_, Sharing::WithForks) => Told::Cannot,
-            };
+        if named.is_unknown() || !self.waiting.has_room() {
+            return Told::Nothing;
         }
         let mut packet = [0; Message::SIZE + LONGEST_PATH];
-        let (head, text) = packet.split_at_mut(Message::SIZE);
-        let Ok((length, unanswered)) = self.look_up(named, change, text) else {
+        let (_, text) = packet.split_at_mut(Message::SIZE);
+        let Ok(length) = self.look_up(named, change, text) else {
             return Told::Nothing;
         };
-        let cannot = match unanswered {
-            Unanswered::GoesOn => Told::Nothing,
-            Unanswered::Fails => Told::Cannot,
-        };
-        if !self.waiting.has_room() {
-            return cannot;
-        }
         if change == Change::Removes {
             let place = Place::above(&text[..length]);
             if self
@@ -140,40 +169,216 @@ impl Keeper {
             }
             self.removing = (question.id(), place);
         }
+        match self.ask_host(question, &mut packet[..Message::SIZE + length]) {
+            Ok(()) => {
+                let now = sys::monotonic_milliseconds();
+                self.waiting.add(question.id(), now, Unanswered::GoesOn);
+                Told::Waits
+            }
+            Err(_) => Told::Nothing,
+        }
+    }
+
+    fn ask_host(&self, question: &Question, packet: &mut [u8]) -> Result<()> {
         let message = Message {
             kind: from_init::CHANGING,
             a: question.id(),
-            b: change as u64,
+            b: change(question.number()) as u64,
             c: 0,
         };
-        head.copy_from_slice(&message.to_bytes());
-        if sys::send_now(self.socket, &packet[..Message::SIZE + length], &[]).is_err() {
-            return cannot;
-        }
-        let now = sys::monotonic_milliseconds();
-        self.waiting.add(question.id(), now, unanswered);
-        Told::Waits
+        packet[..Message::SIZE].copy_from_slice(&message.to_bytes());
+        sys::send_now(self.socket, packet, &[])
     }
 
-    /// Hears what the host says. `answer` is told of each call that it has answered: an error is the host's.
-    pub fn hear(&mut self, mut answer: impl FnMut(u64, Result<()>)) {
+    /// Does what a call asks for. `own` is the number of a file of which the host said that it is this session's own; `head` has the limits of
+    /// the session.
+    pub fn act(
+        &mut self,
+        question: &Question,
+        named: Named,
+        own: Option<u64>,
+        head: Option<Pid>,
+    ) -> Acted {
+        const ROUNDS: usize = 16;
+        // It could be any file.
+        if named.is_unknown() {
+            return Acted::Done(Err(Errno::IO));
+        }
+        let mut packet = [0; Message::SIZE + LONGEST_PATH];
+        let (_, path) = packet.split_at_mut(Message::SIZE);
+        let attempt = without_capabilities(|| {
+            for _ in 0..ROUNDS {
+                match self.try_to_act(question, &named, own, head, path)? {
+                    Attempt::Again => {}
+                    attempt => return Ok(attempt),
+                }
+            }
+            Err(Errno::AGAIN)
+        });
+        let length = match attempt {
+            Ok(Attempt::Done(done)) => return Acted::Done(Ok(done)),
+            Ok(Attempt::Ask(length)) => length,
+            Ok(Attempt::Again) => return Acted::Done(Err(Errno::AGAIN)),
+            Err(errno) => return Acted::Done(Err(errno)),
+        };
+        if !(self.pending.has_room() && self.waiting.has_room()) {
+            return Acted::Done(Err(Errno::AGAIN));
+        }
+        let awaited = match self.sharing {
+            Sharing::Begins => Awaited::Fork,
+            Sharing::None | Sharing::WithForks => {
+                if let Err(errno) =
+                    self.ask_host(question, &mut packet[..Message::SIZE + length])
+                {
+                    return Acted::Done(Err(errno));
+                }
+                let now = sys::monotonic_milliseconds();
+                self.waiting.add(question.id(), now, Unanswered::Fails);
+                Awaited::Host(question.id())
+            }
+        };
+        match self.pending.add(awaited, *question, named) {
+            Ok(()) => Acted::Waits,
+            Err(_) => Acted::Done(Err(Errno::AGAIN)),
+        }
+    }
+
+    fn try_to_act(
+        &self,
+        question: &Question,
+        named: &Named,
+        own: Option<u64>,
+        head: Option<Pid>,
+        path: &mut [u8],
+    ) -> Result<Attempt> {
+        let mut home = [0; LONGEST_PATH];
+        let home_length = self.path_of(self.home, &mut home)?;
+        let home = &home[..home_length];
+        let file = match named.find(self.home, home) {
+            Ok(Target::There(file)) => file,
+            Ok(Target::Missing(directory, name)) if question.makes_a_file() => {
+                return match acting::make(question, directory, name) {
+                    Err(Errno::EXIST) if question.open_flags() & EXCL == 0 => Ok(Attempt::Again),
+                    outcome => outcome.map(Attempt::Done),
+                };
+            }
+            Ok(Target::Missing(directory, _)) => {
+                close(directory);
+                return Err(Errno::NOENT);
+            }
+            // Not in the mounts that are the session's own: there it may change nothing anyway.
+            Err(Errno::INVAL) => return Err(Errno::ACCES),
+            Err(errno) => return Err(errno),
+        };
+        let object = Object {
+            file,
+            proc_directory: self.proc_directory,
+        };
+        let largest = || sys::largest_file_of(head.ok_or(Errno::IO)?);
+        let place = || named.other_place(self.home, home);
+        let outcome = match self.must_be_told(file, home, named, question, own) {
+            Err(errno) => Err(errno),
+            Ok(true) => self
+                .path_below(home, file, path)
+                .map(Attempt::Ask)
+                .map_err(|_| Errno::IO),
+            Ok(false) if question.opens() => self.open(object, question, own),
+            Ok(false) => object
+                .change(question, named, largest, place)
+                .map(Attempt::Done),
+        };
+        close(file);
+        outcome
+    }
+
+    fn open(&self, object: Object, question: &Question, own: Option<u64>) -> Result<Attempt> {
+        let opened = object.open(question)?;
+        let outcome = sys::status(opened).and_then(|status| {
+            // The host looks who has a file open after it has shared it. So from here on it sees that this one is.
+            if status.names > 1 && self.is_here(&status) && own != Some(status.inode) {
+                return Ok(Attempt::Again);
+            }
+            object.empty(opened, question)?;
+            Ok(Attempt::Done(Done::Opened(opened)))
+        });
+        if !matches!(outcome, Ok(Attempt::Done(_))) {
+            close(opened);
+        }
+        outcome
+    }
+
+    /// Whether the host must be told of a change before it is made.
+    fn must_be_told(
+        &self,
+        file: Fd,
+        home: &[u8],
+        named: &Named,
+        question: &Question,
+        own: Option<u64>,
+    ) -> Result<bool> {
+        let status = sys::status(file)?;
+        let change = change(question.number());
+        if !self.is_here(&status) {
+            return Ok(false);
+        }
+        if own == Some(status.inode) {
+            return Ok(false);
+        }
+        if named.is_open_already() {
+            // What the host gave us is another file, and the descriptor leads to the one that is shared.
+            if own.is_some() {
+                return Err(Errno::IO);
+            }
+            // Its one name may be in another session.
+            if status.names > 0 && !self.has_name_here(file, home, &status) {
+                return Err(Errno::IO);
+            }
+        }
+        let may_be_shared = status.names > 1 || change == Change::Names;
+        let is_to_be_kept = change == Change::Writes && status.modified <= self.since;
+        Ok(may_be_shared || is_to_be_kept && status.names > 0)
+    }
+
+    /// A file that the workspace and others may share.
+    fn is_here(&self, status: &Status) -> bool {
+        status.is_file()
+            && sys::status(self.home).is_ok_and(|home| home.device == status.device)
+    }
+
+    fn has_name_here(&self, file: Fd, home: &[u8], status: &Status) -> bool {
+        let mut path = [0; LONGEST_PATH];
+        let found = self.path_below(home, file, &mut path).and_then(|length| {
+            path[length] = 0;
+            let path = CStr::from_bytes_until_nul(&path).map_err(|_| Errno::INVAL)?;
+            sys::open_on_one_file_system(self.home, path, open_flags::PATH | open_flags::NOFOLLOW)
+        });
+        found.is_ok_and(|found| {
+            let is_same = sys::status(found).is_ok_and(|found| found.inode == status.inode);
+            close(found);
+            is_same
+        })
+    }
+
+    /// Hears what the host says.
+    pub fn hear(&mut self) -> Heard {
         let mut bytes = [0; Message::SIZE];
         let received = sys::receive(self.socket, &mut bytes).unwrap_or_default();
         let Ok((message, _)) = Message::from_bytes(&bytes[..received.bytes]) else {
-            return self.end(answer);
+            return Heard::Gone;
         };
         match message.kind {
             to_init::KEPT => {
+                // Only a call that removes something has a place.
                 let (call, place) = self.removing;
                 if message.b == 1 && message.a == call {
                     self.emptied = Some(place);
                 }
                 self.waiting.remove(message.a);
                 let outcome = match message.c {
-                    0 => Ok(()),
+                    0 => Ok(message.b),
                     number => Err(Errno(number as i32)),
                 };
-                answer(message.a, outcome);
+                return Heard::Answer(message.a, outcome);
             }
             to_init::KEEP_OLDER => {
                 self.since = message.a;
@@ -181,6 +386,7 @@ impl Keeper {
             }
             _ => {}
         }
+        Heard::Nothing
     }
 
     /// The host has gone, or is done with the session: nobody is asked any more, and nobody waits.
@@ -193,47 +399,37 @@ impl Keeper {
         self.waiting.release_all(answer);
     }
 
-    /// The path below the workspace of what a call is about, and what becomes of the call without an answer. An error when the host
-    /// need not know of it.
-    fn look_up(
-        &self,
-        named: &Named,
-        change: Change,
-        path: &mut [u8],
-    ) -> Result<(usize, Unanswered)> {
+    /// The path below the workspace of what a call is about. An error when the host need not know of it.
+    fn look_up(&self, named: &Named, change: Change, path: &mut [u8]) -> Result<usize> {
         let mut home = [0; LONGEST_PATH];
         let home_length = self.path_of(self.home, &mut home)?;
         let home = &home[..home_length];
         let file = named.open(self.home, home)?;
-        let outcome = self.look(file, named, change).and_then(|unanswered| {
-            let length = self.path_of(file, path)?;
-            let below = path[..length]
-                .strip_prefix(home)
-                .and_then(|rest| rest.strip_prefix(b"/"))
-                .ok_or(Errno::INVAL)?
-                .len();
-            path.copy_within(length - below..length, 0);
-            Ok((below, unanswered))
-        });
+        let outcome = self
+            .look(file, change)
+            .and_then(|()| self.path_below(home, file, path));
         close(file);
         outcome
     }
 
-    fn look(&self, file: Fd, named: &Named, change: Change) -> Result<Unanswered> {
+    fn look(&self, file: Fd, change: Change) -> Result<()> {
         let status = sys::status(file)?;
-        if !(status.is_file() || status.is_link()) {
-            return Err(Errno::INVAL);
-        }
-        let is_shared = self.sharing == Sharing::WithForks
-            && status.is_file()
-            && (status.names > 1 || change == Change::Names)
-            && !named.is_open_already();
-        let is_older = status.modified <= self.since;
+        let is_kept = status.is_file() || status.is_link();
         match change {
-            Change::Writes | Change::Marks | Change::Names if is_shared => Ok(Unanswered::Fails),
-            Change::Writes | Change::Removes if is_older => Ok(Unanswered::GoesOn),
+            Change::Writes | Change::Removes if is_kept && status.modified <= self.since => Ok(()),
             _ => Err(Errno::INVAL),
         }
+    }
+
+    fn path_below(&self, home: &[u8], file: Fd, path: &mut [u8]) -> Result<usize> {
+        let length = self.path_of(file, path)?;
+        let below = path[..length]
+            .strip_prefix(home)
+            .and_then(|rest| rest.strip_prefix(b"/"))
+            .ok_or(Errno::INVAL)?
+            .len();
+        path.copy_within(length - below..length, 0);
+        Ok(below)
     }
 
     /// Where a file of ours is.

@@ -33,6 +33,7 @@ pub mod seccomp;
 pub mod text;
 pub mod users;
 
+pub mod acting;
 pub mod crossing;
 pub mod doors;
 pub mod fork;
@@ -43,6 +44,7 @@ pub mod launcher;
 pub mod notify;
 pub mod offspring;
 pub mod ownership;
+pub mod pending;
 pub mod probe;
 pub mod side_fork;
 pub mod spawn;

@@ -109,6 +109,11 @@ impl Walk<'_> {
             (At::Root, b"tmp") => open(c"/tmp", directory, 0).map(At::Below),
             (At::Root, b"dev") => Ok(At::Devices),
             (At::Devices, b"shm") => open(c"/dev/shm", directory, 0).map(At::Below),
+            (At::Devices, b"null") => open(c"/dev/null", open_flags::PATH, 0).map(At::Below),
+            (At::Devices, b"zero") => open(c"/dev/zero", open_flags::PATH, 0).map(At::Below),
+            (At::Devices, b"full") => open(c"/dev/full", open_flags::PATH, 0).map(At::Below),
+            (At::Devices, b"random") => open(c"/dev/random", open_flags::PATH, 0).map(At::Below),
+            (At::Devices, b"urandom") => open(c"/dev/urandom", open_flags::PATH, 0).map(At::Below),
             (At::Root, name) if self.start.home_path.strip_prefix(b"/") == Some(name) => {
                 duplicate_above(self.start.home, 0).map(At::Below)
             }

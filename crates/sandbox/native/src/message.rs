@@ -35,8 +35,8 @@ pub mod to_init {
     pub const FORK: u64 = 7;
     /// The fork that was prepared is not wanted any more, or has been there for too long.
     pub const CANCEL: u64 = 8;
-    /// On the socket for files: the call `a` may go on. `b`: 1 when the whole directory is kept that it removes something
-    /// from. `c`: 0, or the error number with which the call shall fail instead.
+    /// On the socket for files: the call `a` may go on. `b`: when it removes something, 1 if the whole directory is kept; else the inode of
+    /// the file, which is the session's own, or 0. `c`: 0, or the error number with which the call shall fail instead.
     pub const KEPT: u64 = 9;
     /// On the socket for files: what was last written at `a` (nanoseconds since 1970) or before shall be kept.
     pub const KEEP_OLDER: u64 = 10;

@@ -4,6 +4,7 @@ use crate::config::{Item, Items, Spawn, walls};
 use crate::init::{self, Init};
 use crate::keep::{Keeper, Place, Sharing};
 use crate::message::{At, Failure, Message, Stage, from_init};
+use crate::pending::Pending;
 use crate::seccomp::{Changes, Forks, Ipc, NamelessFiles, Rules, Signals, Sockets};
 use crate::sweep::Reach;
 use crate::sys::{
@@ -338,6 +339,7 @@ pub fn keeper(
         since: u64::MAX,
         sharing,
         waiting: Waiting::NOBODY,
+        pending: Pending::NONE,
         removing: (0, Place::TOP),
         emptied: None,
     })

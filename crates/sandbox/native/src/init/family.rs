@@ -18,7 +18,7 @@ impl Session {
                 return;
             };
             if Keeper::is_about(question.number()) {
-                return self.keep(&question);
+                return self.keep(question);
             }
             match self
                 .kin
@@ -44,7 +44,7 @@ impl Session {
         } else if let Some(question) = Question::from_bytes(&bytes[..length]) {
             self.judge(&question);
         } else if let Some((question, named)) = Named::passed(&bytes[..length], &received) {
-            self.keep_named(&question, &named);
+            self.keep_named(&question, named);
         } else if let Ok((message, _)) = Message::from_bytes(&bytes[..length])
             && message.kind == kin::ROOM
         {
@@ -133,7 +133,7 @@ impl Session {
         self.hear_fork();
         // From now on: the host shares files with the fork when it hears that the fork is prepared.
         if let Some(keeper) = &mut self.init.keeper {
-            keeper.sharing = Sharing::WithForks;
+            keeper.sharing = Sharing::Begins;
         }
         let outcome = if self.forks.is_preparing() {
             Err(Errno::AGAIN).at(Stage::Request)

@@ -1,0 +1,82 @@
+//! Calls that init will do once it has heard something: from the host, or of a fork that is being made.
+
+use crate::named::Named;
+use crate::notify::Question;
+use core::mem::MaybeUninit;
+
+/// Most of them at once. Each has room for two paths.
+const MOST: usize = 32;
+
+/// The calls, in no order.
+pub struct Pending {
+    awaited: [Option<Awaited>; MOST],
+    // Not touched before it is needed: there is one such table for each session.
+    calls: [MaybeUninit<(Question, Named)>; MOST],
+}
+
+/// What a call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// The host's word about the call with this number.
+    Host(u64),
+    /// The end of the making of a fork.
+    Fork,
+}
+
+impl Pending {
+    /// No calls.
+    pub const NONE: Pending = Pending {
+        awaited: [None; MOST],
+        calls: [const { MaybeUninit::uninit() }; MOST],
+    };
+
+    /// One more. The call comes back when there is no room.
+    pub fn add(&mut self, awaited: Awaited, question: Question, named: Named) -> Result<(), Named> {
+        let Some(index) = self.awaited.iter().position(Option::is_none) else {
+            return Err(named);
+        };
+        self.calls[index].write((question, named));
+        self.awaited[index] = Some(awaited);
+        Ok(())
+    }
+
+    /// Whether there is room for one more.
+    pub fn has_room(&self) -> bool {
+        self.awaited.iter().any(Option::is_none)
+    }
+
+    /// One that waited for this, if there is one.
+    pub fn take(&mut self, awaited: Awaited) -> Option<(Question, Named)> {
+        let wanted = Some(awaited);
+        let index = self.awaited.iter().position(|slot| *slot == wanted)?;
+        self.awaited[index] = None;
+        // SAFETY: it was written when the slot was taken, and is read once.
+        Some(unsafe { self.calls[index].assume_init_read() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_comes_back_when_what_it_waited_for_has_come() {
+        let mut pending = Pending::NONE;
+        for awaited in [Awaited::Host(7), Awaited::Fork, Awaited::Fork] {
+            assert!(pending.add(awaited, Question::default(), Named::unknown()).is_ok());
+        }
+        let taken = [7, 8, 7].map(|id| pending.take(Awaited::Host(id)).is_some());
+        assert_eq!(taken, [true, false, false]);
+        let taken = [(); 3].map(|()| pending.take(Awaited::Fork).is_some());
+        assert_eq!(taken, [true, true, false]);
+    }
+
+    #[test]
+    fn room_is_bounded() {
+        let mut pending = Pending::NONE;
+        while pending.has_room() {
+            assert!(pending.add(Awaited::Fork, Question::default(), Named::unknown()).is_ok());
+        }
+        assert!(pending.add(Awaited::Fork, Question::default(), Named::unknown()).is_err());
+    }
+}
