@@ -40,6 +40,14 @@ impl Workspace {
         let identity = self.directory().identity(path)?;
         let is_new = self.shares().files().insert(identity);
         let shared = self.directory().share(path, other.directory());
+        let shared = shared.and_then(|()| match other.directory().identity(path) {
+            Ok(given) if given == identity => Ok(()),
+            // A copy came in its place meanwhile, and that one is not written down.
+            _ => {
+                other.directory().remove(path)?;
+                Err(io::ErrorKind::ResourceBusy.into())
+            }
+        });
         if shared.is_err() && is_new {
             self.shares().files().remove(&identity);
         }

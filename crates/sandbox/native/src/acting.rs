@@ -190,16 +190,15 @@ impl Object {
 pub fn make(question: &Question, directory: Fd, name: Name) -> Result<Done> {
     let wanted = question.open_flags();
     let how = wanted | flags::EXCL | flags::NOFOLLOW | flags::NONBLOCK;
-    let made =
-        open_at(directory, name.as_c_str(), how, question.mode()).and_then(
-            |file| match only_these_flags(file, wanted) {
-                Ok(()) => Ok(file),
-                Err(errno) => {
-                    close(file);
-                    Err(errno)
-                }
-            },
-        );
+    let made = open_at(directory, name.as_c_str(), how, question.mode()).and_then(|file| {
+        match only_these_flags(file, wanted) {
+            Ok(()) => Ok(file),
+            Err(errno) => {
+                close(file);
+                Err(errno)
+            }
+        }
+    });
     match made {
         Ok(file) => Ok(Done::Made(file, directory, name)),
         Err(errno) => {
@@ -222,7 +221,8 @@ fn times(number: usize, bytes: &[u8]) -> Result<Option<[u64; 4]>> {
     }
     let word = |index: usize| -> Result<u64> {
         let word = bytes.get(index * 8..).and_then(|rest| rest.first_chunk());
-        word.map(|word| u64::from_le_bytes(*word)).ok_or(Errno::INVAL)
+        word.map(|word| u64::from_le_bytes(*word))
+            .ok_or(Errno::INVAL)
     };
     Ok(Some(match number {
         nr::UTIME => [word(0)?, 0, word(1)?, 0],
@@ -248,7 +248,10 @@ mod tests {
 
     #[test]
     fn times_come_in_three_forms() {
-        let bytes: std::vec::Vec<u8> = [1u64, 2, 3, 4].iter().flat_map(|n| n.to_le_bytes()).collect();
+        let bytes: std::vec::Vec<u8> = [1u64, 2, 3, 4]
+            .iter()
+            .flat_map(|n| n.to_le_bytes())
+            .collect();
         assert_eq!(times(nr::UTIME, &bytes[..16]), Ok(Some([1, 0, 2, 0])));
         assert_eq!(times(nr::UTIMES, &bytes), Ok(Some([1, 2000, 3, 4000])));
         assert_eq!(times(nr::UTIMENSAT, &bytes), Ok(Some([1, 2, 3, 4])));

@@ -227,9 +227,7 @@ impl Keeper {
         let awaited = match self.sharing {
             Sharing::Begins => Awaited::Fork,
             Sharing::None | Sharing::WithForks => {
-                if let Err(errno) =
-                    self.ask_host(question, &mut packet[..Message::SIZE + length])
-                {
+                if let Err(errno) = self.ask_host(question, &mut packet[..Message::SIZE + length]) {
                     return Acted::Done(Err(errno));
                 }
                 let now = sys::monotonic_milliseconds();
@@ -341,8 +339,7 @@ impl Keeper {
 
     /// A file that the workspace and others may share.
     fn is_here(&self, status: &Status) -> bool {
-        status.is_file()
-            && sys::status(self.home).is_ok_and(|home| home.device == status.device)
+        status.is_file() && sys::status(self.home).is_ok_and(|home| home.device == status.device)
     }
 
     fn has_name_here(&self, file: Fd, home: &[u8], status: &Status) -> bool {

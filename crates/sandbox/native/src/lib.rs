@@ -49,6 +49,7 @@ pub mod probe;
 pub mod side_fork;
 pub mod spawn;
 pub mod standby;
+pub mod stillness;
 pub mod sweep;
 pub mod waiting;
 pub mod watchdog;

@@ -160,6 +160,8 @@ stages! {
     IdMap = 20: "mapping the owner of the workspace",
     /// A copy of a head that should have become the head of a fork.
     Copy = 21: "letting the copy of the session in",
+    /// Calls of processes that do not stop.
+    Calls = 23: "waiting for system calls of the session to end",
     /// Sockets for the host on the session's loopback.
     Doors = 22: "opening the way to the network",
 }

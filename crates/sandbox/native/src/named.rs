@@ -292,6 +292,7 @@ fn open_path(
         LastLink::IsMeant => open_flags::PATH | open_flags::NOFOLLOW,
     };
     let nearby = match below(home_path, path) {
+        Some(rest) if rest.is_empty() => open_on_one_file_system(home, c".", flags),
         Some(rest) => open_on_one_file_system(home, rest, flags),
         None if directory < 0 => Err(Errno::XDEV),
         None => open_on_one_file_system(directory, path, flags),
@@ -357,9 +358,13 @@ fn descriptor_meant(path: &[u8]) -> Option<Fd> {
         b"/dev/stdin" => return Some(0),
         b"/dev/stdout" => return Some(1),
         b"/dev/stderr" => return Some(2),
-        path => [&b"/proc/self/fd/"[..], b"/proc/thread-self/fd/", b"/dev/fd/"]
-            .iter()
-            .find_map(|before| path.strip_prefix(*before))?,
+        path => [
+            &b"/proc/self/fd/"[..],
+            b"/proc/thread-self/fd/",
+            b"/dev/fd/",
+        ]
+        .iter()
+        .find_map(|before| path.strip_prefix(*before))?,
     };
     let is_number = number.iter().all(u8::is_ascii_digit);
     let number = leading_number(number).filter(|_| is_number)?;

@@ -153,7 +153,13 @@ pub fn respond(listener: Fd, id: u64, outcome: Result<()>) {
 pub fn is_waiting(listener: Fd, id: u64) -> bool {
     const ID_VALID: usize = 0x4008_2102;
     // SAFETY: a number of eight bytes, as the request number tells.
-    unsafe { syscall(nr::IOCTL, [listener as usize, ID_VALID, &raw const id as usize]) }.is_ok()
+    unsafe {
+        syscall(
+            nr::IOCTL,
+            [listener as usize, ID_VALID, &raw const id as usize],
+        )
+    }
+    .is_ok()
 }
 
 /// Tells whoever asked this that init did it in its place. An error when nobody waits for it any more.

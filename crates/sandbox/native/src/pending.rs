@@ -63,7 +63,11 @@ mod tests {
     fn a_call_comes_back_when_what_it_waited_for_has_come() {
         let mut pending = Pending::NONE;
         for awaited in [Awaited::Host(7), Awaited::Fork, Awaited::Fork] {
-            assert!(pending.add(awaited, Question::default(), Named::unknown()).is_ok());
+            assert!(
+                pending
+                    .add(awaited, Question::default(), Named::unknown())
+                    .is_ok()
+            );
         }
         let taken = [7, 8, 7].map(|id| pending.take(Awaited::Host(id)).is_some());
         assert_eq!(taken, [true, false, false]);
@@ -75,8 +79,16 @@ mod tests {
     fn room_is_bounded() {
         let mut pending = Pending::NONE;
         while pending.has_room() {
-            assert!(pending.add(Awaited::Fork, Question::default(), Named::unknown()).is_ok());
+            assert!(
+                pending
+                    .add(Awaited::Fork, Question::default(), Named::unknown())
+                    .is_ok()
+            );
         }
-        assert!(pending.add(Awaited::Fork, Question::default(), Named::unknown()).is_err());
+        assert!(
+            pending
+                .add(Awaited::Fork, Question::default(), Named::unknown())
+                .is_err()
+        );
     }
 }

@@ -28,7 +28,14 @@ pub fn drop_all() -> Result<()> {
 /// Does something with the rights of the session's own code, which has no capabilities.
 pub fn without_capabilities<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let held = capabilities()?;
-    let [_, permitted, inheritable, _, permitted_above, inheritable_above] = held;
+    let [
+        _,
+        permitted,
+        inheritable,
+        _,
+        permitted_above,
+        inheritable_above,
+    ] = held;
     let none_in_effect = [
         0,
         permitted,

@@ -32,6 +32,7 @@ const fn fail_with(errno: u32) -> u32 {
 }
 const PERM: u32 = fail_with(1);
 const ACCES: u32 = fail_with(13);
+const NO_CONTROL: u32 = fail_with(25);
 const NOSYS: u32 = fail_with(38);
 const NO_FAMILY: u32 = fail_with(97);
 
@@ -185,6 +186,16 @@ pub const MARKS: &[usize] = &[
     nr::LREMOVEXATTR,
     nr::LINK,
     nr::LINKAT,
+];
+
+/// Requests that change flags of a file which is only open for reading: `FS_IOC_SETFLAGS`, `FS_IOC_SETVERSION` and the old one of ext4,
+/// `FS_IOC_FSSETXATTR`, `FS_IOC_ENABLE_VERITY`. Many file systems do not know them, so programs can do without.
+const FILE_FLAGS: &[u32] = &[
+    0x4008_6602,
+    0x4008_7602,
+    0x4008_6604,
+    0x401C_5820,
+    0x4080_6685,
 ];
 
 const UNIX: u32 = 1;
@@ -355,7 +366,7 @@ impl Program {
             clone_flags::ALL_NAMESPACES as u32 & !0x80,
             PERM,
         );
-        self.controls();
+        self.controls(rules.changes);
         self.sockets(rules.sockets);
         if rules.nameless == NamelessFiles::Forbidden {
             self.when(nr::MEMFD_CREATE, NOSYS);
@@ -438,13 +449,21 @@ impl Program {
 
     /// Typing into a terminal that is shared with a person; and signals to a process that a descriptor is tied to, which the
     /// kernel sends by itself: the process stands in memory, where nobody can judge it.
-    fn controls(&mut self) {
+    fn controls(&mut self, changes: Changes) {
         const TIOCSTI: u32 = 0x5412;
         const TIOCLINUX: u32 = 0x541C;
         const FIOSETOWN: u32 = 0x8901;
         const SIOCSPGRP: u32 = 0x8902;
-        self.add(JUMP_EQUAL, nr::IOCTL as u32, 0, 7);
+        let marks = match changes {
+            Changes::AskInit => FILE_FLAGS,
+            Changes::Free => &[],
+        };
+        self.add(JUMP_EQUAL, nr::IOCTL as u32, 0, 7 + 2 * marks.len() as u8);
         self.add(LOAD, argument(1), 0, 0);
+        for &request in marks {
+            self.add(JUMP_EQUAL, request, 0, 1);
+            self.answer(NO_CONTROL);
+        }
         self.add(JUMP_EQUAL, TIOCSTI, 3, 0);
         self.add(JUMP_EQUAL, FIOSETOWN, 2, 0);
         self.add(JUMP_EQUAL, SIOCSPGRP, 1, 0);

@@ -7,6 +7,7 @@ use crate::limits;
 use crate::message::{At, Failure, Message, Stage, from_init, kin};
 use crate::named::{LONGEST_PASSED, Named};
 use crate::notify::{self, Question};
+use crate::stillness;
 use crate::sweep;
 use crate::sys::{self, Errno, Pid, Received, kill, nr, poll, receive, send, send_now, signals};
 
@@ -137,6 +138,8 @@ impl Session {
         }
         let outcome = if self.forks.is_preparing() {
             Err(Errno::AGAIN).at(Stage::Request)
+        } else if let Err(errno) = self.let_calls_end() {
+            Err(errno).at(Stage::Calls)
         } else {
             let parent = fork::Parent {
                 listener: self.init.listener,
@@ -176,6 +179,17 @@ impl Session {
                 self.tell(from_init::PREPARED, stage as u64, errno.0 as u64, 0);
             }
         }
+    }
+
+    /// Calls that went on when there was nothing to share may still be on their way to a file.
+    fn let_calls_end(&self) -> sys::Result<()> {
+        if self.init.keeper.is_none() {
+            return Ok(());
+        }
+        let processes = self.init.proc_directory;
+        stillness::let_calls_end(self.init.reach, processes, |pid| {
+            self.forks.has(processes, pid)
+        })
     }
 
     /// Whether the fork that was prepared lives, if it has told.

@@ -1,0 +1,71 @@
+//! Waits until calls that were let go on before have ended: what comes after them, init hears of.
+
+use crate::sweep::{Reach, each_entry, each_process};
+use crate::sys::{self, Errno, Fd, Pid, Result, close, kill, open_at, open_flags, poll, signals};
+use crate::text::Text;
+
+/// How long a process may take to stop, in milliseconds. It does so when its calls are over.
+const PATIENCE: u64 = 2_000;
+
+/// Returns when every thread of a session was seen outside of a call that looks up a path. Who sleeps and can be woken by a signal is in
+/// none; who runs is stopped for a moment.
+pub fn let_calls_end(
+    reach: Reach,
+    proc_directory: Fd,
+    is_foreign: impl Fn(Pid) -> bool,
+) -> Result<()> {
+    let mut outcome = Ok(());
+    each_process(reach, proc_directory, |pid| {
+        if outcome.is_ok() && is_busy(proc_directory, pid) && !is_foreign(pid) {
+            let _ = kill(pid, signals::STOP);
+            outcome = wait_until_still(proc_directory, pid);
+            let _ = kill(pid, signals::CONT);
+        }
+    });
+    outcome
+}
+
+fn wait_until_still(proc_directory: Fd, pid: Pid) -> Result<()> {
+    let start = sys::monotonic_milliseconds();
+    while is_busy(proc_directory, pid) {
+        if sys::monotonic_milliseconds() - start > PATIENCE {
+            return Err(Errno::AGAIN);
+        }
+        poll(&mut [], 1);
+    }
+    Ok(())
+}
+
+/// Whether a thread of a process runs, or sleeps where no signal wakes it.
+fn is_busy(proc_directory: Fd, pid: Pid) -> bool {
+    let threads = Text::<32>::new(format_args!("{pid}/task"))
+        .and_then(|path| open_at(proc_directory, path.as_c_str(), open_flags::DIRECTORY, 0));
+    // It has ended.
+    let Ok(threads) = threads else { return false };
+    let mut busy = false;
+    each_entry(threads, |thread| {
+        let path = Text::<32>::new(format_args!("{thread}/stat"));
+        let mut buffer = [0; 512];
+        let stat = path.and_then(|path| sys::read_file_at(threads, path.as_c_str(), &mut buffer));
+        busy |= stat.is_ok_and(|stat| matches!(state_in(stat), Some(b'R' | b'D')));
+    });
+    close(threads);
+    busy
+}
+
+/// The third field. The second is the name in brackets, which may hold anything; the last bracket ends it.
+fn state_in(stat: &[u8]) -> Option<u8> {
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    stat[end + 1..].iter().copied().find(|byte| *byte != b' ')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_cannot_choose_its_state_by_its_name() {
+        assert_eq!(state_in(b"77 (a) S 1) R 42 7"), Some(b'R'));
+        assert_eq!(state_in(b"77 (a"), None);
+    }
+}
