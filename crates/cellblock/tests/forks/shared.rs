@@ -166,6 +166,80 @@ fn a_process_that_nobody_can_look_into_changes_no_file_while_there_are_forks() {
 }
 
 #[test]
+fn whatever_a_program_opens_for_writing_it_finds_as_ever_while_there_are_forks() {
+    let parent = with_large_file();
+    let fork = parent.fork();
+    let shell = "import subprocess\nshell = lambda code: subprocess.run(['sh', '-c', code], capture_output=True, text=True)";
+    for session in [&parent, &fork] {
+        session.good(shell);
+        let out = |code: &str| session.value(&format!("shell({code:?}).stdout"));
+        assert_eq!(
+            out("echo a >/dev/null; echo b >/tmp/x; cat /tmp/x"),
+            r"'b\n'"
+        );
+        assert_eq!(
+            out("echo c >/dev/stdout; echo d >>/proc/self/fd/1"),
+            r"'c\nd\n'"
+        );
+        assert_eq!(
+            out("umask 077; echo >private; umask 000; echo >public; stat -c %a private public"),
+            r"'600\n666\n'"
+        );
+        assert_eq!(
+            out("mkfifo pipe; (sleep 0.3; cat pipe) & echo late >pipe; wait"),
+            r"'late\n'"
+        );
+        assert_eq!(
+            out("ln -s nothing link; echo e >link; cat nothing; ln nothing two; stat -c %h two"),
+            r"'e\n2\n'"
+        );
+        assert_eq!(
+            out(
+                "touch -d @7 public; truncate -s 3 public; touch -d @8 public; stat -c '%Y %s' public"
+            ),
+            r"'8 3\n'"
+        );
+        let errors = ["gone/x", ".", "/usr/x"]
+            .map(|path| session.exception(&format!("open('{path}', 'w')")));
+        assert_eq!(
+            errors.map(|error| error.split('(').next().unwrap().to_owned()),
+            ["FileNotFoundError", "IsADirectoryError", "PermissionError"]
+        );
+        session.good("import tempfile\nwith tempfile.TemporaryFile(dir='.') as f: f.write(b'x')");
+        assert_eq!(
+            session.exception("os.open('private', os.O_WRONLY | os.O_CREAT | os.O_EXCL)"),
+            "FileExistsError(17, 'File exists')"
+        );
+        session.good("os.chmod('private', 0o400)");
+        assert_eq!(
+            session.exception("os.open('private', os.O_WRONLY)"),
+            "PermissionError(13, 'Permission denied')"
+        );
+    }
+}
+
+#[test]
+fn a_descriptor_that_is_open_for_reading_changes_nothing_of_others() {
+    let parent = with_large_file();
+    let fork = parent.fork();
+    let before = parent.value(LOOK);
+    fork.good("reader = open('large', 'rb'); number = reader.fileno()");
+    for change in [
+        "os.fchmod(number, 0o600)",
+        "os.utime(number, (1, 1))",
+        "os.setxattr(number, 'user.mark', b'1')",
+        "open(f'/proc/self/fd/{number}', 'r+b')",
+        "os.truncate(f'/dev/fd/{number}', 1)",
+    ] {
+        assert!(fork.exception(change).starts_with("OSError(5,"), "{change}");
+        // Also when the fork has long had a file of its own.
+        fork.good("open('large', 'r+b').write(b'new')");
+        assert!(fork.exception(change).starts_with("OSError(5,"), "{change}");
+        assert_eq!(parent.value(LOOK), before, "{change}");
+    }
+}
+
+#[test]
 fn a_shared_file_that_one_side_removes_stays_with_the_other() {
     let parent = with_large_file();
     let (one, two) = (parent.fork(), parent.fork());

@@ -19,6 +19,9 @@ use crate::waiting;
 use crate::watchdog::{self, Finding, Watched};
 use standbys::{Kept, MOST_STANDBYS, OutOfBounds, Standbys};
 
+/// How often it is looked whether somebody reads from a pipe that shall be opened, in milliseconds.
+const PIPE_PERIOD: i32 = 10;
+
 /// What init holds.
 pub struct Init {
     /// To the host.
@@ -73,7 +76,9 @@ pub fn run(init: Init) -> ! {
     let mut looked = sys::monotonic_milliseconds();
     loop {
         let watching = session.init.memory > 0 && session.init.head.is_some();
-        let period = if watching {
+        let period = if session.has_pipes_to_open() {
+            PIPE_PERIOD
+        } else if watching {
             watchdog::PERIOD
         } else if session.keeps_someone_waiting() {
             waiting::PERIOD
@@ -133,6 +138,7 @@ pub fn run(init: Init) -> ! {
             session.reap_all();
         }
         session.end_sharing();
+        session.open_pipes();
         if session.init.control < 0 && session.forks.is_empty() {
             sys::exit(0);
         }

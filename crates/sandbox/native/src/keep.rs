@@ -85,6 +85,8 @@ enum Attempt {
     Ask(usize),
     /// Someone changed the path meanwhile.
     Again,
+    /// It is a pipe, and nobody reads from it yet.
+    NobodyReads,
 }
 
 /// A path below the workspace.
@@ -217,6 +219,12 @@ impl Keeper {
         });
         let length = match attempt {
             Ok(Attempt::Done(done)) => return Acted::Done(Ok(done)),
+            Ok(Attempt::NobodyReads) => {
+                return match self.pending.add(Awaited::Reader, *question, named) {
+                    Ok(()) => Acted::Waits,
+                    Err(_) => Acted::Done(Err(Errno::NXIO)),
+                };
+            }
             Ok(Attempt::Ask(length)) => length,
             Ok(Attempt::Again) => return Acted::Done(Err(Errno::AGAIN)),
             Err(errno) => return Acted::Done(Err(errno)),
@@ -290,7 +298,13 @@ impl Keeper {
     }
 
     fn open(&self, object: Object, question: &Question, own: Option<u64>) -> Result<Attempt> {
-        let opened = object.open(question)?;
+        let opened = match object.open(question) {
+            Err(Errno::NXIO) if question.open_flags() & open_flags::NONBLOCK == 0 => {
+                let is_pipe = sys::status(object.file)?.is_pipe();
+                return is_pipe.then_some(Attempt::NobodyReads).ok_or(Errno::NXIO);
+            }
+            outcome => outcome?,
+        };
         let outcome = sys::status(opened).and_then(|status| {
             // The host looks who has a file open after it has shared it. So from here on it sees that this one is.
             if status.names > 1 && self.is_here(&status) && own != Some(status.inode) {

@@ -21,6 +21,8 @@ pub enum Awaited {
     Host(u64),
     /// The end of the making of a fork.
     Fork,
+    /// Somebody who reads from a pipe.
+    Reader,
 }
 
 impl Pending {
@@ -45,13 +47,27 @@ impl Pending {
         self.awaited.iter().any(Option::is_none)
     }
 
+    /// Whether one waits for this.
+    pub fn has(&self, awaited: Awaited) -> bool {
+        self.awaited.contains(&Some(awaited))
+    }
+
     /// One that waited for this, if there is one.
     pub fn take(&mut self, awaited: Awaited) -> Option<(Question, Named)> {
-        let wanted = Some(awaited);
-        let index = self.awaited.iter().position(|slot| *slot == wanted)?;
+        self.take_from(0, awaited).map(|(_, call)| call)
+    }
+
+    /// The next one from this place on, and the place after it. One that is added meanwhile comes before that.
+    pub fn take_from(
+        &mut self,
+        start: usize,
+        awaited: Awaited,
+    ) -> Option<(usize, (Question, Named))> {
+        let slots = self.awaited.iter().enumerate().skip(start);
+        let (index, _) = { slots }.find(|(_, slot)| **slot == Some(awaited))?;
         self.awaited[index] = None;
         // SAFETY: it was written when the slot was taken, and is read once.
-        Some(unsafe { self.calls[index].assume_init_read() })
+        Some((index + 1, unsafe { self.calls[index].assume_init_read() }))
     }
 }
 

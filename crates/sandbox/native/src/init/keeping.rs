@@ -130,6 +130,27 @@ impl Session {
         }
     }
 
+    pub(super) fn has_pipes_to_open(&self) -> bool {
+        let keeper = self.init.keeper.as_ref();
+        keeper.is_some_and(|keeper| keeper.pending.has(Awaited::Reader))
+    }
+
+    /// Opens pipes that somebody reads from now.
+    pub(super) fn open_pipes(&mut self) {
+        let mut start = 0;
+        while let Some((next, (question, named))) = self
+            .init
+            .keeper
+            .as_mut()
+            .and_then(|keeper| keeper.pending.take_from(start, Awaited::Reader))
+        {
+            start = next;
+            if is_waiting(self.init.listener, question.id()) {
+                self.act(&question, named, None);
+            }
+        }
+    }
+
     pub(super) fn keeps_someone_waiting(&self) -> bool {
         let keeper = self.init.keeper.as_ref();
         keeper.is_some_and(|keeper| !keeper.waiting.is_empty())

@@ -337,6 +337,11 @@ impl Status {
         self.mode & Self::KIND == 0o100_000
     }
 
+    /// A pipe with a name.
+    pub fn is_pipe(self) -> bool {
+        self.mode & Self::KIND == 0o010_000
+    }
+
     /// A symbolic link.
     pub fn is_link(self) -> bool {
         self.mode & Self::KIND == 0o120_000
