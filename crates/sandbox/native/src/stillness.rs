@@ -1,8 +1,9 @@
 //! Waits until calls that were let go on before have ended: what comes after them, init hears of.
 
+use crate::keep::Keeper;
 use crate::sweep::{Reach, each_entry, each_process};
 use crate::sys::{self, Errno, Fd, Pid, Result, close, kill, open_at, open_flags, poll, signals};
-use crate::text::Text;
+use crate::text::{Text, leading_number};
 
 /// How long a process may take to stop, in milliseconds. It does so when its calls are over.
 const PATIENCE: u64 = 2_000;
@@ -36,7 +37,7 @@ fn wait_until_still(proc_directory: Fd, pid: Pid) -> Result<()> {
     Ok(())
 }
 
-/// Whether a thread of a process runs, or sleeps where no signal wakes it.
+/// Whether a thread of a process runs, or sleeps in such a call where no signal wakes it.
 fn is_busy(proc_directory: Fd, pid: Pid) -> bool {
     let threads = Text::<32>::new(format_args!("{pid}/task"))
         .and_then(|path| open_at(proc_directory, path.as_c_str(), open_flags::DIRECTORY, 0));
@@ -44,13 +45,27 @@ fn is_busy(proc_directory: Fd, pid: Pid) -> bool {
     let Ok(threads) = threads else { return false };
     let mut busy = false;
     each_entry(threads, |thread| {
-        let path = Text::<32>::new(format_args!("{thread}/stat"));
         let mut buffer = [0; 512];
-        let stat = path.and_then(|path| sys::read_file_at(threads, path.as_c_str(), &mut buffer));
-        busy |= stat.is_ok_and(|stat| matches!(state_in(stat), Some(b'R' | b'D')));
+        busy |= match read(threads, thread, "stat", &mut buffer).map(state_in) {
+            Ok(Some(b'R')) => true,
+            Ok(Some(b'D')) => {
+                read(threads, thread, "syscall", &mut buffer).is_ok_and(may_look_up_a_path)
+            }
+            _ => false,
+        };
     });
     close(threads);
     busy
+}
+
+fn read<'a>(threads: Fd, thread: Pid, file: &str, buffer: &'a mut [u8]) -> Result<&'a [u8]> {
+    let path = Text::<48>::new(format_args!("{thread}/{file}"))?;
+    sys::read_file_at(threads, path.as_c_str(), buffer)
+}
+
+/// The number of the call comes first, or a word. Who waits for init is in another one: who makes a copy of itself that waits for a fork.
+fn may_look_up_a_path(call: &[u8]) -> bool {
+    leading_number(call).is_none_or(|number| Keeper::is_about(number as usize))
 }
 
 /// The third field. The second is the name in brackets, which may hold anything; the last bracket ends it.
@@ -67,5 +82,14 @@ mod tests {
     fn a_process_cannot_choose_its_state_by_its_name() {
         assert_eq!(state_in(b"77 (a) S 1) R 42 7"), Some(b'R'));
         assert_eq!(state_in(b"77 (a"), None);
+    }
+
+    #[test]
+    fn who_waits_in_another_call_is_not_on_the_way_to_a_file() {
+        let calls = ["257 0xffffff9c 0x7f", "56 0x4100 0x7f", "running"];
+        assert_eq!(
+            calls.map(|call| may_look_up_a_path(call.as_bytes())),
+            [true, false, true]
+        );
     }
 }
