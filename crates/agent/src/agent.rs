@@ -8,7 +8,7 @@ use crate::format::Format;
 use crate::nest::Nest;
 use crate::prompt::Prompt;
 use crate::run::answer::AnswerShape;
-use crate::run::{Conversation, Observer, Outcome, RunLimits, Scorer};
+use crate::run::{Conversation, Observer, Outcome, Past, RunLimits, Scorer};
 use crate::template::Template;
 use cellblock_model::Model;
 use cellblock_protocol::{Locale, Seed};
@@ -158,7 +158,13 @@ impl Agent {
 
     /// A conversation over one session, for several questions.
     pub fn conversation(&self) -> Conversation {
-        Conversation::new(Arc::clone(&self.setup))
+        Conversation::new(Arc::clone(&self.setup), None)
+    }
+
+    /// A conversation that goes on with a run which was cut off: see [`Conversation::go_on`]. Its session is what the executor opens,
+    /// and must stand where the run left it.
+    pub fn take_up(&self, past: Past) -> Conversation {
+        Conversation::new(Arc::clone(&self.setup), Some(past))
     }
 
     /// Runs a template with arguments. They and the template's scope are the variables of its session; nothing of another run is.

@@ -25,7 +25,8 @@ pub use format::{
 };
 pub use prompt::{Part, Prompt, fill};
 pub use run::{
-    Conversation, Done, Observer, Outcome, RunEvent, RunLimits, RunStatus, Scorer, Step,
+    Conversation, Done, Observer, Outcome, Past, PastCell, RunEvent, RunLimits, RunStatus, Scorer,
+    Step,
 };
 pub use template::{Template, TemplateError};
 pub use tokio_util::sync::CancellationToken;

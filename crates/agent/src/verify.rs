@@ -68,6 +68,7 @@ pub(crate) async fn verify(setup: &Setup, outcome: &Outcome, recording: Recordin
         locale: setup.locale,
         fresh_workspace: true,
         replay: Some(recording),
+        earlier: None,
     });
     let mut differences = Vec::new();
     for (index, done) in cells.iter().enumerate() {

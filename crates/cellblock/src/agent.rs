@@ -25,7 +25,7 @@
 //! # }
 //! ```
 
-use crate::{Host, SessionOptions};
+use crate::{Host, Journaling, SessionOptions};
 use cellblock_tools::ToolError;
 use std::sync::Arc;
 
@@ -42,20 +42,40 @@ pub struct GivenFile {
 
 /// Runs the code of an agent in sessions of this host, each with these options and files.
 pub fn executor(host: Host, options: SessionOptions, files: Vec<GivenFile>) -> LocalExecutor {
-    let packages = host.environment().packages.iter();
-    let packages: Vec<String> = packages.map(|package| package.name.clone()).collect();
+    executor_telling(host, options, files, |_| {})
+}
+
+/// The same, and tells of every session that a run works in. Those of a check are not told of, and keep no journal.
+pub fn executor_telling(
+    host: Host,
+    options: SessionOptions,
+    files: Vec<GivenFile>,
+    opened: impl Fn(&cellblock_tools::Session) + Send + Sync + 'static,
+) -> LocalExecutor {
+    let opened = Arc::new(opened);
+    // What an image holds is not known before a container runs.
+    let packages = match options.container {
+        Some(_) => &[][..],
+        None => &host.environment().packages[..],
+    };
+    let names = packages.iter().map(|package| package.name.clone());
+    let packages: Vec<String> = names.collect();
     let open = move |wanted: Wanted| -> cellblock_tools::Opening {
-        let (host, files) = (host.clone(), files.clone());
+        let (host, files, opened) = (host.clone(), files.clone(), Arc::clone(&opened));
         let mut options = options.clone();
         options.seed.extend(wanted.seed);
         if wanted.fresh_workspace {
             options.workspace = None;
+            options.journal = Journaling::Off;
         }
         Box::pin(async move {
             let session = host.open(options).await?;
             for file in files {
                 let contents = file.contents.as_ref().clone();
                 session.put_file(&file.path, contents).await?;
+            }
+            if !wanted.fresh_workspace {
+                opened(&session);
             }
             Ok::<_, ToolError>(session)
         })

@@ -2,7 +2,11 @@
 
 use crate::shared_host::shared_host;
 use crate::{Error, Host};
-use cellblock_protocol::{Isolation, Journaling, Limits, NetworkRule, SessionOptions, Strategy};
+use cellblock_env::Requirements;
+use cellblock_protocol::{
+    ContainerOptions, CredentialRule, Isolation, Journaling, Limits, NetworkRule, SessionOptions,
+    Strategy,
+};
 use serde_json::Value;
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -16,6 +20,7 @@ pub struct Session(cellblock_session::Session);
 pub struct SessionBuilder {
     host: Option<Host>,
     options: SessionOptions,
+    packages: Vec<String>,
 }
 
 impl Session {
@@ -64,15 +69,39 @@ impl SessionBuilder {
         self
     }
 
+    /// In a container of its own, with the engine that `DOCKER_HOST` names or the usual one.
+    pub fn container(mut self, container: ContainerOptions) -> SessionBuilder {
+        self.options.container = Some(container);
+        self
+    }
+
     /// The walls.
     pub fn isolation(mut self, isolation: Isolation) -> SessionBuilder {
         self.options.isolation = isolation;
         self
     }
 
+    /// The environment to run in: a name of `cellblock env`, or a file with requirements. See [`Host::environment_of`].
+    pub fn environment(mut self, env: impl Into<String>) -> SessionBuilder {
+        self.options.env = Some(env.into());
+        self
+    }
+
+    /// A package that it must have, such as `httpx` or `polars>=1.0`. All of these together are its environment, made on first use.
+    pub fn package(mut self, requirement: impl Into<String>) -> SessionBuilder {
+        self.packages.push(requirement.into());
+        self
+    }
+
     /// Something on the network that it may reach, see [`NetworkRule`]; nothing, unless it is named.
     pub fn allow_net(mut self, rule: NetworkRule) -> SessionBuilder {
         self.options.network.push(rule);
+        self
+    }
+
+    /// A header that its requests to a host get outside, see [`CredentialRule`].
+    pub fn credential(mut self, rule: CredentialRule) -> SessionBuilder {
+        self.options.credentials.push(rule);
         self
     }
 
@@ -125,6 +154,14 @@ impl SessionBuilder {
             Some(host) => host,
             None => shared_host()?,
         };
-        Ok(Session(host.open(self.options).await?))
+        if self.packages.is_empty() {
+            return Ok(Session(host.open(self.options).await?));
+        }
+        let mut wanted = Requirements::checked(self.packages)?;
+        if let Some(env) = &self.options.env {
+            wanted = wanted.and(host.requirements_of(env)?);
+        }
+        let environment = host.environment_with(wanted).await?;
+        Ok(Session(host.open_in(&environment, self.options).await?))
     }
 }

@@ -1,14 +1,17 @@
 //! The host of sessions: one Python, and a runtime for each kind of walls that was asked for.
 
 use crate::Error;
-use cellblock_env::{Dirs, Environment, Interpreter, Search, Status, default_environment_status};
+use crate::packages::{self, Packages};
+use crate::runtimes::{KEEP_WARM, Runtimes};
+use cellblock_env::{
+    Cancel, Dirs, Environment, Environments, Interpreter, Progress, Requirements, Search, Status,
+};
 use cellblock_protocol::{Isolation, Journaling, SessionOptions};
 use cellblock_session::journal::Journals;
-use cellblock_session::{Preload, Python, Runtime, Session};
-use std::collections::HashMap;
+use cellblock_session::{Containers, Engine, Preload, Runtime, Session};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use tokio::sync::Mutex;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// Starts sessions. A handle: clones are the same host.
 #[derive(Clone, Debug)]
@@ -20,13 +23,16 @@ pub struct Host {
 struct Inner {
     environment: Environment,
     choice: PythonChoice,
-    python: Python,
-    preload: Preload,
-    pool: usize,
+    packages: Packages,
+    report: Option<Reporter>,
     journal: Journaling,
     dirs: Dirs,
-    runtimes: Mutex<HashMap<String, Runtime>>,
+    runtimes: Arc<Runtimes>,
+    containers: OnceLock<Containers>,
 }
+
+/// The name of the host's own environment in [`SessionOptions::env`].
+const OWN: &str = "default";
 
 /// Which packages sessions find.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +47,9 @@ pub enum PythonChoice {
 /// How to set a host up.
 #[derive(Clone, Debug, Default)]
 pub struct HostBuilder {
+    environments: Option<Environments>,
+    report: Option<Reporter>,
+    keep_warm: Option<Duration>,
     interpreter: Option<PathBuf>,
     environment: Option<Environment>,
     choice: PythonChoice,
@@ -58,6 +67,97 @@ impl Host {
 
     /// Makes a session.
     pub async fn open(&self, mut options: SessionOptions) -> Result<Session, Error> {
+        self.journaled(&mut options)?;
+        if options.container.is_some() {
+            return Ok(self.containers()?.open(options).await?);
+        }
+        let runtime = match options.env.as_deref() {
+            None => self.runtime(&options.isolation).await?,
+            Some(env) if env == OWN => self.runtime(&options.isolation).await?,
+            Some(env) => {
+                let environment = self.environment_of(env).await?;
+                self.runtime_in(&environment, &options.isolation).await?
+            }
+        };
+        Ok(runtime.open(options).await?)
+    }
+
+    /// Makes a session in an environment of its own, whatever the options say about one.
+    pub async fn open_in(
+        &self,
+        environment: &Environment,
+        mut options: SessionOptions,
+    ) -> Result<Session, Error> {
+        options.env = None;
+        self.journaled(&mut options)?;
+        let runtime = self.runtime_in(environment, &options.isolation).await?;
+        Ok(runtime.open(options).await?)
+    }
+
+    /// The environment that a name of `cellblock env` stands for, or a file: a list of requirements, a `pyproject.toml`, a script
+    /// with a header. Made if need be.
+    pub async fn environment_of(&self, env: &str) -> Result<Environment, Error> {
+        self.environment_with(self.requirements_of(env)?).await
+    }
+
+    /// What a name or a file asks for.
+    pub fn requirements_of(&self, env: &str) -> Result<Requirements, Error> {
+        let environments = self.inner.packages.environments();
+        // A name has neither.
+        let is_file = env.contains(['/', '.']);
+        Ok(if is_file {
+            Requirements::from_file(Path::new(env))?
+        } else {
+            environments.named(env)?
+        })
+    }
+
+    /// An environment with these packages and no others, made if need be.
+    pub async fn environment_with(&self, wanted: Requirements) -> Result<Environment, Error> {
+        let interpreter = self.inner.environment.interpreter.clone();
+        let environments = self.inner.packages.environments();
+        // The usual case, without a thread.
+        if let Status::Ready(environment) = environments.status(&interpreter, &wanted) {
+            return Ok(*environment);
+        }
+        let (environments, report) = (environments.clone(), self.inner.report.clone());
+        let cancel = Cancel::new();
+        let _guard = cancel.on_drop();
+        let made = tokio::task::spawn_blocking(move || {
+            environments.make(&interpreter, &wanted, &cancel, &mut |progress| {
+                if let Some(Reporter(report)) = &report {
+                    report(progress);
+                }
+            })
+        });
+        Ok(made.await??)
+    }
+
+    /// Brings packages to sessions of this host while they live.
+    pub fn packages(&self) -> &Packages {
+        &self.inner.packages
+    }
+
+    /// The runtime for these walls, started if need be.
+    pub async fn runtime(&self, isolation: &Isolation) -> Result<Runtime, Error> {
+        self.runtime_in(&self.inner.environment, isolation).await
+    }
+
+    /// The same in another environment. It is kept warm while it is used, and let go when nobody asked for it for ten minutes.
+    pub async fn runtime_in(
+        &self,
+        environment: &Environment,
+        isolation: &Isolation,
+    ) -> Result<Runtime, Error> {
+        self.inner.runtimes.get(environment, isolation).await
+    }
+
+    /// The Pythons that are warm now: a session of theirs needs no start of an interpreter.
+    pub async fn warm(&self) -> Vec<PathBuf> {
+        self.inner.runtimes.warm().await
+    }
+
+    fn journaled(&self, options: &mut SessionOptions) -> Result<(), Error> {
         options.validate()?;
         if options.journal == Journaling::HostsChoice {
             options.journal = self.inner.journal.clone();
@@ -65,25 +165,18 @@ impl Host {
         if options.journal == Journaling::On {
             options.journal = Journaling::In(self.journals().directory().to_owned());
         }
-        let runtime = self.runtime(&options.isolation).await?;
-        Ok(runtime.open(options).await?)
+        Ok(())
     }
 
-    /// The runtime for these walls, started if need be.
-    pub async fn runtime(&self, isolation: &Isolation) -> Result<Runtime, Error> {
-        let mut runtimes = self.inner.runtimes.lock().await;
-        let key = format!("{isolation:?}");
-        if let Some(runtime) = runtimes.get(&key) {
-            return Ok(runtime.clone());
+    /// Whoever opens sessions in containers, with the engine that `DOCKER_HOST` names or the usual one.
+    fn containers(&self) -> Result<Containers, Error> {
+        if let Some(containers) = self.inner.containers.get() {
+            return Ok(containers.clone());
         }
+        let engine = Engine::from_environment().map_err(cellblock_session::Error::from)?;
         let Dirs { state, cache, .. } = &self.inner.dirs;
-        let builder = Runtime::builder(self.inner.python.clone(), state, cache)
-            .isolation(isolation.clone())
-            .preload(self.inner.preload)
-            .pool(self.inner.pool);
-        let runtime = builder.start().await?;
-        runtimes.insert(key, runtime.clone());
-        Ok(runtime)
+        let made = || Containers::new(engine, state, cache);
+        Ok(self.inner.containers.get_or_init(made).clone())
     }
 
     /// The journals that its sessions keep, unless they are told to keep them elsewhere.
@@ -153,35 +246,72 @@ impl HostBuilder {
         self
     }
 
+    /// Where environments come from and go to, instead of the user's own.
+    pub fn environments(mut self, environments: Environments) -> HostBuilder {
+        self.environments = Some(environments);
+        self
+    }
+
+    /// How long the Python of another environment stays warm when nobody asks for it: ten minutes unless told.
+    pub fn keep_warm(mut self, time: Duration) -> HostBuilder {
+        self.keep_warm = Some(time);
+        self
+    }
+
+    /// Hears how far the making of an environment has come.
+    pub fn progress(mut self, report: impl Fn(Progress) + Send + Sync + 'static) -> HostBuilder {
+        self.report = Some(Reporter(Arc::new(report)));
+        self
+    }
+
     /// Finds the Python. Sessions and their processes come later, with the first [`Host::open`].
     pub fn build(self) -> Result<Host, Error> {
         let dirs = match self.dirs {
             Some(dirs) => dirs,
             None => Dirs::from_process()?,
         };
+        let environments = self
+            .environments
+            .unwrap_or_else(|| packages::environments(&dirs));
         let environment = match self.environment {
             Some(environment) => environment,
-            None => choose(&find(self.interpreter)?, self.choice)?,
+            None => choose(&environments, &find(self.interpreter)?, self.choice),
         };
-        let python = Python {
-            executable: environment.python.clone(),
-            prefixes: environment.directories(),
-            packages: environment.site_packages.is_some(),
-            font_cache: environment.matplotlib_config.clone(),
-        };
+        let mut packages = Packages::new(environments);
+        if let Some(Reporter(report)) = self.report.clone() {
+            packages = packages.reporting(move |progress| report(progress));
+        }
+        let runtimes = Runtimes::new(
+            packages.environments().clone(),
+            dirs.clone(),
+            self.preload,
+            self.pool,
+            self.keep_warm.unwrap_or(KEEP_WARM),
+            environment.python.clone(),
+        );
         let inner = Inner {
             environment,
             choice: self.choice,
-            python,
-            preload: self.preload,
-            pool: self.pool,
+            packages,
+            report: self.report,
             journal: self.journal,
             dirs,
-            runtimes: Mutex::default(),
+            runtimes: Arc::new(runtimes),
+            containers: OnceLock::new(),
         };
         Ok(Host {
             inner: Arc::new(inner),
         })
+    }
+}
+
+/// Hears how far something has come.
+#[derive(Clone)]
+struct Reporter(packages::Report);
+
+impl std::fmt::Debug for Reporter {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Reporter")
     }
 }
 
@@ -193,12 +323,17 @@ fn find(wanted: Option<PathBuf>) -> Result<Interpreter, Error> {
     })
 }
 
-fn choose(interpreter: &Interpreter, choice: PythonChoice) -> Result<Environment, Error> {
-    Ok(match choice {
-        PythonChoice::StandardLibrary => Environment::standard_library(interpreter),
-        PythonChoice::BestReady => match default_environment_status(interpreter)? {
-            Status::Ready(environment) => *environment,
-            _ => Environment::standard_library(interpreter),
-        },
-    })
+fn choose(
+    environments: &Environments,
+    interpreter: &Interpreter,
+    choice: PythonChoice,
+) -> Environment {
+    let status = match choice {
+        PythonChoice::StandardLibrary => Status::Missing,
+        PythonChoice::BestReady => environments.status(interpreter, &Requirements::default_set()),
+    };
+    match status {
+        Status::Ready(environment) => *environment,
+        _ => Environment::standard_library(interpreter),
+    }
 }

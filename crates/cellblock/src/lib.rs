@@ -22,13 +22,17 @@ mod builder;
 mod error;
 mod host;
 pub mod journal;
+mod packages;
+mod runtimes;
 mod shared_host;
+mod walled_builder;
 
 pub use builder::{Session, SessionBuilder};
 pub use cellblock_protocol::*;
 pub use cellblock_session::{Cgroups, Mechanism, PoolState, Preload, Probe, Running, Verdict};
 pub use error::Error;
 pub use host::{Host, HostBuilder, PythonChoice};
+pub use packages::Packages;
 
 /// Tools: what models, code in sessions and MCP clients can call.
 pub mod tools {
@@ -44,6 +48,11 @@ pub mod mcp {
 /// Python interpreters and environments.
 pub mod env {
     pub use cellblock_env::*;
+}
+
+/// Tasks with checks: how well a model does.
+pub mod eval {
+    pub use cellblock_eval::*;
 }
 
 /// Language models.

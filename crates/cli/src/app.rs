@@ -16,6 +16,7 @@ pub(crate) fn main() -> ExitCode {
     let outcome = match command {
         Command::Ask(args) => commands::ask::run(&args, &console),
         Command::Chat(args) => commands::chat::run(&args, &console),
+        Command::Eval(args) => commands::eval::run(*args, &console),
         Command::Runs(args) => commands::runs::run(args, &console),
         Command::Exec(args) => commands::exec::run(args, &console),
         Command::Repl(args) => commands::repl::run(args, console.clone()),
@@ -24,7 +25,9 @@ pub(crate) fn main() -> ExitCode {
         Command::Doctor(args) => commands::doctor::run(&args, &console),
         Command::Demo(args) => commands::demo::run(args, console.clone()),
         Command::Setup(args) => commands::setup::run(&args, &console),
+        Command::Env(args) => commands::env::run(args, &console),
         Command::Tools(args) => commands::tools::run(args, &console),
+        Command::Config(args) => commands::config::run(&args, &console),
         Command::Trace(args) => commands::trace::run(&args, &console),
         Command::Mcp(args) => commands::mcp::run(*args, &console),
         Command::Bench(args) => commands::bench::run(args, &console),

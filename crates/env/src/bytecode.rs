@@ -3,25 +3,27 @@
 use std::path::Path;
 
 use crate::{
-    Error, Progress, Step, environment,
+    Error, Progress, Step,
     install::{Job, Report},
 };
 
-/// Compiles what is below `site_packages`. Test suites inside packages are left out: they are half of all
+/// Compiles what is below `packages`. Test suites inside packages are left out: they are half of all
 /// files, and nobody imports them.
 ///
 /// The byte code names the files as they will be called once the environment is in place, and is valid
 /// whatever their times become (`unchecked-hash`), because nothing in an environment ever changes.
 pub(crate) fn compile(
     job: &Job<'_>,
+    packages: &Path,
     prefix: &Path,
     target: &Path,
     report: &mut Report<'_>,
 ) -> Result<(), Error> {
-    let mut command = job.python(environment::python(prefix));
+    let mut command = job.python(&job.interpreter.executable);
+    // Without `site`: a package may bring a `.pth` file, which is code that Python runs when it starts.
     command
-        .args(["-I", "-c", include_str!("python/compile.py")])
-        .arg(environment::site_packages(prefix, job.interpreter))
+        .args(["-I", "-S", "-c", include_str!("python/compile.py")])
+        .arg(packages)
         .arg(prefix)
         .arg(target);
     job.run("Python", "compile the byte code", command, &mut |line| {

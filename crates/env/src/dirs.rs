@@ -41,6 +41,20 @@ pub(crate) fn create(path: &Path) -> Result<(), Error> {
     fs::create_dir_all(path).map_err(|source| Error::io("create the directory", path, source))
 }
 
+/// Writes a file in one step: a reader sees all of it or none.
+pub(crate) fn write_whole(path: &Path, content: &impl serde::Serialize) -> Result<(), Error> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let partial = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let written = serde_json::to_vec_pretty(content)
+        .map_err(io::Error::other)
+        .and_then(|text| fs::write(&partial, text))
+        .and_then(|()| fs::rename(&partial, path));
+    written.map_err(|source| {
+        let _ = fs::remove_file(&partial);
+        Error::io("write", path, source)
+    })
+}
+
 /// Removes a whole tree; one that is not there is fine.
 pub(crate) fn remove(path: &Path) -> Result<(), Error> {
     match fs::remove_dir_all(path) {

@@ -2,17 +2,20 @@
 
 use std::{
     fs,
+    io::Read as _,
     path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Interpreter, Requirements, Variables, access, fonts};
+use crate::{
+    Error, Interpreter, Requirements, Variables, access, dirs, fonts, requirement::normal,
+};
 
 /// The marker's name inside an environment. It is written last: without it there is no environment.
 const MARKER: &str = "cellblock-environment.json";
 /// Goes up when the marker's shape changes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// A Python with packages, complete and never written to again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,90 +106,69 @@ impl Environment {
     }
 
     /// Reads an environment that is complete and made for exactly this.
-    pub(crate) fn open(
-        prefix: &Path,
-        interpreter: &Interpreter,
-        requirements: &Requirements,
-    ) -> Option<Self> {
-        let file = fs::File::open(prefix.join(MARKER)).ok()?;
-        if !access::is_trusted(&file.metadata().ok()?) {
-            return None;
-        }
-        let marker: Marker = serde_json::from_str(&std::io::read_to_string(file).ok()?).ok()?;
-        let right = marker.format == FORMAT
-            && marker.requirements == *requirements
-            && marker.interpreter.is_same(interpreter);
+    pub(crate) fn open(prefix: &Path, interpreter: &Interpreter, lock: &[String]) -> Option<Self> {
+        let marker = Marker::read(prefix)?;
+        let right = marker.kind == Kind::Environment && marker.fits(interpreter, lock);
         let environment = marker.environment(prefix, interpreter);
         // Also false when the interpreter behind the link is gone.
         (right && environment.python.exists()).then_some(environment)
     }
 }
 
-/// The marker: a complete environment's description. Paths are not in it, so that the directory can be
+impl Package {
+    /// As a requirement that only this version meets.
+    pub(crate) fn pinned(&self) -> String {
+        format!("{}=={}", normal(&self.name), self.version)
+    }
+}
+
+/// What a directory of packages is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A Python with packages, for sessions to begin in.
+    Environment,
+    /// Packages that were added to sessions while they lived.
+    Layer,
+}
+
+/// The marker: the description of something complete. Paths are not in it, so that the directory can be
 /// moved into place after it was written.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Marker {
-    format: u32,
-    requirements: Requirements,
-    interpreter: Interpreter,
-    packages: Vec<Package>,
-    bytes: u64,
-    made: u64,
-    installer: String,
-    fonts: String,
+    pub(crate) format: u32,
+    pub(crate) kind: Kind,
+    /// The request that it was first made for.
+    pub(crate) requirements: Requirements,
+    /// What the resolver chose.
+    pub(crate) lock: Vec<String>,
+    pub(crate) interpreter: Interpreter,
+    pub(crate) packages: Vec<Package>,
+    pub(crate) bytes: u64,
+    pub(crate) made: u64,
+    pub(crate) installer: String,
+    pub(crate) fonts: String,
 }
 
 impl Marker {
-    pub(crate) fn new(
-        requirements: &Requirements,
-        interpreter: &Interpreter,
-        packages: Vec<Package>,
-        bytes: u64,
-        installer: String,
-        fonts: String,
-    ) -> Self {
-        let since_1970 = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .unwrap_or_default();
-        Self {
-            format: FORMAT,
-            requirements: requirements.clone(),
-            interpreter: interpreter.clone(),
-            packages,
-            bytes,
-            made: since_1970.as_secs(),
-            installer,
-            fonts,
+    /// Reads one that is whole and this user's own, or root's.
+    pub(crate) fn read(prefix: &Path) -> Option<Self> {
+        let file = fs::File::open(prefix.join(MARKER)).ok()?;
+        if !access::is_trusted(&file.metadata().ok()?) {
+            return None;
         }
+        let marker: Self = serde_json::from_str(&std::io::read_to_string(file).ok()?).ok()?;
+        (marker.format == FORMAT).then_some(marker)
     }
 
-    /// The marker of an environment whose list of fonts was made anew.
-    pub(crate) fn again(
-        environment: &Environment,
-        requirements: &Requirements,
-        fonts: String,
-    ) -> Self {
-        Self {
-            format: FORMAT,
-            requirements: requirements.clone(),
-            interpreter: environment.interpreter.clone(),
-            packages: environment.packages.clone(),
-            bytes: environment.bytes,
-            made: environment.made,
-            installer: environment.installer.clone(),
-            fonts,
-        }
+    pub(crate) fn fits(&self, interpreter: &Interpreter, lock: &[String]) -> bool {
+        self.lock == lock && self.interpreter.is_same(interpreter)
     }
 
     /// Writes it in one step: a reader sees all of it or none.
     pub(crate) fn write(&self, prefix: &Path) -> Result<(), Error> {
         let path = prefix.join(MARKER);
-        let partial = prefix.join(format!(".{MARKER}.{}", std::process::id()));
-        serde_json::to_vec_pretty(self)
-            .map_err(std::io::Error::other)
-            .and_then(|text| fs::write(&partial, text))
-            .and_then(|()| fs::rename(&partial, &path))
-            .map_err(|source| Error::io("write", &path, source))
+        dirs::write_whole(&path, self)
     }
 
     fn environment(self, prefix: &Path, interpreter: &Interpreter) -> Environment {
@@ -205,6 +187,14 @@ impl Marker {
             fonts: self.fonts,
         }
     }
+}
+
+/// The format that markers have now, and the time, for who makes one.
+pub(crate) fn stamp() -> (u32, u64) {
+    let since_1970 = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    (FORMAT, since_1970.as_secs())
 }
 
 pub(crate) fn python(prefix: &Path) -> PathBuf {
@@ -232,11 +222,19 @@ pub(crate) fn installed_packages(site_packages: &Path) -> Result<Vec<Package>, E
         .filter_map(Result::ok)
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|e| e == "dist-info"))
-        .filter_map(|path| fs::read(path.join("METADATA")).ok())
+        .filter_map(|path| read_beginning(&path.join("METADATA")))
         .filter_map(|metadata| parse_metadata(&String::from_utf8_lossy(&metadata)))
         .collect();
     packages.sort_by_key(|package| normal(&package.name));
     Ok(packages)
+}
+
+/// The headers stand at the beginning; a description below may be of any length.
+fn read_beginning(path: &Path) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).ok()?;
+    file.take(256 << 10).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 fn parse_metadata(text: &str) -> Option<Package> {
@@ -251,11 +249,4 @@ fn parse_metadata(text: &str) -> Option<Package> {
         name: header("Name:")?,
         version: header("Version:")?,
     })
-}
-
-/// PEP 503: case does not matter, and runs of `-`, `_` and `.` are one `-`.
-fn normal(name: &str) -> String {
-    let lower = name.to_lowercase();
-    let parts = lower.split(['-', '_', '.']).filter(|part| !part.is_empty());
-    parts.collect::<Vec<_>>().join("-")
 }

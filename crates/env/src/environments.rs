@@ -1,30 +1,28 @@
 //! The environments that were made, and the making of new ones.
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use crate::{
-    Cancel, Dirs, Environment, Error, Interpreter, Progress, Requirements, Status, Step, Variables,
-    bytecode, dirs,
-    environment::{self, Marker},
-    fonts,
-    install::{self, Job, Report},
-    lock::Lock,
-    partial::Partial,
+    Cancel, Dirs, Environment, Error, InUse, Interpreter, Layer, Package, Progress, Requirements,
+    Search, Sources, Status, Step, Variables, answer::Request, build::Build, dirs,
+    environment::Marker, fonts, install, install::Job, lock::Lock, python_range, requirement,
     warm_up,
 };
 
-/// All environments of a user, below `environments` in the cache directory. Each has a name made from its
-/// interpreter and its requirements, is complete or not there, and is never changed.
+/// All environments of a user, below the cache directory. Each has a name made from its interpreter and its lock (the exact
+/// versions that a resolver chose), is complete or not there, and is never changed.
 #[derive(Debug, Clone)]
 pub struct Environments {
-    directory: PathBuf,
-    tools: PathBuf,
-    variables: Variables,
-    installer: Installer,
+    dirs: Dirs,
+    pub(crate) directory: PathBuf,
+    pub(crate) layers: PathBuf,
+    pub(crate) requests: PathBuf,
+    pub(crate) names: PathBuf,
+    pub(crate) tools: PathBuf,
+    pub(crate) variables: Variables,
+    pub(crate) installer: Installer,
+    pub(crate) sources: Sources,
+    pub(crate) budget: u64,
 }
 
 /// What to install with.
@@ -39,6 +37,9 @@ pub enum Installer {
     Pip,
 }
 
+/// What all environments together may take, unless told otherwise: 10 GiB.
+pub const DEFAULT_BUDGET: u64 = 10 << 30;
+
 impl Environments {
     /// Those of this process's user.
     pub fn from_process() -> Result<Self, Error> {
@@ -51,10 +52,16 @@ impl Environments {
     /// send the packages elsewhere.
     pub fn new(variables: Variables, dirs: &Dirs) -> Self {
         Self {
+            dirs: dirs.clone(),
             directory: dirs.cache.join("environments"),
+            layers: dirs.cache.join("layers"),
+            requests: dirs.cache.join("requests"),
+            names: dirs.state.join("environments"),
             tools: dirs.cache.join("tools"),
             variables: install::cleaned(&variables),
             installer: Installer::Automatic,
+            sources: Sources::default(),
+            budget: DEFAULT_BUDGET,
         }
     }
 
@@ -65,18 +72,44 @@ impl Environments {
         self
     }
 
+    /// Says what builds packages of which there is only the source. Unless told, nothing does, and such a package is refused.
+    #[must_use]
+    pub fn sources(mut self, sources: Sources) -> Self {
+        self.sources = sources;
+        self
+    }
+
+    /// What builds packages of which there is only the source.
+    pub fn built_from_source(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// What all environments together may take on disk. When a new one is made, those that were not used for longest go.
+    #[must_use]
+    pub fn budget(mut self, bytes: u64) -> Self {
+        self.budget = bytes;
+        self
+    }
+
+    /// The directory below which layers appear. Sessions see it from their birth, so that a layer can come later.
+    pub fn layers_directory(&self) -> Result<&Path, Error> {
+        dirs::create(&self.layers)?;
+        Ok(&self.layers)
+    }
+
     /// What is there now. A few file reads; no Python is started and nothing is waited for.
     pub fn status(&self, interpreter: &Interpreter, requirements: &Requirements) -> Status {
-        let target = self.target(interpreter, requirements);
-        match Environment::open(&target, interpreter, requirements) {
+        let request = request(interpreter, requirements, &[]);
+        match self.remembered(&request) {
             Some(environment) => Status::Ready(Box::new(environment)),
-            None if Lock::is_taken(&Lock::of(&target)) => Status::Building,
+            None if Lock::is_taken(&Lock::of(&request.file(&self.requests))) => Status::Building,
             None => Status::Missing,
         }
     }
 
     /// The environment, made if it is not there. This takes seconds to minutes and needs the package index;
-    /// if another process makes the same one, that one is waited for and shared.
+    /// if another process makes the same one, that one is waited for and shared. The same request a second time
+    /// asks nobody.
     ///
     /// The installers end with the calling thread, so the thread must wait for this call's return.
     pub fn make(
@@ -86,111 +119,197 @@ impl Environments {
         cancel: &Cancel,
         report: &mut dyn FnMut(Progress),
     ) -> Result<Environment, Error> {
-        let target = self.target(interpreter, requirements);
-        let ready = || Environment::open(&target, interpreter, requirements);
+        let request = request(interpreter, requirements, &[]);
         let current = |environment: &Environment| environment.fonts_are_current(&self.variables);
-        if let Some(environment) = ready().filter(current) {
+        if let Some(environment) = self.remembered(&request).filter(current) {
             return Ok(environment);
         }
+        admit(&request)?;
         dirs::create(&self.directory)?;
-        let _lock = Lock::take(&Lock::of(&target), cancel, &mut || {
-            report(Progress::new(
-                Step::Wait,
-                0,
-                None,
-                "another process is making this environment",
-            ));
-        })?;
-        Partial::sweep(&target);
-        let job = Job {
+        dirs::create(&self.requests)?;
+        let _lock = self.turn(&request, cancel, report)?;
+        let job = self.job(interpreter, cancel);
+        match self.remembered(&request) {
+            // The process that was waited for has made it.
+            Some(environment) if current(&environment) => return Ok(environment),
+            Some(environment) => self.refresh_fonts(&job, &environment)?,
+            None => {
+                let build = Build::environment(self, &request);
+                build.run(&job, report)?;
+                // Whatever it cannot remove now goes the next time.
+                let _ = self.collect_garbage(self.budget);
+            }
+        }
+        self.remembered(&request)
+            .ok_or_else(|| vanished(&request.file(&self.requests)))
+    }
+
+    /// Packages for a session that has these already: only what is missing, in versions that go with what is there.
+    /// Made if it is not there, as by [`Environments::make`].
+    pub fn make_layer(
+        &self,
+        interpreter: &Interpreter,
+        there: &[Package],
+        requirements: &Requirements,
+        cancel: &Cancel,
+        report: &mut dyn FnMut(Progress),
+    ) -> Result<Layer, Error> {
+        let request = request(interpreter, requirements, there);
+        if let Some(layer) = self.remembered_layer(&request) {
+            return Ok(layer);
+        }
+        admit(&request)?;
+        dirs::create(&self.layers)?;
+        dirs::create(&self.requests)?;
+        let _lock = self.turn(&request, cancel, report)?;
+        if let Some(layer) = self.remembered_layer(&request) {
+            return Ok(layer);
+        }
+        let job = self.job(interpreter, cancel);
+        Build::layer(self, &request).run(&job, report)?;
+        let layer = self.remembered_layer(&request);
+        let _used = layer.as_ref().and_then(|layer| self.hold_layer(layer));
+        let _ = self.collect_garbage(self.budget);
+        layer.ok_or_else(|| vanished(&request.file(&self.requests)))
+    }
+
+    /// Keeps an environment from being removed, for as long as the answer lives.
+    pub fn hold(&self, environment: &Environment) -> Option<InUse> {
+        let ours = environment.prefix.starts_with(&self.directory);
+        ours.then(|| InUse::begin(&environment.prefix)).flatten()
+    }
+
+    /// The same for a layer.
+    pub fn hold_layer(&self, layer: &Layer) -> Option<InUse> {
+        InUse::begin(layer.path.as_ref()?.parent()?)
+    }
+
+    /// The environment that a Python belongs to: one of those made here, or the bare interpreter.
+    pub fn of_python(&self, python: &Path) -> Result<Environment, Error> {
+        let made = python
+            .parent()
+            .and_then(Path::parent)
+            .filter(|prefix| prefix.starts_with(&self.directory))
+            .and_then(|prefix| Some((prefix, Marker::read(prefix)?)));
+        match made {
+            Some((prefix, marker)) => {
+                let (interpreter, lock) = (marker.interpreter.clone(), marker.lock.clone());
+                Environment::open(prefix, &interpreter, &lock).ok_or_else(|| vanished(prefix))
+            }
+            None => {
+                let search = Search::new(self.variables.clone(), &self.dirs);
+                let interpreter = search.explicit(python.to_owned()).find()?;
+                Ok(Environment::standard_library(&interpreter))
+            }
+        }
+    }
+
+    /// What a layer that was made here brings.
+    pub fn packages_of_layer(&self, path: &Path) -> Vec<Package> {
+        let directory = path.parent().filter(|d| d.starts_with(&self.layers));
+        let marker = directory.and_then(Marker::read);
+        marker.map_or_else(Vec::new, |marker| marker.packages)
+    }
+
+    fn remembered(&self, request: &Request) -> Option<Environment> {
+        let lock = request.recall(&self.requests)?;
+        let directory = self.directory.join(request.directory_name(&lock));
+        Environment::open(&directory, &request.interpreter, &lock)
+    }
+
+    fn remembered_layer(&self, request: &Request) -> Option<Layer> {
+        let lock = request.recall(&self.requests)?;
+        if lock.is_empty() {
+            return Some(Layer::nothing(&request.requirements, &request.there));
+        }
+        let directory = self.layers.join(request.directory_name(&lock));
+        Layer::open(
+            &directory,
+            &request.interpreter,
+            &lock,
+            &request.requirements,
+            &request.there,
+        )
+    }
+
+    fn turn(
+        &self,
+        request: &Request,
+        cancel: &Cancel,
+        report: &mut dyn FnMut(Progress),
+    ) -> Result<Lock, Error> {
+        Lock::take(
+            &Lock::of(&request.file(&self.requests)),
+            cancel,
+            &mut || {
+                let message = "another process is making this environment";
+                report(Progress::new(Step::Wait, 0, None, message));
+            },
+        )
+    }
+
+    fn refresh_fonts(&self, job: &Job<'_>, environment: &Environment) -> Result<(), Error> {
+        let prefix = &environment.prefix;
+        let mut marker = Marker::read(prefix).ok_or_else(|| vanished(prefix))?;
+        // Taken before the search: a font installed meanwhile is seen the next time.
+        marker.fonts = fonts::fingerprint(&self.variables);
+        warm_up::refresh_fonts(job, prefix, &self.sources)?;
+        marker.write(prefix)
+    }
+
+    fn job<'a>(&'a self, interpreter: &'a Interpreter, cancel: &'a Cancel) -> Job<'a> {
+        Job {
             interpreter,
             variables: &self.variables,
             cancel,
-            directory: &self.directory,
-        };
-        match ready() {
-            // The process that was waited for has made it.
-            Some(environment) if current(&environment) => return Ok(environment),
-            Some(environment) => {
-                // Taken before the search: a font installed meanwhile is seen the next time.
-                let fonts = fonts::fingerprint(&self.variables);
-                warm_up::refresh_fonts(&job, &target)?;
-                Marker::again(&environment, requirements, fonts).write(&target)?;
-            }
-            None => self.build(&job, &target, requirements, report)?,
+            directory: &self.requests,
         }
-        ready().ok_or_else(|| {
-            let vanished = std::io::Error::from(std::io::ErrorKind::NotFound);
-            Error::io("use the new environment", &target, vanished)
-        })
-    }
-
-    /// Makes everything beside the target, and moves it there as the last act.
-    fn build(
-        &self,
-        job: &Job<'_>,
-        target: &Path,
-        requirements: &Requirements,
-        report: &mut Report<'_>,
-    ) -> Result<(), Error> {
-        let partial = Partial::of(target);
-        let prefix = partial.path();
-        let installer = install::install(
-            job,
-            self.installer,
-            &self.tools,
-            prefix,
-            requirements,
-            report,
-        )?;
-        install::relocate(prefix, target)?;
-        bytecode::compile(job, prefix, target, report)?;
-        let fonts = fonts::fingerprint(&self.variables);
-        warm_up::warm_up(job, prefix, &requirements.imports, report)?;
-
-        let bytes = make_readable(prefix)?;
-        let packages =
-            environment::installed_packages(&environment::site_packages(prefix, job.interpreter))?;
-        Marker::new(
-            requirements,
-            job.interpreter,
-            packages,
-            bytes,
-            installer,
-            fonts,
-        )
-        .write(prefix)?;
-        partial.finish()
-    }
-
-    fn target(&self, interpreter: &Interpreter, requirements: &Requirements) -> PathBuf {
-        self.directory.join(requirements.key(interpreter))
     }
 }
 
-/// Lets every user read the tree and only the owner write, whatever the umask was, and returns its size. A session that root starts
-/// runs as an unprivileged user; who may come near the tree is decided by the directories above it.
-fn make_readable(path: &Path) -> Result<u64, Error> {
-    let failed = |source| Error::io("make readable", path, source);
-    let metadata = path.symlink_metadata().map_err(failed)?;
-    if metadata.is_symlink() {
-        return Ok(0);
+fn request(interpreter: &Interpreter, wanted: &Requirements, there: &[Package]) -> Request {
+    Request {
+        requirements: wanted.clone(),
+        there: there.to_owned(),
+        interpreter: interpreter.clone(),
     }
-    let mode = metadata.permissions().mode();
-    let readable = if metadata.is_dir() || mode & 0o100 != 0 {
-        0o555
-    } else {
-        0o444
-    };
-    let wanted = (mode | readable) & !0o022;
-    if wanted != mode {
-        fs::set_permissions(path, fs::Permissions::from_mode(wanted)).map_err(failed)?;
+}
+
+/// Refuses at once what no resolver could make possible.
+fn admit(request: &Request) -> Result<(), Error> {
+    let Request {
+        requirements,
+        there,
+        interpreter,
+    } = request;
+    if let Some(range) = &requirements.python
+        && !python_range::admits(range, interpreter.version)?
+    {
+        return Err(Error::OtherPython {
+            wanted: range.clone(),
+            version: interpreter.version,
+        });
     }
-    let mut bytes = metadata.len();
-    if metadata.is_dir() {
-        for entry in fs::read_dir(path).map_err(failed)? {
-            bytes += make_readable(&entry.map_err(failed)?.path())?;
+    for text in &requirements.packages {
+        let name = requirement::normal(requirement::name(text));
+        let Some(wanted) = requirement::exact_version(text) else {
+            continue;
+        };
+        let same_name = |package: &&Package| requirement::normal(&package.name) == name;
+        if let Some(package) = there.iter().find(same_name)
+            && package.version != wanted
+        {
+            return Err(Error::Conflict {
+                name: package.name.clone(),
+                there: package.version.clone(),
+                wanted: wanted.to_owned(),
+            });
         }
     }
-    Ok(bytes)
+    Ok(())
+}
+
+fn vanished(path: &Path) -> Error {
+    let source = std::io::Error::from(std::io::ErrorKind::NotFound);
+    Error::io("use what was just made for", path, source)
 }

@@ -63,6 +63,76 @@ pub enum Error {
         source: io::Error,
     },
 
+    /// Something that is no requirement was given as one.
+    #[error("`{text}` cannot be installed: {why}")]
+    BadRequirement {
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
+
+    /// A file does not say which packages are wanted.
+    #[error("no packages can be read from {}: {why}", path.display())]
+    BadFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+
+    /// The header of a script is not TOML, or not as PEP 723 has it.
+    #[error("the script's header (`# /// script`) cannot be read: {why}")]
+    BadHeader {
+        /// What is wrong with it.
+        why: String,
+    },
+
+    /// It is for another Python.
+    #[error("Python {wanted} is asked for, and this one is {version}")]
+    OtherPython {
+        /// The range that was asked for.
+        wanted: String,
+        /// What is there.
+        version: Version,
+    },
+
+    /// A package is there in one version, and another was asked for.
+    #[error("{name} {there} is there already, and {wanted} cannot come beside it")]
+    Conflict {
+        /// The package.
+        name: String,
+        /// The version that is there.
+        there: String,
+        /// What was asked for.
+        wanted: String,
+    },
+
+    /// There is no environment of that name.
+    #[error("there is no environment `{name}`{}", known(there))]
+    NoSuchEnvironment {
+        /// What was asked for.
+        name: String,
+        /// Those that there are.
+        there: Vec<String>,
+    },
+
+    /// That cannot be the name of an environment.
+    #[error(
+        "`{name}` cannot be the name of an environment: 1 to 64 of the characters A-Z a-z 0-9 _ - are"
+    )]
+    BadName {
+        /// What was given.
+        name: String,
+    },
+
+    /// It cannot be removed while sessions use it.
+    #[error("the environment `{name}` is in use")]
+    InUse {
+        /// Its name.
+        name: String,
+    },
+
     /// [`crate::Cancel::cancel`] was called.
     #[error("the making of the environment was cancelled")]
     Cancelled,
@@ -116,7 +186,17 @@ impl Error {
                 "the cache is on a file system mounted with noexec: set XDG_CACHE_HOME to another one".to_owned()
             }),
             Self::Io { source, .. } => io_hint(source.kind()),
-            Self::Cancelled => None,
+            Self::OtherPython { .. } => {
+                Some("name another interpreter with --python or CELLBLOCK_PYTHON".to_owned())
+            }
+            Self::Conflict { .. } => Some(
+                "a session keeps the versions it has; begin a new one in an environment with the other version".to_owned(),
+            ),
+            Self::NoSuchEnvironment { .. } => Some(
+                "`cellblock env list` shows them, and `cellblock env create NAME PACKAGE…` makes one; a file needs a / or an ending".to_owned(),
+            ),
+            Self::InUse { .. } => Some("end the sessions that run in it first".to_owned()),
+            Self::BadRequirement { .. } | Self::BadFile { .. } | Self::BadHeader { .. } | Self::BadName { .. } | Self::Cancelled => None,
         }
     }
 }
@@ -159,6 +239,15 @@ impl InstallFailure {
         ]) {
             "the package index could not be reached: check the network, or name a mirror with UV_DEFAULT_INDEX or pip's index-url"
             .to_owned()
+        } else if says(&["was not found in the package registry"]) {
+            "the index has no package of that name: look at how it is written".to_owned()
+        } else if says(&[
+            "requirements are unsatisfiable",
+            "ResolutionImpossible",
+            "conflicting dependencies",
+        ]) {
+            "these requirements contradict each other, or what is there already: ask for other versions, or begin with another environment"
+                .to_owned()
         } else if says(&["No solution found", "No matching distribution", "no wheels"]) {
             format!(
                 "no release of a package fits Python {version} on this machine: try another Python with CELLBLOCK_PYTHON"
@@ -167,6 +256,13 @@ impl InstallFailure {
             "the lines above are the installer's own".to_owned()
         }
     }
+}
+
+fn known(names: &[String]) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    format!("; there are: {}", names.join(", "))
 }
 
 fn list(tried: &[Rejected]) -> String {

@@ -1,15 +1,24 @@
 //! Filling a directory with a Python environment, with whatever installer the machine has.
 
-use std::{ffi::OsStr, fs, path::Path, process::Command, time::Duration};
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 use crate::{
-    Cancel, Error, InstallFailure, Installer, Interpreter, Progress, Requirements, Step, Variables,
+    Cancel, Error, InstallFailure, Installer, Interpreter, Package, Progress, Step, Variables,
     child::{self, Stopped},
     dirs,
     pip::Pip,
     pip_settings::PipSettings,
     uv::{self, Uv},
 };
+
+/// Half a gigabyte over a slow line takes a while; more than this means that nobody answers.
+const LONGEST: Duration = Duration::from_secs(30 * 60);
 
 /// Where progress goes.
 pub(crate) type Report<'a> = dyn FnMut(Progress) + 'a;
@@ -24,30 +33,116 @@ pub(crate) struct Job<'a> {
     pub(crate) directory: &'a Path,
 }
 
-/// Makes the environment `prefix` with the wanted packages, and returns the installer's name.
-pub(crate) fn install(
+/// What installs. Both take wheels only: no code of a package runs at install.
+pub(crate) enum Tool {
+    Uv(Uv, PipSettings),
+    Pip(Pip),
+}
+
+/// What packages are put into.
+#[derive(Clone, Copy)]
+pub(crate) enum Place<'a> {
+    /// A virtual environment that is to be made here.
+    Environment(&'a Path),
+    /// A plain directory, beside the packages that a session has.
+    Layer(&'a Path),
+}
+
+/// What is to be found out, and what stands already.
+pub(crate) struct Question<'a> {
+    pub(crate) packages: &'a [String],
+    /// Versions that must stay as they are.
+    pub(crate) there: &'a [Package],
+    /// Where notes can be written.
+    pub(crate) scratch: &'a Path,
+    /// Wheels that were made for this: then no index is asked.
+    pub(crate) shelf: Option<&'a Path>,
+}
+
+impl Question<'_> {
+    /// The files with the requirements and the versions that must stay.
+    pub(crate) fn write(&self) -> Result<(PathBuf, PathBuf), Error> {
+        let write = |name: &str, lines: Vec<String>| {
+            let path = self.scratch.join(name);
+            let text = lines.join("\n") + "\n";
+            fs::write(&path, text).map_err(|source| Error::io("write", &path, source))?;
+            Ok(path)
+        };
+        let there = self.there.iter().map(Package::pinned).collect();
+        dirs::create(self.scratch)?;
+        Ok((
+            write("wanted.txt", self.packages.to_vec())?,
+            write("there.txt", there)?,
+        ))
+    }
+}
+
+impl Tool {
+    /// Every package that is needed, in the version that was chosen (`name==version`), sorted.
+    pub(crate) fn resolve(
+        &self,
+        job: &Job<'_>,
+        question: &Question<'_>,
+        report: &mut Report<'_>,
+    ) -> Result<Vec<String>, Error> {
+        let message = "asking the package index";
+        report(Progress::new(Step::Resolve, 0, None, message));
+        if question.packages.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut lock = match self {
+            Self::Uv(uv, settings) => uv.resolve(job, question, settings)?,
+            Self::Pip(pip) => pip.resolve(job, question)?,
+        };
+        lock.sort();
+        lock.dedup();
+        Ok(lock)
+    }
+
+    /// Puts exactly these packages there.
+    pub(crate) fn install(
+        &self,
+        job: &Job<'_>,
+        place: Place<'_>,
+        lock: &[String],
+        shelf: Option<&Path>,
+        report: &mut Report<'_>,
+    ) -> Result<(), Error> {
+        if let Place::Environment(_) = place {
+            let message = "making the environment";
+            report(Progress::new(Step::Download, 0, None, message));
+        }
+        match self {
+            Self::Uv(uv, settings) => uv.install(job, place, lock, shelf, settings, report),
+            Self::Pip(pip) => pip.install(job, place, lock, shelf, report),
+        }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Uv(uv, _) => uv.name(),
+            Self::Pip(pip) => pip.name(),
+        }
+    }
+}
+
+/// Does the work with uv, and where pip may do what uv could not, once more with pip.
+pub(crate) fn with_tool<T>(
     job: &Job<'_>,
     installer: Installer,
     tools: &Path,
-    prefix: &Path,
-    requirements: &Requirements,
     report: &mut Report<'_>,
-) -> Result<String, Error> {
-    let packages = &requirements.packages;
-    report(Progress::new(Step::Prepare, 0, Some(2), "looking for uv"));
+    work: &mut dyn FnMut(&Tool, &mut Report<'_>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    report(Progress::new(Step::Prepare, 0, Some(1), "looking for uv"));
     let mut reasons = Vec::new();
     if installer != Installer::Pip {
         match find_uv(job, tools, report) {
-            Ok((uv, settings)) => match uv.install(job, prefix, packages, &settings, report) {
-                Ok(()) => return Ok(uv.name()),
-                Err(error) if installer == Installer::Uv || !another_way_may_help(&error) => {
-                    return Err(error);
-                }
-                // Not to be mixed with what pip installs.
-                Err(error) => {
-                    dirs::remove(prefix)?;
+            Ok((uv, settings)) => match work(&Tool::Uv(uv, settings), report) {
+                Err(error) if installer != Installer::Uv && another_way_may_help(&error) => {
                     reasons.push(error.to_string());
                 }
+                outcome => return outcome,
             },
             Err(Error::Cancelled) => return Err(Error::Cancelled),
             Err(Error::NoInstaller { reasons: why }) => reasons.extend(why),
@@ -69,8 +164,7 @@ pub(crate) fn install(
         }
         other => other,
     })?;
-    pip.install(job, prefix, packages, report)?;
-    Ok(pip.name())
+    work(&Tool::Pip(pip), report)
 }
 
 /// Puts the final path where installers wrote the path they saw: into scripts and `pyvenv.cfg`.
@@ -125,7 +219,7 @@ impl Job<'_> {
         command: Command,
         line: &mut dyn FnMut(&str),
     ) -> Result<Vec<String>, Error> {
-        self.run_within(None, tool, what, command, line)
+        self.run_within(Some(LONGEST), tool, what, command, line)
     }
 
     fn run_within(
@@ -220,7 +314,7 @@ fn find_uv(
         };
         return Ok((uv, PipSettings::read(job, pip.as_ref())));
     }
-    report(Progress::new(Step::Prepare, 0, Some(2), "fetching uv"));
+    report(Progress::new(Step::Prepare, 0, Some(1), "fetching uv"));
     let pip = Pip::find_or_make(job, tools)?;
     let uv = Uv::fetch(job, tools, &pip)?;
     Ok((uv, PipSettings::read(job, Some(&pip))))

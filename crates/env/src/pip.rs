@@ -1,12 +1,19 @@
 //! pip: fetches uv, and installs where there is no uv.
 
-use std::{ffi::OsString, path::Path};
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
 
 use crate::{
-    Error, Progress, Step, dirs, environment,
-    install::{Job, Report},
+    Error, Package, Progress, Step, dirs, environment,
+    install::{Job, Place, Question, Report},
     lock::Lock,
     partial::Partial,
+    requirement::normal,
 };
 
 /// The first pip with `--python`, which installs into an environment that has no pip.
@@ -80,38 +87,69 @@ impl Pip {
         Self::works(job, python.into(), &["-m", "pip"])
     }
 
-    /// Installs packages into an environment.
-    pub(crate) fn install(
+    /// Which packages, in which versions.
+    pub(crate) fn resolve(
         &self,
         job: &Job<'_>,
-        prefix: &Path,
-        packages: &[String],
-        report: &mut Report<'_>,
-    ) -> Result<(), Error> {
-        report(Progress::new(
-            Step::Prepare,
-            1,
-            Some(2),
-            "making the environment",
-        ));
-        let mut command = job.python(&job.interpreter.executable);
-        command.args(["-m", "venv", "--without-pip"]).arg(prefix);
-        job.run("venv", "make the environment", command, &mut |_| {})?;
-
-        report(Progress::new(
-            Step::Resolve,
-            0,
-            None,
-            "asking the package index",
-        ));
+        question: &Question<'_>,
+    ) -> Result<Vec<String>, Error> {
+        let (wanted, there) = question.write()?;
+        let answer = question.scratch.join("answer.json");
         let mut command = self.command(job);
         command
             .arg("--python")
-            .arg(environment::python(prefix))
-            .arg("install")
+            .arg(&job.interpreter.executable)
+            .args(["install", "--dry-run"])
             .args(INSTALL_OPTIONS)
-            .arg("--")
-            .args(packages);
+            .args(from_shelf(question.shelf))
+            .arg("--constraint")
+            .arg(&there)
+            .arg("--report")
+            .arg(&answer)
+            .arg("--requirement")
+            .arg(&wanted);
+        job.run(&self.name(), "find the packages", command, &mut |_| {})?;
+        let failed = |source| Error::io("read", &answer, source);
+        let text = fs::read(&answer).map_err(failed)?;
+        let found: Found =
+            serde_json::from_slice(&text).map_err(|error| failed(std::io::Error::other(error)))?;
+        let packages = found.install.into_iter().map(|item| item.metadata);
+        Ok(packages
+            .map(|package| format!("{}=={}", normal(&package.name), package.version))
+            .collect())
+    }
+
+    /// Puts packages into an environment, which it makes, or into a plain directory.
+    pub(crate) fn install(
+        &self,
+        job: &Job<'_>,
+        place: Place<'_>,
+        lock: &[String],
+        shelf: Option<&Path>,
+        report: &mut Report<'_>,
+    ) -> Result<(), Error> {
+        if let Place::Environment(prefix) = place {
+            let mut command = job.python(&job.interpreter.executable);
+            command.args(["-m", "venv", "--without-pip"]).arg(prefix);
+            job.run("venv", "make the environment", command, &mut |_| {})?;
+        }
+        if lock.is_empty() {
+            return Ok(());
+        }
+        let mut command = self.command(job);
+        command.arg("--python");
+        match place {
+            Place::Environment(prefix) => command.arg(environment::python(prefix)).arg("install"),
+            Place::Layer(directory) => command
+                .arg(&job.interpreter.executable)
+                .args(["install", "--target"])
+                .arg(directory),
+        };
+        command
+            .args(INSTALL_OPTIONS)
+            .args(from_shelf(shelf))
+            .args(["--no-deps", "--"])
+            .args(lock);
         let mut collected = 0;
         job.run(&self.name(), "install the packages", command, &mut |line| {
             if let Some(progress) = read_line(line, &mut collected) {
@@ -133,6 +171,33 @@ impl Pip {
             .arg(package);
         job.run(&self.name(), "fetch uv", command, &mut |_| {})?;
         Ok(())
+    }
+
+    /// Makes wheels of what `wanted.txt` names, from source where need be, and leaves them in `wheels`.
+    pub(crate) fn build_command(&self) -> Vec<OsString> {
+        let options = [
+            "--disable-pip-version-check",
+            "wheel",
+            "--no-cache-dir",
+            "--no-input",
+            "--progress-bar=off",
+            "--no-color",
+            "--constraint=there.txt",
+            "--wheel-dir=wheels",
+            "--requirement=wanted.txt",
+        ];
+        let program = [self.program.clone()].into_iter();
+        let options = options.into_iter().map(OsString::from);
+        program
+            .chain(self.arguments.iter().cloned())
+            .chain(options)
+            .collect()
+    }
+
+    /// The environment that it lives in, where that is one of ours.
+    pub(crate) fn home(&self) -> Option<PathBuf> {
+        let home = Path::new(&self.program).parent()?.parent()?;
+        home.join("pyvenv.cfg").exists().then(|| home.to_owned())
     }
 
     /// `pip config list`.
@@ -214,6 +279,25 @@ const INSTALL_OPTIONS: [&str; 8] = [
     "--no-color",
     "--ignore-installed",
 ];
+
+/// Wheels that were made here come from nowhere else.
+fn from_shelf(shelf: Option<&Path>) -> Vec<OsString> {
+    let Some(shelf) = shelf else {
+        return Vec::new();
+    };
+    vec!["--no-index".into(), "--find-links".into(), shelf.into()]
+}
+
+/// What `pip install --report` writes, as far as it matters.
+#[derive(Deserialize)]
+struct Found {
+    install: Vec<FoundItem>,
+}
+
+#[derive(Deserialize)]
+struct FoundItem {
+    metadata: Package,
+}
 
 fn on_path(job: &Job<'_>) -> Result<Option<Pip>, Error> {
     for name in ["pip3", "pip"] {

@@ -3,7 +3,11 @@
 //! uv does not read pip's configuration. Where the only word on a mirror, a proxy or a certificate is
 //! pip's, uv would go past it and fail.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use crate::{Variables, install::Job, pip::Pip};
 
@@ -60,6 +64,62 @@ impl PipSettings {
         variables
     }
 
+    /// What pip itself is told, whatever uv is.
+    pub(crate) fn read_for_pip(job: &Job<'_>, pip: &Pip) -> Self {
+        pip.configuration(job).map_or_else(
+            || Self::from_variables(job.variables),
+            |text| Self::parse(&text),
+        )
+    }
+
+    /// The variables for a pip that sees nothing of the user's: where packages come from, and no more.
+    pub(crate) fn for_walls(&self) -> Vec<(OsString, OsString)> {
+        let taken = [
+            "index-url",
+            "extra-index-url",
+            "find-links",
+            "no-index",
+            "trusted-host",
+            "cert",
+        ];
+        let variable = |name: &str| {
+            let value = self.text(name)?;
+            let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
+            let variable = format!("PIP_{}", name.to_uppercase().replace('-', "_"));
+            Some((variable.into(), value.into()))
+        };
+        taken.into_iter().filter_map(variable).collect()
+    }
+
+    /// Local directories with packages, and the file with certificates.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        let links = self.text("find-links").unwrap_or_default();
+        let links = links.split_whitespace().map(PathBuf::from);
+        let all = links.chain(self.text("cert").map(PathBuf::from));
+        all.filter(|path| path.is_absolute() && path.exists())
+            .collect()
+    }
+
+    /// The hosts that packages come from, each with its port where the address names one.
+    pub(crate) fn hosts(&self) -> Vec<String> {
+        if self.no_index() {
+            return Vec::new();
+        }
+        let mut addresses = Vec::new();
+        match self.text("index-url") {
+            Some(index) => addresses.push(index),
+            None => addresses.extend(PIPS_OWN.map(str::to_owned)),
+        }
+        for name in ["extra-index-url", "find-links"] {
+            let text = self.text(name).unwrap_or_default();
+            addresses.extend(text.split_whitespace().map(str::to_owned));
+        }
+        let mut hosts: Vec<String> = addresses.iter().filter_map(|a| host(a)).collect();
+        hosts.sort();
+        hosts.dedup();
+        hosts
+    }
+
     /// Whether no index may be asked at all.
     pub(crate) fn no_index(&self) -> bool {
         self.text("no-index").is_some_and(|value| {
@@ -112,6 +172,19 @@ impl PipSettings {
         }
         Self(settings)
     }
+}
+
+/// Where pip looks unless it is told otherwise: the index, and the files it points to.
+const PIPS_OWN: [&str; 2] = ["https://pypi.org/", "https://files.pythonhosted.org/"];
+
+/// The host of an address, with its port if it names one. A name and password in it are left out.
+fn host(address: &str) -> Option<String> {
+    let rest = address
+        .strip_prefix("https://")
+        .or(address.strip_prefix("http://"))?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let host = authority.rsplit('@').next()?;
+    (!host.is_empty()).then(|| host.to_owned())
 }
 
 fn uv_is_configured(variables: &Variables) -> bool {

@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Interpreter, hash};
+use crate::{Error, Interpreter, hash, requirement};
 
 /// The packages of the default environment.
 pub const DEFAULT_PACKAGES: [&str; 8] = [
@@ -32,7 +32,9 @@ const DEFAULT_IMPORTS: [&str; 9] = [
 ];
 
 /// Goes up when environments made earlier can no longer be used.
-const FORMAT: &str = "1";
+const FORMAT: &str = "2";
+/// More are no list that a person wrote.
+const MOST_PACKAGES: usize = 500;
 
 /// A set of packages. The same set, for the same interpreter, is the same environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +45,9 @@ pub struct Requirements {
     /// Modules that must be importable once it is made. They are imported once, so that what they write
     /// at first use is already there.
     pub imports: Vec<String>,
+    /// Which versions of Python they are for, such as `>=3.10`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub python: Option<String>,
 }
 
 impl Requirements {
@@ -59,7 +64,40 @@ impl Requirements {
         Self {
             packages,
             imports: Vec::new(),
+            python: None,
         }
+    }
+
+    /// The same, and what is not the name of a package with a range of versions is refused. For words that others wrote.
+    pub fn checked<P: AsRef<str>>(packages: impl IntoIterator<Item = P>) -> Result<Self, Error> {
+        let packages = packages
+            .into_iter()
+            .map(|text| requirement::check(text.as_ref()))
+            .collect::<Result<Vec<_>, _>>()?;
+        if packages.len() > MOST_PACKAGES {
+            return Err(Error::BadRequirement {
+                text: format!("{} packages", packages.len()),
+                why: format!("at most {MOST_PACKAGES} can be asked for at once"),
+            });
+        }
+        Ok(Self::new(packages))
+    }
+
+    /// The same, for these versions of Python only.
+    #[must_use]
+    pub fn for_python(mut self, range: Option<String>) -> Self {
+        self.python = range;
+        self
+    }
+
+    /// Both sets together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let imports = self.imports.into_iter().chain(other.imports);
+        let ranges: Vec<String> = self.python.into_iter().chain(other.python).collect();
+        Self::new(self.packages.into_iter().chain(other.packages))
+            .importing(imports)
+            .for_python((!ranges.is_empty()).then(|| ranges.join(",")))
     }
 
     /// The same, with modules to import once.
@@ -69,24 +107,29 @@ impl Requirements {
         self
     }
 
-    /// The name of the environment's directory.
+    /// The name under which the answer to this request is remembered.
     pub(crate) fn key(&self, interpreter: &Interpreter) -> String {
-        let version = interpreter.version.to_string();
-        let parts = [
-            FORMAT.as_bytes(),
-            version.as_bytes(),
-            interpreter.executable.as_os_str().as_bytes(),
-            // A home directory may be shared between machines of different kinds.
-            interpreter.platform.as_bytes(),
-            interpreter.soabi.as_bytes(),
-        ];
-        let packages = self.packages.iter().map(String::as_bytes);
-        let imports = self.imports.iter().map(String::as_bytes);
-        let all = parts
-            .into_iter()
-            .chain(packages)
-            .chain([&b""[..]])
-            .chain(imports);
-        format!("python-{version}-{}", hash::short_name(all))
+        key(interpreter, &self.packages, &self.imports)
     }
+}
+
+/// A name for these words on this interpreter.
+pub(crate) fn key(interpreter: &Interpreter, packages: &[String], imports: &[String]) -> String {
+    let version = interpreter.version.to_string();
+    let parts = [
+        FORMAT.as_bytes(),
+        version.as_bytes(),
+        interpreter.executable.as_os_str().as_bytes(),
+        // A home directory may be shared between machines of different kinds.
+        interpreter.platform.as_bytes(),
+        interpreter.soabi.as_bytes(),
+    ];
+    let packages = packages.iter().map(String::as_bytes);
+    let imports = imports.iter().map(String::as_bytes);
+    let all = parts
+        .into_iter()
+        .chain(packages)
+        .chain([&b""[..]])
+        .chain(imports);
+    format!("python-{version}-{}", hash::short_name(all))
 }

@@ -1,10 +1,10 @@
 //! uv: installs ten times as fast as pip.
 
-use std::{ffi::OsString, path::Path, process::Command};
+use std::{ffi::OsString, fs, path::Path, process::Command};
 
 use crate::{
     Error, Progress, Step, dirs, environment,
-    install::{Job, Report},
+    install::{Job, Place, Question, Report},
     lock::Lock,
     partial::Partial,
     pip::Pip,
@@ -55,97 +55,100 @@ impl Uv {
         })
     }
 
-    /// Makes an environment and installs packages into it.
+    /// Which packages, in which versions.
+    pub(crate) fn resolve(
+        &self,
+        job: &Job<'_>,
+        question: &Question<'_>,
+        settings: &PipSettings,
+    ) -> Result<Vec<String>, Error> {
+        let (wanted, there) = question.write()?;
+        let answer = question.scratch.join("answer.txt");
+        trusting(&mut |certificates| {
+            let mut command = self.command(job, settings, certificates);
+            command
+                .args(["pip", "compile", "--no-header", "--no-annotate"])
+                .args(no_index(settings, question.shelf))
+                .arg("--only-binary=:all:")
+                .arg("--python")
+                .arg(&job.interpreter.executable)
+                .arg("--constraints")
+                .arg(&there)
+                .arg("--output-file")
+                .arg(&answer)
+                .arg(&wanted);
+            shelved(&mut command, question.shelf);
+            job.run(&self.name(), "find the packages", command, &mut |_| {})
+        })?;
+        let text =
+            fs::read_to_string(&answer).map_err(|source| Error::io("read", &answer, source))?;
+        let lines = text.lines().map(str::trim);
+        Ok(lines
+            .filter(|line| line.contains("=="))
+            .map(str::to_owned)
+            .collect())
+    }
+
+    /// Puts packages into an environment, which it makes, or into a plain directory.
     pub(crate) fn install(
         &self,
         job: &Job<'_>,
-        prefix: &Path,
-        packages: &[String],
+        place: Place<'_>,
+        lock: &[String],
+        shelf: Option<&Path>,
         settings: &PipSettings,
         report: &mut Report<'_>,
     ) -> Result<(), Error> {
-        report(Progress::new(
-            Step::Prepare,
-            1,
-            Some(2),
-            "making the environment",
-        ));
-        let mut command = self.command(job, settings);
-        command
-            .args(["venv", "--no-project", "--python"])
-            .arg(&job.interpreter.executable)
-            .arg(prefix);
-        job.run(&self.name(), "make the environment", command, &mut |_| {})?;
-
-        report(Progress::new(
-            Step::Resolve,
-            0,
-            None,
-            "asking the package index",
-        ));
-        let outcome = self.install_packages(
-            job,
-            prefix,
-            packages,
-            settings,
-            SystemCertificates::No,
-            report,
-        );
-        match outcome {
-            // uv trusts the authorities built into it. Where a company's own stands between, the
-            // machine's store knows it; where that store is empty, it would be the wrong first choice.
-            Err(Error::Install(failure)) if is_about_certificates(&failure.lines) => self
-                .install_packages(
-                    job,
-                    prefix,
-                    packages,
-                    settings,
-                    SystemCertificates::Yes,
-                    report,
-                ),
-            other => other,
+        if let Place::Environment(prefix) = place {
+            let mut command = self.command(job, settings, SystemCertificates::No);
+            command
+                .args(["venv", "--no-project", "--python"])
+                .arg(&job.interpreter.executable)
+                .arg(prefix);
+            job.run(&self.name(), "make the environment", command, &mut |_| {})?;
         }
+        if lock.is_empty() {
+            return Ok(());
+        }
+        trusting(&mut |certificates| {
+            let mut command = self.command(job, settings, certificates);
+            command
+                .args(["pip", "install", "--no-deps"])
+                .args(no_index(settings, shelf))
+                .arg("--python");
+            match place {
+                Place::Environment(prefix) => command.arg(environment::python(prefix)),
+                Place::Layer(directory) => command
+                    .arg(&job.interpreter.executable)
+                    .arg("--target")
+                    .arg(directory),
+            };
+            // Copies: with links into uv's cache, a change to one environment would be a change to all.
+            // It costs a second for half a gigabyte. Wheels only, as with pip.
+            command
+                .args(["--link-mode=copy", "--only-binary=:all:", "--"])
+                .args(lock);
+            shelved(&mut command, shelf);
+            let mut lines = Lines::default();
+            job.run(&self.name(), "install the packages", command, &mut |line| {
+                if let Some(progress) = lines.read(line) {
+                    report(progress);
+                }
+            })
+        })?;
+        Ok(())
     }
 
     pub(crate) fn name(&self) -> String {
         format!("uv {}", self.version)
     }
 
-    fn install_packages(
+    fn command(
         &self,
         job: &Job<'_>,
-        prefix: &Path,
-        packages: &[String],
         settings: &PipSettings,
         certificates: SystemCertificates,
-        report: &mut Report<'_>,
-    ) -> Result<(), Error> {
-        let mut command = self.command(job, settings);
-        if certificates == SystemCertificates::Yes {
-            // The first name is the older one.
-            command
-                .env("UV_NATIVE_TLS", "1")
-                .env("UV_SYSTEM_CERTS", "1");
-        }
-        command
-            .args(["pip", "install"])
-            .args(settings.no_index().then_some("--no-index"))
-            .arg("--python")
-            .arg(environment::python(prefix))
-            // Copies: with links into uv's cache, a change to one environment would be a change to all.
-            // It costs a second for half a gigabyte. Wheels only, as with pip.
-            .args(["--link-mode=copy", "--only-binary=:all:", "--"])
-            .args(packages);
-        let mut lines = Lines::default();
-        job.run(&self.name(), "install the packages", command, &mut |line| {
-            if let Some(progress) = lines.read(line) {
-                report(progress);
-            }
-        })?;
-        Ok(())
-    }
-
-    fn command(&self, job: &Job<'_>, settings: &PipSettings) -> Command {
+    ) -> Command {
         let mut command = settings
             .for_uv(job.variables.clone())
             .command(&self.program);
@@ -153,6 +156,12 @@ impl Uv {
             .args(&self.arguments)
             .args(["--color=never", "--no-python-downloads"])
             .current_dir(job.directory);
+        if certificates == SystemCertificates::Yes {
+            // The first name is the older one.
+            command
+                .env("UV_NATIVE_TLS", "1")
+                .env("UV_SYSTEM_CERTS", "1");
+        }
         command
     }
 
@@ -183,6 +192,30 @@ impl Uv {
 enum SystemCertificates {
     No,
     Yes,
+}
+
+/// uv trusts the authorities built into it. Where a company's own stands between, the machine's store knows it;
+/// where that store is empty, it would be the wrong first choice.
+fn trusting<T>(
+    attempt: &mut dyn FnMut(SystemCertificates) -> Result<T, Error>,
+) -> Result<T, Error> {
+    match attempt(SystemCertificates::No) {
+        Err(Error::Install(failure)) if is_about_certificates(&failure.lines) => {
+            attempt(SystemCertificates::Yes)
+        }
+        other => other,
+    }
+}
+
+fn no_index(settings: &PipSettings, shelf: Option<&Path>) -> Option<&'static str> {
+    (shelf.is_some() || settings.no_index()).then_some("--no-index")
+}
+
+/// Wheels that were made here come from nowhere else.
+fn shelved(command: &mut Command, shelf: Option<&Path>) {
+    if let Some(shelf) = shelf {
+        command.env("UV_FIND_LINKS", shelf);
+    }
 }
 
 pub(crate) fn is_about_certificates(lines: &[String]) -> bool {

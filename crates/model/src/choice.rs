@@ -22,6 +22,8 @@ pub struct Choice {
     pub base_url: Option<String>,
     /// The variable that holds the key.
     pub key_variable: Option<String>,
+    /// A file that holds the key, instead of a variable.
+    pub key_file: Option<PathBuf>,
     /// What the model can do, where we do not know it or know it wrongly.
     pub capabilities: Overrides,
     /// A file to record all exchanges in.
@@ -94,7 +96,10 @@ impl Choice {
             OPENAI
         };
         let base_url = self.base_url.as_deref().unwrap_or(usual);
-        let key = Key::find(base_url, self.key_variable.as_deref(), variable)?;
+        let key = match &self.key_file {
+            Some(file) => Some(Key::in_file(file)?),
+            None => Key::find(base_url, self.key_variable.as_deref(), variable)?,
+        };
         let mut settings = Settings::new(base_url, model).with_key(key);
         settings.key_header = KeyHeader::for_endpoint(base_url);
         settings.capabilities = settings.capabilities.with(&self.capabilities);

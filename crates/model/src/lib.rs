@@ -27,7 +27,7 @@ pub use event::Event;
 pub use history::{HistoryRepair, mend};
 pub use message::{AssistantMessage, Content, FunctionCall, Image, Message, Part, ToolCall};
 pub use model::{Model, ReplyStream, complete};
-pub use recording::{Header, Recorder, Replay};
+pub use recording::{Compared, Header, Recorder, Replay};
 pub use reply::{FinishReason, Repair, Reply};
 pub use request::{Request, ResponseFormat, ToolChoice};
 pub use scripted::Scripted;

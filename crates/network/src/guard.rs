@@ -4,6 +4,7 @@ use crate::address::is_private;
 use crate::credentials::Credential;
 use crate::error::Refusal;
 use crate::record::{Connection, Kind, Log, Outcome};
+use crate::tls::Trust;
 use cellblock_protocol::NetworkRule;
 use std::fmt;
 use std::io;
@@ -16,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 /// How long a connection may take to stand.
-const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// How long a name may take to be found.
 const LOOKUP_LIMIT: Duration = Duration::from_secs(10);
 /// Connections of one session at a time.
@@ -31,6 +32,7 @@ type Found = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 pub struct Guard {
     rules: Arc<[NetworkRule]>,
     pub(crate) credentials: Arc<[Credential]>,
+    pub(crate) trust: Trust,
     lookup: Lookup,
     log: Log,
     room: Arc<Semaphore>,
@@ -50,6 +52,7 @@ impl Guard {
         Guard {
             rules: rules.into(),
             credentials: Arc::default(),
+            trust: Trust::default(),
             lookup: Arc::new(|host, port| {
                 Box::pin(async move {
                     Ok(tokio::net::lookup_host((host.as_str(), port))
@@ -65,6 +68,12 @@ impl Guard {
     /// Puts these on requests on their way out.
     pub fn credentials(mut self, credentials: &[Credential]) -> Guard {
         self.credentials = credentials.into();
+        self
+    }
+
+    /// Believes whom this says, and not the host's system, to be who they say they are.
+    pub fn trust(mut self, config: Arc<rustls::ClientConfig>) -> Guard {
+        self.trust = Trust::Own(config);
         self
     }
 

@@ -1,14 +1,18 @@
 //! The proxy that a session finds on its loopback: plain HTTP, and tunnels for everything else.
 
 use crate::body;
+use crate::credentials::Credential;
 use crate::error::Refusal;
 use crate::guard::{Guard, target};
 use crate::head::{self, Head};
 use crate::record::{Kind, Outcome};
-use crate::tcp::relay;
+use crate::tcp::{BUFFER, relay};
 use std::io::{self, Cursor};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader, copy};
+use tokio::io::{
+    AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader, copy_buf,
+};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -62,47 +66,67 @@ impl Guard {
     async fn pass_on(&self, client: &mut TcpStream, head: Head) -> Result<Outcome, Refusal> {
         let method = head.path.is_some().then_some(head.method.as_str());
         let rule = self.rule(&head.host, head.port, method)?;
-        let mut server = self.connect(rule, &head.host, head.port).await?;
-        Ok(if let Some(path) = &head.path {
-            let request = self.request(&head, path);
-            exchange(client, &mut server, request, head).await
-        } else {
-            tunnel(client, &mut server, &head.rest).await
-        })
-    }
-
-    /// The head that the server gets.
-    fn request(&self, head: &Head, path: &str) -> String {
-        let credentials: Vec<_> = self
-            .credentials
-            .iter()
-            .filter(|one| one.is_for(&head.host))
-            .collect();
-        let host = if head.port == 80 {
-            head.host.clone()
-        } else {
-            target(&head.host, head.port)
+        let Some(path) = &head.path else {
+            let mut server = self.connect(rule, &head.host, head.port).await?;
+            return Ok(tunnel(client, &mut server, &head.rest).await);
         };
-        let mut request = format!(
-            "{} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n",
-            head.method
-        );
-        for (name, value) in &head.headers {
-            let is = |other: &&str| name.eq_ignore_ascii_case(other);
-            let replaced = credentials
-                .iter()
-                .any(|credential| credential.replaces(name));
-            if is(&"host") || replaced || BETWEEN_NEIGHBOURS.iter().any(is) {
-                continue;
-            }
-            request.push_str(&format!("{name}: {value}\r\n"));
+        let is_meant = |one: &&Credential| one.is_for(&head.host, head.port);
+        let credentials: Vec<_> = self.credentials.iter().filter(is_meant).collect();
+        if !credentials.iter().any(|credential| credential.needs_tls()) {
+            let server = self.connect(rule, &head.host, head.port).await?;
+            let address = peer(&server, &head)?;
+            let request = request(&head, path, 80, &credentials);
+            return Ok(exchange(client, server, address, request, head).await);
         }
-        for credential in credentials {
-            request.push_str(&credential.line());
-        }
-        request.push_str("\r\n");
-        request
+        // The code cannot speak TLS with the host and have a header put into it. So it speaks plainly with us.
+        let port = if head.port == 80 { 443 } else { head.port };
+        let server = self.connect(rule, &head.host, port).await?;
+        let address = peer(&server, &head)?;
+        let server = self.trust.begin(server, &head.host).await;
+        let server = server.map_err(|source| Refusal::Unreachable {
+            target: format!("https://{}", target(&head.host, port)),
+            source,
+        })?;
+        let head = Head { port, ..head };
+        let path = head.path.as_deref().unwrap_or("/");
+        let request = request(&head, path, 443, &credentials);
+        Ok(exchange(client, server, address, request, head).await)
     }
+}
+
+fn peer(server: &TcpStream, head: &Head) -> Result<SocketAddr, Refusal> {
+    server.peer_addr().map_err(|source| Refusal::Unreachable {
+        target: target(&head.host, head.port),
+        source,
+    })
+}
+
+/// The head that the server gets. `usual` is the port that need not be said.
+fn request(head: &Head, path: &str, usual: u16, credentials: &[&Credential]) -> String {
+    let host = if head.port == usual {
+        head.host.clone()
+    } else {
+        target(&head.host, head.port)
+    };
+    let mut request = format!(
+        "{} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n",
+        head.method
+    );
+    for (name, value) in &head.headers {
+        let is = |other: &&str| name.eq_ignore_ascii_case(other);
+        let replaced = credentials
+            .iter()
+            .any(|credential| credential.replaces(name));
+        if is(&"host") || replaced || BETWEEN_NEIGHBOURS.iter().any(is) {
+            continue;
+        }
+        request.push_str(&format!("{name}: {value}\r\n"));
+    }
+    for credential in credentials {
+        request.push_str(&credential.line());
+    }
+    request.push_str("\r\n");
+    request
 }
 
 async fn tunnel(client: &mut TcpStream, server: &mut TcpStream, rest: &[u8]) -> Outcome {
@@ -121,16 +145,14 @@ async fn tunnel(client: &mut TcpStream, server: &mut TcpStream, rest: &[u8]) -> 
 /// One request and its answer.
 async fn exchange(
     client: &mut TcpStream,
-    server: &mut TcpStream,
+    server: impl AsyncRead + AsyncWrite,
+    address: SocketAddr,
     request: String,
     head: Head,
 ) -> Outcome {
-    let address = match server.peer_addr() {
-        Ok(address) => address,
-        Err(error) => return Outcome::Refused(error.to_string()),
-    };
     let (client_reads, mut client_writes) = client.split();
-    let (mut server_reads, mut server_writes) = server.split();
+    let (server_reads, mut server_writes) = tokio::io::split(server);
+    let mut server_reads = BufReader::with_capacity(BUFFER, server_reads);
     let asking = async {
         server_writes.write_all(request.as_bytes()).await?;
         let mut from = BufReader::new(Cursor::new(head.rest).chain(client_reads));
@@ -139,7 +161,7 @@ async fn exchange(
         Ok::<_, io::Error>(bytes)
     };
     let answering = async {
-        let received = copy(&mut server_reads, &mut client_writes).await?;
+        let received = copy_buf(&mut server_reads, &mut client_writes).await?;
         client_writes.shutdown().await?;
         Ok::<_, io::Error>(received)
     };

@@ -15,8 +15,9 @@ mod head;
 mod http;
 mod record;
 mod tcp;
+mod tls;
 
-pub use credentials::Credential;
+pub use credentials::{Credential, CredentialError};
 pub use error::Refusal;
 pub use guard::{Guard, Lookup};
 pub use record::{Connection, Kind, Log, Outcome};

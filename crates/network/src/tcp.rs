@@ -9,7 +9,7 @@ use tokio::io::copy_bidirectional_with_sizes;
 use tokio::net::TcpStream;
 
 /// Large enough that a fast connection stays one.
-const BUFFER: usize = 256 << 10;
+pub(crate) const BUFFER: usize = 256 << 10;
 
 impl Guard {
     /// Serves one connection of the session's to the host of `rule`, which is one for TCP.

@@ -6,7 +6,9 @@
 )]
 
 use cellblock_network::{Connection, Credential, Guard, Outcome};
-use cellblock_protocol::{HostPattern, NetworkRule};
+use cellblock_protocol::NetworkRule;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -107,27 +109,136 @@ async fn unless_that_was_meant() {
 }
 
 #[tokio::test]
-async fn credentials_are_put_on_outside_and_only_for_their_host() {
-    let secret = |host: &str| {
-        let host = HostPattern::Name(host.to_owned());
-        Credential::new(host, "Authorization", "Bearer secret").unwrap()
+async fn credentials_are_put_on_outside_and_only_for_their_host_and_port() {
+    let secret = |target: &str| {
+        let rule = format!("http://{target} Authorization: Bearer env:UNUSED");
+        Credential::new(rule.parse().unwrap(), "5ecret").unwrap()
     };
-    assert!(!format!("{:?}", secret("a.example")).contains("secret"));
+    assert!(!format!("{:?}", secret("a.example")).contains("5ecret"));
     let request = "GET http://a.example/ HTTP/1.1\r\nauthorization: forged\r\n\r\n";
-    for (host, there) in [("a.example", true), ("b.example", false)] {
+    for (target, there) in [
+        ("a.example", true),
+        ("b.example", false),
+        ("a.example:81", false),
+    ] {
         let (address, heard) = server().await;
         let (guard, _) = guard(&["a.example private"], address);
-        ask(&guard.credentials(&[secret(host)]), request).await;
+        ask(&guard.credentials(&[secret(target)]), request).await;
         let heard = heard.await.unwrap();
         assert_eq!(
-            heard.contains("Authorization: Bearer secret\r\n"),
+            heard.contains("Authorization: Bearer 5ecret\r\n"),
             there,
             "{heard}"
         );
         assert_eq!(heard.contains("forged"), !there, "{heard}");
     }
-    let host = HostPattern::Name("a.example".to_owned());
-    assert!(Credential::new(host, "X", "a\r\nHost: b").is_none());
+}
+
+#[test]
+fn a_secret_comes_from_a_file_and_a_bad_one_is_told_without_being_shown() {
+    let directory = tempfile::tempdir().unwrap();
+    let read = |contents: &[u8]| {
+        let path = directory.path().join("key");
+        std::fs::write(&path, contents).unwrap();
+        let rule = format!("a.example X-Key: file:{}", path.display());
+        Credential::read(&rule.parse().unwrap())
+    };
+    assert!(read(b"5ecret\n").is_ok());
+    for bad in [&b"5ecret\r\nHost: b"[..], b"  \n", &[b'5'; 20_000]] {
+        let message = read(bad).unwrap_err().to_string();
+        assert!(message.contains("cannot be used"), "{message}");
+        assert!(!message.contains('5'), "{message}");
+    }
+    let missing = "a.example X-Key: env:CELLBLOCK_NO_SUCH_VARIABLE";
+    let message = Credential::read(&missing.parse().unwrap())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        message.starts_with(
+            "the credential for a.example cannot be read from env:CELLBLOCK_NO_SUCH_VARIABLE"
+        ),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn with_a_credential_the_guard_speaks_tls_and_the_code_need_not() {
+    let (guard, notes, heard) = guard_of_tls_server(Trusted::Yes).await;
+    let answer = ask(&guard, "GET http://own.example/path HTTP/1.1\r\n\r\n").await;
+    assert!(answer.ends_with("ok"), "{answer}");
+    let heard = heard.await.unwrap();
+    assert_eq!(
+        heard,
+        "GET /path HTTP/1.1\r\nHost: own.example\r\nConnection: close\r\nX-Key: 5ecret\r\n\r\n"
+    );
+    assert_eq!(*notes.lock().unwrap(), ["GET own.example:80 allowed"]);
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_who_it_says_gets_no_credential() {
+    let (guard, notes, heard) = guard_of_tls_server(Trusted::No).await;
+    let answer = ask(&guard, "GET http://own.example/ HTTP/1.1\r\n\r\n").await;
+    assert!(
+        answer.starts_with("HTTP/1.1 502 https://own.example:443 cannot be reached"),
+        "{answer}"
+    );
+    assert!(answer.contains("certificate"), "{answer}");
+    assert_eq!(heard.await.unwrap(), "");
+    assert!(notes.lock().unwrap()[0].contains("refused"));
+}
+
+#[derive(PartialEq)]
+enum Trusted {
+    Yes,
+    No,
+}
+
+/// A guard with a credential for `own.example`, and a server of that name behind TLS.
+async fn guard_of_tls_server(trusted: Trusted) -> (Guard, Notes, tokio::task::JoinHandle<String>) {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let certificate = CertificateDer::from_pem_slice(include_bytes!("fixtures/cert.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(include_bytes!("fixtures/key.pem")).unwrap();
+    let config = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.clone()], key)
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let heard = tokio::spawn(async move {
+        let (client, _) = listener.accept().await.unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        let Ok(mut client) = acceptor.accept(client).await else {
+            return String::new();
+        };
+        let mut bytes = vec![0; 65536];
+        let read = client.read(&mut bytes).await.unwrap();
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        client.write_all(answer).await.unwrap();
+        client.shutdown().await.unwrap();
+        String::from_utf8_lossy(&bytes[..read]).into_owned()
+    });
+    let mut roots = rustls::RootCertStore::empty();
+    if trusted == Trusted::Yes {
+        roots.add(certificate).unwrap();
+    } else {
+        // Somebody else, so that there is anybody to believe.
+        let other = include_bytes!("fixtures/other.pem");
+        roots
+            .add(CertificateDer::from_pem_slice(other).unwrap())
+            .unwrap();
+    }
+    let trust = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let (guard, notes) = guard(&["own.example private"], address);
+    let rule = "own.example X-Key: env:UNUSED".parse().unwrap();
+    let credential = Credential::new(rule, "5ecret").unwrap();
+    let guard = guard.credentials(&[credential]).trust(Arc::new(trust));
+    (guard, notes, heard)
 }
 
 #[tokio::test]

@@ -149,7 +149,7 @@ fn parse_methods(text: &str) -> Result<Vec<String>, &'static str> {
     text.split(',').map(method).collect()
 }
 
-fn split_port(target: &str) -> Result<(&str, Option<u16>), &'static str> {
+pub(crate) fn split_port(target: &str) -> Result<(&str, Option<u16>), &'static str> {
     let port = |text: &str| match text.parse() {
         Ok(0) | Err(_) => Err("a port is a number from 1 to 65535"),
         Ok(port) => Ok(Some(port)),
@@ -169,7 +169,7 @@ fn split_port(target: &str) -> Result<(&str, Option<u16>), &'static str> {
     }
 }
 
-fn parse_host(host: &str) -> Result<HostPattern, &'static str> {
+pub(crate) fn parse_host(host: &str) -> Result<HostPattern, &'static str> {
     if let Ok(address) = host.parse() {
         return Ok(HostPattern::Address(address));
     }

@@ -8,7 +8,10 @@ use crate::fields::{Field, Fields};
 use crate::imports::import_statement;
 use crate::invalid::{Invalid, shown_text};
 use crate::seed::validate_seed;
-use crate::{Cell, Isolation, Journaling, Limits, MAX_NETWORK_RULES, NetworkRule, Seed};
+use crate::{
+    Cell, ContainerOptions, CredentialRule, Isolation, Journaling, Limits, MAX_NETWORK_RULES,
+    NetworkRule, Seed,
+};
 
 /// How a session is to be. Everything has a default, and unknown fields are refused.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -23,6 +26,9 @@ pub struct SessionOptions {
     /// The dependency environment, by name; absent, the Python that the host found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub env: Option<String>,
+    /// Present, it lives in a container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<ContainerOptions>,
     /// How cells run.
     pub strategy: Strategy,
     /// Whether a cell that fails leaves nothing behind. A cell can say otherwise.
@@ -34,6 +40,9 @@ pub struct SessionOptions {
     /// What it may reach on the network: nothing, unless it is named here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<NetworkRule>,
+    /// Headers that requests get outside, so that the session never holds the secrets in them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub credentials: Vec<CredentialRule>,
     /// What it may use.
     pub limits: Limits,
     /// Modules to bind beforehand: `np`, `math`, `numpy as np`, `from x import y`.
@@ -53,11 +62,13 @@ impl SessionOptions {
         "session",
         "workspace",
         "env",
+        "container",
         "strategy",
         "atomic",
         "arming",
         "isolation",
         "network",
+        "credentials",
         "limits",
         "imports",
         "seed",
@@ -81,6 +92,11 @@ impl SessionOptions {
         self.limits
             .validate()
             .map_err(|error| error.inside("limits"))?;
+        if let Some(container) = &self.container {
+            container
+                .validate()
+                .map_err(|error| error.inside("container"))?;
+        }
         if self.network.len() > MAX_NETWORK_RULES {
             let expected = format!("at most {MAX_NETWORK_RULES} rules");
             return Err(Invalid::value(
@@ -88,6 +104,16 @@ impl SessionOptions {
                 expected,
                 self.network.len().to_string(),
             ));
+        }
+        if self.credentials.len() > MAX_NETWORK_RULES {
+            let expected = format!("at most {MAX_NETWORK_RULES} rules");
+            let came = self.credentials.len().to_string();
+            return Err(Invalid::value("credentials", expected, came));
+        }
+        if let (Some(rule), true) = (self.credentials.first(), self.network.is_empty()) {
+            let expected =
+                "a rule in `network` that allows the host, for without one nothing is reached";
+            return Err(Invalid::value("credentials", expected, rule.to_string()));
         }
         for entry in &self.imports {
             import_statement(entry)?;
@@ -112,11 +138,13 @@ impl TryFrom<Map<String, Value>> for SessionOptions {
             session: fields.optional("session")?,
             workspace: fields.optional::<String>("workspace")?.map(PathBuf::from),
             env: fields.optional("env")?,
+            container: fields.optional("container")?,
             strategy: fields.optional("strategy")?.unwrap_or_default(),
             atomic: fields.optional("atomic")?.unwrap_or_default(),
             arming: fields.optional("arming")?.unwrap_or_default(),
             isolation: fields.optional("isolation")?.unwrap_or_default(),
             network: fields.optional("network")?.unwrap_or_default(),
+            credentials: fields.optional("credentials")?.unwrap_or_default(),
             limits: fields.optional("limits")?.unwrap_or_default(),
             imports: fields.optional("imports")?.unwrap_or_default(),
             seed: fields.optional("seed")?.unwrap_or_default(),

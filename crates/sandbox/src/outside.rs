@@ -23,6 +23,11 @@ impl SessionProcesses {
         found.map(|init| SessionProcesses { init })
     }
 
+    /// The session whose init is the process `init` of this machine, as in a container.
+    pub fn below(init: u32) -> SessionProcesses {
+        SessionProcesses { init }
+    }
+
     /// Bytes of memory that it holds: pages that n processes share count one n-th in each, so that they count once in all. `None`
     /// when none of its processes is there.
     pub fn memory(self) -> Option<u64> {

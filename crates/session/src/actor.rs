@@ -7,6 +7,7 @@ use crate::checkpoints::Checkpoints;
 use crate::disk::Disk;
 use crate::file_history::FileHistory;
 use crate::fork::Lineage;
+use crate::home::Home;
 use crate::journal::{Record, SessionJournal};
 use crate::loan::Loan;
 use crate::looks::Looks;
@@ -18,7 +19,6 @@ use crate::session::{Session, Shared};
 use crate::tracker::Changes;
 use crate::verdict::Ending;
 use crate::ways_out::{Opened, WaysOut};
-use crate::zygote::Zygote;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
 use cellblock_protocol::{
     Cell, CellResult, CheckpointEntry, CheckpointState, Event, SessionOptions, Stream, Undone, Wall,
@@ -120,8 +120,8 @@ pub(crate) struct Actor {
     /// Ways to the network, which are served from when somebody holds the session.
     pub(crate) opened: Vec<Opened>,
     pub(crate) ways_out: WaysOut,
-    /// The launcher lives as long as a session of it lives.
-    pub(crate) zygote: Arc<Zygote>,
+    /// Where its processes are.
+    pub(crate) home: Home,
     /// Whom it was forked from, and what forks of it will have.
     pub(crate) lineage: Lineage,
 }
@@ -142,6 +142,7 @@ impl Actor {
         // Handles that are waiting see their replies dropped and read the reason.
         self.commands.close();
         self.end_processes().await;
+        self.home.end().await;
         self.end_keeping().await;
         self.end_loan().await;
         self.journal.recorder.close(&reason).await;
@@ -182,7 +183,7 @@ impl Actor {
                         Ok(Ok(FromInit::Ended(death))) => self.ended = Some(death),
                         Ok(Ok(FromInit::Lost { pid })) => self.checkpoints.lose(pid),
                         Ok(Ok(_)) => {}
-                        _ => return "its init process died".to_owned(),
+                        _ => return self.home.why_lost().await,
                     }
                 }
                 frame = self.channel.receive() => match frame {
@@ -190,7 +191,7 @@ impl Actor {
                     Ok(frame) => self.refuse_stray(frame).await,
                     Err(_) => match self.end_head().await {
                         Some(death) => self.ended = Some(death),
-                        None => return "its init process died".to_owned(),
+                        None => return self.home.why_lost().await,
                     },
                 },
                 read = self.pipes.read() => {
@@ -356,7 +357,7 @@ impl Actor {
             Ok(Err(_)) | Err(_) => {
                 let reason = match self.end_head().await {
                     Some(death) => died_idle(death.exit),
-                    None => "its init process died".to_owned(),
+                    None => self.home.why_lost().await,
                 };
                 let dirty = self.disk.changes().await;
                 let (fate, _) = self.survive(reason.clone(), dirty).await;

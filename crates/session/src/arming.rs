@@ -31,6 +31,10 @@ impl Actor {
             self.checkpoints.obstacle = Some("the strategy `direct` makes none".to_owned());
             return;
         }
+        if let Some(reason) = self.home.why_no_checkpoints() {
+            self.checkpoints.obstacle = Some(reason.to_owned());
+            return;
+        }
         self.copy_files().await;
         if let Err(reason) = self.make_standby(hurry).await {
             self.checkpoints.obstacle = Some(reason);

@@ -8,16 +8,19 @@ use crate::checkpoints::Checkpoints;
 use crate::disk::{Disk, Processes};
 use crate::file_history::{Asked, FileHistory};
 use crate::fork::Lineage;
+use crate::home::Home;
 use crate::journal::{Recorder, SessionJournal};
 use crate::keeper;
 use crate::loan::Loan;
 use crate::looks::Looks;
 use crate::outputs::Outputs;
+use crate::packages::Packages;
 use crate::packets::Packets;
 use crate::pipes::Pipes;
 use crate::runtime::Inner;
 use crate::session::{Session, Shared};
 use crate::tracker::Tracker;
+use crate::watch::Watcher;
 use crate::ways_out::{self, Doors, Opened, WaysOut};
 use crate::workspace::Workspace;
 use crate::zygote::Zygote;
@@ -72,9 +75,11 @@ impl Inner {
             logs,
             end: OnceLock::new(),
             journal: journal.clone(),
+            python: self.python().executable.clone(),
+            packages: Packages::default(),
         });
         let mut environment = self.environment(&actor.directory);
-        let doors = Doors::for_rules(&options.network);
+        let doors = Doors::of(&options);
         environment.extend(doors.environment());
         actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared.logs)?;
         actor.shared = Arc::clone(&shared);
@@ -126,7 +131,8 @@ impl Inner {
         }
         let lineage = Lineage::first(user);
         let place = (workspace, directory);
-        Ok(self.actor(id, options, zygote, born, files, place, lineage))
+        let home = Home::Zygote(zygote);
+        Ok(self.actor(id, options, home, born, files, place, lineage))
     }
 
     /// Looks at what is in a workspace, and watches it from now on. Copies of what the user has there may take `limit` bytes.
@@ -137,25 +143,7 @@ impl Inner {
         limit: u64,
         asked: Asked,
     ) -> Result<Files, Error> {
-        let (workspace, watcher, store) = (
-            Arc::clone(workspace),
-            Arc::clone(&self.watcher),
-            directory.join("files"),
-        );
-        let files = tokio::task::spawn_blocking(move || {
-            let tracker = Tracker::new(Arc::clone(&workspace), &watcher);
-            let history = FileHistory::new(workspace, store, limit, tracker.known(), asked);
-            Files {
-                since: (!tracker.known().is_empty()).then(SystemTime::now),
-                tracker,
-                history: Arc::new(Mutex::new(history)),
-                keeping: None,
-            }
-        });
-        files.await.map_err(|error| Error::System {
-            what: "watching the workspace",
-            source: std::io::Error::other(error),
-        })
+        Files::watch(workspace, &self.watcher, directory, limit, asked).await
     }
 
     /// The same for a fork whose init cannot ask: it must share nothing.
@@ -180,66 +168,18 @@ impl Inner {
         &self,
         id: &str,
         options: SessionOptions,
-        zygote: Arc<Zygote>,
+        home: Home,
         born: Born,
         files: Files,
-        (workspace, directory): (Arc<Workspace>, PathBuf),
+        place: (Arc<Workspace>, PathBuf),
         lineage: Lineage,
     ) -> Actor {
-        let Born {
-            channel,
-            init,
-            pipes,
-            cgroup,
-            processes,
-            head,
-            loan,
-            opened,
-            ..
-        } = born;
-        let Files {
-            tracker,
-            history,
-            keeping,
-            ..
-        } = files;
-        let (_, nobody) = mpsc::unbounded_channel();
-        let (logs, _) = broadcast::channel(1);
-        Actor {
-            shared: Arc::new(Shared {
-                id: id.to_owned(),
-                workspace,
-                rung: self.rung,
-                logs,
-                end: OnceLock::new(),
-                journal: Recorder::default(),
-            }),
+        let standing = Standing {
+            rung: self.rung,
             isolation: self.described.clone(),
-            channel,
-            init,
-            pipes,
-            disk: Disk::new(tracker, processes),
-            history,
-            keeping,
-            outputs: Outputs::default(),
-            journal: SessionJournal::default(),
-            cgroup,
-            commands: nobody,
-            directory,
-            cells: 0,
-            questions: 0,
-            checkpoints: Checkpoints::new(head),
-            ended: None,
-            looks: Looks::default(),
-            spent_ms: 0.0,
-            closing: None,
-            loan,
-            opened,
-            ways_out: WaysOut::default(),
-            zygote,
-            options,
-            lineage,
-        }
+            python: self.python().executable.clone(),
+        };
+        assemble(id, options, standing, home, born, files, place, lineage)
     }
 
     async fn bear(
@@ -357,7 +297,7 @@ impl Inner {
         if !options.network.is_empty() {
             self.can_guard_network()?;
             ways_out::refuse_addresses(&options.network)?;
-            birth = Doors::for_rules(&options.network).ask_for(birth)?;
+            birth = Doors::of(options).ask_for(birth)?;
         }
         Ok(Plan {
             birth,
@@ -461,6 +401,35 @@ pub(crate) struct Files {
 }
 
 impl Files {
+    /// Looks at what is in a workspace, and watches it from now on.
+    pub(crate) async fn watch(
+        workspace: &Arc<Workspace>,
+        watcher: &Arc<Watcher>,
+        directory: &Path,
+        limit: u64,
+        asked: Asked,
+    ) -> Result<Files, Error> {
+        let (workspace, watcher, store) = (
+            Arc::clone(workspace),
+            Arc::clone(watcher),
+            directory.join("files"),
+        );
+        let files = tokio::task::spawn_blocking(move || {
+            let tracker = Tracker::new(Arc::clone(&workspace), &watcher);
+            let history = FileHistory::new(workspace, store, limit, tracker.known(), asked);
+            Files {
+                since: (!tracker.known().is_empty()).then(SystemTime::now),
+                tracker,
+                history: Arc::new(Mutex::new(history)),
+                keeping: None,
+            }
+        });
+        files.await.map_err(|error| Error::System {
+            what: "watching the workspace",
+            source: std::io::Error::other(error),
+        })
+    }
+
     /// Init asks on this socket before it lets code change what was there.
     pub(crate) fn keep_by(&mut self, socket: OwnedFd) -> Result<(), Error> {
         let history = Arc::clone(&self.history);
@@ -542,6 +511,27 @@ impl Sockets {
         Ok((near, FarSockets { ends }))
     }
 
+    /// Those to a session in a container, whose init is at the other end of `init`, and what that is to be sent.
+    pub(crate) fn to_container(init: OwnedFd) -> Result<(Sockets, FarSockets), Error> {
+        let (near_channel, far_channel) = stream_pair()?;
+        let (pipes, [out, error]) = Pipes::new().map_err(Error::system("making pipes"))?;
+        let near = Sockets {
+            channel: Channel::new(near_channel).map_err(Error::system("listening to the head"))?,
+            init: Packets::new(init, 4096).map_err(Error::system("listening to the container"))?,
+            pipes,
+            keeper: None,
+            opened: Vec::new(),
+        };
+        let ends = vec![far_channel, out, error];
+        Ok((near, FarSockets { ends }))
+    }
+
+    /// Sends init its ends of the sockets.
+    pub(crate) async fn hand_over(&self, far: FarSockets) -> Result<(), Error> {
+        let sent = self.init.send(b"descriptors", &far.descriptors()).await;
+        sent.map_err(Error::system("speaking with the container"))
+    }
+
     /// Waits until the session stands and its interpreter is there. Returns the head's process id inside, and whether init asks
     /// before files are changed.
     pub(crate) async fn up(&mut self) -> Result<(u32, Asked), Error> {
@@ -605,8 +595,86 @@ impl FarSockets {
     }
 }
 
+/// How a session is walled in, and what runs in it.
+pub(crate) struct Standing {
+    pub(crate) rung: Rung,
+    /// In the words of a result.
+    pub(crate) isolation: String,
+    pub(crate) python: PathBuf,
+}
+
+/// Everything of a session, with nobody who holds it yet. The walls are their rung and their description.
+#[allow(clippy::too_many_arguments, reason = "each is a part of the session")]
+pub(crate) fn assemble(
+    id: &str,
+    options: SessionOptions,
+    standing: Standing,
+    home: Home,
+    born: Born,
+    files: Files,
+    (workspace, directory): (Arc<Workspace>, PathBuf),
+    lineage: Lineage,
+) -> Actor {
+    let Born {
+        channel,
+        init,
+        pipes,
+        cgroup,
+        processes,
+        head,
+        loan,
+        opened,
+        ..
+    } = born;
+    let Files {
+        tracker,
+        history,
+        keeping,
+        ..
+    } = files;
+    let (_, nobody) = mpsc::unbounded_channel();
+    let (logs, _) = broadcast::channel(1);
+    Actor {
+        shared: Arc::new(Shared {
+            id: id.to_owned(),
+            workspace,
+            rung: standing.rung,
+            logs,
+            end: OnceLock::new(),
+            journal: Recorder::default(),
+            python: standing.python,
+            packages: Packages::default(),
+        }),
+        isolation: standing.isolation,
+        channel,
+        init,
+        pipes,
+        disk: Disk::new(tracker, processes),
+        history,
+        keeping,
+        outputs: Outputs::default(),
+        journal: SessionJournal::default(),
+        cgroup,
+        commands: nobody,
+        directory,
+        cells: 0,
+        questions: 0,
+        checkpoints: Checkpoints::new(head),
+        ended: None,
+        looks: Looks::default(),
+        spent_ms: 0.0,
+        closing: None,
+        loan,
+        opened,
+        ways_out: WaysOut::default(),
+        home,
+        options,
+        lineage,
+    }
+}
+
 /// Seeds, imports and setup code: before the first cell.
-async fn prepare(
+pub(crate) async fn prepare(
     actor: &mut Actor,
     imports: Vec<String>,
     environment: Vec<(String, String)>,

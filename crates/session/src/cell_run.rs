@@ -6,6 +6,7 @@ use crate::calls::Calls;
 use crate::capture::Capture;
 use crate::clock::Clock;
 use crate::disk::Look;
+use crate::echo::Echo;
 use crate::verdict::Ending;
 use cellblock_protocol::guest::{Done, FromHead, ToHead};
 use cellblock_protocol::{Cell, CheckpointState, Event, MimeBundle, Strategy, Stream, Wall};
@@ -41,6 +42,8 @@ pub(crate) struct CellRun {
     pub(crate) memory_kills: u64,
     /// The safety net that the cell started with.
     pub(crate) net: CheckpointState,
+    /// What it prints, for the log.
+    pub(crate) echo: Echo,
 }
 
 /// How the driving of a cell ended.
@@ -86,6 +89,7 @@ impl CellRun {
             calls: Calls::default(),
             interrupted: false,
             net: actor.checkpoints.state(),
+            echo: actor.home.echo(),
         }
     }
 
@@ -97,7 +101,9 @@ impl CellRun {
             display_limit: None,
             watched: actor.options.strategy == Strategy::Thread,
         };
+        // Taken from the end.
         let mut outgoing = vec![request];
+        outgoing.extend(actor.shared.packages.message());
         let mut next_look = self.started + LOOK_PERIOD;
         let mut look = None;
         let disk_limit = actor.disk_limit();
@@ -150,7 +156,10 @@ impl CellRun {
                 command = actor.commands.recv() => {
                     match self.obey(actor, command) {
                         Obeyed::Fine => {}
-                        Obeyed::Send(message) => outgoing.push(message),
+                        Obeyed::Send(message) => {
+                            outgoing.push(message);
+                            outgoing.extend(actor.shared.packages.message());
+                        }
                         Obeyed::Interrupt => {
                             self.interrupted = true;
                             last_word.get_or_insert_with(|| Instant::now() + INTERRUPT_GRACE);
@@ -396,8 +405,9 @@ impl CellRun {
         }
     }
 
-    fn emit_text(&self, stream: Stream, text: String) {
+    fn emit_text(&mut self, stream: Stream, text: String) {
         if !text.is_empty() {
+            self.echo.take(stream, &text);
             self.emit(if stream == Stream::Stderr {
                 Event::Stderr { text }
             } else {

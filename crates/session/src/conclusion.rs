@@ -5,7 +5,7 @@ use crate::cell_run::{CellRun, Finish};
 use crate::verdict::{Ending, LimitHit, Verdict};
 use cellblock_protocol::guest::Done;
 use cellblock_protocol::{
-    Backend, CellResult, Event, FileChanges, State, StateOutcome, Status, Usage, VariableChanges,
+    CellResult, Event, FileChanges, State, StateOutcome, Status, Usage, VariableChanges,
 };
 use cellblock_sandbox::{Death, Exit};
 
@@ -27,6 +27,7 @@ impl CellRun {
         if !matches!(finish, Finish::Done(_)) {
             self.drain(actor);
         }
+        self.echo.end();
         let (verdict, done, death) = match finish {
             Finish::Done(done) => {
                 actor.spent_ms += done.cpu_ms;
@@ -47,12 +48,9 @@ impl CellRun {
                 )
             }
             Finish::Lost => {
-                let verdict = Verdict::of_exit(Exit::Signal(9), &Ending::Itself);
-                (
-                    verdict,
-                    Done::default(),
-                    Some("its init process died".to_owned()),
-                )
+                let reason = actor.home.why_lost().await;
+                let verdict = Verdict::of_loss(actor.home.backend(), &reason);
+                (verdict, Done::default(), Some(reason))
             }
         };
         let Settled {
@@ -96,7 +94,7 @@ impl CellRun {
             },
             tool_calls: self.calls.into_list(),
             strategy: actor.options.strategy,
-            backend: Backend::Local,
+            backend: actor.home.backend(),
             isolation: actor.isolation.clone(),
         };
         actor.outputs.keep(self.number, self.capture.into_written());

@@ -190,6 +190,14 @@ impl Processes {
         self.find()?.held_files(device)
     }
 
+    /// Those of a container whose first process has this id here, if it has one.
+    pub(crate) fn of_container(first: Option<u32>) -> Processes {
+        Processes {
+            seek: Seek::Nowhere,
+            found: Arc::new(OnceLock::from(first.map(SessionProcesses::below))),
+        }
+    }
+
     fn find(&self) -> Option<SessionProcesses> {
         match self.seek {
             Seek::Below { launcher, init } => *self

@@ -36,6 +36,9 @@ pub enum Error {
     /// The walls could not be built.
     #[error(transparent)]
     Sandbox(#[from] cellblock_sandbox::Error),
+    /// There is no container for it.
+    #[error(transparent)]
+    Container(#[from] cellblock_docker::Error),
     /// Python did not come up.
     #[error("Python at {} did not start: {problem}", python.display())]
     Python {
@@ -93,6 +96,7 @@ impl Error {
             Error::Invalid(_) => "invalid",
             Error::Refused(_) => "refused",
             Error::Sandbox(_) => "isolation",
+            Error::Container(_) => "container",
             Error::Python { .. } => "python",
             Error::Workspace { .. } => "workspace",
             Error::File { .. } => "file",

@@ -164,12 +164,15 @@ impl Actor {
         let mut actor = runtime.actor(
             &id,
             options,
-            Arc::clone(&self.zygote),
+            self.home.again()?,
             near.with(cgroup, self.disk.youngest_fork(), head),
             files,
             (workspace, directory),
             lineage,
         );
+        for directory in self.shared.packages.all() {
+            actor.shared.packages.add(&directory);
+        }
         actor.cells = self.cells;
         actor.checkpoints.never = self.checkpoints.never;
         draft.keep();
@@ -222,6 +225,7 @@ impl Actor {
     }
 
     fn may_fork(&self) -> Result<Arc<Inner>, Error> {
+        self.home.zygote()?;
         let Some(runtime) = &self.lineage.runtime else {
             return Err(Error::Refused("the session is not in use yet".to_owned()));
         };
@@ -280,7 +284,8 @@ impl Actor {
             path: path.to_owned(),
             problem: error.to_string(),
         })?;
-        self.zygote
+        self.home
+            .zygote()?
             .mount(path, owner.uid(), owner.gid(), self.lineage.user)
             .await
     }
@@ -373,8 +378,10 @@ fn hand_out(mut actor: Actor, parent: &Recorder, cell: u64) -> Result<Session, E
         logs,
         end: OnceLock::new(),
         journal: journal.clone(),
+        python: actor.shared.python.clone(),
+        packages: actor.shared.packages.copy(),
     });
-    let doors = Doors::for_rules(&actor.options.network);
+    let doors = Doors::of(&actor.options);
     actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared.logs)?;
     actor.shared = Arc::clone(&shared);
     actor.commands = receiver;

@@ -4,22 +4,14 @@ use crate::{Error, Python};
 use std::hash::{DefaultHasher, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::{fs, io};
 
 include!(concat!(env!("OUT_DIR"), "/guest_modules.rs"));
 
 /// The directory that holds the package `cellblock_guest`, below `cache`.
 pub(crate) fn lay_out(cache: &Path, python: &Python) -> Result<PathBuf, Error> {
-    let directory = cache
-        .join("guest")
-        .join(format!("{:016x}", fingerprint(MODULES)));
-    let failed = |what| {
-        let path = directory.clone();
-        move |source| Error::Storage { what, path, source }
-    };
-    if !directory.is_dir() {
-        write_modules(&directory).map_err(failed("writing the guest's modules to"))?;
-    }
+    let directory = lay_out_sources(cache)?;
     // Byte code is a convenience: without it every start compiles the modules again.
     let mark = directory.join(format!(
         ".compiled-{:016x}",
@@ -31,9 +23,26 @@ pub(crate) fn lay_out(cache: &Path, python: &Python) -> Result<PathBuf, Error> {
     Ok(directory)
 }
 
+/// The same without byte code, for a Python that is not here.
+pub(crate) fn lay_out_sources(cache: &Path) -> Result<PathBuf, Error> {
+    let directory = cache
+        .join("guest")
+        .join(format!("{:016x}", fingerprint(MODULES)));
+    let failed = |what| {
+        let path = directory.clone();
+        move |source| Error::Storage { what, path, source }
+    };
+    if !directory.is_dir() {
+        write_modules(&directory).map_err(failed("writing the guest's modules to"))?;
+    }
+    Ok(directory)
+}
+
 /// Whole or not at all: into a directory beside it first.
 fn write_modules(directory: &Path) -> io::Result<()> {
-    let draft = directory.with_extension(format!("draft-{}", std::process::id()));
+    static DRAFTS: AtomicU32 = AtomicU32::new(0);
+    let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
+    let draft = directory.with_extension(format!("draft-{}-{number}", std::process::id()));
     let package = draft.join("cellblock_guest");
     fs::create_dir_all(&package)?;
     for (name, text) in MODULES {

@@ -190,8 +190,20 @@ impl RuntimeBuilder {
     }
 }
 
+/// A directory for what a session spills. No two have the same number.
+pub(crate) fn session_directory(state: &Path, id: &str, number: u32) -> Result<PathBuf, Error> {
+    let name = format!("{id}-{}-{number}", std::process::id());
+    let path = state.join("sessions").join(name);
+    std::fs::create_dir_all(&path).map_err(|source| Error::Storage {
+        what: "making a directory for the session",
+        path: path.clone(),
+        source,
+    })?;
+    Ok(path)
+}
+
 /// Removes what hosts that were killed left behind: the name of each directory holds the process it belongs to.
-fn remove_orphans(sessions: &Path) {
+pub(crate) fn remove_orphans(sessions: &Path) {
     for entry in std::fs::read_dir(sessions).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let owner = name
@@ -258,17 +270,7 @@ impl Inner {
 
     /// A directory for what a session spills; it goes with the session.
     pub(crate) fn session_directory(&self, id: &str) -> Result<PathBuf, Error> {
-        let number = self.names.fetch_add(1, Ordering::Relaxed);
-        let path = self
-            .state
-            .join("sessions")
-            .join(format!("{id}-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&path).map_err(|source| Error::Storage {
-            what: "making a directory for the session",
-            path: path.clone(),
-            source,
-        })?;
-        Ok(path)
+        session_directory(&self.state, id, self.names.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Whether sessions see a root directory of their own.

@@ -3,6 +3,7 @@
 use crate::actor::{Command, Effect};
 use crate::journal::Recorder;
 use crate::outputs::LONGEST_PAGE;
+use crate::packages::Packages;
 use crate::workspace::Workspace;
 use crate::{Error, Running};
 use cellblock_protocol::guest::{Reply, ToHead, ToolContent};
@@ -11,7 +12,7 @@ use cellblock_protocol::{
     Rung, Seed, Stream, ToolSpec, Undone, Variable, validate_seed,
 };
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc, oneshot};
@@ -42,6 +43,9 @@ pub(crate) struct Shared {
     /// Why it ended, once it has.
     pub(crate) end: OnceLock<String>,
     pub(crate) journal: Recorder,
+    /// What was executed for it.
+    pub(crate) python: PathBuf,
+    pub(crate) packages: Packages,
 }
 
 impl Session {
@@ -53,6 +57,11 @@ impl Session {
     /// The workspace, as the host calls it. Cells call it `/workspace`.
     pub fn workspace(&self) -> &Path {
         self.shared.workspace.path()
+    }
+
+    /// The Python that it runs on, as [`Python::executable`](crate::Python::executable) named it.
+    pub fn python(&self) -> &Path {
+        &self.shared.python
     }
 
     /// How strongly it is walled in.
@@ -213,6 +222,19 @@ impl Session {
         let (reply, forked) = oneshot::channel();
         self.tell(Command::Fork { reply });
         forked.await.unwrap_or_else(|_| Err(self.ended()))
+    }
+
+    /// Makes what is in a directory importable, after everything that is so already: from the next cell on, and for code
+    /// that waits for the answer to a call, from that answer on. The directory must be below one that the session sees from its
+    /// birth ([`Python::prefixes`](crate::Python::prefixes)). It stays, whatever is taken back or restored, and
+    /// forks have it too.
+    pub fn add_packages(&self, directory: &Path) {
+        self.shared.packages.add(directory);
+    }
+
+    /// The directories that were added.
+    pub fn added_packages(&self) -> Vec<PathBuf> {
+        self.shared.packages.all()
     }
 
     /// Answers a tool call that came as [`Event::ToolCall`].

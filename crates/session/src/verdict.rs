@@ -1,7 +1,7 @@
 //! How a cell ended, judged from what the host itself saw.
 
 use cellblock_protocol::guest::Done;
-use cellblock_protocol::{CellError, Status};
+use cellblock_protocol::{Backend, CellError, Status};
 use cellblock_sandbox::Exit;
 
 /// Why the host ended a head.
@@ -86,6 +86,20 @@ impl Verdict {
             exit_code,
             signal,
             error,
+        }
+    }
+}
+
+impl Verdict {
+    /// Nobody is left who could say how it ended.
+    pub(crate) fn of_loss(backend: Backend, reason: &str) -> Verdict {
+        let verdict = Verdict::of_exit(Exit::Signal(9), &Ending::Itself);
+        match backend {
+            Backend::Local => verdict,
+            Backend::Docker => Verdict {
+                error: Some(plain("ContainerLost", reason)),
+                ..verdict
+            },
         }
     }
 }

@@ -1,11 +1,12 @@
 //! A session's ways to the network: sockets on its own loopback, with a guard of the host's behind each.
 
 use crate::Error;
-use cellblock_network::{Guard, Log};
-use cellblock_protocol::{Event, HostPattern, NetworkRule};
+use cellblock_network::{Credential, Guard, Log};
+use cellblock_protocol::{CredentialRule, Event, HostPattern, NetworkRule, SessionOptions};
 use cellblock_sandbox::Birth;
 use std::collections::BTreeMap;
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ enum Behind {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Doors {
     rules: Vec<NetworkRule>,
+    credentials: Vec<CredentialRule>,
     behind: Vec<Behind>,
 }
 
@@ -41,12 +43,15 @@ pub(crate) struct WaysOut {
 }
 
 impl Doors {
-    pub(crate) fn for_rules(rules: &[NetworkRule]) -> Doors {
+    /// Those that a session with these options has.
+    pub(crate) fn of(options: &SessionOptions) -> Doors {
+        let rules = &options.network;
         let by_proxy = rules.iter().any(|rule| !rule.raw);
         let raw = rules.iter().filter(|rule| rule.raw).cloned();
         let behind = by_proxy.then_some(Behind::Proxy).into_iter();
         Doors {
-            rules: rules.to_vec(),
+            rules: rules.clone(),
+            credentials: options.credentials.clone(),
             behind: behind.chain(raw.map(Behind::Host)).collect(),
         }
     }
@@ -56,25 +61,38 @@ impl Doors {
         if self.behind.is_empty() {
             return Ok(birth);
         }
-        let mut places = BTreeMap::new();
-        let mut names = String::from("127.0.0.1 localhost\n");
-        for behind in &self.behind {
-            birth = match behind {
-                Behind::Proxy => birth.door(PROXY_PORT, 0)?,
-                Behind::Host(rule) => {
-                    let host = rule.host.to_string();
-                    places.entry("localhost".to_owned()).or_insert(0);
-                    let next = places.len() as u16;
-                    let place = *places.entry(host.clone()).or_insert_with(|| {
-                        let [high, low] = next.to_be_bytes();
-                        names.push_str(&format!("127.1.{high}.{low} {host}\n"));
-                        next
-                    });
-                    birth.door(rule.port.unwrap_or_default(), place)?
-                }
-            };
+        let (places, names) = self.places();
+        for (place, port) in places {
+            birth = birth.door(port, place)?;
         }
         Ok(birth.file(Path::new("/etc/hosts"), &names)?)
+    }
+
+    /// The same for a container: where to listen, and what its `/etc/hosts` shall be.
+    pub(crate) fn addresses(&self) -> (Vec<String>, String) {
+        let (places, names) = self.places();
+        let address = |(place, port)| format!("{}:{port}", address_of(place));
+        (places.into_iter().map(address).collect(), names)
+    }
+
+    /// For each door its place on the loopback and its port; and the names of the places.
+    fn places(&self) -> (Vec<(u16, u16)>, String) {
+        let mut known = BTreeMap::from([("localhost".to_owned(), 0)]);
+        let mut names = String::from("127.0.0.1 localhost\n");
+        let mut place_of = |behind: &Behind| match behind {
+            Behind::Proxy => (0, PROXY_PORT),
+            Behind::Host(rule) => {
+                let host = rule.host.to_string();
+                let next = known.len() as u16;
+                let place = *known.entry(host.clone()).or_insert_with(|| {
+                    names.push_str(&format!("{} {host}\n", address_of(next)));
+                    next
+                });
+                (place, rule.port.unwrap_or_default())
+            }
+        };
+        let places = self.behind.iter().map(&mut place_of).collect();
+        (places, names)
     }
 
     /// What programs inside look for to find the proxy.
@@ -117,7 +135,11 @@ impl Doors {
             let text = format!("network: {connection}\n");
             let _ = logs.send(Event::Log { text });
         });
-        let guard = Guard::new(&self.rules, log);
+        let credentials = self.credentials.iter().map(Credential::read);
+        let credentials = credentials
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| Error::Refused(error.to_string()))?;
+        let guard = Guard::new(&self.rules, log).credentials(&credentials);
         let mut ways = WaysOut::default();
         for (number, socket) in opened {
             let behind = self.behind.get(number).cloned();
@@ -135,6 +157,16 @@ impl Drop for WaysOut {
         for serving in &self.serving {
             serving.abort();
         }
+    }
+}
+
+/// The place with this number on the loopback.
+fn address_of(place: u16) -> Ipv4Addr {
+    let [high, low] = place.to_be_bytes();
+    if place == 0 {
+        Ipv4Addr::LOCALHOST
+    } else {
+        Ipv4Addr::new(127, 1, high, low)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What happens while a call runs, for whoever watches.
 
+use crate::RecordedCall;
 use cellblock_protocol::Event;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub enum Happening {
         /// The tool.
         tool: String,
     },
+    /// A call was answered by something outside of the session, and the answer is recorded.
+    Recorded(Box<RecordedCall>),
     /// The plan changed.
     Plan {
         /// The number of its version.

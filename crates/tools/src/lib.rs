@@ -35,10 +35,11 @@ pub use approval::{
 };
 pub use bridge::RanCell;
 pub use builtin::{
-    CheckpointsTool, ComputeTool, ExecutePythonCodeTool, FileReaderTool, ListFilesTool,
-    RecursivePlanTreeTodoTool, UndoTool,
+    CheckpointsTool, ComputeTool, ExecutePythonCodeTool, FileReaderTool, InstallPackagesTool,
+    Installing, Installs, ListFilesTool, RecursivePlanTreeTodoTool, UndoTool,
 };
 pub use call::{Arguments, Call, Caller};
+pub use cellblock_session::Session;
 pub use context::Context;
 pub use failure::{Failure, ToolError};
 pub use happening::{Happening, Watcher};
@@ -46,7 +47,7 @@ pub use limits::{CallLimits, UNLIMITED};
 pub use openai::{SchemaForm, function_schema};
 pub use output::{IntoOutput, Json, Output, Part};
 pub use python_tools::{PythonTools, PythonToolsError};
-pub use recording::{RecordedCall, Recording};
+pub use recording::{Earlier, RecordedCall, Recording};
 pub use registry::{Registry, RegistryBuilder, RegistryError};
 pub use tool::{Effects, Tool, Uses};
 pub use workbench::{Opening, Workbench, WorkbenchBuilder};

@@ -28,23 +28,35 @@ pub struct RecordedCall {
     pub error: Option<String>,
 }
 
+/// What was called before the program ended that a run began in.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Earlier {
+    /// All calls that were answered.
+    pub answered: Recording,
+    /// Those of them that belong to something which was not finished and is done again: they get the same answers, each once.
+    pub unfinished: Recording,
+}
+
 impl Recording {
+    /// Keeps a call; the call as it was kept.
     pub(crate) fn note(
         &mut self,
         name: &str,
         arguments: Map<String, Value>,
         outcome: &Result<Output, Failure>,
-    ) {
+    ) -> RecordedCall {
         let (output, error) = match outcome {
             Ok(output) => (Some(output.clone()), None),
             Err(failure) => (None, Some(failure.to_string())),
         };
-        self.calls.push(RecordedCall {
+        let call = RecordedCall {
             name: name.to_owned(),
             arguments,
             output,
             error,
-        });
+        };
+        self.calls.push(call.clone());
+        call
     }
 }
 
@@ -75,15 +87,23 @@ impl Replay {
         name: &str,
         arguments: &Map<String, Value>,
     ) -> Result<Output, Failure> {
+        self.find(name, arguments).unwrap_or_else(|| {
+            Err(Failure::NotRecorded {
+                tool: name.to_owned(),
+                arguments: canonical(arguments).chars().take(300).collect(),
+            })
+        })
+    }
+
+    /// The same, where there is one.
+    pub(crate) fn find(
+        &mut self,
+        name: &str,
+        arguments: &Map<String, Value>,
+    ) -> Option<Result<Output, Failure>> {
         let key = (name.to_owned(), canonical(arguments));
-        let outcome = self.waiting.get_mut(&key).and_then(VecDeque::pop_front);
-        match outcome {
-            Some(outcome) => outcome.map_err(Failure::Failed),
-            None => Err(Failure::NotRecorded {
-                tool: key.0,
-                arguments: key.1.chars().take(300).collect(),
-            }),
-        }
+        let outcome = self.waiting.get_mut(&key)?.pop_front()?;
+        Some(outcome.map_err(Failure::Failed))
     }
 }
 

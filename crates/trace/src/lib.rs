@@ -8,6 +8,7 @@ mod caps;
 mod fields;
 mod folded;
 mod layer;
+mod otlp;
 mod read;
 mod record;
 mod report;

@@ -30,6 +30,9 @@ pub enum AgentError {
     /// There is nothing to answer.
     #[error("the question is empty")]
     EmptyQuestion,
+    /// No run was cut off.
+    #[error("there is no run to go on with")]
+    NothingToTakeUp,
     /// A template, or what it was given, cannot be used.
     #[error(transparent)]
     Template(#[from] TemplateError),

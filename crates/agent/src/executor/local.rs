@@ -3,10 +3,12 @@
 use super::{Doing, Executor, ForkKind, RUN_CODE, Ran, Room, Setting, ran};
 use cellblock_protocol::{Cell, FileEntry, Seed, Undone, Variable};
 use cellblock_tools::plan::PlanBook;
-use cellblock_tools::{Answer, Call, Caller, Opening, Recording, ToolError, Watcher, Workbench};
+use cellblock_tools::{
+    Answer, Call, Caller, Opening, Recording, Session, ToolError, Watcher, Workbench,
+};
 use serde_json::{Map, Value, json};
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Makes a session.
 type Open = Arc<dyn Fn(Wanted) -> Opening + Send + Sync>;
@@ -26,6 +28,8 @@ pub struct LocalExecutor {
     open: Open,
     dependencies: Vec<String>,
     workspace: String,
+    /// For the first run.
+    first: Arc<Mutex<Option<Session>>>,
 }
 
 impl LocalExecutor {
@@ -35,6 +39,15 @@ impl LocalExecutor {
             open: Arc::new(open),
             dependencies: Vec::new(),
             workspace: "/workspace".to_owned(),
+            first: Arc::default(),
+        }
+    }
+
+    /// The first run works in this session, which is there already and has its tools.
+    pub fn beginning_with(self, session: Session) -> LocalExecutor {
+        LocalExecutor {
+            first: Arc::new(Mutex::new(Some(session))),
+            ..self
         }
     }
 
@@ -79,6 +92,15 @@ impl Executor for LocalExecutor {
             .approval(setting.approval)
             .locale(setting.locale)
             .record();
+        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        if !setting.fresh_workspace
+            && let Some(session) = first.take()
+        {
+            bench = bench.seated(session);
+        }
+        if let Some(earlier) = setting.earlier {
+            bench = bench.take_up(earlier);
+        }
         if let Some(recording) = setting.replay {
             bench = bench.replay(recording);
         }
@@ -123,6 +145,13 @@ impl Room for LocalRoom {
         Box::pin(async {
             let session = self.0.open_session().await?;
             Some(session.id().to_owned())
+        })
+    }
+
+    fn journal(&self) -> Doing<'_, Option<String>> {
+        Box::pin(async {
+            let session = self.0.open_session().await?;
+            session.journal().map(|(id, ..)| id.to_owned())
         })
     }
 

@@ -4,7 +4,9 @@ mod local;
 mod nothing;
 
 use cellblock_protocol::{Cell, CellResult, FileEntry, Locale, Seed, Undone, Variable};
-use cellblock_tools::{Answer, Approval, Call, Part, Recording, Registry, ToolError, Watcher};
+use cellblock_tools::{
+    Answer, Approval, Call, Earlier, Part, Recording, Registry, ToolError, Watcher,
+};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -44,6 +46,8 @@ pub struct Setting {
     pub fresh_workspace: bool,
     /// Results to give again instead of calling tools.
     pub replay: Option<Recording>,
+    /// What was called before, where a run goes on that was cut off.
+    pub earlier: Option<Earlier>,
 }
 
 /// The place of one run: an interpreter that is made when it is first needed, and the tools.
@@ -59,6 +63,11 @@ pub trait Room: Send + Sync {
 
     /// The id of the session, if one was made.
     fn session(&self) -> Doing<'_, Option<String>>;
+
+    /// The id of the session's journal, where it keeps one.
+    fn journal(&self) -> Doing<'_, Option<String>> {
+        Box::pin(async { None })
+    }
 
     /// The variables that live now; none where no session was made.
     fn variables(&self) -> Doing<'_, Vec<Variable>>;

@@ -20,10 +20,13 @@ impl Executor for NothingExecutor {
     }
 
     fn open(&self, setting: Setting) -> Arc<dyn Room> {
-        let bench = Workbench::builder(setting.registry)
+        let mut bench = Workbench::builder(setting.registry)
             .approval(setting.approval)
             .locale(setting.locale)
             .record();
+        if let Some(earlier) = setting.earlier {
+            bench = bench.take_up(earlier);
+        }
         Arc::new(NothingRoom(bench.build()))
     }
 }

@@ -1,5 +1,6 @@
 //! Doing what a model wants done.
 
+use super::past::Before;
 use super::words;
 use super::{Done, Observer, RunEvent};
 use crate::executor::{OBSERVATION, RUN_CODE, Ran, Room, ran};
@@ -8,93 +9,106 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cellblock_model::Image;
 use cellblock_protocol::{Cell, CellResult, Event as CellEvent, Status, signal_name};
-use cellblock_tools::{Answer, Arguments, Call, Happening, Part, Watcher};
+use cellblock_tools::{Answer, Arguments, Call, Failure, Happening, PURPOSE, Part, Watcher};
 use futures_util::future::join_all;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 use tracing::Instrument as _;
 
+/// The tool that installs packages, where there is one.
+const INSTALL: &str = "install_packages";
 /// Live output of one action that is passed on. All of it is in the result.
 const MOST_LIVE: usize = 1 << 20;
 
+/// Where something is done, for which reply, and who watches.
+pub(crate) struct Stage<'a> {
+    pub(crate) room: &'a dyn Room,
+    pub(crate) step: usize,
+    pub(crate) facts: &'a Facts,
+    pub(crate) observer: &'a Observer,
+    /// What was done before the run was cut off: it is not done again.
+    pub(crate) before: &'a Before,
+}
+
 /// Does everything that a turn asks for; one observation for each action.
-pub(crate) async fn act(
-    room: &dyn Room,
-    turn: &Turn,
-    step: usize,
-    facts: &Facts,
-    observer: &Observer,
-) -> Vec<(Done, Observation)> {
+pub(crate) async fn act(stage: &Stage<'_>, turn: &Turn) -> Vec<(Done, Observation)> {
     if turn
         .actions
         .iter()
         .all(|action| matches!(action, Action::Call(_)))
     {
         // Side by side where they share no interpreter: the workbench keeps the order of the others.
-        let calls = turn.actions.iter().filter_map(|action| match action {
-            Action::Call(call) => Some(called(room, call, step, facts, observer)),
+        let calls = turn.actions.iter().enumerate();
+        let calls = calls.filter_map(|(index, action)| match action {
+            Action::Call(call) => Some(called(stage, index, call)),
             _ => None,
         });
         return join_all(calls).await;
     }
     let mut all = Vec::new();
     let mut has_failed = false;
-    for action in &turn.actions {
-        let (done, observation) = match action {
-            Action::Code(code) if has_failed => skipped(code, facts),
-            Action::Code(code) => run_code(room, code, step, facts, observer).await,
-            Action::Dependencies(names) => dependencies(names, facts),
+    for (index, action) in turn.actions.iter().enumerate() {
+        let before = stage.before.of(stage.step, index);
+        let is_new = before.is_none();
+        let (done, observation) = match (before, action) {
+            (Some(before), _) => before,
+            (None, Action::Code(code)) if has_failed => skipped(code, stage.facts),
+            (None, Action::Code(code)) => run_code(stage, index, code).await,
+            (None, Action::Dependencies(names)) => dependencies(stage, index, names).await,
             // No format mixes these with code.
-            Action::Call(_) | Action::Answer(_) => continue,
+            (None, Action::Call(_) | Action::Answer(_)) => continue,
         };
         has_failed |= !done.ok && done.code.is_some();
-        observer(&RunEvent::Done {
-            step,
-            done: Box::new(done.clone()),
-        });
+        if is_new {
+            stage.tell_done(index, &done);
+        }
         all.push((done, observation));
     }
     all
 }
 
+impl Stage<'_> {
+    fn tell_done(&self, action: usize, done: &Done) {
+        (self.observer)(&RunEvent::Done {
+            step: self.step,
+            action,
+            done: Box::new(done.clone()),
+        });
+    }
+}
+
 /// Runs code as a cell.
-pub(crate) async fn run_code(
-    room: &dyn Room,
-    code: &str,
-    step: usize,
-    facts: &Facts,
-    observer: &Observer,
-) -> (Done, Observation) {
-    observer(&RunEvent::Code {
+pub(crate) async fn run_code(stage: &Stage<'_>, index: usize, code: &str) -> (Done, Observation) {
+    let step = stage.step;
+    (stage.observer)(&RunEvent::Code {
         step,
         code: code.to_owned(),
     });
     let begun = Instant::now();
     let span = tracing::info_span!("cell", step, code, outcome = tracing::field::Empty);
-    let ran = room
-        .run(Cell::new(code), Some(watcher(observer)))
+    let ran = stage
+        .room
+        .run(Cell::new(code), Some(watcher(stage, index)))
         .instrument(span.clone())
         .await;
     let done = done_code(code, &ran, begun);
     span.record("outcome", outcome_of(&done));
-    (done, seen(ran.text, &ran.attachments, facts))
+    (done, seen(ran.text, &ran.attachments, stage.facts))
 }
 
-async fn called(
-    room: &dyn Room,
-    call: &ToolUse,
-    step: usize,
-    facts: &Facts,
-    observer: &Observer,
-) -> (Done, Observation) {
+async fn called(stage: &Stage<'_>, index: usize, call: &ToolUse) -> (Done, Observation) {
+    if let Some(before) = stage.before.of(stage.step, index) {
+        return before;
+    }
+    let (step, facts) = (stage.step, stage.facts);
     let arguments = shown(&call.arguments);
     let code = (call.name == RUN_CODE)
         .then(|| arguments.get("python_code_snippet")?.as_str())
         .flatten()
         .map(str::to_owned);
-    observer(&match &code {
+    (stage.observer)(&match &code {
         Some(code) => RunEvent::Code {
             step,
             code: code.clone(),
@@ -113,8 +127,9 @@ async fn called(
         }
     };
     let request = Call::by_model(call.id.clone(), call.name.clone(), call.arguments.clone());
-    let answer = room
-        .call(request, Some(watcher(observer)))
+    let answer = stage
+        .room
+        .call(request, Some(watcher(stage, index)))
         .instrument(span.clone())
         .await;
     let text = answer.for_model(facts.locale, OBSERVATION);
@@ -127,10 +142,7 @@ async fn called(
         None => done_call(call, arguments, &answer, text.clone(), begun),
     };
     span.record("outcome", outcome_of(&done));
-    observer(&RunEvent::Done {
-        step,
-        done: Box::new(done.clone()),
-    });
+    stage.tell_done(index, &done);
     (done, seen(text, &attachments, facts))
 }
 
@@ -207,8 +219,9 @@ fn skipped(code: &str, facts: &Facts) -> (Done, Observation) {
     (done, seen(text, &[], facts))
 }
 
-/// Says which packages are there: nothing is installed here.
-fn dependencies(names: &[String], facts: &Facts) -> (Done, Observation) {
+/// Has the missing packages installed, where there is a tool for that; else says which are there.
+async fn dependencies(stage: &Stage<'_>, index: usize, names: &[String]) -> (Done, Observation) {
+    let facts = stage.facts;
     let bare = |name: &str| {
         let end = name
             .find(['=', '<', '>', '!', '~', '[', ';', ' '])
@@ -220,19 +233,52 @@ fn dependencies(names: &[String], facts: &Facts) -> (Done, Observation) {
         .iter()
         .cloned()
         .partition(|name| known.contains(&bare(name)));
-    let text = words::packages(&here, &missing, facts.locale);
+    let begun = Instant::now();
+    let installed = install(stage, index, &missing).await;
+    let (text, ok) = match installed {
+        Some(Ok(told)) => (told, true),
+        Some(Err(told)) => (told, false),
+        None => (words::packages(&here, &missing, facts.locale), true),
+    };
     let done = Done {
         name: "dependencies".to_owned(),
         code: None,
         timeout: None,
         arguments: Some(names.iter().cloned().map(Value::from).collect()),
-        ok: true,
+        ok,
         text: text.clone(),
-        error: None,
+        error: (!ok).then(|| words::short(&text, 300)),
         result: None,
-        ms: 0,
+        ms: milliseconds(begun),
     };
     (done, seen(text, &[], facts))
+}
+
+/// What the tool said; none where there is nothing to install, or no such tool.
+async fn install(
+    stage: &Stage<'_>,
+    index: usize,
+    missing: &[String],
+) -> Option<Result<String, String>> {
+    if missing.is_empty() {
+        return None;
+    }
+    let step = stage.step;
+    let arguments = json!({ "packages": missing, PURPOSE: "the code of this reply needs them" });
+    let span = tracing::info_span!("install", step, %arguments, outcome = tracing::field::Empty);
+    let call = Call::by_model(format!("install_{step}"), INSTALL, arguments);
+    let answer = stage
+        .room
+        .call(call, Some(watcher(stage, index)))
+        .instrument(span.clone())
+        .await;
+    if matches!(answer.outcome, Err(Failure::UnknownTool { .. })) {
+        return None;
+    }
+    let text = answer.for_model(stage.facts.locale, OBSERVATION);
+    let ok = answer.outcome.is_ok();
+    span.record("outcome", if ok { "ok" } else { "failed" });
+    Some(if ok { Ok(text) } else { Err(text) })
 }
 
 fn seen(text: String, attachments: &[Part], facts: &Facts) -> Observation {
@@ -276,8 +322,8 @@ fn shown(arguments: &Arguments) -> Value {
 }
 
 /// Passes on what happens while something runs, up to a bound.
-fn watcher(observer: &Observer) -> Watcher {
-    let observer = Arc::clone(observer);
+fn watcher(stage: &Stage<'_>, action: usize) -> Watcher {
+    let (observer, step) = (Arc::clone(stage.observer), stage.step);
     let passed = AtomicUsize::new(0);
     Arc::new(move |happening| {
         let event = match happening {
@@ -292,6 +338,7 @@ fn watcher(observer: &Observer) -> Watcher {
                 RunEvent::Cell { event }
             }
             Happening::Answered { name, ok, .. } => RunEvent::ToolAnswered { name, ok },
+            Happening::Recorded(call) => RunEvent::Recorded { step, action, call },
             Happening::Waiting { tool } => RunEvent::WaitingForApproval { tool },
             Happening::Plan { version, markdown } => RunEvent::Plan { version, markdown },
             _ => return,

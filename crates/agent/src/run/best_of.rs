@@ -1,7 +1,8 @@
 //! Several replies to the same request, each tried in a fork of the session.
 
-use super::acting::run_code;
+use super::acting::{Stage, run_code};
 use super::asking::ask;
+use super::past::Before;
 use super::{Done, Observer};
 use crate::agent::Setup;
 use crate::executor::{ForkKind, RUN_CODE, Room};
@@ -111,9 +112,17 @@ async fn trial(room: &dyn Room, facts: &Facts, turn: &Turn) -> Option<Done> {
     }
     let fork = room.fork(ForkKind::Trial).await.ok()?;
     let silent: Observer = Arc::new(|_| {});
+    let before = Before::default();
+    let stage = Stage {
+        room: fork.as_ref(),
+        step: 0,
+        facts,
+        observer: &silent,
+        before: &before,
+    };
     let mut last = None;
     for code in cells {
-        let (done, _) = run_code(fork.as_ref(), &code, 0, facts, &silent).await;
+        let (done, _) = run_code(&stage, 0, &code).await;
         let has_failed = !done.ok;
         last = Some(done);
         if has_failed {

@@ -1,12 +1,12 @@
 //! Questions over one session.
 
-use super::acting::act;
+use super::acting::{Stage, act};
 use super::asking::ask;
 use super::best_of;
 use super::course::{Course, End, Next};
 use super::history::History;
 use super::summary::Scene;
-use super::{Observer, Outcome, RunEvent, RunStatus};
+use super::{Observer, Outcome, Past, RunEvent, RunStatus};
 use crate::agent::{Agent, AgentError, Setup};
 use crate::executor::{ForkKind, Room, Setting};
 use crate::format::{Facts, Turn};
@@ -25,10 +25,13 @@ pub struct Conversation {
     room: Arc<dyn Room>,
     history: History,
     run_id: Option<String>,
+    past: Option<Past>,
+    /// What the model must know before the next question.
+    notes: Vec<String>,
 }
 
 impl Conversation {
-    pub(crate) fn new(setup: Arc<Setup>) -> Conversation {
+    pub(crate) fn new(setup: Arc<Setup>, past: Option<Past>) -> Conversation {
         let room = setup.executor.open(Setting {
             registry: setup.registry.clone(),
             seed: setup.seed.clone(),
@@ -36,12 +39,15 @@ impl Conversation {
             locale: setup.locale,
             fresh_workspace: false,
             replay: None,
+            earlier: past.as_ref().map(Past::earlier),
         });
         Conversation {
             setup,
             room,
             history: History::default(),
             run_id: None,
+            past,
+            notes: Vec::new(),
         }
     }
 
@@ -62,7 +68,14 @@ impl Conversation {
             room: self.room.fork(ForkKind::Lasting).await?,
             history: self.history.clone(),
             run_id: self.run_id.clone(),
+            past: None,
+            notes: self.notes.clone(),
         })
+    }
+
+    /// Tells the model something together with the next question: what a person did to the session meanwhile.
+    pub fn note(&mut self, text: &str) {
+        self.notes.push(text.to_owned());
     }
 
     /// Goes on with another agent, such as one with another model. The session and what was said stay.
@@ -81,9 +94,30 @@ impl Conversation {
         if question.trim().is_empty() {
             return Err(AgentError::EmptyQuestion);
         }
+        self.traced(question, None, observer, cancel).await
+    }
+
+    /// Goes on with the run that was cut off, where [`Agent::take_up`] made this conversation.
+    pub async fn go_on(
+        &mut self,
+        observer: Observer,
+        cancel: CancellationToken,
+    ) -> Result<Outcome, AgentError> {
+        let past = self.past.take().ok_or(AgentError::NothingToTakeUp)?;
+        let question = past.question().to_owned();
+        self.traced(&question, Some(past), observer, cancel).await
+    }
+
+    async fn traced(
+        &mut self,
+        question: &str,
+        past: Option<Past>,
+        observer: Observer,
+        cancel: CancellationToken,
+    ) -> Result<Outcome, AgentError> {
         let run = self.run_id.as_deref().unwrap_or("-");
         let span = tracing::info_span!("run", run, model = self.setup.model.name(), format = %self.setup.format, outcome = tracing::field::Empty);
-        let outcome = self.answer(question, observer, cancel);
+        let outcome = self.answer(question, past, observer, cancel);
         let outcome = outcome.instrument(span.clone()).await;
         span.record("outcome", outcome.status.name());
         Ok(outcome)
@@ -92,19 +126,30 @@ impl Conversation {
     async fn answer(
         &mut self,
         question: &str,
+        past: Option<Past>,
         observer: Observer,
         cancel: CancellationToken,
     ) -> Outcome {
         let begun = Instant::now();
-        observer(&RunEvent::Begun {
-            question: question.to_owned(),
-            model: self.setup.model.name().to_owned(),
-            format: self.setup.format,
-        });
         self.setup.nest.watch(&observer);
         let mut history = std::mem::take(&mut self.history);
-        history.ask(question);
+        let mut words = std::mem::take(&mut self.notes);
+        words.push(question.to_owned());
+        history.ask(&words.join("\n\n"));
         let mut course = Course::new(Arc::clone(&self.setup), self.facts(), history);
+        match past {
+            Some(past) => {
+                past.lead(&mut course, self.room.as_ref()).await;
+                let steps = course.steps.len();
+                let format = self.setup.format;
+                observer(&RunEvent::Resumed { steps, format });
+            }
+            None => observer(&RunEvent::Begun {
+                question: question.to_owned(),
+                model: self.setup.model.name().to_owned(),
+                format: self.setup.format,
+            }),
+        }
         let end = self.drive(&mut course, &observer, &cancel, begun).await;
         let outcome = self.outcome(&mut course, end, begun).await;
         self.history = std::mem::take(&mut course.history);
@@ -165,6 +210,10 @@ impl Conversation {
                 match self.reply(course, request, observer).await {
                     Ok(reply) => {
                         let ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+                        observer(&RunEvent::Replied {
+                            reply: Box::new(reply.clone()),
+                            ms,
+                        });
                         course.heard(&reply, ms);
                     }
                     Err(error) => course.model_failed(&error),
@@ -172,12 +221,7 @@ impl Conversation {
             }
             Next::Act(turn) => self.act(course, &turn, observer).await,
             Next::Survey => {
-                let scene = Scene {
-                    plan: self.room.plan(),
-                    variables: self.room.variables().await,
-                    files: self.room.files().await,
-                };
-                course.surveyed(scene);
+                course.surveyed(Scene::of(self.room.as_ref()).await);
             }
             Next::End(_) => {}
         }
@@ -186,9 +230,14 @@ impl Conversation {
     async fn act(&self, course: &mut Course, turn: &Turn, observer: &Observer) {
         let step = course.steps.len();
         let span = tracing::info_span!("step", step);
-        let all = act(self.room.as_ref(), turn, step, &course.facts, observer)
-            .instrument(span)
-            .await;
+        let stage = Stage {
+            room: self.room.as_ref(),
+            step,
+            facts: &course.facts,
+            observer,
+            before: &course.before,
+        };
+        let all = act(&stage, turn).instrument(span).await;
         let (done, observations) = all.into_iter().unzip();
         course.usage += self.setup.nest.take_usage();
         course.acted(done, observations);

@@ -4,6 +4,7 @@ mod budget;
 mod replies;
 
 use super::history::{Fit, History, Round, cut_middle};
+use super::past::Before;
 use super::stuck::{Sign, StuckWatch};
 use super::summary::Scene;
 use super::words;
@@ -35,6 +36,8 @@ pub(crate) struct Course {
     calibration: f64,
     asked_tokens: u64,
     last_words: Option<String>,
+    /// What was done before the run was cut off.
+    pub(crate) before: Before,
 }
 
 enum State {
@@ -87,6 +90,7 @@ impl Course {
             calibration: 1.0,
             asked_tokens: 0,
             last_words: None,
+            before: Before::default(),
         };
         course.write_system();
         course
@@ -137,7 +141,7 @@ impl Course {
         self.events.push(RunEvent::Compacted { before, after });
         if after > budget {
             let message = format!(
-                "the question and the instructions need about {after} tokens, and the model takes {} with its reply",
+                "the question and the instructions need about {after} tokens, and the model takes {} with its reply; put what is long into a file",
                 self.context
             );
             self.end(RunStatus::ModelError, message);

@@ -2,8 +2,9 @@
 
 use super::{Done, RunStatus};
 use crate::format::Format;
-use cellblock_model::Usage;
+use cellblock_model::{Reply, Usage};
 use cellblock_protocol::Event as CellEvent;
+use cellblock_tools::RecordedCall;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
@@ -20,6 +21,13 @@ pub enum RunEvent {
         /// The model.
         model: String,
         /// How it acts.
+        format: Format,
+    },
+    /// A run that was cut off goes on.
+    Resumed {
+        /// The steps that were done before.
+        steps: usize,
+        /// How the model acts.
         format: Format,
     },
     /// The model is asked.
@@ -49,7 +57,14 @@ pub enum RunEvent {
         /// Why.
         reason: String,
     },
-    /// The reply is there and can be read.
+    /// The reply is there, as it came: enough to take the conversation up again.
+    Replied {
+        /// The reply.
+        reply: Box<Reply>,
+        /// How long the model took.
+        ms: u64,
+    },
+    /// The reply can be read.
     Thought {
         /// Of which step.
         step: usize,
@@ -95,6 +110,16 @@ pub enum RunEvent {
         /// Whether it has a result.
         ok: bool,
     },
+    /// Something outside of the session was called and has answered: enough to give the answer again.
+    Recorded {
+        /// In which step.
+        step: usize,
+        /// By which action of it, from 0.
+        #[serde(default)]
+        action: usize,
+        /// The call with its answer.
+        call: Box<RecordedCall>,
+    },
     /// Something waits for a person.
     WaitingForApproval {
         /// The tool.
@@ -111,6 +136,9 @@ pub enum RunEvent {
     Done {
         /// In which step.
         step: usize,
+        /// Which action of it, from 0.
+        #[serde(default)]
+        action: usize,
         /// What came of it.
         done: Box<Done>,
     },

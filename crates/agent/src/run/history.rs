@@ -116,7 +116,8 @@ impl History {
         }
     }
 
-    /// Folds the oldest rounds into the summary until the rest fits; shortens the last ones only when nothing else is left.
+    /// Folds the oldest rounds into the summary until the rest fits; shortens the last ones and earlier questions only when nothing
+    /// else is left. The question itself stays whole.
     pub(crate) fn fold(&mut self, budget: u64, scene: Scene, locale: Locale) -> (u64, u64) {
         let before = self.tokens(locale);
         let target = budget / 10 * 7;
@@ -130,10 +131,14 @@ impl History {
             }
             self.drop_answered_question(index);
         }
+        let is_question = |entry: &Entry| matches!(entry, Entry::Question(_));
+        let goal = self.entries.iter().rposition(is_question);
         let mut room = 20_000;
         while self.tokens(locale) > budget && room > 100 {
-            for entry in &mut self.entries {
+            for (index, entry) in self.entries.iter_mut().enumerate() {
                 match entry {
+                    // An answer to half of a question is none.
+                    Entry::Question(_) if Some(index) == goal => {}
                     Entry::Round(round) => {
                         round
                             .observed

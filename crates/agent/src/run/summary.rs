@@ -1,5 +1,6 @@
 //! What is left of rounds that had to go.
 
+use crate::executor::Room;
 use cellblock_model::estimate_tokens;
 use cellblock_protocol::{FileEntry, Locale, Variable};
 use std::collections::VecDeque;
@@ -33,6 +34,17 @@ pub(crate) struct Scene {
     pub(crate) plan: Option<String>,
     pub(crate) variables: Vec<Variable>,
     pub(crate) files: Vec<FileEntry>,
+}
+
+impl Scene {
+    /// Looks at the session.
+    pub(crate) async fn of(room: &dyn Room) -> Scene {
+        Scene {
+            plan: room.plan(),
+            variables: room.variables().await,
+            files: room.files().await,
+        }
+    }
 }
 
 impl Summary {

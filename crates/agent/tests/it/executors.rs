@@ -20,6 +20,7 @@ fn setting() -> Setting {
         locale: Locale::En,
         fresh_workspace: false,
         replay: None,
+        earlier: None,
     }
 }
 

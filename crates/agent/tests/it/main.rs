@@ -16,6 +16,7 @@ mod formats;
 mod prompts;
 mod properties;
 mod repairs;
+mod resuming;
 mod runs;
 mod support;
 mod templates;

@@ -3,7 +3,8 @@
 use crate::support::{cut_off, facts};
 use cellblock_agent::repair::{code_blocks, read_object, read_value, split_thinking, tagged};
 use cellblock_agent::{Action, Format, Growing};
-use cellblock_model::Reply;
+use cellblock_model::{Reply, ToolCall};
+use cellblock_tools::Arguments;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -115,5 +116,41 @@ proptest! {
         if let Ok(turn) = read {
             prop_assert_eq!(&turn.actions, &vec![Action::Code(code)]);
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn code_in_fences_and_tags_comes_out_as_it_went_in(code in "[a-zäé中 =()\\[\\]{}\"'\\\\.,:;<>&#%\n\t]{1,80}") {
+        let code = code.trim_matches(['\n', ' ', '\t']).to_owned();
+        prop_assume!(!code.is_empty() && !code.contains("</") && !code.starts_with('<'));
+        let facts = facts();
+        let replies = [
+            (Format::Markdown, format!("I compute.\n```python\n{code}\n```\nThat is all.")),
+            (Format::Xml, format!("I compute.\n<execution-code>\n{code}\n</execution-code>")),
+        ];
+        for (format, text) in replies {
+            let turn = format.implementation().read(&Reply::text(text), &facts).unwrap();
+            prop_assert_eq!(&turn.actions, &vec![Action::Code(code.clone())], "{}", format);
+            prop_assert!(turn.repairs.is_empty(), "{}: {:?}", format, turn.repairs);
+        }
+    }
+
+    #[test]
+    fn arguments_that_are_valid_are_passed_on_as_they_came(code in messy()) {
+        let arguments = json!({"tool_call_purpose": "p", "python_code_snippet": code});
+        let call = ToolCall { id: "a".to_owned(), name: "execute_python_code".to_owned(), arguments: arguments.to_string() };
+        let turn = Format::Tools.implementation().read(&Reply::calls(vec![call]), &facts()).unwrap();
+        let [Action::Call(call)] = &turn.actions[..] else {
+            return Err(TestCaseError::fail("not one call"));
+        };
+        let read = match &call.arguments {
+            Arguments::Object(map) => Value::Object(map.clone()),
+            Arguments::Text(text) => serde_json::from_str(text).unwrap(),
+        };
+        prop_assert_eq!(read, arguments);
+        prop_assert!(turn.repairs.is_empty());
     }
 }

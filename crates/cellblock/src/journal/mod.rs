@@ -29,9 +29,11 @@ mod literal;
 mod notebook;
 mod restore;
 mod script;
+mod told;
 
 pub use cellblock_session::journal::*;
 pub use compare::Difference;
-pub use notebook::notebook;
+pub use notebook::{notebook, notebook_of_run};
 pub use restore::{Report, Restore, Restored};
-pub use script::script;
+pub use script::{script, script_of_run};
+pub use told::Told;

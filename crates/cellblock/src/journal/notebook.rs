@@ -1,5 +1,6 @@
 //! A journal as a Jupyter notebook: the cells that were kept, with what they showed.
 
+use super::told::Told;
 use cellblock_protocol::{CellResult, MimeBundle, import_statement};
 use cellblock_session::journal::{CellStory, Journal};
 use serde_json::{Map, Value, json};
@@ -9,6 +10,31 @@ pub fn notebook(journal: &Journal) -> Value {
     let story = journal.story();
     let mut cells: Vec<Value> = beginning(journal).into_iter().collect();
     cells.extend(story.kept().map(of_cell));
+    whole(journal, &cells)
+}
+
+/// The same for a run of the agent: with the question, what the model thought before each cell, and the answer.
+pub fn notebook_of_run(journal: &Journal, told: &Told) -> Value {
+    let story = journal.story();
+    let mut cells = vec![words("question", &told.question)];
+    cells.extend(beginning(journal));
+    for cell in story.kept() {
+        let thought = told.thoughts.get(&cell.number);
+        let thought = thought.filter(|thought| !thought.trim().is_empty());
+        cells.extend(thought.map(|thought| words(&format!("thought-{}", cell.number), thought)));
+        cells.push(of_cell(cell));
+    }
+    if let Some(answer) = &told.answer {
+        cells.push(words("answer", &format!("**Final answer**\n\n{answer}")));
+    }
+    whole(journal, &cells)
+}
+
+fn words(id: &str, text: &str) -> Value {
+    json!({"cell_type": "markdown", "id": id, "metadata": {}, "source": text})
+}
+
+fn whole(journal: &Journal, cells: &[Value]) -> Value {
     let python = &journal.opened.python;
     json!({
         "cells": cells,

@@ -81,10 +81,13 @@ impl Restore {
             incomplete: journal.incomplete.clone(),
             ..Report::default()
         };
-        let (version, _) = host.runtime(&options.isolation).await?.python().await?;
-        let recorded = &journal.opened.python.version;
-        if version != *recorded {
-            report.note(None, "Python", recorded, &version);
+        // In a container it is the image's, and that is the same by its name.
+        if options.container.is_none() {
+            let (version, _) = host.runtime(&options.isolation).await?.python().await?;
+            let recorded = &journal.opened.python.version;
+            if version != *recorded {
+                report.note(None, "Python", recorded, &version);
+            }
         }
         let left_out = story.cells.iter().filter(|cell| cell.fate != Fate::Kept);
         report.left_out = left_out.map(|cell| (cell.number, cell.fate)).collect();

@@ -1,6 +1,7 @@
 //! A journal as a script that needs nothing but Python.
 
 use super::literal::{of_source, of_text, of_value};
+use super::told::Told;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cellblock_protocol::{Seed, Status, ToolSpec, import_statement};
@@ -16,10 +17,30 @@ const FILES: &str = include_str!("python/files.py");
 /// A script that does what was kept, in order, and prints what the cells print and the values of their last expressions. Calls of
 /// tools and `input()` get the recorded answers.
 pub fn script(journal: &Journal) -> String {
+    let from = format!("sessions export {}", journal.id);
+    script_ending(journal, &from, "")
+}
+
+/// The same for a run of the agent: at its end it prints the answer, if the cells still give what the answer stands on.
+pub fn script_of_run(journal: &Journal, told: &Told) -> String {
+    let from = format!("runs export {}", told.run);
+    let ending = match &told.answer {
+        Some(answer) => {
+            let basis: Vec<Value> = told.basis(journal).into_iter().map(Value::from).collect();
+            let basis = of_value(&Value::from(basis));
+            format!("\nsession.answer({}, {basis})\n", of_text(answer))
+        }
+        None => "\n# The run has no answer.\n".to_owned(),
+    };
+    let question = format!("\n# The question was: {}\n", one_line(&told.question));
+    script_ending(journal, &from, &format!("{question}{ending}"))
+}
+
+fn script_ending(journal: &Journal, from: &str, ending: &str) -> String {
     let story = journal.story();
     let has_tools = story.steps().any(|step| matches!(step, Step::Tools(_)));
     let has_files = story.steps().any(|step| matches!(step, Step::PutFile(..)));
-    let mut text = heading(journal);
+    let mut text = heading(journal, from);
     if has_files {
         text.push_str("import base64\n");
     }
@@ -66,11 +87,12 @@ pub fn script(journal: &Journal) -> String {
             }
         });
     }
+    text.push_str(ending);
     text.push_str("\nsession.end()\n");
     text
 }
 
-fn heading(journal: &Journal) -> String {
+fn heading(journal: &Journal, from: &str) -> String {
     let python = &journal.opened.python;
     let what = if journal.opened.workspace_was_empty {
         "# It works in a new temporary directory; `python3 SCRIPT DIR` works in DIR instead."
@@ -89,12 +111,12 @@ fn heading(journal: &Journal) -> String {
         .unwrap_or_default();
     format!(
         "#!/usr/bin/env python3\n\
-         # The cells of session `{}` that were kept, made by `cellblock sessions export {}`.\n\
+         # The cells of session `{}` that were kept, made by `cellblock {}`.\n\
          # It needs Python{packages}; it ran on {}. Calls of tools get the recorded answers.\n\
          {what}\n\
          {incomplete}\n",
         one_line(&journal.session),
-        one_line(&journal.id),
+        one_line(from),
         one_line(&python.version),
     )
 }

@@ -6,8 +6,11 @@
     reason = "helpers of tests are tests"
 )]
 
+mod clients;
 #[path = "../common/mod.rs"]
 mod common;
+mod database;
+mod postgres;
 mod refusals;
 mod servers;
 mod ways;

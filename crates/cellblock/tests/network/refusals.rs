@@ -55,19 +55,36 @@ print([attempt(address) for address in [('127.0.0.1', {0}), ('localhost', {0}), 
 fn a_name_that_leads_to_a_private_address_is_refused_unless_that_was_meant() {
     let server = Server::web("a secret");
     let port = server.port;
-    // The machine's own name, as its own programs find it, is a private address.
-    let name = "ip6-localhost";
+    // A name like any other to the rules; every resolver says that it is 127.0.0.1.
+    let name = "0x7f.1";
+    let fetch = format!("{FETCH}print(fetch('http://{name}:{port}/'))");
     let sealed = session(&[&format!("{name}:{port}")]);
-    let message = fails(&sealed, &format!("{FETCH}fetch('http://{name}:{port}/')"));
-    let refused =
-        message.contains("has the private address") || message.contains("cannot be found");
-    assert!(refused, "{message}");
+    let message = fails(&sealed, &fetch);
+    let refused = format!("HTTP Error 403: {name} has the private address 127.0.0.1");
+    assert!(message.contains(&refused), "{message}");
     // An address that nobody named is no way in either.
     let message = fails(
         &sealed,
         &format!("{FETCH}fetch('http://127.0.0.1:{port}/')"),
     );
     assert!(message.contains("may not reach 127.0.0.1"), "{message}");
+    assert!(server.heard().is_empty());
+    let meant = session(&[&format!("{name}:{port} private")]);
+    assert_eq!(prints(&meant, &fetch), "a secret\n");
+}
+
+#[test]
+fn a_raw_connection_to_a_name_with_a_private_address_is_refused_too() {
+    let server = Server::web("a secret");
+    let session = session(&[&format!("tcp://0x7f.1:{}", server.port)]);
+    let code = format!(
+        "import socket
+with socket.create_connection(('0x7f.1', {}), timeout=10) as connection:
+    connection.sendall(b'hello\\n')
+    print(connection.recv(100))",
+        server.port
+    );
+    run(&session, code.as_str());
     assert!(server.heard().is_empty());
 }
 

@@ -3,7 +3,7 @@
 use super::common::{builder, open, run};
 use cellblock::{CellResult, Session};
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -41,12 +41,15 @@ impl Server {
     }
 }
 
-pub(crate) fn page_answer(page: &str) -> Vec<u8> {
-    format!(
-        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{page}",
+pub(crate) fn page_answer(page: impl AsRef<[u8]>) -> Vec<u8> {
+    let page = page.as_ref();
+    let mut answer = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n",
         page.len()
     )
-    .into_bytes()
+    .into_bytes();
+    answer.extend_from_slice(page);
+    answer
 }
 
 fn serve(
@@ -64,6 +67,9 @@ fn serve(
         {
             noted.lock().unwrap().push(text.clone());
             client.write_all(&answer(&text))?;
+            // To go while there is something unread would tear the connection.
+            client.shutdown(Shutdown::Write)?;
+            while client.read(&mut buffer)? > 0 {}
             return Ok(());
         }
     }

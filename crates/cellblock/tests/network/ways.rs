@@ -1,6 +1,6 @@
 //! What was allowed is reached.
 
-use super::common::{run, wait};
+use super::common::{builder, ground, open, run, wait};
 use super::servers::{Server, page_answer, prints, session};
 use cellblock::Event;
 
@@ -122,4 +122,44 @@ fn a_fork_has_ways_of_its_own_and_a_crash_closes_none() {
     assert_eq!(prints(&session, &fetch), "a page\n");
     wait(session.close());
     assert_eq!(prints(&fork, &fetch), "a page\n");
+}
+
+#[test]
+fn a_credential_is_put_on_outside_and_the_session_never_holds_it() {
+    let server = Server::web("a page");
+    let key = ground().join("key");
+    std::fs::write(&key, "5ecret\n").unwrap();
+    let credential = format!(
+        "http://localhost:{} X-Key: file:{}",
+        server.port,
+        key.display()
+    );
+    let session = open(
+        builder()
+            .allow_net(format!("localhost:{}", server.port).parse().unwrap())
+            .credential(credential.parse().unwrap()),
+    );
+    let code = format!(
+        "import os
+{FETCH}print(fetch('http://localhost:{}/'), '5ecret' in str(os.environ), os.path.exists({:?}))",
+        server.port,
+        key.display().to_string()
+    );
+    assert_eq!(prints(&session, &code), "a page False False\n");
+    assert!(server.heard()[0].contains("\r\nX-Key: 5ecret\r\n"));
+    let fork = wait(session.fork()).unwrap();
+    prints(&fork, &code);
+    assert!(server.heard()[1].contains("\r\nX-Key: 5ecret\r\n"));
+}
+
+#[test]
+fn a_credential_that_cannot_be_read_is_told_before_the_session_starts() {
+    let started = builder()
+        .allow_net("localhost:1".parse().unwrap())
+        .credential("localhost:1 X-Key: file:/no/such/key".parse().unwrap());
+    let message = wait(started.start()).unwrap_err().to_string();
+    assert!(
+        message.contains("the credential for localhost cannot be read from file:/no/such/key"),
+        "{message}"
+    );
 }

@@ -1,13 +1,18 @@
 //! The command line.
 
+mod environment;
+mod result;
 mod session;
 
 use crate::commands::ask::AskArgs;
 use crate::commands::bench::BenchArgs;
 use crate::commands::chat::ChatArgs;
 use crate::commands::completions::CompletionsArgs;
+use crate::commands::config::ShowConfigArgs;
 use crate::commands::demo::DemoArgs;
 use crate::commands::doctor::DoctorArgs;
+use crate::commands::env::EnvArgs;
+use crate::commands::eval::EvalArgs;
 use crate::commands::exec::ExecArgs;
 use crate::commands::mcp::McpArgs;
 use crate::commands::pipe::PipeArgs;
@@ -20,7 +25,9 @@ use crate::commands::trace::TraceArgs;
 use crate::terminal::ColorWish;
 use clap::{Parser, Subcommand};
 
-pub(crate) use session::{PythonArgs, SETUP_HINT, SessionArgs};
+pub(crate) use environment::EnvironmentArgs;
+pub(crate) use result::ResultArgs;
+pub(crate) use session::{PythonArgs, SETUP_HINT, SessionArgs, duration, seconds};
 
 /// Sealed, stateful, real Python sessions for language models
 #[derive(Debug, Parser)]
@@ -49,6 +56,8 @@ pub(crate) enum Command {
     Chat(Box<ChatArgs>),
     /// List, show and remove what was asked before
     Runs(RunsArgs),
+    /// Run tasks with checks against a model, and print how well it did
+    Eval(Box<EvalArgs>),
     /// Run one snippet and end with its outcome
     Exec(ExecArgs),
     /// Work in a session at the terminal
@@ -63,8 +72,12 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Make the default environment: numpy, pandas, matplotlib and more
     Setup(SetupArgs),
+    /// Make, list and remove environments: sets of packages that sessions run in
+    Env(EnvArgs),
     /// List the tools that models can call, or call one by hand
     Tools(ToolsArgs),
+    /// Say how everything is set, and who said so
+    Config(Box<ShowConfigArgs>),
     /// Show where the time of a run went
     Trace(TraceArgs),
     /// Serve the tools to MCP clients, each with a session of its own

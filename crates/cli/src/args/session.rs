@@ -1,16 +1,19 @@
 //! The flags that say what Python and what session are wanted: the same for every command.
 
+use crate::config::{Config, Ledger, Named, SessionConfig};
 use crate::failure::Usage;
 use cellblock::{
-    Host, HostBuilder, Isolation, Limits, NetworkRule, Preload, PythonChoice, Rung, Seed,
-    SessionOptions, Wall, parse_duration, parse_size,
+    ContainerOptions, CredentialRule, Host, HostBuilder, Isolation, Limits, NetworkRule, Preload,
+    PythonChoice, Rung, Seed, SessionOptions, Wall, parse_duration, parse_size,
 };
-use clap::Args;
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Which Python.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
 #[command(next_help_heading = "Python")]
 pub(crate) struct PythonArgs {
     /// Use this interpreter [default: the first good one on PATH]
@@ -22,6 +25,34 @@ pub(crate) struct PythonArgs {
 }
 
 impl PythonArgs {
+    /// The same, with what the environment and the configuration say where no flag does.
+    pub(crate) fn settled(&self, config: &Config) -> anyhow::Result<PythonArgs> {
+        self.settled_in(&mut Ledger::new(config), &config.session)
+    }
+
+    /// The same, and the ledger tells who said so.
+    pub(crate) fn settled_in(
+        &self,
+        ledger: &mut Ledger<'_>,
+        file: &SessionConfig,
+    ) -> anyhow::Result<PythonArgs> {
+        let mut args = self.clone();
+        let python = Named {
+            variables: &["CELLBLOCK_PYTHON"],
+            ..Named::new("session.python", "--python", "the first good one on PATH")
+        };
+        ledger.settle(
+            python,
+            &mut args.python,
+            file.python.as_ref(),
+            |text| Ok(PathBuf::from(text)),
+            |path| path.display().to_string(),
+        )?;
+        let stdlib = Named::new("session.stdlib", "--stdlib", "false");
+        ledger.switch(stdlib, &mut args.stdlib, true, file.stdlib.as_ref())?;
+        Ok(args)
+    }
+
     /// Finds the Python. Nothing is started yet.
     pub(crate) fn host(&self, preload: Preload) -> Result<Host, cellblock::Error> {
         self.host_builder(preload).build()
@@ -51,7 +82,8 @@ impl PythonArgs {
 pub(crate) const SETUP_HINT: &str = "only the standard library is available so far; `cellblock setup` installs numpy, pandas, matplotlib and more";
 
 /// What session.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
 #[command(next_help_heading = "Session")]
 pub(crate) struct SessionArgs {
     /// Stop a cell after this time, such as 5, 500ms or 2min [default: 30s]
@@ -60,6 +92,17 @@ pub(crate) struct SessionArgs {
     /// Work in this directory [default: a fresh one]
     #[arg(short, long, value_name = "DIR")]
     workspace: Option<PathBuf>,
+    /// Where it lives: local, behind the walls of this machine, or docker, in a container
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "local",
+        hide_possible_values = true
+    )]
+    backend: Where,
+    /// The image of the container [default: python:3.12]
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
     /// Import before the first cell: math, "numpy as np", or short np, pd, plt
     #[arg(short, long = "import", value_name = "MODULE")]
     imports: Vec<String>,
@@ -69,6 +112,9 @@ pub(crate) struct SessionArgs {
     /// Let it reach a host, such as pypi.org, '*.example.org:8080' or tcp://db.example.org:5432 [default: no network]
     #[arg(long, value_name = "RULE")]
     allow_net: Vec<NetworkRule>,
+    /// Put a secret on its requests outside: 'api.example.org Authorization: Bearer env:TOKEN', or file:PATH
+    #[arg(long, value_name = "RULE")]
+    credential: Vec<CredentialRule>,
     /// The most memory, such as 512MB [default: 2GiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
     memory: Option<u64>,
@@ -89,17 +135,67 @@ pub(crate) struct SessionArgs {
     without: Vec<Wall>,
 }
 
+/// Where a session lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+enum Where {
+    #[default]
+    Local,
+    Docker,
+}
+
 impl SessionArgs {
+    /// The same, with what the environment and the configuration say where no flag does.
+    pub(crate) fn settled(&self, config: &Config) -> anyhow::Result<SessionArgs> {
+        self.settled_in(&mut Ledger::new(config), &config.session)
+    }
+
+    /// The same, and the ledger tells who said so.
+    pub(crate) fn settled_in(
+        &self,
+        ledger: &mut Ledger<'_>,
+        file: &SessionConfig,
+    ) -> anyhow::Result<SessionArgs> {
+        let mut args = self.clone();
+        let named = Named::new;
+        let timeout = named("session.timeout", "--timeout", "30s");
+        ledger.settle(
+            timeout,
+            &mut args.timeout,
+            file.timeout.as_ref(),
+            duration,
+            seconds,
+        )?;
+        let imports = named("session.imports", "--import", "");
+        ledger.list(imports, &mut args.imports, file.imports.as_ref())?;
+        let network = named("session.allow_net", "--allow-net", "none");
+        ledger.list(network, &mut args.allow_net, file.allow_net.as_ref())?;
+        let memory = named("session.memory", "--memory", "2GiB");
+        ledger.settle(memory, &mut args.memory, file.memory.as_ref(), bytes, size)?;
+        let processes = named("session.processes", "--processes", "64");
+        ledger.plain(processes, &mut args.processes, file.processes.as_ref())?;
+        let disk = named("session.disk", "--disk", "1GiB");
+        ledger.settle(disk, &mut args.disk, file.disk.as_ref(), bytes, size)?;
+        let files = named("session.open_files", "--open-files", "1024");
+        ledger.plain(files, &mut args.open_files, file.open_files.as_ref())?;
+        let rung = named("session.isolation", "--isolation", "the best, never none");
+        ledger.plain(rung, &mut args.isolation, file.isolation.as_ref())?;
+        let walls = named("session.without", "--without", "");
+        ledger.list(walls, &mut args.without, file.without.as_ref())?;
+        Ok(args)
+    }
+
     /// The session that the flags describe, checked.
     pub(crate) fn options(&self) -> anyhow::Result<SessionOptions> {
         let default = Limits::default();
         let options = SessionOptions {
             workspace: self.workspace.clone(),
+            container: self.container()?,
             isolation: Isolation {
                 rung: self.isolation,
                 without: self.without.iter().copied().collect(),
             },
             network: self.allow_net.clone(),
+            credentials: self.credential.clone(),
             limits: Limits {
                 memory: self.memory.unwrap_or(default.memory),
                 wall: self.timeout.unwrap_or(default.wall),
@@ -116,9 +212,47 @@ impl SessionArgs {
         Ok(options)
     }
 
+    fn container(&self) -> anyhow::Result<Option<ContainerOptions>> {
+        match (self.backend, &self.image) {
+            (Where::Docker, Some(image)) => Ok(Some(ContainerOptions::image(image))),
+            (Where::Docker, None) => Ok(Some(ContainerOptions::default())),
+            (Where::Local, None) => Ok(None),
+            (Where::Local, Some(_)) => Err(Usage::hinted(
+                "--image is for containers, and this session is not in one".to_owned(),
+                "add --backend docker",
+            )),
+        }
+    }
+
     fn seed(&self) -> anyhow::Result<Seed> {
         self.variables.iter().map(|entry| variable(entry)).collect()
     }
+}
+
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).map_err(|problem| problem.to_string())
+}
+
+pub(crate) fn seconds(time: &Duration) -> String {
+    format!("{}s", time.as_secs_f64())
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    parse_size(text).map_err(|problem| problem.to_string())
+}
+
+fn size(bytes: &u64) -> String {
+    let units = [
+        (1 << 30, "GiB"),
+        (1_000_000_000, "GB"),
+        (1 << 20, "MiB"),
+        (1_000_000, "MB"),
+        (1 << 10, "KiB"),
+    ];
+    let fitting = units.iter().find(|(unit, _)| bytes.is_multiple_of(*unit));
+    fitting.map_or(format!("{bytes}B"), |(unit, name)| {
+        format!("{}{name}", bytes / unit)
+    })
 }
 
 fn variable(entry: &str) -> anyhow::Result<(String, serde_json::Value)> {

@@ -1,7 +1,10 @@
 //! The making of the default environment beside other work.
 
 use crate::terminal::EnvironmentBar;
-use cellblock::env::{self, Cancel, CancelOnDrop, Environment, Interpreter, Search, Status};
+use cellblock::Packages;
+use cellblock::env::{
+    self, Cancel, CancelOnDrop, Environment, Interpreter, Requirements, Search, Status,
+};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
@@ -15,16 +18,23 @@ pub(crate) struct Making {
 
 impl Making {
     /// Begins on a thread of its own.
-    pub(crate) fn start(interpreter: Interpreter, bar: Arc<EnvironmentBar>) -> Making {
+    pub(crate) fn start(
+        interpreter: Interpreter,
+        bar: Arc<EnvironmentBar>,
+    ) -> Result<Making, cellblock::Error> {
+        let environments = Packages::from_process()?.environments().clone();
         let cancel = Cancel::new();
         let guard = cancel.on_drop();
         let task = tokio::task::spawn_blocking(move || {
-            env::default_environment(&interpreter, &cancel, &mut |progress| bar.report(&progress))
+            let wanted = Requirements::default_set();
+            environments.make(&interpreter, &wanted, &cancel, &mut |progress| {
+                bar.report(&progress);
+            })
         });
-        Making {
+        Ok(Making {
             task,
             cancel: guard,
-        }
+        })
     }
 
     /// Waits for it.

@@ -55,7 +55,7 @@ async fn set_up(args: &SetupArgs, console: &Console) -> anyhow::Result<ExitCode>
     } else {
         EnvironmentBar::new(console)
     });
-    let mut making = Making::start(interpreter, Arc::clone(&bar));
+    let mut making = Making::start(interpreter, Arc::clone(&bar))?;
     let outcome = signals.or(making.finish()).await;
     bar.clear();
     let environment = match outcome {

@@ -1,22 +1,23 @@
 //! The tools that a command offers, from its flags.
 
-use crate::args::{PythonArgs, SessionArgs};
+use crate::args::{EnvironmentArgs, PythonArgs, SessionArgs};
 use crate::config::Config;
 use crate::failure::Usage;
-use crate::terminal::{Console, Style, TerminalAsker};
+use crate::terminal::{Console, EnvironmentBar, Style, TerminalAsker};
 use cellblock::mcp::{self, Connected};
 use cellblock::tools::{
-    AnyTool, Approval, ApprovalMode, ApprovalPolicy, Asker, Opening, PythonTools, Registry,
-    ToolError, Workbench,
+    AnyTool, Approval, ApprovalMode, ApprovalPolicy, Asker, InstallPackagesTool, Opening,
+    PythonTools, Registry, ToolError, Workbench,
 };
-use cellblock::{NetworkRule, Preload, SessionOptions};
+use cellblock::{NetworkRule, Packages, Preload, SessionOptions};
 use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Which tools there are.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Tools")]
 pub(crate) struct ToolboxArgs {
     /// Offer the typed, documented functions of the .py files in this folder too
@@ -37,7 +38,7 @@ struct ToolFolder {
 }
 
 /// Who must agree.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Approval")]
 pub(crate) struct ApprovalArgs {
     /// Ask before: never, effects, code, tools or all [default: effects]
@@ -46,7 +47,8 @@ pub(crate) struct ApprovalArgs {
 }
 
 /// What a person is asked for.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Approve {
     Never,
     Effects,
@@ -101,8 +103,9 @@ impl ToolboxArgs {
     ) -> anyhow::Result<Toolbox> {
         let (tools, servers) = self.gathered(python, config, console).await?;
         let mut builder = Registry::builder().built_in();
-        if audience == Audience::Clients {
-            builder = mcp::with_tools_for_clients(builder);
+        match audience {
+            Audience::Clients => builder = mcp::with_tools_for_clients(builder),
+            Audience::Us => builder = builder.tool(install_packages(console)?),
         }
         let registry = builder
             .extend(tools)
@@ -118,7 +121,7 @@ impl ToolboxArgs {
         config: &Config,
         console: &Console,
     ) -> anyhow::Result<(Vec<Arc<dyn AnyTool>>, Connected)> {
-        let mut tools = Vec::new();
+        let mut tools: Vec<Arc<dyn AnyTool>> = Vec::new();
         for ToolFolder {
             tools: folder,
             options,
@@ -171,6 +174,18 @@ impl ToolboxArgs {
     }
 }
 
+/// The tool that brings packages; what it does is shown as it goes.
+pub(crate) fn install_packages(console: &Console) -> anyhow::Result<InstallPackagesTool> {
+    Ok(InstallPackagesTool::new(packages(console)?))
+}
+
+/// Brings packages to sessions, and shows how far that has come.
+pub(crate) fn packages(console: &Console) -> anyhow::Result<Packages> {
+    let bar = EnvironmentBar::lines(console);
+    let packages = Packages::from_process()?;
+    Ok(packages.reporting(move |progress| bar.report(&progress)))
+}
+
 impl ApprovalArgs {
     /// When to ask: what the configuration says, unless a flag says another mode.
     pub(crate) fn policy(&self, config: &Config) -> ApprovalPolicy {
@@ -187,10 +202,10 @@ pub(crate) fn workbench(
     registry: Registry,
     policy: ApprovalPolicy,
     session: &SessionArgs,
-    python: &PythonArgs,
+    (python, environment): (&PythonArgs, &EnvironmentArgs),
     console: &Console,
 ) -> anyhow::Result<Workbench> {
-    let open = opener(python, session.options()?);
+    let open = opener_in(python, environment, session.options()?, console);
     // Whoever is asked must see the question and be able to type.
     let is_someone_there = io::stdin().is_terminal() && console.err_is_terminal();
     let asker =
@@ -200,6 +215,26 @@ pub(crate) fn workbench(
         .sessions(open)
         .approval(approval)
         .build())
+}
+
+/// Makes sessions like this, in this environment, when they are needed.
+fn opener_in(
+    python: &PythonArgs,
+    environment: &EnvironmentArgs,
+    options: SessionOptions,
+    console: &Console,
+) -> impl Fn() -> Opening + Send + Sync + 'static {
+    let (python, environment) = (python.clone(), environment.clone());
+    let console = console.clone();
+    move || {
+        let (python, environment) = (python.clone(), environment.clone());
+        let (options, console) = (options.clone(), console.clone());
+        Box::pin(async move {
+            let host = environment.host(&python, Preload::None, &console).await;
+            let host = host.map_err(|error| ToolError::new(format!("{error:#}")))?;
+            Ok::<_, ToolError>(host.open(options).await?)
+        })
+    }
 }
 
 /// Makes sessions like this when they are needed.

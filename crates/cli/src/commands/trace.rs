@@ -31,6 +31,8 @@ enum Format {
     Json,
     /// Stacks with microseconds, for flame graphs
     Folded,
+    /// The spans as OTLP in JSON, for a collector
+    Otlp,
 }
 
 const EXAMPLES: &str = "\
@@ -66,6 +68,7 @@ pub(crate) fn run(args: &TraceArgs, console: &Console) -> anyhow::Result<ExitCod
             console.print(&console.safe_on_out(&Report::of(&trace).to_text()))?;
         }
         Format::Json => console.print_line(&serde_json::to_string(&Report::of(&trace))?)?,
+        Format::Otlp => console.print_line(&trace.otlp().to_string())?,
         Format::Folded => console.print(&console.safe_on_out(&trace.folded()))?,
     }
     Ok(ExitCode::SUCCESS)

@@ -2,11 +2,12 @@
 
 use super::Config;
 use clap::Args;
+use serde::{Deserialize, Serialize};
 use std::env;
 use std::path::PathBuf;
 
 /// Where the configuration is.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Configuration")]
 pub(crate) struct ConfigArgs {
     /// Read this file [default: $CELLBLOCK_CONFIG, else ~/.config/cellblock/config.toml if it is there]

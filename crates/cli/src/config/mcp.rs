@@ -58,6 +58,11 @@ enum TrustConfig {
 }
 
 impl McpConfig {
+    /// The names of the servers.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.servers.keys().map(String::as_str).collect()
+    }
+
     /// What can be wrong although every key is known.
     pub(super) fn check(&self, file: &Path) -> anyhow::Result<()> {
         for (name, server) in &self.servers {

@@ -3,8 +3,11 @@
 //! One TOML file with a section for each part. A section is a struct in a file of its own; to add one, add a field to [`Config`].
 
 mod args;
+mod ledger;
 mod mcp;
 mod problem;
+mod sections;
+mod text;
 mod tools;
 
 use crate::failure::Usage;
@@ -15,13 +18,24 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub(crate) use args::ConfigArgs;
+pub(crate) use ledger::{Entry, Ledger, Named};
 pub(crate) use mcp::McpConfig;
+pub(crate) use sections::{AgentConfig, ModelConfig, SessionConfig, TraceConfig};
+pub(crate) use text::Text;
 pub(crate) use tools::ToolsConfig;
 
 /// Everything that can be configured. What is left out has its default.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
+    /// Which model.
+    pub(crate) model: ModelConfig,
+    /// How it goes about it.
+    pub(crate) agent: AgentConfig,
+    /// What sessions are like.
+    pub(crate) session: SessionConfig,
+    /// Where traces go.
+    pub(crate) trace: TraceConfig,
     /// When a person is asked.
     pub(crate) approval: ApprovalPolicy,
     /// Other MCP servers.
@@ -31,6 +45,9 @@ pub(crate) struct Config {
     /// The file it came from, where there is one.
     #[serde(skip)]
     pub(crate) file: Option<PathBuf>,
+    /// What stands in it.
+    #[serde(skip)]
+    text: String,
 }
 
 impl Config {
@@ -57,8 +74,14 @@ impl Config {
         let parsed: Result<Config, _> = toml::from_str(text);
         let mut config = parsed.map_err(|error| Problem::of(&error, text).in_file(path))?;
         config.file = Some(path.to_owned());
+        config.text = text.to_owned();
         config.mcp.check(path)?;
         Ok(config)
+    }
+
+    /// Whether the file says something about a key.
+    pub(crate) fn says(&self, key: &str) -> bool {
+        ledger::line_of(&self.text, key).is_some()
     }
 
     /// A path as the file means it: relative to the directory where the file is.

@@ -37,6 +37,16 @@ impl EnvironmentBar {
         }
     }
 
+    /// One line for each step, also on a terminal: beside something else that moves there.
+    pub(crate) fn lines(console: &Console) -> EnvironmentBar {
+        EnvironmentBar {
+            console: console.clone(),
+            bar: None,
+            is_silent: false,
+            step: Mutex::new(None),
+        }
+    }
+
     /// One that is never seen.
     pub(crate) fn silent(console: &Console) -> EnvironmentBar {
         EnvironmentBar {

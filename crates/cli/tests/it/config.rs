@@ -1,6 +1,8 @@
 //! The configuration file.
 
+use crate::fake_model::FakeModel;
 use crate::support::{Ended, Place};
+use serde_json::Value;
 use std::fs;
 
 /// What `cellblock tools` says with this configuration.
@@ -167,4 +169,175 @@ fn the_example_of_the_page_is_understood() {
         complaint(example),
         "error: tools.secrets in the configuration: API_KEY: there is no such variable in the environment\n"
     );
+}
+
+/// What `cellblock config --json` says about a key: its value, and who said so.
+fn said(
+    place: &Place,
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+    key: &str,
+) -> (Value, Value) {
+    let mut command = place.command(["config", "--json"]);
+    for name in [
+        "CELLBLOCK_MODEL",
+        "CELLBLOCK_BASE_URL",
+        "OPENAI_MODEL",
+        "OPENAI_BASE_URL",
+    ] {
+        command.env_remove(name);
+    }
+    let output = command.args(arguments).envs(variables.iter().copied());
+    let output = output.output().unwrap();
+    let entries: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let entries = entries.as_array().unwrap();
+    let entry = entries.iter().find(|entry| entry["key"] == key).unwrap();
+    (entry["value"].clone(), entry["from"].clone())
+}
+
+const FULL: &str = r#"
+[model]
+name = "small"
+key_variable = "MY_KEY"
+temperature = 0.5
+capabilities = { tools = false, context_tokens = 4096, prices = { input = 1, output = 2.5 } }
+
+[agent]
+max_steps = 7
+max_time = "5min"
+compute = false
+format = "markdown"
+
+[session]
+memory = "512MB"
+timeout = 90
+allow_net = ["pypi.org", "*.example.org:8080"]
+stdlib = true
+"#;
+
+#[test]
+fn a_flag_comes_before_a_variable_before_the_file_before_the_default() {
+    let place = Place::new();
+    let key = "agent.max_steps";
+    let variable = [("CELLBLOCK_AGENT_MAX_STEPS", "9")];
+    assert_eq!(said(&place, &[], &[], key), ("20".into(), "default".into()));
+    fs::write(place.path().join("mine.toml"), FULL).unwrap();
+    let file = ["--config", "mine.toml"];
+    assert_eq!(
+        said(&place, &file, &[], key),
+        (
+            "7".into(),
+            serde_json::json!({"file": {"path": "mine.toml", "line": 9}})
+        )
+    );
+    assert_eq!(
+        said(&place, &file, &variable, key),
+        (
+            "9".into(),
+            serde_json::json!({"variable": "CELLBLOCK_AGENT_MAX_STEPS"})
+        )
+    );
+    let both = ["--config", "mine.toml", "--max-steps", "11"];
+    assert_eq!(
+        said(&place, &both, &variable, key),
+        ("11".into(), serde_json::json!({"flag": "--max-steps"}))
+    );
+}
+
+#[test]
+fn every_kind_of_value_can_stand_in_the_file_and_the_key_is_never_shown() {
+    let place = Place::new();
+    fs::write(place.path().join("mine.toml"), FULL).unwrap();
+    let secret = [("MY_KEY", "sk-very-secret")];
+    let value = |key: &str| said(&place, &["--config", "mine.toml"], &secret, key).0;
+    for (key, expected) in [
+        ("model.name", "small"),
+        ("model.temperature", "0.5"),
+        ("model.key", "in the variable MY_KEY"),
+        ("model.capabilities.tools", "false"),
+        ("model.capabilities.context_tokens", "4096"),
+        (
+            "model.capabilities.prices",
+            "1 for input, 2.5 for output, for a million tokens",
+        ),
+        ("agent.max_time", "300s"),
+        ("agent.compute", "false"),
+        ("session.memory", "512MB"),
+        ("session.timeout", "90s"),
+        ("session.allow_net", "pypi.org, *.example.org:8080"),
+        ("session.stdlib", "true"),
+        ("session.processes", "64"),
+        ("approval.mode", "effects"),
+    ] {
+        assert_eq!(value(key), expected, "{key}");
+    }
+    let table = place
+        .command(["config", "--config", "mine.toml"])
+        .env("MY_KEY", "sk-very-secret")
+        .output()
+        .unwrap();
+    let table = String::from_utf8(table.stdout).unwrap();
+    assert!(!table.contains("very-secret"), "{table}");
+    let line = table
+        .lines()
+        .find(|line| line.starts_with("agent.max_steps"))
+        .unwrap();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(words, ["agent.max_steps", "7", "mine.toml:9"]);
+}
+
+#[test]
+fn a_value_that_cannot_be_is_named_with_its_place() {
+    assert_eq!(
+        complaint("[agent]\nmax_step = 3\n"),
+        "error: config.toml:2: [agent]: there is no key `max_step` here\nhint: did you mean `max_steps`?\n"
+    );
+    let told = |config: &str, variables: &[(&str, &str)]| {
+        let place = Place::new();
+        fs::write(place.path().join("config.toml"), config).unwrap();
+        let mut command = place.command(["config", "--config", "config.toml"]);
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert_eq!(
+        told("[agent]\nmax_steps = \"many\"\n", &[]),
+        "error: config.toml:2: agent.max_steps: \"many\": invalid digit found in string\n"
+    );
+    assert_eq!(
+        told("", &[("CELLBLOCK_AGENT_MAX_STEPS", "many")]),
+        "error: the variable CELLBLOCK_AGENT_MAX_STEPS: \"many\": invalid digit found in string\n"
+    );
+    assert_eq!(
+        told("[model]\nkey_file = \"a\"\nkey_variable = \"B\"\n", &[]),
+        "error: [model] has both `key_variable` and `key_file`: leave one out\n"
+    );
+}
+
+#[test]
+fn ask_and_exec_do_what_the_file_says() {
+    let place = Place::new();
+    let model = FakeModel::saying(["```python\nprint(6 * 7)\n```", "42"]);
+    fs::create_dir_all(place.path().join("config/cellblock")).unwrap();
+    fs::write(place.path().join("config/cellblock/key"), "sk-file\n").unwrap();
+    let config = format!(
+        "[model]\nname = \"fake\"\nbase_url = \"{}\"\nkey_file = \"key\"\n[agent]\nformat = \"markdown\"\n\
+         [session]\nstdlib = true\ntimeout = \"1s\"\n",
+        model.url
+    );
+    fs::write(place.path().join("config/cellblock/config.toml"), config).unwrap();
+    let asked = place.run(["ask", "?", "--quiet"]);
+    assert_eq!(
+        (asked.status, &asked.stdout[..]),
+        (0, "42\n"),
+        "{}",
+        asked.stderr
+    );
+    assert_eq!(model.asked()[0]["model"], "fake");
+    assert_eq!(model.keys(), ["Bearer sk-file", "Bearer sk-file"]);
+    // The run can be taken up without the file; the key is not in its record.
+    let record = place.run(["runs", "show", "last", "--json"]).stdout;
+    assert!(!record.contains("sk-file"));
+    let slow = place.run(["exec", "-c", "import time; time.sleep(20)"]);
+    assert_eq!(slow.status, 124, "{}", slow.stderr);
 }

@@ -8,20 +8,28 @@
 #![cfg(target_os = "linux")]
 
 mod ask;
+mod chat;
 mod completions;
 mod config;
 mod demo;
+mod docker;
 mod doctor;
+mod environments;
+mod eval;
 mod exec;
 mod exec_status;
 mod fake_model;
+mod faults;
 mod help;
 mod mcp;
+mod pages;
 mod pipe;
 mod pipe_calls;
 mod pipe_ends;
 mod repl;
+mod runs;
 mod sessions;
+mod shown;
 mod support;
 mod terminal;
 mod tools;

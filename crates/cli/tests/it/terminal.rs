@@ -96,6 +96,11 @@ impl Terminal {
         }
     }
 
+    /// All that came, without escapes.
+    pub fn plain(&self) -> String {
+        plain(&self.raw)
+    }
+
     pub fn ended(&mut self) -> u32 {
         let deadline = Instant::now() + Duration::from_secs(60);
         let status = loop {

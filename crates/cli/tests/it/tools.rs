@@ -103,7 +103,7 @@ fn arguments_can_come_from_standard_input_and_the_answer_as_json() {
 #[test]
 fn what_is_wrong_is_told_and_the_status_says_whose_fault_it_is() {
     let place = Place::new();
-    let names = "execute_python_code, compute, recursive_plan_tree_todo, file_reader, list_files, undo, checkpoints";
+    let names = "execute_python_code, compute, recursive_plan_tree_todo, file_reader, list_files, undo, checkpoints, install_packages";
     assert_eq!(
         call(&place, "wether", &json!({}), &[]),
         ended(

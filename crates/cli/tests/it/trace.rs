@@ -1,5 +1,6 @@
 //! `cellblock trace`.
 
+use crate::fake_model::FakeModel;
 use crate::support::Place;
 use serde_json::{Value, json};
 use std::fs;
@@ -81,6 +82,62 @@ fn the_trace_of_a_run_is_given_to_programs() {
     let expected =
         "run 400000\nrun;step 100000\nrun;step;cell 500000\nrun;step;model_call 11000000\n";
     assert_eq!(folded, expected);
+}
+
+#[test]
+fn a_collector_of_opentelemetry_gets_the_spans_of_a_run() {
+    let place = Place::new();
+    let model = FakeModel::saying(["```python\n1/0\n```", "no"]);
+    // It takes anything that is sent in JSON, and keeps it.
+    let collector = FakeModel::saying(["{}"]);
+    let mut command = place.command(["ask", "?", "--quiet", "--stdlib", "--model", "fake"]);
+    command.args(["--base-url", &model.url, "--format", "markdown"]);
+    let base = collector.url.trim_end_matches("/v1");
+    let ended = command
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", base)
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(0));
+    let sent = collector.asked();
+    let spans = sent[0]
+        .pointer("/resourceSpans/0/scopeSpans/0/spans")
+        .unwrap();
+    let spans = spans.as_array().unwrap();
+    let named = |name: &str| spans.iter().find(|span| span["name"] == name).unwrap();
+    let (run, step, cell) = (named("run"), named("step"), named("cell"));
+    assert_eq!(step["parentSpanId"], run["spanId"]);
+    assert_eq!(cell["parentSpanId"], step["spanId"]);
+    assert_eq!(run["traceId"], cell["traceId"]);
+    assert_eq!(run["traceId"].as_str().unwrap().len(), 32);
+    assert_eq!(
+        (&run["status"]["code"], &cell["status"]["code"]),
+        (&json!(0), &json!(2))
+    );
+
+    let told = place.run(["trace", "last", "--format", "otlp"]);
+    let printed: Value = serde_json::from_str(&told.stdout).unwrap();
+    assert_eq!(printed, sent[0]);
+}
+
+#[test]
+fn a_collector_that_is_not_there_costs_a_warning_and_nothing_else() {
+    let place = Place::new();
+    let model = FakeModel::saying(["yes"]);
+    let mut command = place.command(["ask", "?", "--quiet", "--stdlib", "--model", "fake"]);
+    command.args(["--base-url", &model.url, "--format", "markdown"]);
+    let ended = command
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+        .output()
+        .unwrap();
+    assert_eq!(
+        (ended.status.code(), &ended.stdout[..]),
+        (Some(0), &b"yes\n"[..])
+    );
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert!(
+        told.contains("warning: the trace could not be sent: "),
+        "{told}"
+    );
 }
 
 #[test]

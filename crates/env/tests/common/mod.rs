@@ -99,7 +99,7 @@ with zipfile.ZipFile(f"{shelf}/{name}-1.0-py3-none-any.whl", "w") as wheel:
         };
         let mut names: Vec<String> = entries
             .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
-            .filter(|name| !name.ends_with(".lock"))
+            .filter(|name| !name.ends_with(".lock") && !name.ends_with(".used"))
             .collect();
         names.sort();
         names

@@ -2,6 +2,7 @@
 
 use crate::ModelError;
 use std::fmt;
+use std::path::Path;
 
 /// A key of a provider. It is not shown, not even by `{:?}`, and cannot be serialised.
 #[derive(Clone)]
@@ -69,6 +70,22 @@ impl Key {
             url: without_secrets(base_url),
             variables: names.join(" or "),
         })
+    }
+
+    /// The key in a file: its only line.
+    pub fn in_file(path: &Path) -> Result<Self, ModelError> {
+        let place = path.display();
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            ModelError::Settings(format!(
+                "the file with the key, {place}, cannot be read: {error}"
+            ))
+        })?;
+        let secret = text.trim();
+        if secret.is_empty() {
+            let problem = format!("the file with the key, {place}, is empty");
+            return Err(ModelError::Settings(problem));
+        }
+        Ok(Self::new(secret, format!("the file {place}")))
     }
 
     /// Where it came from.

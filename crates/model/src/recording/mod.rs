@@ -8,4 +8,4 @@ mod replay;
 
 pub use file::Header;
 pub use recorder::Recorder;
-pub use replay::Replay;
+pub use replay::{Compared, Replay};

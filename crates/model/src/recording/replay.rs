@@ -4,9 +4,10 @@ use super::difference::difference;
 use super::file::{Exchange, Header, read};
 use super::normal::normal;
 use crate::played::play;
-use crate::{Capabilities, Model, ModelError, ReplyStream, Request};
+use crate::{Capabilities, Message, Model, ModelError, ReplyStream, Request, ResponseFormat};
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,6 +19,18 @@ pub struct Replay {
     path: String,
     exchanges: Arc<Vec<Prepared>>,
     used: Arc<Mutex<Vec<bool>>>,
+    compared: Compared,
+}
+
+/// What of a request must be as it was recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compared {
+    /// Everything.
+    #[default]
+    Request,
+    /// What was said: not the instructions in front of it, the tools that are offered, or the form of the reply. These grow from version to
+    /// version of this program; what came of a reply must still be the same, or the next one does not fit.
+    Conversation,
 }
 
 struct Prepared {
@@ -28,9 +41,14 @@ struct Prepared {
 impl Replay {
     /// Reads a recording.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ModelError> {
+        Self::open_comparing(path, Compared::Request)
+    }
+
+    /// The same, where only a part of the request must be as it was.
+    pub fn open_comparing(path: impl AsRef<Path>, compared: Compared) -> Result<Self, ModelError> {
         let (header, exchanges) = read(path.as_ref())?;
         let prepared = exchanges.into_iter().map(|exchange| Prepared {
-            normal: normal(&exchange.request),
+            normal: normal(&compared.part(&exchange.request)),
             exchange,
         });
         let prepared: Vec<_> = prepared.collect();
@@ -39,6 +57,7 @@ impl Replay {
             path: path.as_ref().display().to_string(),
             used: Arc::new(Mutex::new(vec![false; prepared.len()])),
             exchanges: Arc::new(prepared),
+            compared,
         })
     }
 
@@ -66,12 +85,30 @@ impl Model for Replay {
     fn stream(&self, request: Request) -> ReplyStream {
         let path = self.path.clone();
         let (exchanges, used) = (Arc::clone(&self.exchanges), Arc::clone(&self.used));
+        let request = self.compared.part(&request).into_owned();
         let reply = async move {
             let mut used = used.lock().unwrap_or_else(PoisonError::into_inner);
             let outcome = answer(&path, &exchanges, &mut used, &request);
             play(outcome)
         };
         Box::pin(stream::once(reply).flatten())
+    }
+}
+
+impl Compared {
+    /// The request, without what is not compared.
+    fn part(self, request: &Request) -> Cow<'_, Request> {
+        if self == Self::Request {
+            return Cow::Borrowed(request);
+        }
+        let is_instruction = |message: &&Message| matches!(message, Message::System { .. });
+        let instructions = request.messages.iter().take_while(is_instruction).count();
+        Cow::Owned(Request {
+            messages: request.messages[instructions..].to_vec(),
+            tools: Vec::new(),
+            response_format: ResponseFormat::Text,
+            ..request.clone()
+        })
     }
 }
 

@@ -4,7 +4,8 @@ use crate::server::{Answer, Server, call_chunk, finish_chunk};
 use crate::streaming::{events, question};
 use cellblock_model::openai::{Key, OpenAi};
 use cellblock_model::{
-    Event, Image, Message, Model, ModelError, Recorder, Replay, Reply, Request, Scripted, complete,
+    Compared, Event, Image, Message, Model, ModelError, Recorder, Replay, Reply, Request, Scripted,
+    complete,
 };
 use serde_json::json;
 use std::path::PathBuf;
@@ -210,4 +211,28 @@ fn a_file_that_is_no_recording_is_told() {
         std::fs::write(place.file(), content).unwrap();
         assert!(told().contains(problem), "{}", told());
     }
+}
+
+#[tokio::test]
+async fn where_only_the_conversation_is_compared_other_instructions_and_tools_are_fine() {
+    let place = Place::new();
+    let first = Request::new(vec![Message::system("Be brief."), Message::user("2 + 2?")]);
+    let mut late = next(&first, "4", "and 1 more?");
+    late.messages.push(Message::system("EXECUTION_RESULT: 5"));
+    record(&place, &["4", "5"], &[first.clone(), late.clone()]).await;
+
+    let mut other = first.clone();
+    other.messages[0] = Message::system("Be brief and friendly.");
+    other.tools = vec![json!({"type": "function", "function": {"name": "new"}})];
+    let strict = Replay::open(place.file()).unwrap();
+    assert!(complete(&strict, other.clone()).await.is_err());
+    let replay = Replay::open_comparing(place.file(), Compared::Conversation).unwrap();
+    assert_eq!(complete(&replay, other).await.unwrap().text, "4");
+    // What came of a reply still counts, also where a system message tells it.
+    let mut wrong = late.clone();
+    wrong.messages.pop();
+    wrong.messages.push(Message::system("EXECUTION_RESULT: 6"));
+    let error = complete(&replay, wrong).await.unwrap_err().to_string();
+    assert!(error.contains("EXECUTION_RESULT"), "{error}");
+    assert_eq!(complete(&replay, late).await.unwrap().text, "5");
 }

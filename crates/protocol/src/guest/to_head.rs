@@ -61,6 +61,8 @@ pub enum ToHead {
         /// A cell is waiting for it.
         hurry: bool,
     },
+    /// What is in these directories can be imported from now on.
+    Paths { paths: Vec<String> },
     /// A signal comes that is meant for this cell.
     Interrupt { cell: u64 },
     /// Make a copy that becomes the head of a fork, which init has prepared. The copy greets on its own channel.

@@ -40,6 +40,12 @@ fn operations_are_written_as_the_guest_reads_them() {
             },
             json!({"op": "seed", "seq": 2, "variables": {"x": {"$bytes": "YQ=="}}}),
         ),
+        (
+            ToHead::Paths {
+                paths: vec!["/layers/a".to_owned()],
+            },
+            json!({"op": "paths", "paths": ["/layers/a"]}),
+        ),
         (ToHead::Vars { seq: 3 }, json!({"op": "vars", "seq": 3})),
         (
             ToHead::Compute {

@@ -3,6 +3,7 @@
 
 mod cell;
 mod codec;
+mod credential;
 mod files;
 mod for_model;
 mod guest;

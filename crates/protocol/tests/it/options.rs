@@ -20,7 +20,7 @@ fn everything_has_a_default() {
 fn every_option_is_read() {
     let options = read(json!({
         "session": "a.b-c_1", "workspace": "/home/me/data", "env": "science", "strategy": "direct", "atomic": true,
-        "arming": "lazy", "isolation": "landlock", "network": ["pypi.org"], "limits": {"wall": "5s"}, "imports": ["np", "math"],
+        "arming": "lazy", "isolation": "landlock", "container": {"image": "own:1"}, "network": ["pypi.org"], "credentials": ["pypi.org Authorization: Bearer env:TOKEN"], "limits": {"wall": "5s"}, "imports": ["np", "math"],
         "seed": {"größe": 3, "raw": {"$bytes": "AAE="}}, "setup": "import os", "journal": "/home/me/journals",
     }));
     let expected = SessionOptions {
@@ -31,7 +31,9 @@ fn every_option_is_read() {
         atomic: true,
         arming: Arming::Lazy,
         isolation: Isolation::on(Rung::Landlock),
+        container: Some(ContainerOptions::image("own:1")),
         network: vec!["pypi.org".parse().unwrap()],
+        credentials: vec!["pypi.org Authorization: Bearer env:TOKEN".parse().unwrap()],
         limits: Limits {
             wall: std::time::Duration::from_secs(5),
             ..Limits::default()
@@ -85,7 +87,7 @@ fn a_wrong_option_is_named() {
     );
     assert_eq!(
         wrong(json!({"root": true})),
-        "unknown field `root`; the fields are session, workspace, env, strategy, atomic, arming, isolation, network, limits, imports, seed, setup, journal"
+        "unknown field `root`; the fields are session, workspace, env, container, strategy, atomic, arming, isolation, network, credentials, limits, imports, seed, setup, journal"
     );
 }
 

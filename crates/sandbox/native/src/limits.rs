@@ -23,8 +23,8 @@ pub fn apply(spawn: &Spawn) -> Result<()> {
     // program would run as root on memory of the session's making, and take its time over every crash.
     set(CORE, 1)?;
     set(MESSAGE_QUEUES, 0)?;
-    // Threads take their stack size from this limit, and stacks count against DATA: eight megabytes each would make a
-    // hundred threads fail.
+    // Threads take their stack size from this limit, and stacks count against DATA. Deep recursion needs the usual eight megabytes;
+    // with more, as some hosts have, a hundred threads would not fit.
     set_soft(STACK, 8 << 20)?;
     if spawn.walls & walls::PROCESS_COUNT != 0 {
         // The kernel counts for each user, and in a user namespace only those inside. Without one, everything that the user

@@ -2,6 +2,7 @@
 
 use crate::named::Named;
 use crate::notify::Question;
+use crate::sys::{self, nr, syscall};
 use core::mem::MaybeUninit;
 
 /// Most of them at once. Each has room for two paths.
@@ -10,9 +11,11 @@ const MOST: usize = 32;
 /// The calls, in no order.
 pub struct Pending {
     awaited: [Option<Awaited>; MOST],
-    // Not touched before it is needed: there is one such table for each session.
-    calls: [MaybeUninit<(Question, Named)>; MOST],
+    /// Made when it is needed: most sessions never do, and the inits of forks of forks live on one stack.
+    calls: Option<&'static mut Calls>,
 }
+
+type Calls = [MaybeUninit<(Question, Named)>; MOST];
 
 /// What a call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +32,7 @@ impl Pending {
     /// No calls.
     pub const NONE: Pending = Pending {
         awaited: [None; MOST],
-        calls: [const { MaybeUninit::uninit() }; MOST],
+        calls: None,
     };
 
     /// One more. The call comes back when there is no room.
@@ -37,7 +40,13 @@ impl Pending {
         let Some(index) = self.awaited.iter().position(Option::is_none) else {
             return Err(named);
         };
-        self.calls[index].write((question, named));
+        if self.calls.is_none() {
+            self.calls = room_for_calls().ok();
+        }
+        let Some(calls) = &mut self.calls else {
+            return Err(named);
+        };
+        calls[index].write((question, named));
         self.awaited[index] = Some(awaited);
         Ok(())
     }
@@ -66,9 +75,26 @@ impl Pending {
         let slots = self.awaited.iter().enumerate().skip(start);
         let (index, _) = { slots }.find(|(_, slot)| **slot == Some(awaited))?;
         self.awaited[index] = None;
+        let calls = self.calls.as_ref()?;
         // SAFETY: it was written when the slot was taken, and is read once.
-        Some((index + 1, unsafe { self.calls[index].assume_init_read() }))
+        Some((index + 1, unsafe { calls[index].assume_init_read() }))
     }
+}
+
+/// Memory of its own, for as long as this process lives.
+fn room_for_calls() -> sys::Result<&'static mut Calls> {
+    const READ_WRITE: usize = 3;
+    const PRIVATE_ANONYMOUS: usize = 0x22;
+    let words = [
+        0,
+        size_of::<Calls>(),
+        READ_WRITE,
+        PRIVATE_ANONYMOUS,
+        usize::MAX,
+        0,
+    ];
+    // SAFETY: fresh memory, large enough and aligned to a page, that nobody else knows of; its elements need not be initialised.
+    unsafe { syscall(nr::MMAP, words).map(|address| &mut *(address as *mut Calls)) }
 }
 
 #[cfg(test)]

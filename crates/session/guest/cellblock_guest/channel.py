@@ -12,6 +12,7 @@ from _thread import RLock, allocate_lock
 from os import _exit, close, write
 
 from . import BUILTINS as __builtins__
+from .packages import extend
 from .wire import decode, encode
 
 TYPE_CHECKING = False
@@ -277,6 +278,9 @@ class Channel:
             elif operation == "interrupt":
                 self._interrupted = frame.get("cell", 0)
                 mailbox = Mailbox()  # only to be noted
+            elif operation == "paths":
+                mailbox = Mailbox()
+                extend(frame.get("paths") or [])
             mailbox.frames[:0], buffer[:end] = (frame,), b""
             mailbox.ring()
             if self._when_asked is not None and mailbox is self._requests:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 import __future__
+import builtins
 
 from _ast import Assign, Expr, Name, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST, Store
 
@@ -100,6 +101,8 @@ def _as_python(source: str, error: SyntaxError) -> str | None:
     if line.startswith("%matplotlib"):
         return "\n".join([_without_matplotlib_magic(text) for text in lines])
     if line[:1] in ("!", "%"):
+        if is_install(line[1:].split()) and "install_packages" in vars(builtins):
+            return "\n".join([_with_install_called(text) for text in lines])
         _explain_command(line, error)
     return None
 
@@ -115,6 +118,21 @@ def _dedented(lines: list[str]) -> str | None:
 def _without_matplotlib_magic(line: str) -> str:
     text = line.lstrip()
     return line[: len(line) - len(text)] + "pass" if text.startswith("%matplotlib") else line
+
+
+def _with_install_called(line: str) -> str:
+    """`%pip install x` and `!pip install x` as a call of the host's tool, where the host offers it."""
+    text = line.strip()
+    if text[:1] not in ("!", "%") or not is_install(text[1:].split()):
+        return line
+    margin = line[: len(line) - len(line.lstrip())]
+    return f"{margin}print(install_packages(packages={packages_of(text[1:].split())!r}))"
+
+
+def packages_of(words: list[str]) -> list[str]:
+    """What an install command names: the words after `install` or `add` that are no options."""
+    start = next((place for place, word in enumerate(words) if word in ("install", "add")), -1)
+    return [word.strip("'\"") for word in words[start + 1 :] if not word.startswith("-")]
 
 
 def _explain_command(line: str, error: SyntaxError) -> None:

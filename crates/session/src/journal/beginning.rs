@@ -5,6 +5,7 @@ use super::recorder::Recorder;
 use crate::actor::Actor;
 use crate::runtime::Inner;
 use cellblock_protocol::{Event, Journaling, SessionOptions};
+use std::path::Path;
 use tokio::sync::broadcast;
 
 impl Inner {
@@ -15,30 +16,42 @@ impl Inner {
         options: &SessionOptions,
         logs: &broadcast::Sender<Event>,
     ) -> Recorder {
-        let directory = match &options.journal {
-            Journaling::HostsChoice | Journaling::Off => return Recorder::default(),
-            Journaling::On => self.state.join("journals"),
-            Journaling::In(directory) => directory.clone(),
-        };
         let python = self.python();
-        let opened = Opened {
-            version: VERSION,
-            cellblock: env!("CARGO_PKG_VERSION").to_owned(),
-            session: options.session.clone().unwrap_or_default(),
-            options: SessionOptions {
-                journal: Journaling::HostsChoice,
-                ..options.clone()
-            },
-            workspace: actor.shared.workspace.path().to_owned(),
-            workspace_was_empty: actor.disk.began_empty(),
-            python: PythonUsed {
-                executable: python.executable.clone(),
-                version: actor.zygote.ready.python.clone(),
-                packages: python.packages,
-            },
-            isolation: actor.isolation.clone(),
-            pid: std::process::id(),
+        let used = PythonUsed {
+            executable: python.executable.clone(),
+            version: actor.home.python(),
+            packages: python.packages,
         };
-        Recorder::open(&directory, opened, logs)
+        begin(&self.state, used, actor, options, logs)
     }
+}
+
+/// The same for any session: `state` is where journals are kept, unless the options say otherwise.
+pub(crate) fn begin(
+    state: &Path,
+    python: PythonUsed,
+    actor: &Actor,
+    options: &SessionOptions,
+    logs: &broadcast::Sender<Event>,
+) -> Recorder {
+    let directory = match &options.journal {
+        Journaling::HostsChoice | Journaling::Off => return Recorder::default(),
+        Journaling::On => state.join("journals"),
+        Journaling::In(directory) => directory.clone(),
+    };
+    let opened = Opened {
+        version: VERSION,
+        cellblock: env!("CARGO_PKG_VERSION").to_owned(),
+        session: options.session.clone().unwrap_or_default(),
+        options: SessionOptions {
+            journal: Journaling::HostsChoice,
+            ..options.clone()
+        },
+        workspace: actor.shared.workspace.path().to_owned(),
+        workspace_was_empty: actor.disk.began_empty(),
+        python,
+        isolation: actor.isolation.clone(),
+        pid: std::process::id(),
+    };
+    Recorder::open(&directory, opened, logs)
 }

@@ -16,6 +16,7 @@ mod story;
 mod summary;
 mod writer;
 
+pub(crate) use beginning::begin;
 pub use copying::{MOST_COPIED_BYTES, MOST_COPIED_FILES, copy_directory};
 pub use directory::{JournalFile, Journals, MOST_BYTES, MOST_JOURNALS};
 pub use error::JournalError;

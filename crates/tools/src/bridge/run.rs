@@ -144,14 +144,14 @@ impl Attended<'_> {
         arguments: Map<String, Value>,
         bytes: usize,
     ) -> impl Future<Output = (Answer, usize)> + use<> {
-        let workbench = self.workbench.clone();
+        let (workbench, watcher) = (self.workbench.clone(), self.watcher.cloned());
         let call = Call {
             id: call,
             name,
             arguments: Arguments::Object(arguments),
             caller: Caller::Code,
         };
-        async move { (workbench.call(call).await, bytes) }
+        async move { (workbench.call_watched(call, watcher).await, bytes) }
     }
 
     fn done(&mut self, answer: Answer) {

@@ -1,8 +1,11 @@
 //! Running a cell.
 
-use crate::{Context, Effects, Output, Part, RanCell, Tool, ToolError, UNLIMITED, Uses};
+use crate::{
+    Call, Caller, Context, Effects, Output, Part, RanCell, Tool, ToolError, UNLIMITED, Uses,
+};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use cellblock_env::Requirements;
 use cellblock_protocol::{Cell, CellResult, ForModel, MimeBundle};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -55,9 +58,40 @@ impl Tool for ExecutePythonCodeTool {
     }
 
     async fn call(&self, code: ExecutePythonCode, context: &Context) -> Result<Output, ToolError> {
+        if let Some(wanted) = header(&code.python_code_snippet)? {
+            install(wanted, context).await?;
+        }
         let cell = Cell::new(code.python_code_snippet.as_str()).timeout(code.timeout);
         let ran = context.run_cell(cell).await?;
         Ok(output(ran, &code, context))
+    }
+}
+
+/// The packages that the header of the code names (PEP 723).
+fn header(code: &str) -> Result<Option<Vec<String>>, ToolError> {
+    let found =
+        Requirements::from_script(code).map_err(|error| ToolError::new(error.to_string()))?;
+    let packages = found.map(|found| found.packages);
+    Ok(packages.filter(|packages| !packages.is_empty()))
+}
+
+/// Through the tool, so that whoever must agree is asked. Without the tool the code runs with what is there.
+async fn install(packages: Vec<String>, context: &Context) -> Result<(), ToolError> {
+    let bench = context.workbench();
+    let name = "install_packages";
+    if bench.registry().get(name).is_none() {
+        return Ok(());
+    }
+    let call = Call {
+        id: context.call().to_owned(),
+        name: name.to_owned(),
+        arguments: json!({ "packages": packages }).into(),
+        caller: Caller::Code,
+    };
+    // Boxed, for it may lead to a tool that leads here.
+    match Box::pin(bench.call(call)).await.outcome {
+        Ok(_) => Ok(()),
+        Err(failure) => Err(ToolError::new(failure.to_string())),
     }
 }
 

@@ -5,11 +5,11 @@ mod checking;
 mod running;
 mod seat;
 
-use crate::Recording;
 use crate::recording::Replay;
 use crate::{
     Answer, Approval, Call, CallLimits, Caller, Failure, Output, Registry, ToolError, Uses, Watcher,
 };
+use crate::{Earlier, Happening, Recording};
 use cellblock_protocol::Locale;
 use cellblock_session::Session;
 use futures_util::future::join_all;
@@ -38,6 +38,7 @@ pub struct WorkbenchBuilder {
     approval: Approval,
     recording: Option<Mutex<Recording>>,
     replay: Option<Mutex<Replay>>,
+    given: Option<Mutex<Replay>>,
 }
 
 struct Inner {
@@ -49,6 +50,7 @@ struct Inner {
     approval: Approval,
     recording: Option<Mutex<Recording>>,
     replay: Option<Mutex<Replay>>,
+    given: Option<Mutex<Replay>>,
     /// Calls into the interpreter run one after the other.
     interpreter: Arc<tokio::sync::Mutex<()>>,
     /// Shared with the workbenches of trials.
@@ -72,6 +74,7 @@ impl Workbench {
             approval: Approval::default(),
             recording: None,
             replay: None,
+            given: None,
         }
     }
 
@@ -181,6 +184,7 @@ impl Workbench {
                 approval,
                 recording: self.recording().map(Mutex::new),
                 replay: None,
+                given: None,
                 interpreter: Arc::default(),
                 states: Arc::clone(&inner.states),
             }),
@@ -213,16 +217,25 @@ impl Workbench {
             let mut replay = replay.lock().unwrap_or_else(PoisonError::into_inner);
             return replay.take(&entry.definition.name, &checked.arguments);
         }
+        if let Some(given) = self.inner.given.as_ref().filter(|_| is_outside) {
+            let mut given = given.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(outcome) = given.find(&entry.definition.name, &checked.arguments) {
+                return outcome;
+            }
+        }
         let recording = self.inner.recording.as_ref().filter(|_| is_outside);
         let asked = recording.map(|_| checked.arguments.clone());
         let permitted = self.approve(&entry, checked, watcher.as_ref(), notes).await;
         let outcome = match permitted {
-            Ok(checked) => self.run(&entry, checked, watcher, turn).await,
+            Ok(checked) => self.run(&entry, checked, watcher.clone(), turn).await,
             Err(failure) => Err(failure),
         };
         if let (Some(recording), Some(asked)) = (recording, asked) {
             let mut recording = recording.lock().unwrap_or_else(PoisonError::into_inner);
-            recording.note(&entry.definition.name, asked, &outcome);
+            let call = recording.note(&entry.definition.name, asked, &outcome);
+            if let Some(watcher) = &watcher {
+                watcher(Happening::Recorded(Box::new(call)));
+            }
         }
         outcome
     }
@@ -266,6 +279,12 @@ impl WorkbenchBuilder {
         })
     }
 
+    /// The session that is there already, with its tools. When it ends, another is made as [`WorkbenchBuilder::sessions`] says.
+    pub fn seated(mut self, session: Session) -> WorkbenchBuilder {
+        self.seat = self.seat.with(session);
+        self
+    }
+
     /// Who watches all calls.
     pub fn watcher(mut self, watcher: Watcher) -> WorkbenchBuilder {
         self.watcher = Some(watcher);
@@ -281,6 +300,14 @@ impl WorkbenchBuilder {
     /// Records what comes of every call that does not run code: see [`Workbench::recording`].
     pub fn record(mut self) -> WorkbenchBuilder {
         self.recording = Some(Mutex::default());
+        self
+    }
+
+    /// Goes on where another workbench ended with its program: its records are ours, and what is done again gets the answers that
+    /// it got. Every other call is made as ever.
+    pub fn take_up(mut self, earlier: Earlier) -> WorkbenchBuilder {
+        self.recording = Some(Mutex::new(earlier.answered));
+        self.given = Some(Mutex::new(Replay::new(earlier.unfinished)));
         self
     }
 
@@ -304,6 +331,7 @@ impl WorkbenchBuilder {
                 approval: self.approval,
                 recording: self.recording,
                 replay: self.replay,
+                given: self.given,
                 interpreter: Arc::default(),
                 states: Arc::default(),
             }),

@@ -27,6 +27,14 @@ pub(super) struct Seat {
     loss: Mutex<Option<String>>,
 }
 
+impl Seat {
+    /// The same with a session in it.
+    pub(super) fn with(mut self, session: Session) -> Seat {
+        self.current = tokio::sync::Mutex::new(Some(session));
+        self
+    }
+}
+
 impl Workbench {
     /// The session, which is made now if there was none yet, with the tools that its code may call.
     pub async fn session(&self) -> Result<Session, ToolError> {

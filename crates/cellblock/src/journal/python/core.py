@@ -18,10 +18,12 @@ class _Output(io.TextIOWrapper):
     """Standard output that knows whether it stands in the middle of a line."""
 
     mid_line = False
+    written = io.StringIO()
 
     def write(self, text):
         if text:
             self.mid_line = not text.endswith("\n")
+            self.written.write(text)
         return super().write(text)
 
     def show(self, text):
@@ -169,6 +171,15 @@ class _Session:
 
     def read_output(self, *args, **options):
         raise LookupError("read_output() is only there in a session")
+
+    def answer(self, text, basis):
+        """The answer as the model gave it; not if the cells no longer give what it stands on."""
+        missing = [part for part in basis if part not in sys.stdout.written.getvalue()]
+        if missing:
+            self.differs = True
+            print(f"no answer: it stands on {', '.join(missing)}, which did not come out this time", file=sys.stderr)
+        else:
+            sys.stdout.show(text)
 
     def end(self):
         sys.stdout.flush()

@@ -12,17 +12,32 @@ const TWICE: Duration = Duration::from_secs(3);
 /// SIGTERM, which ends the run at once.
 const TERMINATE: i32 = 15;
 
-/// Asks, and listens to signals meanwhile.
-pub(crate) async fn ask_attended(
+/// What a conversation is to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Errand<'a> {
+    /// Answer this.
+    Ask(&'a str),
+    /// Go on where it was cut off.
+    GoOn,
+}
+
+/// Does it, and listens to signals meanwhile.
+pub(crate) async fn attended(
     conversation: &mut Conversation,
-    question: &str,
+    errand: Errand<'_>,
     observer: Observer,
     signals: &mut Signals,
     console: &Console,
 ) -> Result<Outcome, AgentError> {
     let token = CancellationToken::new();
     let room = Arc::clone(conversation.room());
-    let asking = conversation.ask(question, observer, token.clone());
+    let token_of_run = token.clone();
+    let asking = async {
+        match errand {
+            Errand::Ask(question) => conversation.ask(question, observer, token_of_run).await,
+            Errand::GoOn => conversation.go_on(observer, token_of_run).await,
+        }
+    };
     tokio::pin!(asking);
     let mut pressed: Option<Instant> = None;
     loop {

@@ -1,7 +1,7 @@
 //! A run as a person sees it: the thought, the code, the result, while they come.
 
 use crate::terminal::{Console, Style, highlight};
-use cellblock::agent::{Done, Observer, RunEvent};
+use cellblock::agent::{Done, Format, Observer, RunEvent};
 use cellblock::model::Usage;
 use cellblock::{Event as CellEvent, Status};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -10,6 +10,9 @@ use std::time::Duration;
 
 /// The longest piece of a result that a person is shown; the model may read more.
 const LONGEST_RESULT: usize = 4_000;
+
+/// How much of a text is seen before it is known what it is.
+const PREVIEW: usize = 60;
 
 /// Prints what happens to standard error: live on a terminal, else in whole pieces.
 pub(crate) struct Display {
@@ -28,6 +31,10 @@ struct Seen {
     has_output: bool,
     is_mid_line: bool,
     usage: Usage,
+    /// Text that is a thought if something follows, and else the answer, which is printed elsewhere.
+    undecided: String,
+    /// Whether text may turn out to be the answer.
+    may_answer: bool,
 }
 
 impl Display {
@@ -57,24 +64,37 @@ impl Display {
     fn show(&self, event: &RunEvent) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
+            RunEvent::Begun { format, .. } => seen.may_answer = answers_in_text(*format),
             RunEvent::Asked { .. } => {
-                let usage = seen.usage;
+                let (usage, may_answer) = (seen.usage, seen.may_answer);
                 *seen = Seen {
                     usage,
+                    may_answer,
                     ..Seen::default()
                 };
                 self.wait(&format!("thinking · {} tokens ·", usage.total()));
             }
+            RunEvent::ThoughtPart { text } if self.is_live && seen.may_answer => {
+                seen.undecided.push_str(text);
+                self.preview(&seen);
+            }
             RunEvent::ThoughtPart { text } if self.is_live => self.thought(&mut seen, text),
             RunEvent::CodePart { text } if self.is_live => {
+                self.decide(&mut seen);
                 seen.code.push_str(text);
                 self.code_lines(&mut seen, LastLine::Waits);
             }
             RunEvent::Retrying { reason } => {
+                seen.undecided.clear();
                 self.note(&mut seen, &format!("the model is asked again: {reason}"))
+            }
+            RunEvent::Resumed { steps, format } => {
+                seen.may_answer = answers_in_text(*format);
+                self.note(&mut seen, &format!("the run goes on after {steps} steps"));
             }
             RunEvent::Spent { usage } => seen.usage = *usage,
             RunEvent::Thought { text, .. } => {
+                self.decide(&mut seen);
                 if seen.thought.is_empty() && !text.is_empty() {
                     self.thought(&mut seen, text);
                 }
@@ -86,7 +106,10 @@ impl Display {
                     &format!("the reply was repaired: {}", repairs.join("; ")),
                 );
             }
-            RunEvent::Malformed { problem } => self.note(&mut seen, problem),
+            RunEvent::Malformed { problem } => {
+                self.decide(&mut seen);
+                self.note(&mut seen, problem);
+            }
             RunEvent::Code { code, .. } => self.code(&mut seen, code),
             RunEvent::Call {
                 name, arguments, ..
@@ -122,6 +145,26 @@ impl Display {
                 self.end_line(&mut seen);
             }
             _ => {}
+        }
+    }
+
+    /// The end of what comes, beside the spinner, as long as nobody knows what it is.
+    fn preview(&self, seen: &Seen) {
+        let Some(spinner) = &self.spinner else {
+            return;
+        };
+        let safe = self.console.safe_on_err(&seen.undecided);
+        let line = safe.trim_end().lines().next_back().unwrap_or_default();
+        let skipped = line.chars().count().saturating_sub(PREVIEW);
+        let end: String = line.chars().skip(skipped).collect();
+        spinner.set_message(format!("{end} ·"));
+    }
+
+    /// The text was a thought.
+    fn decide(&self, seen: &mut Seen) {
+        let text = std::mem::take(&mut seen.undecided);
+        if !text.is_empty() {
+            self.thought(seen, &text);
         }
     }
 
@@ -291,6 +334,11 @@ impl Display {
             spinner.set_draw_target(ProgressDrawTarget::hidden());
         }
     }
+}
+
+/// Whether a reply of plain text is the answer.
+fn answers_in_text(format: Format) -> bool {
+    matches!(format, Format::Tools | Format::Markdown | Format::Xml)
 }
 
 /// What is done about a line of code that has no end yet.

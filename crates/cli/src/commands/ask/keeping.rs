@@ -3,8 +3,9 @@
 use crate::terminal::Console;
 use cellblock::agent::{Observer, Outcome, RunEvent};
 use cellblock::env::Dirs;
+use cellblock::tools::Session;
 use cellblock_runs::{Beginning, Ending, RunWriter, Runs};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The runs of this user.
@@ -14,8 +15,38 @@ pub(crate) fn kept_runs() -> anyhow::Result<Runs> {
 
 /// Writes down what happens. What cannot be written is told once and fails nothing.
 pub(crate) struct Keeper {
-    writer: Arc<Mutex<Option<RunWriter>>>,
+    writer: Writer,
     console: Console,
+}
+
+type Writer = Arc<Mutex<Option<RunWriter>>>;
+
+/// Where it is noted in which session a run works. Made before the run is; what comes earlier is not noted.
+#[derive(Clone, Default)]
+pub(crate) struct SessionNote(Arc<Mutex<Option<Writer>>>);
+
+impl SessionNote {
+    /// From now on the notes are part of this record.
+    pub(crate) fn attach(&self, keeper: &Keeper) {
+        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *place = Some(Arc::clone(&keeper.writer));
+    }
+
+    /// The run works in this session now.
+    pub(crate) fn write(&self, session: &Session) {
+        let place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(writer), Some((journal, ..))) = (place.as_ref(), session.journal()) {
+            note_session(writer, journal);
+        }
+    }
+}
+
+fn note_session(writer: &Writer, journal: &str) {
+    let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(writer) = writer.as_mut() {
+        // The next event tells what is wrong.
+        let _ = writer.event(&json!({"event": "session", "journal": journal}));
+    }
 }
 
 impl Keeper {
@@ -33,6 +64,21 @@ impl Keeper {
         Keeper {
             writer: Arc::new(Mutex::new(writer.ok())),
             console: console.clone(),
+        }
+    }
+
+    /// Goes on with the record of a run that was cut off.
+    pub(crate) fn resume(writer: RunWriter, console: &Console) -> Keeper {
+        Keeper {
+            writer: Arc::new(Mutex::new(Some(writer))),
+            console: console.clone(),
+        }
+    }
+
+    /// The run works in the session with this journal.
+    pub(crate) fn note_session(&self, journal: Option<String>) {
+        if let Some(journal) = journal {
+            note_session(&self.writer, &journal);
         }
     }
 

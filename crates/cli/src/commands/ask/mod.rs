@@ -3,28 +3,35 @@
 mod attended;
 mod display;
 mod files;
+mod inputs;
 mod keeping;
 mod options;
+mod resume;
+mod settling;
+mod telemetry;
 
 use crate::commands::live::Signals;
 use crate::failure::Usage;
 use crate::terminal::{Console, Style};
-use anyhow::Context as _;
-use cellblock::agent::{Agent, Observer, Outcome, RunStatus, Template};
+use cellblock::agent::{Agent, Conversation, Observer, Outcome, RunStatus};
 use cellblock::mcp::Connected;
 use clap::Args;
-use serde_json::{Map, Value, json};
-use std::io::{self, IsTerminal as _, Read as _};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-pub(crate) use attended::ask_attended;
+pub(crate) use attended::{Errand, attended};
 pub(crate) use display::Display;
 pub(crate) use keeping::{Keeper, kept_runs};
-pub(crate) use options::Equipment;
+pub(crate) use options::{AgentArgs, Equipment, Ground, ModelArgs};
+use resume::to_remember;
+pub(crate) use resume::{Wish, journal_of, resume};
+pub(crate) use telemetry::Telemetry;
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AskArgs {
     /// The question, or - for standard input
@@ -88,7 +95,45 @@ pub(crate) fn run(args: &AskArgs, console: &Console) -> anyhow::Result<ExitCode>
 }
 
 async fn ask(args: &AskArgs, console: &Console) -> anyhow::Result<u8> {
-    let (agent, question, servers) = prepare(args, console).await?;
+    let (equipment, _) = args.equipment.settled()?;
+    let args = &AskArgs {
+        equipment,
+        ..args.clone()
+    };
+    let files = files::read(&args.files)?;
+    let ground = Ground {
+        files,
+        ..Ground::default()
+    };
+    let note = ground.note.clone();
+    let prepared = prepare(args, ground, console).await?;
+    let mut options = to_remember(args);
+    options["format"] = json!(prepared.agent.format());
+    let model = prepared.agent.model_name();
+    let keeper = Keeper::begin(&prepared.question, model, options, console);
+    note.attach(&keeper);
+    let conversation = prepared.agent.conversation();
+    let errand = Errand::Ask(&prepared.question);
+    conduct(
+        args,
+        conversation,
+        errand,
+        keeper,
+        prepared.servers,
+        console,
+    )
+    .await
+}
+
+/// Carries a run out, prints what came of it, and says with which status to end.
+async fn conduct(
+    args: &AskArgs,
+    mut conversation: Conversation,
+    errand: Errand<'_>,
+    keeper: Keeper,
+    servers: Connected,
+    console: &Console,
+) -> anyhow::Result<u8> {
     let mut signals = Signals::new()?;
     let observer: Observer = if args.json {
         let console = console.clone();
@@ -103,26 +148,17 @@ async fn ask(args: &AskArgs, console: &Console) -> anyhow::Result<u8> {
     } else {
         Display::new(console).observer()
     };
-    let mut conversation = agent.conversation();
-    let options = json!({"format": agent.format()});
-    let keeper = Keeper::begin(&question, agent.model_name(), options, console);
-    // Until the end of the run: what it writes is written when it is dropped.
-    let _trace = cellblock_trace::start(&cellblock::env::Dirs::from_process()?.state);
-    if let Some(id) = keeper.id() {
+    let telemetry = Telemetry::start(&args.equipment.config.load()?)?;
+    let run = keeper.id();
+    if let Some(id) = &run {
         conversation.set_run_id(id);
     }
     let observer = keeper.observer(observer);
-    let outcome = ask_attended(
-        &mut conversation,
-        &question,
-        observer,
-        &mut signals,
-        console,
-    )
-    .await;
+    let outcome = attended(&mut conversation, errand, observer, &mut signals, console).await;
     let outcome = outcome.map_err(|error| Usage::plain(error.to_string()))?;
     keeper.end(&outcome);
     let told = tell(args, &outcome, console);
+    telemetry.send(run.as_deref(), console).await;
     let taken = match &args.out {
         Some(directory) => take_out(&outcome, &conversation, directory, console).await,
         None => Ok(()),
@@ -134,21 +170,27 @@ async fn ask(args: &AskArgs, console: &Console) -> anyhow::Result<u8> {
     Ok(status(&outcome))
 }
 
-/// The agent, its question, and the servers that tools of it come from.
-async fn prepare(args: &AskArgs, console: &Console) -> anyhow::Result<(Agent, String, Connected)> {
+/// An agent with its question, and the servers that tools of it come from.
+struct Prepared {
+    agent: Agent,
+    question: String,
+    servers: Connected,
+}
+
+async fn prepare(args: &AskArgs, ground: Ground, console: &Console) -> anyhow::Result<Prepared> {
     let question = match args.question.as_deref() {
-        Some("-") => read_standard_input()?,
+        Some("-") => inputs::read_standard_input()?,
         Some(question) => question.to_owned(),
         None => String::new(),
     };
     if args.template.is_none() && question.trim().is_empty() {
         return Err(Usage::plain("the question is empty"));
     }
-    let files = files::read(&args.files)?;
-    let schema = args.schema.as_deref().map(read_json).transpose()?;
-    let template = args.template.as_deref().map(read_template).transpose()?;
+    let schema = args.schema.as_deref().map(inputs::read_json).transpose()?;
+    let template = args.template.as_deref();
+    let template = template.map(inputs::read_template).transpose()?;
     let model = args.equipment.model.open()?;
-    let (builder, servers) = args.equipment.agent(model, files, console).await?;
+    let (builder, servers) = args.equipment.agent(model, ground, console).await?;
     let mut builder = builder.verify(args.verify);
     if let Some(schema) = schema {
         builder = builder.answer_schema(schema);
@@ -157,11 +199,15 @@ async fn prepare(args: &AskArgs, console: &Console) -> anyhow::Result<(Agent, St
     let agent = builder.build().map_err(unfit)?;
     let (agent, question) = match template {
         Some(template) => agent
-            .for_template(&template, arguments(&args.arguments)?)
+            .for_template(&template, inputs::arguments(&args.arguments)?)
             .map_err(unfit)?,
         None => (agent, question),
     };
-    Ok((agent, question, servers))
+    Ok(Prepared {
+        agent,
+        question,
+        servers,
+    })
 }
 
 fn tell(args: &AskArgs, outcome: &Outcome, console: &Console) -> anyhow::Result<()> {
@@ -244,62 +290,4 @@ fn status(outcome: &Outcome) -> u8 {
         RunStatus::ModelError => 18,
         RunStatus::Cancelled => 130,
     }
-}
-
-fn read_standard_input() -> anyhow::Result<String> {
-    if io::stdin().is_terminal() {
-        return Err(Usage::hinted(
-            "standard input is a terminal",
-            "write the question as an argument",
-        ));
-    }
-    let mut text = String::new();
-    io::stdin()
-        .lock()
-        .read_to_string(&mut text)
-        .context("cannot read the question from standard input")?;
-    Ok(text)
-}
-
-fn read_text(flag: &str, path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path)
-        .map_err(|error| Usage::plain(format!("{flag} {}: {error}", path.display())))
-}
-
-fn read_json(path: &Path) -> anyhow::Result<Value> {
-    let text = read_text("--schema", path)?;
-    serde_json::from_str(&text).map_err(|error| {
-        Usage::plain(format!(
-            "--schema {}: it is not JSON: {error}",
-            path.display()
-        ))
-    })
-}
-
-fn read_template(path: &Path) -> anyhow::Result<Template> {
-    let text = read_text("--template", path)?;
-    Template::from_markdown(&text)
-        .map_err(|error| Usage::plain(format!("--template {}: {error}", path.display())))
-}
-
-fn arguments(entries: &[String]) -> anyhow::Result<Map<String, Value>> {
-    entries
-        .iter()
-        .map(|entry| {
-            let (name, json) = entry.split_once('=').ok_or_else(|| {
-                Usage::hinted(
-                    format!("--arg {entry}: a name and a value are needed"),
-                    "write --arg 'name=value'",
-                )
-            })?;
-            let value = serde_json::from_str(json).map_err(|error| {
-                let quoted = Value::from(json);
-                Usage::hinted(
-                    format!("--arg {name}: the value is not JSON: {error}"),
-                    format!("a text needs quotes: --arg '{name}={quoted}'"),
-                )
-            })?;
-            Ok((name.to_owned(), value))
-        })
-        .collect()
 }

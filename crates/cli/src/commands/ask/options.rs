@@ -1,25 +1,28 @@
 //! The flags of everything that asks a model.
 
-use crate::args::{PythonArgs, SessionArgs};
-use crate::commands::toolbox::{ApprovalArgs, ToolboxArgs};
+use super::keeping::SessionNote;
+use super::resume::Restoration;
+use crate::args::{EnvironmentArgs, PythonArgs, SessionArgs};
+use crate::commands::toolbox::{ApprovalArgs, ToolboxArgs, install_packages};
 use crate::config::{Config, ConfigArgs};
 use crate::failure::Usage;
 use crate::terminal::{Console, TerminalAsker};
 use cellblock::agent::{
-    Agent, AgentBuilder, Format, GivenFile, Offer, Prompt, RunLimits, executor,
+    Agent, AgentBuilder, Format, GivenFile, Offer, Prompt, RunLimits, executor_telling,
 };
 use cellblock::mcp::Connected;
-use cellblock::model::{Choice, Model};
+use cellblock::model::{Choice, Model, Overrides};
 use cellblock::tools::{Approval, Asker};
-use cellblock::{Locale, Preload, parse_duration};
+use cellblock::{Journaling, Locale, SessionOptions, parse_duration};
 use clap::Args;
+use serde::{Deserialize, Serialize};
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Which model.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
     /// The model, or replay:FILE for a recording [default: $CELLBLOCK_MODEL]
@@ -27,107 +30,182 @@ pub(crate) struct ModelArgs {
     pub(crate) model: Option<String>,
     /// The endpoint's address, up to /chat/completions [default: $CELLBLOCK_BASE_URL]
     #[arg(long, value_name = "URL")]
-    base_url: Option<String>,
+    pub(super) base_url: Option<String>,
     /// The variable that holds the key [default: CELLBLOCK_API_KEY, then the provider's own]
     #[arg(long, value_name = "NAME")]
-    key_variable: Option<String>,
+    pub(super) key_variable: Option<String>,
     /// Tokens of a request and its reply together [default: by the model's name]
     #[arg(long, value_name = "N")]
-    context_tokens: Option<u64>,
+    pub(super) context_tokens: Option<u64>,
     /// Tokens of one reply at most
     #[arg(long, value_name = "N")]
-    reply_tokens: Option<u32>,
+    pub(crate) reply_tokens: Option<u32>,
     /// How freely the model chooses its words, 0 to 2
     #[arg(long, value_name = "N")]
-    temperature: Option<f64>,
+    pub(crate) temperature: Option<f64>,
     /// Record every exchange with the model in this file
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    /// Only the configuration has these.
+    #[arg(skip)]
+    pub(super) key_file: Option<PathBuf>,
+    #[arg(skip)]
+    pub(super) capabilities: Overrides,
 }
 
 /// How it goes about it.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Agent")]
 pub(crate) struct AgentArgs {
     /// How the model acts: tools, json, xml, markdown or next_step [default: by its abilities]
     #[arg(long, value_name = "FORMAT")]
-    format: Option<Format>,
-    /// The words it begins with: minimal or deep-research
-    #[arg(long, value_name = "PROMPT", default_value = "minimal")]
-    prompt: Prompt,
-    /// The language for the model: en or zh
-    #[arg(long, value_name = "LANGUAGE", default_value = "en")]
-    locale: Locale,
+    pub(super) format: Option<Format>,
+    /// The words it begins with: minimal or deep-research [default: minimal]
+    #[arg(long, value_name = "PROMPT")]
+    pub(super) prompt: Option<Prompt>,
+    /// The language for the model: en or zh [default: en]
+    #[arg(long, value_name = "LANGUAGE")]
+    pub(super) locale: Option<Locale>,
     /// Do not offer the tool compute
     #[arg(long)]
-    no_compute: bool,
+    pub(super) no_compute: bool,
     /// At each step, ask for N replies, try each in a fork, and go on with the best
-    #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true)]
-    best_of: usize,
-    /// End after so many steps
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    max_steps: usize,
+    #[arg(long, value_name = "N")]
+    pub(super) best_of: Option<usize>,
+    /// End after so many steps [default: 20]
+    #[arg(long, value_name = "N")]
+    pub(super) max_steps: Option<usize>,
     /// End after this time, such as 90 or 5min
     #[arg(long, value_name = "SECS", value_parser = parse_duration)]
-    max_time: Option<Duration>,
+    pub(crate) max_time: Option<Duration>,
     /// End after so many tokens
     #[arg(long, value_name = "N")]
-    max_tokens: Option<u64>,
+    pub(super) max_tokens: Option<u64>,
     /// End at this cost, where prices are known
     #[arg(long, value_name = "N")]
-    max_cost: Option<f64>,
+    pub(super) max_cost: Option<f64>,
+    /// Only the configuration has this: none, standard or full.
+    #[arg(skip)]
+    pub(super) preload: Option<String>,
+}
+
+/// What a run finds when it begins.
+#[derive(Default)]
+pub(crate) struct Ground {
+    /// In the workspace.
+    pub(crate) files: Vec<GivenFile>,
+    /// Where it is noted in which session it works.
+    pub(crate) note: SessionNote,
+    /// The session that it goes on in.
+    pub(crate) restoration: Option<Restoration>,
 }
 
 /// Everything that an agent is made of.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 pub(crate) struct Equipment {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
     #[command(flatten)]
-    agent: AgentArgs,
+    pub(super) agent: AgentArgs,
     #[command(flatten)]
-    approval: ApprovalArgs,
+    pub(super) approval: ApprovalArgs,
     #[command(flatten)]
     toolbox: ToolboxArgs,
     #[command(flatten)]
-    config: ConfigArgs,
+    pub(super) config: ConfigArgs,
     #[command(flatten)]
-    session: SessionArgs,
+    pub(super) session: SessionArgs,
     #[command(flatten)]
-    python: PythonArgs,
+    pub(super) python: PythonArgs,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
 }
 
 impl ModelArgs {
+    /// An address may hold a password, which belongs into no record.
+    pub(super) fn forget_secrets(&mut self) {
+        self.base_url.take_if(|url| url.contains('@'));
+    }
+
     /// The model that the flags and the environment name.
     pub(crate) fn open(&self) -> anyhow::Result<Arc<dyn Model>> {
-        let variable = |name: &str| std::env::var(name).ok();
+        self.choice()?
+            .open(|name| std::env::var(name).ok())
+            .map_err(|error| Usage::plain(error.to_string()))
+    }
+
+    /// Which model that is, and where its exchanges are recorded.
+    pub(crate) fn choice(&self) -> anyhow::Result<Choice> {
         let choice = Choice {
             model: self.model.clone(),
             base_url: self.base_url.clone(),
             key_variable: self.key_variable.clone(),
+            key_file: self.key_file.clone(),
+            capabilities: self.capabilities.clone(),
             record: self.record.clone(),
             ..Choice::default()
         };
-        let choice = choice.or_from(variable);
+        let choice = choice.or_from(|name| std::env::var(name).ok());
         if choice.model.is_none() {
             return Err(Usage::hinted(
                 "no model is chosen",
-                "name one with --model or CELLBLOCK_MODEL; docs/models.md has the settings of the usual providers",
+                "name one with --model, CELLBLOCK_MODEL or `name` in the section [model] of the configuration; docs/models.md has the settings of the usual providers",
             ));
         }
-        choice
-            .open(variable)
-            .map_err(|error| Usage::plain(error.to_string()))
+        Ok(choice)
+    }
+}
+
+impl AgentArgs {
+    /// An agent that goes about it like this.
+    pub(crate) fn set_up(&self, builder: AgentBuilder, model: &ModelArgs) -> AgentBuilder {
+        let defaults = RunLimits::default();
+        let limits = RunLimits {
+            steps: self.max_steps.unwrap_or(defaults.steps),
+            time: self.max_time,
+            tokens: self.max_tokens,
+            cost: self.max_cost,
+            ..defaults
+        };
+        let offer = if self.no_compute {
+            Offer::No
+        } else {
+            Offer::Yes
+        };
+        let mut builder = builder
+            .prompt(self.prompt.clone().unwrap_or_default())
+            .locale(self.locale.unwrap_or_default())
+            .compute(offer)
+            .best_of(self.best_of.unwrap_or(1))
+            .limits(limits);
+        if let Some(format) = self.format {
+            builder = builder.format(format);
+        }
+        if let Some(tokens) = model.context_tokens {
+            builder = builder.context_tokens(tokens);
+        }
+        if let Some(tokens) = model.reply_tokens {
+            builder = builder.max_tokens(tokens);
+        }
+        if let Some(temperature) = model.temperature {
+            builder = builder.temperature(temperature);
+        }
+        builder
     }
 }
 
 impl Equipment {
+    /// The configuration that it is told to use.
+    pub(crate) fn configuration(&self) -> anyhow::Result<Config> {
+        self.config.load()
+    }
+
     /// An agent with this model, and the servers that tools of it come from. Nothing else is started yet, except tools that are
     /// written in Python.
     pub(crate) async fn agent(
         &self,
         model: Arc<dyn Model>,
-        files: Vec<GivenFile>,
+        ground: Ground,
         console: &Console,
     ) -> anyhow::Result<(AgentBuilder, Connected)> {
         let config = self.config.load()?;
@@ -135,42 +213,29 @@ impl Equipment {
             .toolbox
             .gathered(&self.python, &config, console)
             .await?;
-        let host = self.python.host(Preload::None)?;
-        let executor = executor(host, self.session.options()?, files);
-        let limits = RunLimits {
-            steps: self.agent.max_steps,
-            time: self.agent.max_time,
-            tokens: self.agent.max_tokens,
-            cost: self.agent.max_cost,
-            ..RunLimits::default()
+        let preload = self.agent.preload();
+        let preparing = self.environment.host(&self.python, preload, console);
+        let host = preparing.await?;
+        let options = SessionOptions {
+            journal: Journaling::On,
+            ..self.session.options()?
         };
-        let offer = if self.agent.no_compute {
-            Offer::No
-        } else {
-            Offer::Yes
-        };
-        let mut builder = Agent::builder()
+        let note = ground.note.clone();
+        let mut executor = executor_telling(host.clone(), options, ground.files, move |session| {
+            note.write(session);
+        });
+        if let Some(restoration) = ground.restoration {
+            let session = restoration.restore(&host, console).await?;
+            ground.note.write(&session);
+            executor = executor.beginning_with(session);
+        }
+        let builder = Agent::builder()
             .shared_model(model)
             .executor(executor)
             .tools(tools)
-            .approval(self.asking(&config, console))
-            .prompt(self.agent.prompt.clone())
-            .locale(self.agent.locale)
-            .compute(offer)
-            .best_of(self.agent.best_of)
-            .limits(limits);
-        if let Some(format) = self.agent.format {
-            builder = builder.format(format);
-        }
-        if let Some(tokens) = self.model.context_tokens {
-            builder = builder.context_tokens(tokens);
-        }
-        if let Some(tokens) = self.model.reply_tokens {
-            builder = builder.max_tokens(tokens);
-        }
-        if let Some(temperature) = self.model.temperature {
-            builder = builder.temperature(temperature);
-        }
+            .tool(install_packages(console)?)
+            .approval(self.asking(&config, console));
+        let builder = self.agent.set_up(builder, &self.model);
         Ok((builder, servers))
     }
 

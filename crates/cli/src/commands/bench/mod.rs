@@ -1,8 +1,13 @@
 //! `cellblock bench`: the promises, measured on this machine.
 
+mod agent;
 mod bare;
+mod bare_fork;
+mod endpoint;
+mod environments;
 mod mcp;
 mod memory;
+mod network;
 mod rows;
 mod samples;
 mod tools;
@@ -10,6 +15,7 @@ mod tools;
 use crate::args::PythonArgs;
 use crate::terminal::{Console, Style};
 use bare::Bare;
+use bare_fork::BareFork;
 use cellblock::Preload;
 use clap::Args;
 use rows::{Row, Verdict};
@@ -76,6 +82,7 @@ async fn measure(args: BenchArgs, console: Console) -> anyhow::Result<ExitCode> 
     }
     let repetitions = bench.repetitions;
     let bare = tokio::task::spawn_blocking(move || Bare::measure(repetitions, rows::GAP)).await??;
+    let fork = BareFork::measure(&bench).await?;
     let missed = measured
         .iter()
         .any(|(row, samples)| row.verdict(samples) == Verdict::Missed);
@@ -88,14 +95,19 @@ async fn measure(args: BenchArgs, console: Console) -> anyhow::Result<ExitCode> 
             "packages": bench.host.has_packages(),
             "rows": list,
             "bare_round_trip_ms": {"back_to_back": bare.back_to_back, "apart": bare.apart},
+            "bare_fork_ms": {"made": fork.made, "ended": fork.ended},
         });
         console.print_line(&report.to_string())?;
     } else {
         print_table(&measured, bench.host.has_packages(), &console)?;
         console.print(&format!(
-            "\nFor scale: 100 bytes to another process and back, with nothing done to them, take {} here, and {} when both slept for 20 ms before.\n",
+            "\nFor scale: 100 bytes to another process and back, with nothing done to them, take {} here, and {} when both slept for 20 ms before. \
+             A bare fork of the same Python takes {}, and {} until the copy, which does nothing, has ended. Undo ends one process; a cell back to back, \
+             a fork and a new session make one to three.\n",
             Unit::Milliseconds.show(bare.back_to_back),
             Unit::Milliseconds.show(bare.apart),
+            Unit::Milliseconds.show(fork.made),
+            Unit::Milliseconds.show(fork.ended),
         ))?;
     }
     Ok(if missed {

@@ -1,7 +1,10 @@
 //! What is promised, and how it is measured.
 
+use super::agent;
+use super::environments;
 use super::mcp;
 use super::memory;
+use super::network;
 use super::samples::{Samples, Unit};
 use super::tools;
 use anyhow::{Context as _, ensure};
@@ -27,10 +30,18 @@ pub(crate) enum Row {
     OverlappingCalls,
     Checking,
     Mcp,
+    Proxy,
+    ProxyThroughput,
+    CachedEnvironment,
+    WarmEnvironment,
     IdleSession,
     Flood,
     Exec,
     LargeFrame,
+    AgentStep,
+    AgentMemory,
+    RunsAtOnce,
+    FirstRequest,
 }
 
 /// Whether a promise holds here.
@@ -41,7 +52,7 @@ pub(crate) enum Verdict {
 }
 
 impl Row {
-    pub(crate) const ALL: [Row; 19] = [
+    pub(crate) const ALL: [Row; 27] = [
         Row::PooledSession,
         Row::SessionOnDemand,
         Row::DirectCell,
@@ -57,10 +68,18 @@ impl Row {
         Row::OverlappingCalls,
         Row::Checking,
         Row::Mcp,
+        Row::Proxy,
+        Row::ProxyThroughput,
+        Row::CachedEnvironment,
+        Row::WarmEnvironment,
         Row::IdleSession,
         Row::Flood,
         Row::Exec,
         Row::LargeFrame,
+        Row::AgentStep,
+        Row::AgentMemory,
+        Row::RunsAtOnce,
+        Row::FirstRequest,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -80,20 +99,31 @@ impl Row {
             Row::OverlappingCalls => "100 tool calls of 20 ms at the same time",
             Row::Checking => "checking the arguments of a tool call",
             Row::Mcp => "what MCP adds to a cell `x = 1`",
+            Row::Proxy => "what the network's guard adds to a request",
+            Row::ProxyThroughput => "1 GB through the network's guard",
+            Row::CachedEnvironment => "environment that was made before",
+            Row::WarmEnvironment => {
+                "session from the pool of another environment, with its first cell"
+            }
             Row::IdleSession => "memory of one more idle session",
             Row::Flood => "100 MB printed",
             Row::Exec => "`cellblock exec -c 1+1`, the whole command",
             Row::LargeFrame => "cell `x = 1` beside 1 GB of data, minus the same without",
+            Row::AgentStep => "what the agent adds to each of 200 steps",
+            Row::AgentMemory => "memory of `cellblock ask` above an idle `cellblock`",
+            Row::RunsAtOnce => "50 runs of the agent at once, until all have answered",
+            Row::FirstRequest => "start of `cellblock ask` to its first request",
         }
     }
 
     pub(crate) fn promise(self) -> f64 {
         match self {
-            Row::PooledSession | Row::ArmedCell => 0.15,
-            Row::SessionOnDemand | Row::Undo | Row::LargeFrame => 5.0,
+            Row::PooledSession | Row::WarmEnvironment | Row::ArmedCell => 0.15,
+            Row::SessionOnDemand | Row::CachedEnvironment | Row::Undo | Row::LargeFrame => 5.0,
             Row::DirectCell | Row::ToolCall => 0.06,
             Row::ThousandCalls => 80.0,
-            Row::Mcp => 1.0,
+            Row::Mcp | Row::Proxy => 1.0,
+            Row::ProxyThroughput => 500.0,
             Row::OverlappingCalls => 100.0,
             Row::Checking => 0.02,
             Row::CellBackToBack => 2.0,
@@ -102,25 +132,33 @@ impl Row {
             Row::IdleSession => 6.0,
             Row::Flood => 200.0,
             Row::Exec => 60.0,
+            Row::AgentStep => 2.0,
+            Row::AgentMemory => 30.0,
+            Row::RunsAtOnce => 5_000.0,
+            Row::FirstRequest => 80.0,
         }
     }
 
     pub(crate) fn unit(self) -> Unit {
         match self {
-            Row::IdleSession => Unit::Megabytes,
-            Row::Flood => Unit::MegabytesPerSecond,
+            Row::IdleSession | Row::AgentMemory => Unit::Megabytes,
+            Row::Flood | Row::ProxyThroughput => Unit::MegabytesPerSecond,
             _ => Unit::Milliseconds,
         }
     }
 
     /// The side of the promise that is good.
     pub(crate) fn bound(self) -> &'static str {
-        if self == Row::Flood { "≥" } else { "≤" }
+        if self.unit() == Unit::MegabytesPerSecond {
+            "≥"
+        } else {
+            "≤"
+        }
     }
 
     pub(crate) fn verdict(self, samples: &Samples) -> Verdict {
         let median = samples.quantile(0.5);
-        let kept = if self == Row::Flood {
+        let kept = if self.unit() == Unit::MegabytesPerSecond {
             median >= self.promise()
         } else {
             median <= self.promise()
@@ -196,16 +234,28 @@ impl Bench {
             Row::Mcp => {
                 mcp::added(self.session(Strategy::Process).await?, self.repetitions).await?
             }
+            Row::Proxy => network::added(&self.host, self.repetitions).await?,
+            Row::ProxyThroughput => network::throughput(&self.host).await?,
             Row::Checking => tools::checks(self.repetitions)?,
+            Row::CachedEnvironment => {
+                environments::found_again(&self.host, self.repetitions).await?
+            }
+            Row::WarmEnvironment => {
+                environments::pooled_session(&self.host, self.repetitions).await?
+            }
             Row::IdleSession => self.idle_sessions().await?,
             Row::Flood => self.floods().await?,
             Row::Exec => self.commands()?,
             Row::LargeFrame => self.beside_large_data().await?,
+            Row::AgentStep => agent::steps(self.repetitions / 10).await?,
+            Row::AgentMemory => agent::memory(self.repetitions / 20).await?,
+            Row::RunsAtOnce => agent::at_once(&self.host, self.repetitions / 20).await?,
+            Row::FirstRequest => agent::first_requests(self.repetitions / 5).await?,
         };
         Ok(Samples::new(values))
     }
 
-    async fn session(&self, strategy: Strategy) -> anyhow::Result<Session> {
+    pub(super) async fn session(&self, strategy: Strategy) -> anyhow::Result<Session> {
         let session = Session::builder()
             .host(&self.host)
             .strategy(strategy)
@@ -477,6 +527,6 @@ async fn settle(sessions: &[Session]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn milliseconds(time: Duration) -> f64 {
+pub(super) fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }

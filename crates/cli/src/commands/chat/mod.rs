@@ -1,17 +1,23 @@
 //! `cellblock chat`: a conversation with a model over one session.
 
+mod editor;
 mod orders;
 
-use crate::commands::ask::{Display, Equipment, ask_attended, print_outcome};
+use crate::commands::ask::{
+    Display, Equipment, Errand, Ground, Keeper, Telemetry, attended, print_outcome,
+};
 use crate::commands::live::Signals;
 use crate::failure::Usage;
 use crate::terminal::Console;
 use cellblock::agent::{Agent, Conversation};
 use cellblock::mcp::Connected;
 use clap::Args;
+use editor::{Editor, read_plain};
 use orders::{Order, Said};
-use std::io::{self, BufRead as _, IsTerminal as _};
+use serde_json::json;
+use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
+use tokio::runtime::Runtime;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -40,7 +46,7 @@ pub(crate) fn run(args: &ChatArgs, console: &Console) -> anyhow::Result<ExitCode
         .worker_threads(2)
         .enable_all()
         .build()?;
-    let outcome = runtime.block_on(talk(args, console));
+    let outcome = talk(args, &runtime, console);
     runtime.shutdown_background();
     outcome.map(|()| ExitCode::SUCCESS)
 }
@@ -51,64 +57,111 @@ struct Chat<'a> {
     console: &'a Console,
     branches: Vec<Conversation>,
     current: usize,
+    model: String,
     said: Vec<Said>,
     /// Where tools come from, of this model and of those before.
     servers: Vec<Connected>,
+    telemetry: Telemetry,
 }
 
-async fn talk(args: &ChatArgs, console: &Console) -> anyhow::Result<()> {
-    let (agent, servers) = make_agent(args, None, console).await?;
+fn talk(args: &ChatArgs, runtime: &Runtime, console: &Console) -> anyhow::Result<()> {
+    let (agent, servers) = runtime.block_on(make_agent(args, None, console))?;
     let mut chat = Chat {
         args,
         console,
         branches: vec![agent.conversation()],
         current: 0,
+        model: agent.model_name().to_owned(),
         said: Vec::new(),
         servers: vec![servers],
+        telemetry: Telemetry::start(&args.equipment.configuration()?)?,
     };
-    let mut signals = Signals::new()?;
-    if io::stdin().is_terminal() {
+    let is_terminal = io::stdin().is_terminal();
+    // Nobody waits for other signals while a person types.
+    let mut signals = runtime.block_on(async {
+        match is_terminal {
+            true => Signals::only_interrupts(),
+            false => Signals::new(),
+        }
+    })?;
+    let mut editor = is_terminal.then(|| Editor::new(console)).transpose()?;
+    if is_terminal {
         console.hint("ask anything; /help lists the orders, Ctrl-D ends");
     }
-    while let Some(line) = next_line(console, &mut signals).await? {
-        let line = line.trim();
-        if line.is_empty() {
-            continue;
-        }
-        match Order::read(line) {
-            None => chat.ask(line, &mut signals).await?,
-            Some(Ok(Order::Quit)) => break,
-            Some(Ok(order)) => {
-                if let Err(error) = chat.obey(order).await {
-                    console.error(&error.to_string());
-                }
-            }
-            Some(Err(problem)) => console.error(&problem),
+    loop {
+        let line = match &mut editor {
+            Some(editor) => editor.read()?,
+            None => read_plain(runtime, &mut signals)?,
+        };
+        let Some(line) = line else {
+            break;
+        };
+        if runtime.block_on(chat.hear(line.trim(), &mut signals))? == Next::Quit {
+            break;
         }
     }
-    for conversation in &chat.branches {
-        conversation.room().close().await;
-    }
-    for servers in &chat.servers {
-        servers.close().await;
-    }
+    runtime.block_on(chat.close());
     Ok(())
 }
 
+/// What comes after a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Line,
+    Quit,
+}
+
 impl Chat<'_> {
+    async fn hear(&mut self, line: &str, signals: &mut Signals) -> anyhow::Result<Next> {
+        match Order::read(line) {
+            _ if line.is_empty() => {}
+            None => self.ask(line, signals).await?,
+            Some(Ok(Order::Quit)) => return Ok(Next::Quit),
+            Some(Ok(order)) => {
+                if let Err(error) = self.obey(order).await {
+                    self.console.error(&error.to_string());
+                }
+            }
+            Some(Err(problem)) => self.console.error(&problem),
+        }
+        Ok(Next::Line)
+    }
+
+    /// Each question is a run of its own, kept and traced.
     async fn ask(&mut self, question: &str, signals: &mut Signals) -> anyhow::Result<()> {
-        let observer = Display::new(self.console).observer();
+        let console = self.console;
+        let options =
+            json!({"chat": {"question": self.said.len() + 1, "conversation": self.current + 1}});
         let Some(conversation) = self.branches.get_mut(self.current) else {
             return Ok(());
         };
-        let asked = ask_attended(conversation, question, observer, signals, self.console).await;
+        let keeper = Keeper::begin(question, &self.model, options, console);
+        let run = keeper.id();
+        if let Some(id) = &run {
+            conversation.set_run_id(id);
+        }
+        let observer = keeper.observer(Display::new(console).observer());
+        let errand = Errand::Ask(question);
+        let asked = attended(conversation, errand, observer, signals, console).await;
         let outcome = asked.map_err(|error| Usage::plain(error.to_string()))?;
-        print_outcome(&outcome, false, self.console)?;
+        keeper.note_session(conversation.room().journal().await);
+        keeper.end(&outcome);
+        print_outcome(&outcome, false, console)?;
+        self.telemetry.send(run.as_deref(), console).await;
         self.said.push(Said {
             question: question.to_owned(),
             outcome,
         });
         Ok(())
+    }
+
+    async fn close(&self) {
+        for conversation in &self.branches {
+            conversation.room().close().await;
+        }
+        for servers in &self.servers {
+            servers.close().await;
+        }
     }
 }
 
@@ -118,31 +171,13 @@ pub(super) async fn make_agent(
     model: Option<&str>,
     console: &Console,
 ) -> anyhow::Result<(Agent, Connected)> {
-    let mut equipment = args.equipment.clone();
+    let (mut equipment, _) = args.equipment.settled()?;
     if let Some(name) = model {
         equipment.model.model = Some(name.to_owned());
     }
     let model = equipment.model.open()?;
-    let (builder, servers) = equipment.agent(model, Vec::new(), console).await?;
+    let (builder, servers) = equipment.agent(model, Ground::default(), console).await?;
     let agent = builder.build();
     let agent = agent.map_err(|error| Usage::plain(error.to_string()))?;
     Ok((agent, servers))
-}
-
-/// The next line that the person types; none at the end, or at Ctrl-C.
-async fn next_line(console: &Console, signals: &mut Signals) -> anyhow::Result<Option<String>> {
-    if io::stdin().is_terminal() {
-        console.say_guest("\n> ");
-    }
-    let reading = tokio::task::spawn_blocking(|| {
-        let mut line = String::new();
-        io::stdin()
-            .lock()
-            .read_line(&mut line)
-            .map(|bytes| (bytes > 0).then_some(line))
-    });
-    match signals.or(reading).await {
-        Ok(line) => Ok(line??),
-        Err(_) => Ok(None),
-    }
 }

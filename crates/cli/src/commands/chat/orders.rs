@@ -2,6 +2,7 @@
 
 use super::{Chat, make_agent};
 use crate::failure::Usage;
+use crate::terminal::plural;
 use cellblock::agent::Outcome;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -29,6 +30,11 @@ pub(super) struct Said {
 
 const HELP: &str =
     "/undo [N], /fork, /switch N, /plan, /vars, /files, /model NAME, /save FILE, /help, /quit";
+
+/// The words that orders begin with.
+pub(super) const NAMES: [&str; 10] = [
+    "undo", "fork", "switch", "plan", "vars", "files", "model", "save", "help", "quit",
+];
 
 impl Order {
     /// The order of a line, where it is one; what is wrong with it.
@@ -71,7 +77,14 @@ impl Chat<'_> {
         let text = match order {
             Order::Undo(count) => {
                 let undone = room.undo(count).await.map_err(unable)?;
-                format!("the session is as after cell {}", undone.cell)
+                let cells = plural(count as u64, "cell");
+                conversation.note(&format!(
+                    "The user took back the last {cells}: variables and files are as they were before."
+                ));
+                match undone.cell {
+                    0 => "the session is as at its beginning".to_owned(),
+                    cell => format!("the session is as after cell {cell}"),
+                }
             }
             Order::Fork => {
                 let fork = conversation.fork().await.map_err(unable)?;
@@ -114,6 +127,7 @@ impl Chat<'_> {
             Order::Model(name) => {
                 let (agent, servers) = make_agent(self.args, Some(&name), self.console).await?;
                 conversation.go_on_with(&agent);
+                self.model = agent.model_name().to_owned();
                 self.servers.push(servers);
                 format!("the model is {name} now")
             }

@@ -68,7 +68,7 @@ impl Tour {
             self.making = Some(Making::start(
                 self.interpreter.clone(),
                 Arc::clone(&self.bar),
-            ));
+            )?);
             self.stage.line("The default environment is being made; the tour begins on the standard library meanwhile.")?;
         }
         let mut place = self.enter(environment).await?;

@@ -2,16 +2,15 @@
 
 mod source;
 
-use crate::args::{PythonArgs, SETUP_HINT, SessionArgs};
+use crate::args::{EnvironmentArgs, PythonArgs, ResultArgs, SETUP_HINT, SessionArgs};
 use crate::commands::live::{
     Answer, Asker, Followed, Follower, SecondInterrupt, Show, Signals, Stopped,
 };
 use crate::commands::outcome::{print_files, print_outcome, print_pictures};
+use crate::config::ConfigArgs;
 use crate::failure;
 use crate::terminal::{Console, Style, milliseconds, size};
-use cellblock::{
-    Cell, CellResult, ForModel, Locale, Preload, Session, SessionOptions, Status, Strategy,
-};
+use cellblock::{Cell, CellResult, ForModel, Preload, Session, SessionOptions, Status, Strategy};
 use clap::Args;
 use source::Source;
 use std::io::{self, BufRead as _};
@@ -29,20 +28,8 @@ pub(crate) struct ExecArgs {
     /// A file with the snippet, or - for standard input
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Print the whole result as one JSON object, and nothing else
-    #[arg(long, conflicts_with = "for_model")]
-    json: bool,
-    /// Print the text that a model would read, and nothing else
-    #[arg(long)]
-    for_model: bool,
-    /// The language of --for-model: en or zh
-    #[arg(
-        long,
-        value_name = "LANGUAGE",
-        default_value = "en",
-        requires = "for_model"
-    )]
-    locale: Locale,
+    #[command(flatten)]
+    form: ResultArgs,
     /// Tell of files and of what it cost, also when standard error is no terminal
     #[arg(short, long)]
     verbose: bool,
@@ -53,6 +40,8 @@ pub(crate) struct ExecArgs {
     session: SessionArgs,
     #[command(flatten)]
     python: PythonArgs,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -61,6 +50,9 @@ Examples:
   cellblock exec script.py --workspace data --timeout 5min
   echo 'sum(range(10))' | cellblock exec
   cellblock exec -c 'math.sqrt(n)' --import math --var 'n=3' --json
+  cellblock exec --env requirements.txt script.py
+
+A script whose header names its dependencies (PEP 723) runs in an environment with these.
 
 Exit status:
   0 success, 1 failure (an exception, also sys.exit), 124 time-out, 130 interrupted,
@@ -81,22 +73,28 @@ pub(crate) fn run(args: ExecArgs, console: &Console) -> anyhow::Result<ExitCode>
 }
 
 async fn execute(args: &ExecArgs, source: Source, console: &Console) -> anyhow::Result<u8> {
+    let config = ConfigArgs::default().load()?;
     let options = SessionOptions {
         // There is no second cell that a checkpoint could be for.
         strategy: Strategy::Direct,
         journal: args.journal.into(),
-        ..args.session.options()?
+        ..args.session.settled(&config)?.options()?
     };
     let limit = options.limits.wall;
     let mut signals = Signals::new()?;
-    let host = args.python.host(Preload::None)?;
+    let builder = args.python.settled(&config)?.host_builder(Preload::None);
+    let preparing = args.environment.build(builder, Some(&source.code), console);
+    let host = match signals.or(preparing).await {
+        Ok(host) => host?,
+        Err(stopped) => return stopped_status(stopped),
+    };
     let session = match signals.or(host.open(options)).await {
         Ok(session) => Session::from(session?),
         Err(stopped) => return stopped_status(stopped),
     };
     let follower = Follower {
         console,
-        show: if args.json || args.for_model {
+        show: if args.form.json || args.form.for_model {
             Show::Nothing
         } else {
             Show::Live
@@ -137,14 +135,14 @@ impl ExecArgs {
         console: &Console,
     ) -> anyhow::Result<()> {
         let result = &followed.result;
-        if self.json {
+        if self.form.json {
             console.print_line(&serde_json::to_string(result)?)?;
             return Ok(());
         }
-        if self.for_model {
+        if self.form.for_model {
             let time_limit = Some(limit.as_secs_f64());
             let options = ForModel {
-                locale: self.locale,
+                locale: self.form.locale,
                 time_limit,
                 ..ForModel::default()
             };

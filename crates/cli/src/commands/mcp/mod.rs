@@ -2,7 +2,7 @@
 
 mod http;
 
-use crate::args::{PythonArgs, SETUP_HINT, SessionArgs};
+use crate::args::{EnvironmentArgs, PythonArgs, SETUP_HINT, SessionArgs};
 use crate::commands::live::Signals;
 use crate::commands::toolbox::{ApprovalArgs, Audience, Toolbox, ToolboxArgs};
 use crate::config::ConfigArgs;
@@ -37,6 +37,8 @@ pub(crate) struct McpArgs {
     session: SessionArgs,
     #[command(flatten)]
     python: PythonArgs,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
 }
 
 const EXAMPLES: &str = r#"Serves one client on standard input and output, or many over HTTP. Each has a session of its own, which ends with it.
@@ -65,19 +67,17 @@ pub(crate) fn run(args: McpArgs, console: &Console) -> anyhow::Result<ExitCode> 
 async fn serve(args: McpArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
     let config = args.config.load()?;
-    let options = args.session.options()?;
+    let python = args.python.settled(&config)?;
+    let options = args.session.settled(&config)?.options()?;
     let listening = args.http.listen(console).await?;
-    let host = args
-        .python
-        .host_builder(Preload::Full)
-        .pool(AHEAD)
-        .build()?;
-    if args.python.lacks_packages(&host) {
+    let builder = python.host_builder(Preload::Full).pool(AHEAD);
+    let host = args.environment.build(builder, None, console).await?;
+    if python.lacks_packages(&host) {
         console.hint(SETUP_HINT);
     }
     let toolbox = args
         .toolbox
-        .open(&args.python, &config, Audience::Clients, console)
+        .open(&python, &config, Audience::Clients, console)
         .await?;
     let policy = args.approval.policy(&config);
     let server = server(&toolbox, host, options, move || {

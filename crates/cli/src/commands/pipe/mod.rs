@@ -10,7 +10,7 @@ mod operations;
 mod switchboard;
 mod writer;
 
-use crate::args::{PythonArgs, SETUP_HINT};
+use crate::args::{EnvironmentArgs, PythonArgs, SETUP_HINT};
 use crate::commands::live::Signals;
 use crate::terminal::Console;
 use cellblock::Preload;
@@ -34,6 +34,8 @@ pub(crate) struct PipeArgs {
     no_journal: bool,
     #[command(flatten)]
     python: PythonArgs,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
 }
 
 const EXAMPLES: &str = r#"Each line is a request; its answer, and what happens on the way, carry its id:
@@ -63,12 +65,12 @@ pub(crate) fn run(args: PipeArgs, console: &Console) -> anyhow::Result<ExitCode>
 
 async fn serve(args: &PipeArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
-    let host = args
+    let builder = args
         .python
         .host_builder(Preload::Full)
         .pool(AHEAD)
-        .journal(!args.no_journal)
-        .build()?;
+        .journal(!args.no_journal);
+    let host = args.environment.build(builder, None, console).await?;
     if args.python.lacks_packages(&host) {
         console.hint(SETUP_HINT);
     }

@@ -198,10 +198,6 @@ impl Named {
     }
 
     async fn open(&mut self, mut options: SessionOptions) -> Result<Session, Fault> {
-        if let Some(env) = options.env.as_deref().filter(|env| *env != "default") {
-            let message = format!("there is no environment `{env}`; there is only `default`");
-            return Err(Fault::new("unsupported", message));
-        }
         options.session = Some(self.name.clone());
         let session = Session::from(self.switchboard.host.open(options).await?);
         self.logs = Some(session.logs());

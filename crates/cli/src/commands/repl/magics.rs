@@ -21,6 +21,7 @@ enum Act {
     Checkpoints,
     Fork,
     Switch,
+    Pip,
     Help,
     Quit,
 }
@@ -76,6 +77,12 @@ pub(crate) const MAGICS: &[Magic] = &[
         act: Act::Switch,
     },
     Magic {
+        name: "pip",
+        usage: "%pip install X",
+        does: "install packages; variables stay",
+        act: Act::Pip,
+    },
+    Magic {
         name: "help",
         usage: "%help",
         does: "list these commands",
@@ -124,9 +131,35 @@ pub(crate) async fn obey(shell: &mut Shell, line: &str) -> anyhow::Result<Next> 
         Act::Checkpoints => shell.checkpoints().await,
         Act::Fork => shell.fork().await,
         Act::Switch => shell.switch(rest.trim()).await,
+        Act::Pip => install(shell, rest).await,
         Act::Help => help(shell),
         Act::Quit => Ok(Next::Quit(ExitCode::SUCCESS)),
     }
+}
+
+/// The person at the prompt has agreed by typing it.
+async fn install(shell: &mut Shell, line: &str) -> anyhow::Result<Next> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let packages = match words.split_first() {
+        Some((&"install", packages)) if !packages.is_empty() => packages,
+        _ => {
+            let only = "%pip only installs: %pip install httpx 'polars>=1.0'";
+            shell.console().error(only);
+            return Ok(Next::Go);
+        }
+    };
+    let bare = packages.iter().map(|word| word.trim_matches(['\'', '"']));
+    match shell.install(bare).await {
+        Ok(told) => shell.console().say(&told),
+        Err(error) => {
+            let console = shell.console();
+            console.error(&console.safe_on_err(&error.to_string()));
+            if let Some(hint) = error.hint() {
+                console.hint(&hint);
+            }
+        }
+    }
+    Ok(Next::Go)
 }
 
 async fn variables(shell: &mut Shell) -> anyhow::Result<Next> {
@@ -173,7 +206,7 @@ fn help(shell: &Shell) -> anyhow::Result<Next> {
     for magic in MAGICS {
         shell
             .console()
-            .print_line(&format!("{:<13} {}", magic.usage, magic.does))?;
+            .print_line(&format!("{:<14} {}", magic.usage, magic.does))?;
     }
     shell
         .console()

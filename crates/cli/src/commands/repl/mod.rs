@@ -7,8 +7,9 @@ mod prompt;
 mod sessions;
 mod shell;
 
-use crate::args::{PythonArgs, SETUP_HINT, SessionArgs};
+use crate::args::{EnvironmentArgs, PythonArgs, SETUP_HINT, SessionArgs};
 use crate::commands::live::Signals;
+use crate::config::ConfigArgs;
 use crate::python::Blocks;
 use crate::terminal::{Console, Style, plural};
 use cellblock::Preload;
@@ -34,6 +35,8 @@ pub(crate) struct ReplArgs {
     no_journal: bool,
     #[command(flatten)]
     python: PythonArgs,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -52,17 +55,20 @@ pub(crate) fn run(args: ReplArgs, console: Console) -> anyhow::Result<ExitCode> 
         .worker_threads(1)
         .enable_all()
         .build()?;
-    let mut options = args.session.options()?;
+    let config = ConfigArgs::default().load()?;
+    let python = args.python.settled(&config)?;
+    let mut options = args.session.settled(&config)?.options()?;
     options.limits.idle = IDLE;
     options.journal = (!args.no_journal).into();
     let shell = runtime.block_on(async {
         // Someone who types has not waited for imports; they would be felt at the start.
-        let host = args.python.host(Preload::Standard)?;
+        let preparing = args.environment.host(&python, Preload::Standard, &console);
+        let host = preparing.await?;
         Shell::open(host, options, console.clone(), Signals::only_interrupts()?).await
     })?;
     if is_interactive {
-        greet(&args.python, &shell, &console);
-    } else if args.python.lacks_packages(shell.host()) {
+        greet(&python, &shell, &console);
+    } else if python.lacks_packages(shell.host()) {
         console.hint(SETUP_HINT);
     }
     talk(runtime, shell)

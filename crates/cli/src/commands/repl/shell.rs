@@ -6,9 +6,9 @@ use crate::commands::live::{
 };
 use crate::commands::outcome::{print_files, print_outcome};
 use crate::failure;
-use crate::terminal::{Console, Style, milliseconds, size};
+use crate::terminal::{Console, EnvironmentBar, Style, milliseconds, size};
 use anyhow::Context as _;
-use cellblock::env::Dirs;
+use cellblock::env::{Dirs, Requirements};
 use cellblock::{Cell, CellResult, Event, Host, Rung, Session, SessionOptions, StateOutcome};
 use rustyline::error::ReadlineError;
 use std::collections::BTreeSet;
@@ -107,6 +107,25 @@ impl Shell {
         };
         shell.learn_names().await;
         shell
+    }
+
+    /// Brings packages to the session; Ctrl-C stops that, and nothing of it stays.
+    pub(crate) async fn install<'a>(
+        &mut self,
+        packages: impl Iterator<Item = &'a str>,
+    ) -> Result<String, cellblock::Error> {
+        let wanted = Requirements::checked(packages)?;
+        let bar = Arc::new(EnvironmentBar::new(&self.console));
+        let reported = Arc::clone(&bar);
+        let packages = self.host.packages().clone();
+        let packages = packages.reporting(move |progress| reported.report(&progress));
+        let installing = packages.install(&self.session, wanted);
+        let outcome = self.signals.or(installing).await;
+        bar.clear();
+        match outcome {
+            Ok(layer) => layer.map(|layer| layer.to_string()),
+            Err(_) => Err(cellblock::env::Error::Cancelled.into()),
+        }
     }
 
     pub(crate) async fn close(self) {

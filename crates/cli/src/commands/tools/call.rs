@@ -1,12 +1,11 @@
 //! One call by hand.
 
-use crate::args::{PythonArgs, SessionArgs};
+use crate::args::{EnvironmentArgs, PythonArgs, ResultArgs, SessionArgs};
 use crate::commands::live::{Signals, Stopped};
 use crate::commands::toolbox::{ApprovalArgs, Audience, ToolboxArgs, workbench};
 use crate::config::ConfigArgs;
 use crate::failure::{self, Usage};
 use crate::terminal::{Console, Style};
-use cellblock::Locale;
 use cellblock::tools::{Answer, ApprovalRule, Call, Caller, Failure};
 use clap::Args;
 use serde_json::json;
@@ -22,20 +21,8 @@ pub(crate) struct CallArgs {
     /// Its arguments as a JSON object, or - for standard input
     #[arg(value_name = "JSON", default_value = "{}", hide_default_value = true)]
     arguments: String,
-    /// Print the whole answer as one JSON object, and nothing else
-    #[arg(long, conflicts_with = "for_model")]
-    json: bool,
-    /// Print the text that a model would read, also of a failure
-    #[arg(long)]
-    for_model: bool,
-    /// The language of the texts for a model: en or zh
-    #[arg(
-        long,
-        value_name = "LANGUAGE",
-        default_value = "en",
-        requires = "for_model"
-    )]
-    locale: Locale,
+    #[command(flatten)]
+    form: ResultArgs,
     #[command(flatten)]
     config: ConfigArgs,
     #[command(flatten)]
@@ -46,6 +33,8 @@ pub(crate) struct CallArgs {
     session: SessionArgs,
     #[command(flatten)]
     python: PythonArgs,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -83,9 +72,10 @@ async fn call(args: &CallArgs, console: &Console) -> anyhow::Result<u8> {
     };
     let mut signals = Signals::new()?;
     let config = args.config.load()?;
+    let python = args.python.settled(&config)?;
     let toolbox = args
         .toolbox
-        .open(&args.python, &config, Audience::Us, console)
+        .open(&python, &config, Audience::Us, console)
         .await?;
     let mut policy = args.approval.policy(&config);
     if args.approval.approve.is_none() {
@@ -95,8 +85,8 @@ async fn call(args: &CallArgs, console: &Console) -> anyhow::Result<u8> {
     let bench = workbench(
         toolbox.registry.clone(),
         policy,
-        &args.session,
-        &args.python,
+        &args.session.settled(&config)?,
+        (&python, &args.environment),
         console,
     )?;
     let call = Call {
@@ -124,7 +114,7 @@ async fn call(args: &CallArgs, console: &Console) -> anyhow::Result<u8> {
 
 impl CallArgs {
     fn tell(&self, answer: &Answer, console: &Console) -> anyhow::Result<()> {
-        if self.json {
+        if self.form.json {
             let whole = match &answer.outcome {
                 Ok(output) => json!({"ok": true, "output": output, "notes": answer.notes}),
                 Err(failure) => {
@@ -134,8 +124,8 @@ impl CallArgs {
             console.print_line(&whole.to_string())?;
             return Ok(());
         }
-        if self.for_model {
-            let text = answer.for_model(self.locale, 20_000);
+        if self.form.for_model {
+            let text = answer.for_model(self.form.locale, 20_000);
             console.print_guest(&format!("{text}\n"))?;
             return Ok(());
         }

@@ -37,7 +37,12 @@ async fn list(args: &ListArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let config = args.config.load()?;
     let toolbox = args
         .toolbox
-        .open(&args.python, &config, Audience::Us, console)
+        .open(
+            &args.python.settled(&config)?,
+            &config,
+            Audience::Us,
+            console,
+        )
         .await?;
     let printed = args.print(&toolbox.registry, console);
     toolbox.close().await;

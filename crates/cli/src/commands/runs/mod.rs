@@ -1,11 +1,15 @@
 //! `cellblock runs`: what was asked before.
 
-use crate::commands::ask::kept_runs;
+mod export;
+
+use crate::commands::ask::{Wish, kept_runs, resume};
 use crate::failure::Usage;
 use crate::terminal::Console;
 use cellblock_runs::{Life, Run};
 use clap::{Args, Subcommand};
+use export::ExportArgs;
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Debug, Args)]
@@ -31,6 +35,22 @@ enum Order {
         #[arg(long)]
         json: bool,
     },
+    /// Go on with a run whose program was killed: its session is rebuilt, and nothing is asked twice
+    Resume {
+        /// Its id, the beginning of it, or last
+        id: String,
+        /// Every event as a line of JSON
+        #[arg(long)]
+        json: bool,
+        /// Print the answer alone
+        #[arg(short, long)]
+        quiet: bool,
+        /// Work in this directory, which may be the one the run worked in [default: a copy of it, or a fresh one]
+        #[arg(short, long, value_name = "DIR")]
+        workspace: Option<PathBuf>,
+    },
+    /// Write a run as a notebook or as a script
+    Export(ExportArgs),
     /// Remove a run
     Remove {
         /// Its id, or the beginning of it
@@ -41,19 +61,48 @@ enum Order {
 const EXAMPLES: &str = "\
 Examples:
   cellblock runs
-  cellblock runs show last";
+  cellblock runs show last
+  cellblock runs resume last
+  cellblock runs export last --script answer.py --notebook answer.ipynb";
 
 /// Does what was ordered.
 pub(crate) fn run(args: RunsArgs, console: &Console) -> anyhow::Result<ExitCode> {
     match args.order.unwrap_or(Order::List { json: false }) {
         Order::List { json } => list(json, console)?,
         Order::Show { id, json } => show(&id, json, console)?,
+        Order::Resume {
+            id,
+            json,
+            quiet,
+            workspace,
+        } => {
+            return go_on(
+                Wish {
+                    id,
+                    json,
+                    quiet,
+                    workspace,
+                },
+                console,
+            );
+        }
+        Order::Export(args) => export::run(&args, console)?,
         Order::Remove { id } => {
             let found = kept_runs()?.find(&id).map_err(unfound)?;
             found.remove().map_err(unfound)?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn go_on(wish: Wish, console: &Console) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    let outcome = runtime.block_on(resume(wish, console));
+    runtime.shutdown_background();
+    outcome.map(ExitCode::from)
 }
 
 fn list(is_json: bool, console: &Console) -> anyhow::Result<()> {

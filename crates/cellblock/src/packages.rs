@@ -1,0 +1,138 @@
+//! Packages for sessions that live already.
+
+use crate::Error;
+use crate::walled_builder::WalledBuilder;
+use cellblock_env::{
+    Cancel, Dirs, Environments, InUse, Layer, Package, Progress, Requirements, Sources, Variables,
+};
+use cellblock_session::Session;
+use cellblock_tools::{Installing, Installs, ToolError};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Hears how far an install has come.
+pub(crate) type Report = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// Brings packages to sessions. A handle: clones are the same.
+#[derive(Clone)]
+pub struct Packages {
+    environments: Environments,
+    report: Option<Report>,
+    /// Layers that sessions of this process use, so that nobody removes them.
+    held: Arc<Mutex<BTreeMap<String, InUse>>>,
+}
+
+/// Environments whose packages may also come as source: that is built in a session of its own, behind every wall.
+pub(crate) fn environments(dirs: &Dirs) -> Environments {
+    let builder = WalledBuilder::new(dirs.clone());
+    Environments::new(Variables::from_process(), dirs).sources(Sources::Built(Arc::new(builder)))
+}
+
+impl Packages {
+    /// For the sessions of this user.
+    pub fn from_process() -> Result<Packages, Error> {
+        Ok(Packages::new(environments(&Dirs::from_process()?)))
+    }
+
+    /// With environments of your own. They must be those of the host that made the sessions.
+    pub fn new(environments: Environments) -> Packages {
+        Packages {
+            environments,
+            report: None,
+            held: Arc::default(),
+        }
+    }
+
+    /// The environments that packages come from and go to.
+    pub fn environments(&self) -> &Environments {
+        &self.environments
+    }
+
+    /// Says how far an install has come.
+    pub fn reporting(mut self, report: impl Fn(Progress) + Send + Sync + 'static) -> Packages {
+        self.report = Some(Arc::new(report));
+        self
+    }
+
+    /// Makes packages importable in the session, from its next cell on. Its variables stay, and so do the versions of all that
+    /// it has: what does not go with them is a conflict.
+    pub async fn install(&self, session: &Session, wanted: Requirements) -> Result<Layer, Error> {
+        let cancel = Cancel::new();
+        // When nobody waits any more, the installer ends.
+        let _guard = cancel.on_drop();
+        let (here, session) = (self.clone(), session.clone());
+        let layer = tokio::task::spawn_blocking(move || {
+            let layer = here.make(&session, &wanted, &cancel)?;
+            if let Some(path) = &layer.path {
+                if let Some(in_use) = here.environments.hold_layer(&layer) {
+                    let mut held = here.held.lock().unwrap_or_else(PoisonError::into_inner);
+                    held.insert(path.display().to_string(), in_use);
+                }
+                session.add_packages(path);
+            }
+            Ok::<_, Error>(layer)
+        });
+        layer.await?
+    }
+
+    fn make(
+        &self,
+        session: &Session,
+        wanted: &Requirements,
+        cancel: &Cancel,
+    ) -> Result<Layer, Error> {
+        let environment = self.environments.of_python(session.python())?;
+        let added = session.added_packages();
+        let mut there: Vec<Package> = environment.packages.clone();
+        there.extend(
+            added
+                .iter()
+                .flat_map(|path| self.environments.packages_of_layer(path)),
+        );
+        let report = self.report.clone();
+        let layer = self.environments.make_layer(
+            &environment.interpreter,
+            &there,
+            wanted,
+            cancel,
+            &mut |progress| {
+                if let Some(report) = &report {
+                    report(progress);
+                }
+            },
+        )?;
+        Ok(layer)
+    }
+}
+
+impl Installs for Packages {
+    fn install<'a>(&'a self, session: &'a Session, packages: Vec<String>) -> Installing<'a> {
+        Box::pin(async move {
+            let wanted = Requirements::checked(packages).map_err(words)?;
+            let layer = Packages::install(self, session, wanted).await;
+            layer
+                .map(|layer| layer.to_string())
+                .map_err(|error| match error {
+                    Error::Environment(error) => words(error),
+                    other => ToolError::new(other.to_string()),
+                })
+        })
+    }
+}
+
+fn words(error: cellblock_env::Error) -> ToolError {
+    let hint = error.hint().map(|hint| format!("\nhint: {hint}"));
+    ToolError::new(format!("{error}{}", hint.unwrap_or_default()))
+}
+
+/// The code of the page about environments, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/environments.md")]
+struct Page;
+
+impl fmt::Debug for Packages {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Packages").finish_non_exhaustive()
+    }
+}

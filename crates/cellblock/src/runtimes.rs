@@ -1,0 +1,146 @@
+//! The warm Pythons of a host: one for each environment and each kind of walls, kept by use.
+
+use crate::Error;
+use cellblock_env::{Dirs, Environment, Environments, InUse};
+use cellblock_protocol::Isolation;
+use cellblock_session::{Preload, Python, Runtime};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
+
+/// A Python that nobody asked for a session for so long is let go, unless it is the host's own. Its sessions live on.
+pub(crate) const KEEP_WARM: Duration = Duration::from_secs(10 * 60);
+
+/// Nobody is looked at more often.
+const MOMENT: Duration = Duration::from_millis(50);
+
+#[derive(Debug)]
+pub(crate) struct Runtimes {
+    environments: Environments,
+    dirs: Dirs,
+    preload: Preload,
+    pool: usize,
+    keep_warm: Duration,
+    /// The Python of the host's own environment, which stays.
+    own: PathBuf,
+    /// Whether a task looks for idle ones.
+    has_looker: AtomicBool,
+    warm: Mutex<HashMap<Key, Warm>>,
+    /// For as long as the host lives: sessions may outlive their runtime's place here.
+    in_use: Mutex<HashMap<PathBuf, InUse>>,
+}
+
+type Key = (PathBuf, String);
+
+#[derive(Debug)]
+struct Warm {
+    runtime: Runtime,
+    used: Instant,
+}
+
+impl Runtimes {
+    pub(crate) fn new(
+        environments: Environments,
+        dirs: Dirs,
+        preload: Preload,
+        pool: usize,
+        keep_warm: Duration,
+        own: PathBuf,
+    ) -> Runtimes {
+        Runtimes {
+            environments,
+            dirs,
+            preload,
+            pool,
+            keep_warm,
+            own,
+            has_looker: AtomicBool::new(false),
+            warm: Mutex::default(),
+            in_use: Mutex::default(),
+        }
+    }
+
+    /// The runtime for this environment and these walls, started if need be.
+    pub(crate) async fn get(
+        self: &Arc<Self>,
+        environment: &Environment,
+        isolation: &Isolation,
+    ) -> Result<Runtime, Error> {
+        let mut warm = self.warm.lock().await;
+        let key = (environment.python.clone(), format!("{isolation:?}"));
+        if let Some(known) = warm.get_mut(&key) {
+            known.used = Instant::now();
+            return Ok(known.runtime.clone());
+        }
+        if let Some(in_use) = self.environments.hold(environment) {
+            let mut all = self.in_use.lock().await;
+            all.insert(environment.prefix.clone(), in_use);
+        }
+        let runtime = Runtime::builder(
+            self.python(environment)?,
+            &self.dirs.state,
+            &self.dirs.cache,
+        )
+        .isolation(isolation.clone())
+        .preload(self.preload)
+        .pool(self.pool)
+        .start()
+        .await?;
+        if environment.python != self.own {
+            self.let_go_of_idle_ones_later();
+        }
+        let entry = Warm {
+            runtime: runtime.clone(),
+            used: Instant::now(),
+        };
+        warm.insert(key, entry);
+        Ok(runtime)
+    }
+
+    fn python(&self, environment: &Environment) -> Result<Python, Error> {
+        let mut prefixes = environment.directories();
+        // Layers appear there later. A session sees only what it saw at its birth, so it is shown now.
+        prefixes.push(self.environments.layers_directory()?.to_owned());
+        Ok(Python {
+            executable: environment.python.clone(),
+            prefixes,
+            packages: environment.site_packages.is_some(),
+            font_cache: environment.matplotlib_config.clone(),
+        })
+    }
+
+    /// Until only the host's own are left, or the host is gone.
+    fn let_go_of_idle_ones_later(self: &Arc<Self>) {
+        if self.has_looker.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (here, period) = (Arc::downgrade(self), self.keep_warm / 4);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(period.max(MOMENT)).await;
+                let Some(runtimes) = here.upgrade() else {
+                    return;
+                };
+                let mut warm = runtimes.warm.lock().await;
+                warm.retain(|(python, _), known| {
+                    *python == runtimes.own || known.used.elapsed() < runtimes.keep_warm
+                });
+                if warm.keys().all(|(python, _)| *python == runtimes.own) {
+                    runtimes.has_looker.store(false, Ordering::Relaxed);
+                    return;
+                }
+            }
+        });
+    }
+
+    /// The Pythons that are warm now.
+    pub(crate) async fn warm(&self) -> Vec<PathBuf> {
+        let warm = self.warm.lock().await;
+        let mut pythons: Vec<PathBuf> = warm.keys().map(|(python, _)| python.clone()).collect();
+        pythons.sort();
+        pythons
+    }
+}

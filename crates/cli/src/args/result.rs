@@ -1,0 +1,23 @@
+//! The flags that say in which form a result is printed.
+
+use cellblock::Locale;
+use clap::Args;
+
+/// In which form.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ResultArgs {
+    /// Print the whole result as one JSON object, and nothing else
+    #[arg(long, conflicts_with = "for_model")]
+    pub(crate) json: bool,
+    /// Print the text that a model would read, and nothing else
+    #[arg(long)]
+    pub(crate) for_model: bool,
+    /// The language of --for-model: en or zh
+    #[arg(
+        long,
+        value_name = "LANGUAGE",
+        default_value = "en",
+        requires = "for_model"
+    )]
+    pub(crate) locale: Locale,
+}

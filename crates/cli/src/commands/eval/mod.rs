@@ -1,0 +1,193 @@
+//! `cellblock eval`: how well a model does.
+
+mod models;
+mod progress;
+mod scores;
+mod table;
+
+use crate::args::PythonArgs;
+use crate::commands::ask::{AgentArgs, ModelArgs};
+use crate::commands::live::Signals;
+use crate::config::ConfigArgs;
+use crate::failure::Usage;
+use crate::terminal::Console;
+use cellblock::agent::{Agent, CancellationToken, GivenFile, executor};
+use cellblock::eval::{Evaluation, PlainAsking, Report, Suite, TaskFile, Way};
+use cellblock::{Host, Preload, SessionOptions};
+use clap::{Args, Subcommand};
+use models::TaskModels;
+use progress::Shown;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    mut_arg("record", |arg| arg.value_name("DIR").help("Record the exchanges of each task in a file of this directory")),
+    after_help = EXAMPLES
+)]
+pub(crate) struct EvalArgs {
+    #[command(subcommand)]
+    command: Option<EvalCommand>,
+    /// The file of tasks
+    #[arg(value_name = "FILE", required = true)]
+    file: Option<PathBuf>,
+    /// Run this task; may be given several times [default: all]
+    #[arg(long, value_name = "TASK")]
+    only: Vec<String>,
+    /// So many tasks at a time
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    jobs: usize,
+    /// Ask the model alone, without the agent: once, with everything in the question
+    #[arg(long)]
+    plain: bool,
+    /// Write the results to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Compare with the results in this file; a task that passed there must pass
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
+    /// End with 1 if the score is lower, 0 to 1
+    #[arg(long, value_name = "SCORE")]
+    min_score: Option<f64>,
+    /// Take the replies of each task from its recording in this directory
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["model", "record"])]
+    replay: Option<PathBuf>,
+    /// Who answers, for the headers of recordings and the results [default: the model and its address]
+    #[arg(long, value_name = "TEXT")]
+    source: Option<String>,
+    #[command(flatten)]
+    model: ModelArgs,
+    #[command(flatten)]
+    agent: AgentArgs,
+    #[command(flatten)]
+    python: PythonArgs,
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum EvalCommand {
+    /// Print the scores of many results as a Markdown table
+    Table(table::TableArgs),
+}
+
+const EXAMPLES: &str = "\
+The scores go to standard output, everything else to standard error. docs/eval.md describes the file of tasks.
+Ctrl-C ends the tasks that run; what was reached is printed and written.
+
+Examples:
+  cellblock eval evals/secret/suite.toml --model gpt-4o-mini --format json --jobs 4
+  cellblock eval evals/data/suite.toml --model gpt-4o-mini --plain --json plain.json
+  cellblock eval evals/data/suite.toml --model gpt-4o-mini --compare yesterday.json --min-score 0.8
+  cellblock eval evals/secret/suite.toml --stdlib --format xml --replay evals/secret/recordings/xml
+
+Exit status:
+  0 it ran
+  1 the score is below --min-score, or a task that passed in --compare fails
+  130 Ctrl-C, 2 wrong usage, 3 could not start";
+
+/// Evaluates.
+pub(crate) fn run(args: EvalArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    if let Some(EvalCommand::Table(table)) = &args.command {
+        return table::run(table, console);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    runtime.block_on(evaluate(args, console))
+}
+
+async fn evaluate(mut args: EvalArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    let config = args.config.load()?;
+    (args.agent, args.model) = args.agent.settled_with(&args.model, &config)?;
+    args.python = args.python.settled(&config)?;
+    if args
+        .min_score
+        .is_some_and(|score| !(0.0..=1.0).contains(&score))
+    {
+        return Err(Usage::plain("--min-score must be from 0 to 1"));
+    }
+    let suite = suite(&args)?;
+    let unusable = |error: cellblock::eval::ReportError| Usage::plain(error.to_string());
+    let earlier = args.compare.as_ref().map(Report::read).transpose();
+    let earlier = earlier.map_err(unusable)?;
+    let models = TaskModels::new(&args, &suite)?;
+    let shown = Shown::new(console, suite.tasks.len(), args.json.clone());
+    let cancel = CancellationToken::new();
+    let evaluation = evaluation(&args, suite, models)?;
+    let progress = |happened: cellblock::eval::Progress<'_>| shown.show(happened);
+    let running = evaluation.run(&progress, &cancel);
+    let mut signals = Signals::new()?;
+    tokio::pin!(running);
+    let report = loop {
+        tokio::select! {
+            report = &mut running => break report,
+            _ = signals.next() => cancel.cancel(),
+        }
+    };
+    shown.clear();
+    if let Some(file) = &args.json {
+        report.write(file).map_err(unusable)?;
+    }
+    console.print(&scores::table(&report, console))?;
+    let changes = earlier.map(|earlier| report.changes_since(&earlier));
+    if let Some(changes) = &changes {
+        console.print(&scores::changes(changes, console))?;
+    }
+    if cancel.is_cancelled() {
+        console.error("it was ended before all tasks were done");
+        return Ok(ExitCode::from(130));
+    }
+    let is_low = args
+        .min_score
+        .is_some_and(|least| report.totals.score < least);
+    let is_worse = changes.is_some_and(|changes| !changes.regressions.is_empty());
+    Ok(ExitCode::from(u8::from(is_low || is_worse)))
+}
+
+fn suite(args: &EvalArgs) -> anyhow::Result<Suite> {
+    let file = args.file.as_ref();
+    let file = file.ok_or_else(|| Usage::plain("no file of tasks is given"))?;
+    let suite = Suite::read(file).map_err(|error| Usage::plain(error.to_string()))?;
+    if args.only.is_empty() {
+        return Ok(suite);
+    }
+    suite
+        .only(&args.only)
+        .map_err(|problem| Usage::plain(format!("--only: {problem}")))
+}
+
+fn evaluation(args: &EvalArgs, suite: Suite, models: TaskModels) -> anyhow::Result<Evaluation> {
+    let host = args.python.host(Preload::None)?;
+    let (agent, model) = (args.agent.clone(), args.model.clone());
+    let agents = move |files: Vec<TaskFile>| {
+        let builder = Agent::builder().executor(sessions(&host, files));
+        agent.set_up(builder, &model)
+    };
+    let models = Arc::new(models);
+    let sources = Arc::clone(&models);
+    let mut evaluation = Evaluation::new(suite, move |task| models.open(task), agents)
+        .sources(move |task| sources.source(task))
+        .jobs(args.jobs);
+    if args.plain {
+        evaluation = evaluation.asked(Way::Plain(PlainAsking {
+            max_tokens: args.model.reply_tokens,
+            temperature: args.model.temperature,
+            time: args.agent.max_time,
+        }));
+    }
+    Ok(evaluation)
+}
+
+/// Sessions that begin with these files.
+fn sessions(host: &Host, files: Vec<TaskFile>) -> cellblock::agent::LocalExecutor {
+    let files = files.into_iter().map(|file| GivenFile {
+        path: file.path,
+        contents: Arc::new(file.contents),
+    });
+    executor(host.clone(), SessionOptions::default(), files.collect())
+}

@@ -1,0 +1,96 @@
+//! The model of each task: the one that the flags name, or the recording of the task.
+
+use super::EvalArgs;
+use crate::failure::Usage;
+use cellblock::eval::{Suite, Task};
+use cellblock::model::{Choice, Compared, Model, ModelError, Replay};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What the names of recordings begin with in which a mistake was put on stage.
+const STAGED: &str = "scripted-";
+
+/// Where models come from.
+pub(super) struct TaskModels {
+    origin: Origin,
+    source: Option<String>,
+}
+
+enum Origin {
+    /// One model for all, and a directory where to record it.
+    Chosen {
+        choice: Box<Choice>,
+        record: Option<PathBuf>,
+    },
+    /// A recording for each task.
+    Recorded(PathBuf),
+}
+
+impl TaskModels {
+    /// What can be found out before anything runs is found out now.
+    pub(super) fn new(args: &EvalArgs, suite: &Suite) -> anyhow::Result<TaskModels> {
+        let source = args.source.clone();
+        if let Some(folder) = &args.replay {
+            let origin = Origin::Recorded(folder.clone());
+            return Ok(TaskModels { origin, source });
+        }
+        let mut choice = args.model.choice()?;
+        let record = choice.record.take();
+        choice
+            .open(variable)
+            .map_err(|error| Usage::plain(error.to_string()))?;
+        if let Some(folder) = &record {
+            std::fs::create_dir_all(folder)
+                .map_err(|error| Usage::plain(format!("--record {}: {error}", folder.display())))?;
+            let mut files = suite.tasks.iter().map(|task| file_of(folder, task));
+            if let Some(file) = files.find(|file| file.exists()) {
+                return Err(Usage::plain(format!(
+                    "{} is there already, and a recording is never written over",
+                    file.display()
+                )));
+            }
+        }
+        choice.record_source.clone_from(&source);
+        let choice = Box::new(choice);
+        let origin = Origin::Chosen { choice, record };
+        Ok(TaskModels { origin, source })
+    }
+
+    /// The model for a task.
+    pub(super) fn open(&self, task: &Task) -> Result<Arc<dyn Model>, ModelError> {
+        match &self.origin {
+            Origin::Chosen { choice, record } => {
+                let mut choice = choice.as_ref().clone();
+                choice.record = record.as_ref().map(|folder| file_of(folder, task));
+                choice.open(variable)
+            }
+            Origin::Recorded(folder) => Ok(Arc::new(replay(folder, task)?)),
+        }
+    }
+
+    /// Who answers.
+    pub(super) fn source(&self, task: &Task) -> Option<String> {
+        self.source.clone().or_else(|| match &self.origin {
+            Origin::Chosen { .. } => None,
+            Origin::Recorded(folder) => Some(replay(folder, task).ok()?.header().source.clone()),
+        })
+    }
+}
+
+fn replay(folder: &Path, task: &Task) -> Result<Replay, ModelError> {
+    let staged = folder.join(format!("{STAGED}{}.jsonl", task.name));
+    let file = if staged.exists() {
+        staged
+    } else {
+        file_of(folder, task)
+    };
+    Replay::open_comparing(file, Compared::Conversation)
+}
+
+fn file_of(folder: &Path, task: &Task) -> PathBuf {
+    folder.join(format!("{}.jsonl", task.name))
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}

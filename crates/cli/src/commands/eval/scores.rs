@@ -1,0 +1,112 @@
+//! Results as a person reads them.
+
+use crate::terminal::{Console, Style};
+use cellblock::eval::{Changes, Report, TaskReport};
+
+/// One task on one line, for standard error.
+pub(super) fn line(task: &TaskReport, console: &Console) -> String {
+    let (style, word) = verdict(task);
+    let mut line = format!(
+        "{} {} ({} steps, {:.1} s)",
+        console.on_err(style, word),
+        task.name,
+        task.steps,
+        seconds(task.ms)
+    );
+    if !task.passed {
+        let why = console.safe_on_err(&reasons(task)).into_owned();
+        line.push_str(&format!(": {why}"));
+    }
+    line
+}
+
+/// All tasks and their sum, for standard output.
+pub(super) fn table(report: &Report, console: &Console) -> String {
+    let widest = report.tasks.iter().map(|task| task.name.len()).max();
+    let width = widest.unwrap_or(0).max("score 0.00".len());
+    let mut text = format!(
+        "{:<width$}  {:<6}  {:<17}  {:>5}  {:>7}  {:>7}\n",
+        "task", "", "status", "steps", "tokens", "seconds"
+    );
+    for task in &report.tasks {
+        let (style, word) = verdict(task);
+        let status = task.status.map_or("not run", |status| status.name());
+        text.push_str(&format!(
+            "{:<width$}  {}  {status:<17}  {:>5}  {:>7}  {:>7.1}\n",
+            task.name,
+            console.on_out(style, &format!("{word:<6}")),
+            task.steps,
+            task.usage.total(),
+            seconds(task.ms)
+        ));
+    }
+    let totals = &report.totals;
+    text.push_str(&format!(
+        "{:<width$}  {:<6}  {:<17}  {:>5}  {:>7}  {:>7.1}\n",
+        format!("score {:.2}", totals.score),
+        format!("{}/{}", totals.passed, totals.tasks),
+        report.way(),
+        totals.steps,
+        totals.usage.total(),
+        seconds(totals.ms)
+    ));
+    if let Some(share) = totals.parsed_share() {
+        text.push_str(&format!(
+            "code read at the first try: {:.0} % ({} of {})\n",
+            share * 100.0,
+            totals.parsed_at_first_try,
+            totals.code_actions
+        ));
+    }
+    text
+}
+
+/// What became of each task since an earlier evaluation.
+pub(super) fn changes(changes: &Changes, console: &Console) -> String {
+    let mut text = format!(
+        "score before {:.2}, now {:.2}\n",
+        changes.score_before, changes.score_now
+    );
+    for change in &changes.regressions {
+        let word = console.on_out(Style::Error, "worse:");
+        let why = change.problems.join("; ");
+        let why = console.safe_on_out(&why);
+        text.push_str(&format!("{word} {} ({why})\n", change.task));
+    }
+    for change in &changes.improvements {
+        text.push_str(&format!("better: {}\n", change.task));
+    }
+    for (word, names) in [("new", &changes.new), ("gone", &changes.gone)] {
+        if !names.is_empty() {
+            text.push_str(&format!("{word}: {}\n", names.join(", ")));
+        }
+    }
+    text
+}
+
+fn verdict(task: &TaskReport) -> (Style, &'static str) {
+    match (task.passed, task.status) {
+        (true, _) => (Style::Good, "passed"),
+        (false, None) => (Style::Dim, "–"),
+        (false, Some(_)) => (Style::Error, "failed"),
+    }
+}
+
+fn reasons(task: &TaskReport) -> String {
+    let message = task
+        .message
+        .iter()
+        .filter(|_| task.status.is_none_or(|status| status.name() != "answered"));
+    let all: Vec<&str> = task
+        .problems
+        .iter()
+        .chain(message)
+        .map(String::as_str)
+        .collect();
+    let text: String = all.join("; ").chars().take(400).collect();
+    text.replace('\n', " ")
+}
+
+fn seconds(ms: u64) -> f64 {
+    ms as f64 / 1000.0
+}

@@ -1,0 +1,98 @@
+//! `cellblock runs export`.
+
+use super::unfound;
+use crate::commands::ask::{journal_of, kept_runs};
+use crate::failure::Usage;
+use crate::terminal::Console;
+use anyhow::Context as _;
+use cellblock::agent::RunEvent;
+use cellblock::journal::{Told, notebook_of_run, script_of_run};
+use cellblock_runs::{Life, Run};
+use clap::Args;
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct ExportArgs {
+    /// Its id, the beginning of it, or last
+    id: String,
+    /// Write a Jupyter notebook to this file, or - for standard output
+    #[arg(long, value_name = "FILE", required_unless_present = "script")]
+    notebook: Option<PathBuf>,
+    /// Write a script for python3 alone to this file, or - for standard output
+    #[arg(long, value_name = "FILE")]
+    script: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Both have the cells whose effects were kept, with recorded answers of tools. The script prints what they print and then the \
+answer; where they no longer give the numbers that the answer stands on, it says so and ends with 1.
+
+Examples:
+  cellblock runs export last --script answer.py
+  cellblock runs export last --notebook answer.ipynb
+  cellblock runs export last --script - | python3 -";
+
+pub(super) fn run(args: &ExportArgs, console: &Console) -> anyhow::Result<()> {
+    let file = kept_runs()?.find(&args.id).map_err(unfound)?;
+    let run = file.read().map_err(unfound)?;
+    let Some(journal) = journal_of(&run)? else {
+        return Err(Usage::plain(format!(
+            "the run `{}` ran no code: there is nothing to export",
+            run.id
+        )));
+    };
+    let told = told(&run);
+    if let Some(path) = &args.script {
+        write(path, &script_of_run(&journal, &told), console)?;
+    }
+    if let Some(path) = &args.notebook {
+        let notebook = serde_json::to_string_pretty(&notebook_of_run(&journal, &told))?;
+        write(path, &format!("{notebook}\n"), console)?;
+    }
+    if let Some(problem) = &journal.incomplete {
+        console.say(&format!("the journal is not complete: {problem}"));
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str, console: &Console) -> anyhow::Result<()> {
+    if path == Path::new("-") {
+        console.print(text)?;
+        return Ok(());
+    }
+    fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
+}
+
+fn told(run: &Run) -> Told {
+    let mut of_step: HashMap<usize, String> = HashMap::new();
+    let mut thoughts: BTreeMap<u64, String> = BTreeMap::new();
+    for kept in &run.events {
+        match serde_json::from_value(kept.event.clone()) {
+            Ok(RunEvent::Thought { step, text }) => {
+                of_step.insert(step, text);
+            }
+            Ok(RunEvent::Done { step, done, .. }) => {
+                // Before the first cell of a step, not before each.
+                if let Some(cell) = done.result.map(|result| result.cell)
+                    && let Some(thought) = of_step.remove(&step)
+                {
+                    thoughts.insert(cell, thought);
+                }
+            }
+            _ => {}
+        }
+    }
+    let answer = match &run.life {
+        Life::Ended(ending) => ending.answer.clone(),
+        Life::Alive | Life::CutOff => None,
+    };
+    Told {
+        run: run.id.clone(),
+        question: run.begun.question.clone(),
+        thoughts,
+        answer,
+    }
+}

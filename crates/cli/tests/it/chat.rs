@@ -1,0 +1,151 @@
+//! `cellblock chat` at a real terminal: every order, the history, and what is kept of it.
+
+use crate::fake_model::FakeModel;
+use crate::support::Place;
+use crate::terminal::Terminal;
+use std::fs;
+
+const KEEP: &str = "\
+I keep it.
+```python
+x = 41
+open('note.txt', 'w').write('hello')
+_ = recursive_plan_tree_todo(recursive_plan_tree={'core_goal': 'count', 'tree_nodes': [{'task_name': 'look'}], 'next_action': {}})
+```";
+const MORE: &str = "```python\nx = x + 1\nprint('now', x)\n```";
+
+fn chat(place: &Place, model: &FakeModel, format: &str) -> Terminal {
+    let arguments = [
+        "chat",
+        "--stdlib",
+        "--model",
+        "fake",
+        "--base-url",
+        &model.url,
+        "--format",
+        format,
+    ];
+    Terminal::open(place, &arguments)
+}
+
+#[test]
+fn every_order_does_what_it_says() {
+    let place = Place::new();
+    let model = FakeModel::saying([KEEP, "It is kept.", MORE, "It is 42.", "Once more."]);
+    let mut terminal = chat(&place, &model, "markdown");
+    terminal.wait_for("ask anything");
+    for (typed, seen) in [
+        ("Keep 41.", "It is kept."),
+        ("/vars", "x: int 41"),
+        ("/files", "note.txt (5 bytes)"),
+        ("/plan", "**look**"),
+        ("/fork", "this is conversation 2, a copy"),
+        ("One more?", "It is 42."),
+        ("/vars", "x: int 42"),
+        ("/undo", "the session is as at its beginning"),
+        ("/vars", "x: int 41"),
+        ("/switch 1", "this is conversation 1"),
+        ("/vars", "x: int 41"),
+        ("/model other", "the model is other now"),
+        ("And now?", "Once more."),
+        ("/save talk.md", "saved as talk.md"),
+        ("/nonsense", "there is no order /nonsense"),
+    ] {
+        terminal.wait_for("> ");
+        terminal.type_line(typed);
+        terminal.wait_for(seen);
+    }
+    // Up brings the last lines back; Tab completes an order.
+    terminal.wait_for("> ");
+    terminal.keys("\u{1b}[A\u{1b}[A\u{15}/he\t");
+    terminal.type_line("");
+    terminal.wait_for("/undo [N], /fork");
+    terminal.wait_for("> ");
+    terminal.type_line("/quit");
+    assert_eq!(terminal.ended(), 0);
+
+    assert_eq!(model.asked().last().unwrap()["model"], "other");
+    let saved = fs::read_to_string(place.path().join("talk.md")).unwrap();
+    for part in ["## Keep 41.", "## One more?", "now 42", "Once more."] {
+        assert!(saved.contains(part), "{part}: {saved}");
+    }
+    let history = fs::read_to_string(place.path().join("state/cellblock/chat_history")).unwrap();
+    assert!(history.contains("Keep 41.\n"), "{history}");
+}
+
+#[test]
+fn each_question_is_a_run_that_is_kept_traced_and_exported() {
+    let place = Place::new();
+    let model = FakeModel::saying([KEEP, "It is kept.", MORE, "It is 42."]);
+    let arguments = [
+        "chat",
+        "--stdlib",
+        "--model",
+        "fake",
+        "--base-url",
+        &model.url,
+    ];
+    let input = b"Keep 41.\nOne more?\n";
+    let ended = place.run_with(arguments.iter().chain(&["--format", "markdown"]), input);
+    assert_eq!(ended.stdout, "It is kept.\nIt is 42.\n", "{}", ended.stderr);
+
+    let listed = place.run(["runs"]).stdout;
+    let questions: Vec<&str> = listed
+        .lines()
+        .map(|line| line.split("answered").nth(1).unwrap().trim())
+        .collect();
+    assert_eq!(questions, ["One more?", "Keep 41."]);
+    let id = listed.split_whitespace().next().unwrap();
+    let trace = place.run(["trace", id]);
+    assert!(trace.stdout.contains("model_call"), "{}", trace.stdout);
+    let script = place.run(["runs", "export", id, "--script", "-"]);
+    assert!(
+        script.stdout.contains("print('now', x)"),
+        "{}",
+        script.stdout
+    );
+    let told = place.run(["runs", "resume", id]);
+    assert_eq!(told.status, 2);
+}
+
+#[test]
+fn what_a_person_takes_back_is_told_to_the_model() {
+    let place = Place::new();
+    let model = FakeModel::saying([KEEP, "It is kept.", "Gone."]);
+    let arguments = [
+        "chat",
+        "--stdlib",
+        "--model",
+        "fake",
+        "--base-url",
+        &model.url,
+    ];
+    let input = b"Keep 41.\n/undo\nIs it there?\n";
+    place.run_with(arguments.iter().chain(&["--format", "markdown"]), input);
+    let asked = model.asked();
+    let last = asked.last().unwrap()["messages"].as_array().unwrap().last();
+    assert_eq!(
+        last.unwrap()["content"],
+        "The user took back the last 1 cell: variables and files are as they were before.\n\nIs it there?"
+    );
+}
+
+#[test]
+fn an_answer_that_streams_is_shown_once() {
+    for format in ["tools", "markdown", "xml"] {
+        let model = FakeModel::saying(["The answer to this is forty-two."]);
+        let mut terminal = chat(&Place::new(), &model, format);
+        terminal.wait_for("> ");
+        terminal.type_line("?");
+        terminal.wait_for("Final answer");
+        terminal.wait_for("The answer to this is forty-two.");
+        terminal.wait_for("> ");
+        terminal.type_line("/quit");
+        assert_eq!(terminal.ended(), 0);
+        let screen = terminal.plain();
+        assert_eq!(screen.matches("Thinking").count(), 0, "{format}: {screen}");
+        let lines = screen.lines();
+        let answers = lines.filter(|line| *line == "The answer to this is forty-two.");
+        assert_eq!(answers.count(), 1, "{format}: {screen}");
+    }
+}

@@ -1,0 +1,156 @@
+//! `--backend docker`. What needs an engine and an image has them from `tests/with-docker`.
+
+use crate::fake_model::FakeModel;
+use crate::support::{Ended, Place};
+use std::env;
+
+/// The image, where the test command brought one. Without, in continuous integration, a test fails.
+fn image() -> Option<String> {
+    let image = env::var("CELLBLOCK_TEST_IMAGE").ok();
+    if image.is_none() {
+        let why =
+            "left out: no container engine; run the tests with `tests/with-docker cargo test …`";
+        assert!(env::var_os("CI").is_none(), "{why}");
+        println!("{why}");
+    }
+    image
+}
+
+fn exec(place: &Place, image: &str, code: &str) -> Ended {
+    place.exec(code, &["--backend", "docker", "--image", image])
+}
+
+#[test]
+fn a_snippet_runs_in_a_container_with_the_same_manners() {
+    let Some(image) = image() else { return };
+    let place = Place::new();
+    let ended = exec(&place, &image, "import os\nprint(os.getcwd())\n6 * 7");
+    let expected = Ended {
+        status: 0,
+        stdout: "/workspace\n42\n".into(),
+        stderr: String::new(),
+    };
+    assert_eq!(ended, expected);
+    assert_eq!(exec(&place, &image, "import os; os._exit(7)").status, 7);
+    assert_eq!(exec(&place, &image, "1/0").status, 1);
+}
+
+#[test]
+fn a_question_is_answered_with_code_that_ran_in_a_container() {
+    let Some(image) = image() else { return };
+    let model = FakeModel::saying([
+        "```python\nimport os\nprint(os.path.exists('/.dockerenv'))\n```",
+        "It is a container.",
+    ]);
+    let ended = Place::new().run([
+        "ask",
+        "--stdlib",
+        "--model",
+        "fake",
+        "--base-url",
+        &model.url,
+        "--format",
+        "markdown",
+        "--backend",
+        "docker",
+        "--image",
+        &image,
+        "Where are you?",
+    ]);
+    assert_eq!(
+        (ended.status, ended.stdout.as_str()),
+        (0, "It is a container.\n"),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stderr.contains("True"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_session_in_a_container_is_restored_from_its_journal_into_another() {
+    let Some(image) = image() else { return };
+    let place = Place::new();
+    let begin = place.exec(
+        "x = 42\nopen('notes', 'w').close()",
+        &["--journal", "--backend", "docker", "--image", &image],
+    );
+    assert_eq!(begin.status, 0, "{}", begin.stderr);
+    let ended = place.run(["sessions", "restore", "last", "--check"]);
+    assert_eq!(ended.status, 0, "{}{}", ended.stdout, ended.stderr);
+}
+
+#[test]
+fn without_an_engine_the_message_says_what_to_do() {
+    let place = Place::new();
+    let with = |address: &str| {
+        let arguments = ["exec", "--stdlib", "--backend", "docker", "-c", "1"];
+        let mut command = place.command(arguments);
+        let output = command.env("DOCKER_HOST", address).output().unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let (status, message) = with("unix:///no/such/socket");
+    assert_eq!(status, Some(3), "{message}");
+    assert!(
+        message.contains("no container engine answers at unix:///no/such/socket")
+            && message.contains("start Docker"),
+        "{message}"
+    );
+    let (status, message) = with("tcp://engine.example:2375");
+    assert_eq!(status, Some(3), "{message}");
+    assert!(
+        message.contains("only an engine on this machine"),
+        "{message}"
+    );
+}
+
+#[test]
+fn an_image_needs_the_backend() {
+    let ended = Place::new().exec("1", &["--image", "python:3.12"]);
+    assert_eq!(ended.status, 2);
+    assert!(
+        ended.stderr.contains("add --backend docker"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn a_secret_on_the_command_line_is_refused_and_one_in_a_variable_is_not() {
+    let place = Place::new();
+    let rules = |credential: &str| {
+        let credential = credential.to_owned();
+        ["--allow-net", "localhost:1", "--credential"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain([credential])
+            .collect::<Vec<_>>()
+    };
+    let run = |credential: &str| {
+        let mut arguments = vec!["exec".to_owned(), "--stdlib".to_owned(), "-c".to_owned()];
+        arguments.push("import os; print('5ecret' in str(os.environ))".to_owned());
+        arguments.extend(rules(credential));
+        let mut command = place.command(arguments);
+        let output = command.env("API_TOKEN", "5ecret").output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (
+            output.status.code(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    };
+    let (status, _, message) = run("localhost:1 Authorization: Bearer 5ecret");
+    assert_eq!(status, Some(2), "{message}");
+    assert!(message.contains("say where it is: env:NAME"), "{message}");
+    let (status, printed, message) = run("localhost:1 Authorization: Bearer env:API_TOKEN");
+    assert_eq!(
+        (status, printed.as_str()),
+        (Some(0), "False\n"),
+        "{message}"
+    );
+    let (status, _, message) = run("localhost:1 Authorization: Bearer env:NO_SUCH_TOKEN");
+    assert_eq!(status, Some(3), "{message}");
+    assert!(message.contains("env:NO_SUCH_TOKEN"), "{message}");
+}

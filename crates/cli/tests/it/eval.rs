@@ -1,0 +1,277 @@
+//! `cellblock eval` with an endpoint that says what it was told to say. The code really runs.
+
+use crate::fake_model::FakeModel;
+use crate::support::{Ended, Place};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+const SUITE: &str = r#"
+name = "small"
+files = { "n.txt" = "1 2 3" }
+
+[[tasks]]
+name = "sum"
+question = "What is the sum of the numbers in n.txt?"
+files = ["n.txt"]
+checks = [{ check = "number", value = 6 }]
+
+[[tasks]]
+name = "backwards"
+question = "Hand in the secret backwards."
+secret = "NcS9euQa"
+tools = ["get_secret", "provide_answer"]
+checks = [{ check = "called", tool = "provide_answer", arguments = { answer = "aQue9ScN" } }]
+"#;
+
+const SUM: &str = "```python\nprint(sum(map(int, open('n.txt').read().split())))\n```";
+const BACKWARDS: &str = "```python\nsecret = get_secret()\nprovide_answer(secret[::-1])\n```";
+const GUESS: &str = "aQueu9ScN";
+
+fn place() -> Place {
+    let place = Place::new();
+    fs::write(place.path().join("suite.toml"), SUITE).unwrap();
+    place
+}
+
+fn eval(place: &Place, model: &FakeModel, more: &[&str]) -> Ended {
+    let mut arguments = vec!["eval", "suite.toml", "--stdlib", "--model", "fake"];
+    arguments.extend(["--base-url", &model.url, "--format", "markdown"]);
+    arguments.extend(more);
+    place.run(arguments)
+}
+
+fn json(place: &Place, file: &str) -> Value {
+    let text = fs::read_to_string(place.path().join(file)).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// The scores without times, which differ.
+fn without_seconds(text: &str) -> String {
+    let lines = text.lines().map(|line| match line.rsplit_once(' ') {
+        Some((before, number)) if number.parse::<f64>().is_ok() && number.contains('.') => {
+            before.trim_end()
+        }
+        _ => line,
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_scores_go_to_standard_output_and_to_a_file() {
+    let place = place();
+    let model = FakeModel::saying([SUM, "6", GUESS]);
+    let ended = eval(&place, &model, &["--json", "results.json"]);
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
+    assert_eq!(
+        without_seconds(&ended.stdout),
+        "\
+task                status             steps   tokens  seconds
+sum         passed  answered               1      220
+backwards   failed  answered               0      110
+score 0.50  1/2     markdown               1      330
+code read at the first try: 100 % (1 of 1)"
+    );
+    let told = "failed backwards (0 steps, ";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    let why = ": `provide_answer` was never called\n";
+    assert!(ended.stderr.contains(why), "{}", ended.stderr);
+    let results = json(&place, "results.json");
+    assert_eq!(results["totals"]["score"], 0.5);
+    assert_eq!(results["tasks"][1]["answer"], GUESS);
+    assert_eq!(results["complete"], true);
+}
+
+#[test]
+fn a_score_that_is_too_low_ends_with_1() {
+    let place = place();
+    let low = eval(
+        &place,
+        &FakeModel::saying([SUM, "6", GUESS]),
+        &["--min-score", "0.6"],
+    );
+    assert_eq!(low.status, 1, "{}", low.stderr);
+    let high = FakeModel::saying([SUM, "6", BACKWARDS, "done"]);
+    let high = eval(&place, &high, &["--min-score", "1"]);
+    assert_eq!(high.status, 0, "{}", high.stderr);
+}
+
+#[test]
+fn a_task_that_became_worse_is_named() {
+    let place = place();
+    let before = FakeModel::saying([SUM, "6", BACKWARDS, "done"]);
+    eval(&place, &before, &["--json", "before.json"]);
+    let now = FakeModel::saying([SUM, "6", GUESS]);
+    let ended = eval(&place, &now, &["--compare", "before.json"]);
+    assert_eq!(ended.status, 1, "{}", ended.stderr);
+    let end = "score before 1.00, now 0.50\nworse: backwards (`provide_answer` was never called)\n";
+    assert!(ended.stdout.ends_with(end), "{}", ended.stdout);
+}
+
+#[test]
+fn what_was_recorded_is_played_again() {
+    let place = place();
+    let model = FakeModel::saying([SUM, "6", BACKWARDS, "done"]);
+    let recorded = ["--record", "tapes", "--source", "a model of the tests"];
+    let first = eval(&place, &model, &recorded);
+    assert_eq!(first.status, 0, "{}", first.stderr);
+    let replay = "eval suite.toml --stdlib --format markdown --replay tapes --jobs 2 --min-score 1 --json again.json";
+    let again = place.run(replay.split(' '));
+    assert_eq!(again.status, 0, "{}", again.stderr);
+    assert_eq!(
+        without_seconds(&again.stdout),
+        without_seconds(&first.stdout)
+    );
+    let results = json(&place, "again.json");
+    assert_eq!(
+        (&results["source"], &results["model"]),
+        (&"a model of the tests".into(), &"fake".into())
+    );
+    // A recording is never written over.
+    let twice = eval(&place, &model, &recorded);
+    assert_eq!(twice.status, 2);
+    assert!(
+        twice.stderr.contains("sum.jsonl is there already"),
+        "{}",
+        twice.stderr
+    );
+    // Another task has no recording, and the others still count.
+    fs::remove_file(place.path().join("tapes/sum.jsonl")).unwrap();
+    let less = place.run(replay.split(' '));
+    assert_eq!(less.status, 1);
+    assert!(less.stderr.contains("tapes/sum.jsonl"), "{}", less.stderr);
+    assert!(less.stdout.contains("score 0.50"), "{}", less.stdout);
+}
+
+#[test]
+fn a_model_alone_is_asked_once() {
+    let place = place();
+    let model = FakeModel::saying(["The sum is 6.", GUESS]);
+    let ended = eval(&place, &model, &["--plain", "--json", "plain.json"]);
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
+    assert!(
+        ended.stdout.contains("score 0.50  1/2     plain"),
+        "{}",
+        ended.stdout
+    );
+    let table = place.run(["eval", "table", "plain.json"]);
+    assert!(
+        table
+            .stdout
+            .contains("| fake | without the agent | 0.50 (1 of 2) |"),
+        "{}",
+        table.stdout
+    );
+}
+
+#[test]
+fn one_task_can_be_run_alone() {
+    let place = place();
+    let model = FakeModel::saying([BACKWARDS, "done"]);
+    let ended = eval(&place, &model, &["--only", "backwards"]);
+    assert!(ended.stdout.contains("score 1.00  1/1"), "{}", ended.stdout);
+    let wrong = eval(&place, &model, &["--only", "forwards"]);
+    let message = "error: --only: there is no task `forwards`; the tasks are sum, backwards\n";
+    assert_eq!((wrong.status, wrong.stderr.as_str()), (2, message));
+}
+
+#[test]
+fn ctrl_c_leaves_a_whole_record() {
+    let place = place();
+    let model = FakeModel::saying([
+        SUM,
+        "6",
+        "```python\nimport time\ntime.sleep(25)\n```",
+        "done",
+    ]);
+    let mut command = place.command([
+        "eval",
+        "suite.toml",
+        "--stdlib",
+        "--model",
+        "fake",
+        "--base-url",
+        &model.url,
+        "--format",
+        "markdown",
+        "--json",
+        "results.json",
+    ]);
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let results = place.path().join("results.json");
+    wait_for(&results);
+    std::thread::sleep(Duration::from_millis(700));
+    let process = child.id().to_string();
+    let begun = Instant::now();
+    let status = std::process::Command::new("kill")
+        .args(["-INT", &process])
+        .status();
+    assert!(status.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert_eq!(output.status.code(), Some(130));
+    let results = json(&place, "results.json");
+    assert_eq!(results["complete"], false);
+    assert_eq!(results["tasks"][0]["passed"], true);
+    assert_eq!(results["tasks"][1]["status"], "cancelled");
+}
+
+fn wait_for(file: &Path) {
+    let begun = Instant::now();
+    while !file.exists() {
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "{} never came",
+            file.display()
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn mistakes_are_told_before_anything_runs() {
+    let place = place();
+    fs::write(place.path().join("bad.toml"), "name = \"x\"\ntasks = []").unwrap();
+    for (line, words) in [
+        ("eval", "the following required arguments were not provided"),
+        (
+            "eval none.toml --model m",
+            "error: none.toml: No such file or directory",
+        ),
+        (
+            "eval bad.toml --model m",
+            "error: bad.toml: it has no tasks",
+        ),
+        ("eval suite.toml", "no model is chosen"),
+        (
+            "eval suite.toml --model m --min-score 2",
+            "--min-score must be from 0 to 1",
+        ),
+        (
+            "eval suite.toml --model m --compare none.json",
+            "error: none.json: No such file",
+        ),
+        (
+            "eval suite.toml --model m --replay x",
+            "cannot be used with",
+        ),
+        (
+            "eval table",
+            "the following required arguments were not provided",
+        ),
+        (
+            "eval table suite.toml",
+            "these are not results of an evaluation",
+        ),
+    ] {
+        let ended = place.run(line.split(' '));
+        assert_eq!(ended.status, 2, "{line}");
+        assert!(ended.stderr.contains(words), "{line}: {}", ended.stderr);
+    }
+}
