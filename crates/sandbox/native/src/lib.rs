@@ -43,6 +43,7 @@ pub mod kin;
 pub mod launcher;
 pub mod notify;
 pub mod offspring;
+pub mod own_file;
 pub mod ownership;
 pub mod pending;
 pub mod probe;

@@ -34,6 +34,7 @@ pub struct Named {
 }
 
 /// What a call is about.
+#[allow(clippy::large_enum_variant, reason = "there is no heap to put it on")]
 pub enum Target {
     /// This, as a descriptor that only stands for it.
     There(Fd),

@@ -2,7 +2,7 @@
 
 use crate::named::Named;
 use crate::notify::Question;
-use crate::sys::{self, nr, syscall};
+use crate::sys::{Errno, Result, nr, syscall};
 use core::mem::MaybeUninit;
 
 /// Most of them at once. Each has room for two paths.
@@ -35,16 +35,16 @@ impl Pending {
         calls: None,
     };
 
-    /// One more. The call comes back when there is no room.
-    pub fn add(&mut self, awaited: Awaited, question: Question, named: Named) -> Result<(), Named> {
+    /// One more. An error when there is no room.
+    pub fn add(&mut self, awaited: Awaited, question: Question, named: Named) -> Result<()> {
         let Some(index) = self.awaited.iter().position(Option::is_none) else {
-            return Err(named);
+            return Err(Errno::AGAIN);
         };
         if self.calls.is_none() {
             self.calls = room_for_calls().ok();
         }
         let Some(calls) = &mut self.calls else {
-            return Err(named);
+            return Err(Errno::AGAIN);
         };
         calls[index].write((question, named));
         self.awaited[index] = Some(awaited);
@@ -82,7 +82,7 @@ impl Pending {
 }
 
 /// Memory of its own, for as long as this process lives.
-fn room_for_calls() -> sys::Result<&'static mut Calls> {
+fn room_for_calls() -> Result<&'static mut Calls> {
     const READ_WRITE: usize = 3;
     const PRIVATE_ANONYMOUS: usize = 0x22;
     let words = [

@@ -1,9 +1,10 @@
 //! Init between code that changes a file and the host that keeps what the file was.
 
 use super::Session;
-use crate::keep::{Acted, Heard, Keeper, Sharing, Told};
+use crate::keep::{Heard, Keeper, Sharing, Told};
 use crate::named::Named;
 use crate::notify::{Question, answer, is_waiting, respond};
+use crate::own_file::Acted;
 use crate::pending::Awaited;
 use crate::sys::{self, Errno, Result};
 
