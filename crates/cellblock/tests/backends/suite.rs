@@ -397,6 +397,7 @@ pub(crate) fn a_room_of_the_agents_executor_is_made_when_it_is_needed(ground: Gr
         locale: Locale::En,
         fresh_workspace: false,
         replay: None,
+        earlier: None,
     });
     assert_eq!(wait(room.session()), None);
     let ran = wait(room.run(Cell::new("total = sum(readings)\nprint(total)"), None));

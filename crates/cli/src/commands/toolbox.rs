@@ -76,6 +76,8 @@ pub(crate) enum Audience {
     Us,
     /// Clients over MCP.
     Clients,
+    /// Clients over MCP who may install packages, by what the user said beforehand: nobody is there to be asked.
+    InstallingClients,
 }
 
 /// All tools, and the other servers that some of them come from.
@@ -105,6 +107,9 @@ impl ToolboxArgs {
         let mut builder = Registry::builder().built_in();
         match audience {
             Audience::Clients => builder = mcp::with_tools_for_clients(builder),
+            Audience::InstallingClients => {
+                builder = mcp::with_tools_for_clients(builder).tool(install_packages(console)?);
+            }
             Audience::Us => builder = builder.tool(install_packages(console)?),
         }
         let registry = builder

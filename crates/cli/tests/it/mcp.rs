@@ -55,6 +55,25 @@ fn a_client_on_standard_input_is_served_until_its_last_word() {
 }
 
 #[test]
+fn clients_install_packages_only_where_the_user_said_so_beforehand() {
+    let place = Place::new();
+    fs::write(
+        place.path().join("config.toml"),
+        "[approval.rules]\ninstall_packages = \"allow\"\n",
+    )
+    .unwrap();
+    let offered = |arguments: &[&str]| {
+        let mut client = serve(&place, arguments);
+        let listed = client.ask(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
+        let tools = listed["result"]["tools"].as_array().unwrap().clone();
+        tools.iter().any(|tool| tool["name"] == "install_packages")
+    };
+    assert!(!offered(&[]));
+    assert!(offered(&["--config", "config.toml"]));
+    assert!(offered(&["--approve", "never"]));
+}
+
+#[test]
 fn a_signal_ends_it_in_the_middle_of_a_cell() {
     let place = Place::new();
     let mut client = serve(&place, &[]);

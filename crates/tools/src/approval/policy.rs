@@ -58,6 +58,11 @@ impl ApprovalPolicy {
         self
     }
 
+    /// Whether a tool with these effects runs unasked.
+    pub fn allows(&self, tool: &str, effects: Effects) -> bool {
+        self.rule(tool, effects) == ApprovalRule::Allow
+    }
+
     pub(super) fn rule(&self, tool: &str, effects: Effects) -> ApprovalRule {
         if let Some(rule) = self.rules.get(tool) {
             return *rule;

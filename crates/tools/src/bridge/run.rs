@@ -151,7 +151,13 @@ impl Attended<'_> {
             arguments: Arguments::Object(arguments),
             caller: Caller::Code,
         };
-        async move { (workbench.call_watched(call, watcher).await, bytes) }
+        async move {
+            let answer = match watcher {
+                Some(watcher) => workbench.call_watched(call, Some(watcher)).await,
+                None => workbench.call(call).await,
+            };
+            (answer, bytes)
+        }
     }
 
     fn done(&mut self, answer: Answer) {

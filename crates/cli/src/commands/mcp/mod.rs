@@ -9,7 +9,7 @@ use crate::config::ConfigArgs;
 use crate::terminal::Console;
 use anyhow::Context as _;
 use cellblock::mcp::{Files, Server};
-use cellblock::tools::{Approval, Opening, ToolError, Workbench};
+use cellblock::tools::{Approval, Effects, Opening, ToolError, Workbench};
 use cellblock::{Host, Preload, SessionOptions};
 use clap::Args;
 use http::HttpArgs;
@@ -75,11 +75,15 @@ async fn serve(args: McpArgs, console: &Console) -> anyhow::Result<ExitCode> {
     if python.lacks_packages(&host) {
         console.hint(SETUP_HINT);
     }
+    let policy = args.approval.policy(&config);
+    let audience = match policy.allows("install_packages", Effects::Outside) {
+        true => Audience::InstallingClients,
+        false => Audience::Clients,
+    };
     let toolbox = args
         .toolbox
-        .open(&python, &config, Audience::Clients, console)
+        .open(&python, &config, audience, console)
         .await?;
-    let policy = args.approval.policy(&config);
     let server = server(&toolbox, host, options, move || {
         // The person is at the client, which asks by its own rules; nobody is here.
         Approval::new(policy.clone(), None)
