@@ -2,7 +2,9 @@
 
 use crate::{Birth, Error};
 use cellblock_native::message::{Message, from_init, from_launcher, to_init, to_launcher};
+use rustix::io::Errno;
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -55,6 +57,8 @@ pub enum FromInit {
     Born {
         /// Its id inside.
         head: u32,
+        /// Whether init asks before files are changed.
+        asks: bool,
     },
     /// The head ended and nothing it started is left.
     Ended(Death),
@@ -147,7 +151,10 @@ impl FromInit {
         let pid = message.a as u32;
         let done = message.b == 0;
         Ok(match message.kind {
-            from_init::BORN => FromInit::Born { head: pid },
+            from_init::BORN => FromInit::Born {
+                head: pid,
+                asks: message.b == 1,
+            },
             from_init::FAILED => return Err(Error::build("the session", message.a, message.b)),
             from_init::ENDED => FromInit::Ended(Death {
                 exit: Exit::from_status(message.a),
@@ -191,6 +198,10 @@ pub enum Change {
     Writes,
     /// Its name will stand for nothing or for something else; nobody writes to it.
     Removes,
+    /// Its owner, its permissions and the like may change; its contents stay.
+    Marks,
+    /// It gets one more name.
+    Names,
 }
 
 impl Changing {
@@ -204,40 +215,53 @@ impl Changing {
         Ok(Changing {
             call: message.a,
             path: PathBuf::from(OsStr::from_bytes(path)),
-            how: if message.b == 0 {
-                Change::Writes
-            } else {
-                Change::Removes
+            how: match message.b {
+                1 => Change::Removes,
+                2 => Change::Marks,
+                3 => Change::Names,
+                _ => Change::Writes,
             },
         })
     }
 
     /// The answer: the call may go on.
     pub fn kept(&self, how_much: HowMuch) -> Vec<u8> {
-        on_file_socket(
-            to_init::KEPT,
-            self.call,
-            u64::from(how_much == HowMuch::TheDirectory),
-        )
+        let told = match how_much {
+            HowMuch::TheFile { own } => own.unwrap_or(0),
+            HowMuch::Removed => 0,
+            HowMuch::TheDirectory => 1,
+        };
+        on_file_socket(to_init::KEPT, self.call, told, 0)
+    }
+
+    /// The answer: the call must not go on, and fails with this error.
+    pub fn refused(&self, error: &io::Error) -> Vec<u8> {
+        let number = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
+        on_file_socket(to_init::KEPT, self.call, 0, number.unsigned_abs().into())
     }
 
     /// Tells init what to ask about: what was last written at this time (nanoseconds since 1970) or before.
     pub fn ask_about_older(nanoseconds: u64) -> Vec<u8> {
-        on_file_socket(to_init::KEEP_OLDER, nanoseconds, 0)
+        on_file_socket(to_init::KEEP_OLDER, nanoseconds, 0, 0)
     }
 }
 
 /// What was kept before a call went on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HowMuch {
-    /// The file.
-    TheFile,
+    /// What was needed of the file. This is its inode, if no other session has it.
+    TheFile {
+        /// Its number.
+        own: Option<u64>,
+    },
+    /// A file that is about to be removed.
+    Removed,
     /// All files in its directory: none of them need be asked about before it is removed.
     TheDirectory,
 }
 
-fn on_file_socket(kind: u64, a: u64, b: u64) -> Vec<u8> {
-    Message { kind, a, b, c: 0 }.to_bytes().to_vec()
+fn on_file_socket(kind: u64, a: u64, b: u64, c: u64) -> Vec<u8> {
+    Message { kind, a, b, c }.to_bytes().to_vec()
 }
 
 /// What the launcher tells the host.

@@ -13,6 +13,7 @@ mod launch;
 mod leash;
 mod library;
 mod outside;
+mod own_copy;
 mod packet;
 mod probe;
 mod readiness;
@@ -32,6 +33,7 @@ pub use files::{Access, Confined};
 pub use launch::{LaunchPlan, Launched, first_id};
 pub use leash::end_with_parent;
 pub use outside::SessionProcesses;
+pub use own_copy::Identity;
 pub use packet::{
     Packet, packet_pair, receive_bytes, receive_packet, send_bytes, send_packet, stream_pair,
 };

@@ -3,10 +3,10 @@
 //! Standbys share most of their pages with the head, and how many is only known to who may look into them. They are closed to
 //! everyone of the session, init included; but the user who started the session owns its namespaces, so the host may look.
 
-use std::collections::HashMap;
-use std::fs;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
+use std::{fs, io};
 
 /// The processes of one session, found from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,29 @@ impl SessionProcesses {
             files.remove(&inode);
         }
         files.into_values().sum()
+    }
+
+    /// The inodes of all files on the file system `device` that one of its processes has open or maps shared. `None` when that cannot
+    /// be told.
+    pub fn held_files(self, device: u64) -> Option<HashSet<u64>> {
+        let mut held = HashSet::new();
+        let mut processes = self.ids().peekable();
+        processes.peek()?;
+        for pid in processes {
+            match open_files(pid, device).and_then(|open| {
+                let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
+                Ok((open, maps))
+            }) {
+                Ok((open, maps)) => {
+                    held.extend(open);
+                    held.extend(maps.lines().filter_map(shared_mapping));
+                }
+                // It has ended.
+                Err(_) if stat(pid).is_empty() => {}
+                Err(_) => return None,
+            }
+        }
+        Some(held)
     }
 
     /// How much of the processor its processes have used, and those that they waited for.
@@ -180,6 +203,22 @@ fn field_of(text: &str, name: &str) -> Option<u64> {
         .map(|kilobytes| kilobytes << 10)
 }
 
+fn open_files(pid: u32, device: u64) -> io::Result<Vec<u64>> {
+    let open = fs::read_dir(format!("/proc/{pid}/fd"))?.flatten();
+    let files = open.filter_map(|entry| fs::metadata(entry.path()).ok());
+    let wanted = files.filter(|file| file.is_file() && file.dev() == device);
+    Ok(wanted.map(|file| file.ino()).collect())
+}
+
+/// The inode of a file that is mapped so that writes reach it, by a line of `maps`. On whatever device: some file systems tell
+/// another one here than elsewhere.
+fn shared_mapping(line: &str) -> Option<u64> {
+    let mut words = line.split_whitespace();
+    let is_shared = words.nth(1)?.ends_with('s');
+    let inode = words.nth(2)?.parse().ok()?;
+    (is_shared && inode != 0).then_some(inode)
+}
+
 fn open_nameless(pid: u32, device: u64) -> impl Iterator<Item = (u64, u64)> {
     let open = fs::read_dir(format!("/proc/{pid}/fd"))
         .into_iter()
@@ -260,6 +299,26 @@ mod tests {
         let with = own.nameless_bytes(device);
         drop(file);
         assert!(with >= own.nameless_bytes(device) + 100_000);
+    }
+
+    #[test]
+    fn a_file_that_is_open_or_mapped_is_held() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let (device, inode) = {
+            let metadata = file.as_file().metadata().unwrap();
+            (metadata.dev(), metadata.ino())
+        };
+        let own = SessionProcesses {
+            init: std::process::id(),
+        };
+        assert!(own.held_files(device).unwrap().contains(&inode));
+        let path = file.into_temp_path();
+        assert!(!own.held_files(device).unwrap().contains(&inode));
+        drop(path);
+        let line =
+            "7f0000000000-7f0000003000 rw-s 00001000 fd:01 4711                       /workspace/x";
+        assert_eq!(shared_mapping(line), Some(4711));
+        assert_eq!(shared_mapping(&line.replace("rw-s", "rw-p")), None);
     }
 
     #[test]

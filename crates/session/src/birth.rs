@@ -146,6 +146,22 @@ impl Inner {
         Files::watch(workspace, &self.watcher, directory, limit, asked).await
     }
 
+    /// The same for a fork whose init cannot ask: it must share nothing.
+    pub(crate) async fn watch_own_files(
+        &self,
+        workspace: &Arc<Workspace>,
+        directory: &Path,
+        limit: u64,
+    ) -> Result<Files, Error> {
+        let parted = Arc::clone(workspace);
+        let parting = tokio::task::spawn_blocking(move || parted.part_all()).await;
+        parting
+            .unwrap_or_else(|error| Err(std::io::Error::other(error)))
+            .map_err(Error::system("copying the workspace"))?;
+        self.watch_files(workspace, directory, limit, Asked::Never)
+            .await
+    }
+
     /// Everything of a session, with nobody who holds it yet.
     #[allow(clippy::too_many_arguments, reason = "each is a part of the session")]
     pub(crate) fn actor(
@@ -182,7 +198,7 @@ impl Inner {
         let init = zygote.spawn(&birth.to_bytes(), &far.descriptors()).await?;
         // Ours must go, so that the end of theirs can be seen.
         drop(far);
-        let head = match timeout(BIRTH_LIMIT, near.up()).await {
+        let (head, _) = match timeout(BIRTH_LIMIT, near.up()).await {
             Ok(outcome) => outcome?,
             Err(_) => {
                 return Err(Error::System {
@@ -301,11 +317,13 @@ impl Inner {
         )))
     }
 
-    /// Whether init can be asked before files of the user's are changed. Where there are none, there is nothing to ask about.
+    /// Whether init can be asked before files are changed that are the user's or, when there are forks, theirs too. Where there are
+    /// none, there is nothing to ask about.
     fn asked_before_changes(&self, workspace: &Workspace) -> Asked {
         let walled = |wall| !self.isolation.without.contains(&wall);
         let can_be = self.rung != Rung::None && walled(Wall::Seccomp) && walled(Wall::Signals);
-        if can_be && workspace.is_given() && !workspace.is_empty() {
+        let has_files = workspace.is_given() && !workspace.is_empty();
+        if can_be && (has_files || Birth::can_fork(self.walls)) {
             Asked::Before
         } else {
             Asked::Never
@@ -377,8 +395,8 @@ pub(crate) struct Plan {
 pub(crate) struct Files {
     tracker: Tracker,
     history: Arc<Mutex<FileHistory>>,
-    /// When they were looked at.
-    since: SystemTime,
+    /// When they were looked at, if there were any.
+    since: Option<SystemTime>,
     keeping: Option<JoinHandle<()>>,
 }
 
@@ -400,9 +418,9 @@ impl Files {
             let tracker = Tracker::new(Arc::clone(&workspace), &watcher);
             let history = FileHistory::new(workspace, store, limit, tracker.known(), asked);
             Files {
+                since: (!tracker.known().is_empty()).then(SystemTime::now),
                 tracker,
                 history: Arc::new(Mutex::new(history)),
-                since: SystemTime::now(),
                 keeping: None,
             }
         });
@@ -413,10 +431,20 @@ impl Files {
     }
 
     /// Init asks on this socket before it lets code change what was there.
-    fn keep_by(&mut self, socket: OwnedFd) -> Result<(), Error> {
+    pub(crate) fn keep_by(&mut self, socket: OwnedFd) -> Result<(), Error> {
         let history = Arc::clone(&self.history);
         self.keeping = Some(keeper::serve(socket, history, self.since)?);
         Ok(())
+    }
+}
+
+impl Files {
+    /// Ends with nobody left who has them: their store is where that of others will be.
+    pub(crate) async fn give_up(mut self) {
+        if let Some(keeping) = self.keeping.take() {
+            keeping.abort();
+            let _ = keeping.await;
+        }
     }
 }
 
@@ -504,22 +532,24 @@ impl Sockets {
         sent.map_err(Error::system("speaking with the container"))
     }
 
-    /// Waits until the session stands and its interpreter is there. Returns the head's process id inside.
-    pub(crate) async fn up(&mut self) -> Result<u32, Error> {
-        let head = loop {
+    /// Waits until the session stands and its interpreter is there. Returns the head's process id inside, and whether init asks
+    /// before files are changed.
+    pub(crate) async fn up(&mut self) -> Result<(u32, Asked), Error> {
+        let born = loop {
             let waiting = Error::system("waiting for the session's init");
             let mut packet = self.init.receive().await.map_err(waiting)?;
             match (
                 FromInit::from_bytes(&packet.bytes)?,
                 packet.descriptors.pop(),
             ) {
-                (FromInit::Born { head }, _) => break head,
+                (FromInit::Born { head, asks: true }, _) => break (head, Asked::Before),
+                (FromInit::Born { head, asks: false }, _) => break (head, Asked::Never),
                 (FromInit::Door { number }, Some(socket)) => self.opened.push((number, socket)),
                 _ => return Err(cellblock_sandbox::Error::Protocol { process: "init" }.into()),
             }
         };
         match self.channel.receive().await {
-            Ok(FromHead::Ready { .. }) => Ok(head),
+            Ok(FromHead::Ready { .. }) => Ok(born),
             Ok(_) => Err(cellblock_sandbox::Error::Protocol {
                 process: "the head",
             }
@@ -529,6 +559,11 @@ impl Sockets {
                 source: error,
             }),
         }
+    }
+
+    /// The socket on which init asks before files are changed, for who answers.
+    pub(crate) fn take_keeper(&mut self) -> Option<OwnedFd> {
+        self.keeper.take()
     }
 
     pub(crate) fn with(self, cgroup: Option<Arc<Cgroup>>, processes: Processes, head: u32) -> Born {

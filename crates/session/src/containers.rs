@@ -140,7 +140,7 @@ impl Inner {
         let (mut near, far) = Sockets::to_container(init)?;
         near.hand_over(far).await?;
         let head = match near.up().await {
-            Ok(head) => head,
+            Ok((head, _)) => head,
             Err(_) => {
                 let why = containment.why_lost().await;
                 return Err(Error::Refused(format!(

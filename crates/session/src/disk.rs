@@ -4,6 +4,7 @@
 use crate::tracker::{Changes, Tracker};
 use crate::verdict::LimitHit;
 use cellblock_sandbox::SessionProcesses;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -117,6 +118,11 @@ impl Disk {
         }
     }
 
+    /// Whose open files must not be shared with a fork.
+    pub(crate) fn processes(&self) -> Arc<Processes> {
+        Arc::clone(&self.processes)
+    }
+
     /// Waits until the processes of the last fork were found, or not.
     pub(crate) async fn has_found_fork(&mut self) {
         if let Some(search) = self.search.take() {
@@ -177,6 +183,11 @@ impl Processes {
             seek: Seek::Below { launcher, init },
             found: Arc::default(),
         }
+    }
+
+    /// The inodes of all files on this file system that they have open or map shared, if that can be told.
+    pub(crate) fn held_files(&self, device: u64) -> Option<HashSet<u64>> {
+        self.find()?.held_files(device)
     }
 
     /// Those of a container whose first process has this id here, if it has one.

@@ -24,8 +24,9 @@ const MOST_FILES_AT_START: usize = 2000;
 pub(crate) struct FileHistory {
     pub(crate) workspace: Arc<Workspace>,
     store: FileStore,
-    /// What copies of the user's files may take on disk.
+    /// What copies of the user's files may take on disk; and those of files that were shared, since they were.
     limit: u64,
+    parted: u64,
     pub(crate) given: Given,
     asked: Asked,
     /// Who is told what to ask about.
@@ -102,6 +103,7 @@ impl FileHistory {
             workspace,
             store: FileStore::new(store),
             limit,
+            parted: 0,
             given,
             asked,
             keeper: None,
@@ -114,6 +116,11 @@ impl FileHistory {
             history.copy(0, Author::Outside, known.keys().cloned().collect());
         }
         history
+    }
+
+    /// Whether someone is asked before files are changed.
+    pub(crate) fn asked(&self) -> Asked {
+        self.asked
     }
 
     /// From here on it can be told what to ask about.
@@ -151,13 +158,19 @@ impl FileHistory {
         }
     }
 
-    /// Keeps what is in a file of the user's that is about to be changed.
-    pub(crate) fn keep(&mut self, path: &Path, how: Change) {
+    /// Keeps what is in a file that is about to be changed, where it is to be kept, and makes the file this session's own. An error
+    /// means that it must not be changed.
+    pub(crate) fn keep(&mut self, path: &Path, how: Change) -> io::Result<()> {
         if self.keep_quickly(path, how) {
-            return;
+            return Ok(());
         }
-        if let Some(seen) = self.workspace.look(path)
-            && let Ok(copy) = self.copy_within_limit(path, seen.bytes)
+        let Some(seen) = self.workspace.look(path) else {
+            return Ok(());
+        };
+        if how != Change::Removes && self.workspace.is_shared(path, &seen) {
+            return self.part(path, &seen);
+        }
+        if let Ok(copy) = self.copy_within_limit(path, seen.bytes)
             // Init lets nobody wait for ever: it may have been changed while we copied it.
             && self
                 .workspace
@@ -166,14 +179,25 @@ impl FileHistory {
         {
             self.given.keep(&seen, copy);
         }
+        Ok(())
     }
 
     /// The same without a copy. False when there must be one.
     pub(crate) fn keep_quickly(&mut self, path: &Path, how: Change) -> bool {
-        let seen = self.workspace.look(path);
-        let Some(seen) = seen.filter(|seen| self.given.is_untouched(seen)) else {
+        let Some(seen) = self.workspace.look(path) else {
             return true;
         };
+        let is_shared = self.workspace.is_shared(path, &seen);
+        if is_shared && how != Change::Removes {
+            return false;
+        }
+        if how == Change::Names {
+            self.workspace.forget_share(path);
+        }
+        let stays = matches!(how, Change::Marks | Change::Names);
+        if stays || !self.given.is_untouched(&seen) {
+            return true;
+        }
         match self.given.kept(&seen) {
             // It was to be removed and is still there: now it is written to.
             Some(Kept::Itself(_)) if how == Change::Writes => return false,
@@ -182,7 +206,7 @@ impl FileHistory {
         }
         let kept = match (seen.kind, how) {
             (Kind::Link, _) => self.workspace.directory().read_link(path).map(Kept::Link),
-            (_, Change::Removes) if seen.has_one_name() => {
+            (_, Change::Removes) if seen.has_one_name() || is_shared => {
                 self.store.link(&self.workspace, path).map(Kept::Itself)
             }
             _ => return false,
@@ -192,6 +216,27 @@ impl FileHistory {
             self.given.keep(&seen, kept);
         }
         is_kept
+    }
+
+    /// Makes a file that other sessions have too this one's own. The copy is for whoever changes it; what it was is kept as it is.
+    fn part(&mut self, path: &Path, seen: &Seen) -> io::Result<()> {
+        if self.parted.saturating_add(seen.bytes) > self.limit {
+            return Err(rustix::io::Errno::DQUOT.into());
+        }
+        if self.given.is_untouched(seen)
+            && self.given.kept(seen).is_none()
+            && let Ok(itself) = self.store.link(&self.workspace, path)
+        {
+            self.given.keep(seen, Kept::Itself(itself));
+        }
+        self.workspace.part(path)?;
+        self.parted += seen.bytes;
+        Ok(())
+    }
+
+    /// A fork has been made, or files are put back: what is shared now may be copied once more.
+    pub(crate) fn begin_sharing(&mut self) {
+        self.parted = 0;
     }
 
     /// Keeps everything that may be removed together with `path`, if that takes no copies.
@@ -204,7 +249,16 @@ impl FileHistory {
         if all {
             HowMuch::TheDirectory
         } else {
-            HowMuch::TheFile
+            HowMuch::Removed
+        }
+    }
+
+    /// Tells that a file was kept, and which one it is now, if it is this session's own.
+    pub(crate) fn how_much(&self, path: &Path) -> HowMuch {
+        let seen = self.workspace.look(path);
+        let own = seen.filter(|seen| !self.workspace.is_shared(path, seen));
+        HowMuch::TheFile {
+            own: own.map(|seen| seen.inode),
         }
     }
 

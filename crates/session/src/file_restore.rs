@@ -17,6 +17,8 @@ impl FileHistory {
     pub(crate) fn go_back(&mut self, cell: u64, dirty: Changes) -> Vec<String> {
         // What is copied now is either by someone else, and stays, or about to be undone.
         self.catch_up();
+        // What was parted since may be shared again.
+        self.begin_sharing();
         let mut failed = Vec::new();
         let paths = self.changed_since(cell, dirty.paths, &mut failed);
         let wanted: Vec<(PathBuf, Content)> = paths
@@ -156,7 +158,7 @@ impl FileHistory {
                 }
             }
         }
-        self.workspace.directory().set_access(path, access)
+        self.workspace.set_access(path, access)
     }
 
     fn put(&self, path: &Path, content: &Content) -> io::Result<()> {
@@ -188,7 +190,10 @@ impl FileHistory {
     fn put_file(&self, path: &Path, copy: &Path, modified: i128, access: Access) -> io::Result<()> {
         let directory = self.workspace.directory();
         let seen = self.workspace.look(path);
-        if seen.is_some_and(|seen| seen.kind != Kind::File) {
+        // What other sessions have too is not written to.
+        let is_in_the_way =
+            |seen: Seen| seen.kind != Kind::File || self.workspace.is_shared(path, &seen);
+        if seen.is_some_and(is_in_the_way) {
             self.remove(path);
         }
         let mut file = match directory.write(path) {

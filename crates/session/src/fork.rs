@@ -1,14 +1,14 @@
 //! Forks: a second session that begins where this one stands.
 //!
-//! Init makes the namespaces of the fork with an init of its own in them; meanwhile the files are copied. Then the head copies
-//! itself into them. Whatever fails on the way, this session goes on as it was.
+//! Init makes the namespaces of the fork with an init of its own in them; meanwhile the files are copied, or, where they are many,
+//! shared until one side changes them. Then the head copies itself into them. Whatever fails on the way, this session goes on as it was.
 
 use crate::Error;
 use crate::actor::{Actor, Command, Fate};
 use crate::birth::{Place, Plan, Sockets};
 use crate::file_history::Asked;
 use crate::journal::{Recorder, SessionJournal};
-use crate::private_copy;
+use crate::private_copy::{self, Copying};
 use crate::runtime::Inner;
 use crate::session::{Session, Shared};
 use crate::ways_out::Doors;
@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
+use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 
 /// How many forks of forks there may be. The kernel allows 32 levels of namespaces, and some are around us.
@@ -92,7 +93,7 @@ impl Actor {
         self.disk.has_found_fork().await;
         let id = runtime.fresh_id();
         let mut draft = Draft::default();
-        let workspace = Arc::new(Workspace::for_copy(&runtime.state, &id)?);
+        let workspace = Arc::new(self.shared.workspace.for_copy(&runtime.state, &id)?);
         draft.note(workspace.path());
         let directory = runtime.session_directory(&id)?;
         draft.note(&directory);
@@ -103,32 +104,56 @@ impl Actor {
         };
         // Nobody is in the new directory yet: its owner is all that the mount must know.
         private_copy::copy_owner(&self.shared.workspace, &workspace)?;
-        let copied = self.copy_workspace(&workspace);
+        let planned = self.plan_copy(&workspace);
         let mount = self.mount_of(&workspace).await?;
         let place = Place {
             user: self.lineage.user,
             mount: None,
             workspace: &workspace,
-            // Its files are a copy of its own.
-            asked: Asked::Never,
+            // It did not make what it begins with, and shares some of it.
+            asked: Asked::Before,
             directory: &directory,
         };
         let Plan { birth, cgroup, .. } = runtime.plan(&id, &options, &place)?;
-        let (mut near, far) = Sockets::new(cgroup.as_deref(), Some(mount), Asked::Never)?;
+        let (mut near, far) = Sockets::new(cgroup.as_deref(), Some(mount), Asked::Before)?;
         let sent = self
             .init
             .send(&fork_request(&birth), &far.descriptors())
             .await;
         sent.map_err(Error::system("asking for a fork"))?;
         drop(far);
-        if let Err(error) = copied.await {
-            self.cancel_fork().await;
-            return Err(error);
-        }
-        let crossing = self.cross(&mut near);
-        let files = runtime.watch_files(&workspace, &directory, options.limits.disk, Asked::Never);
+        let namespaces = match self.copy_to_fork(planned).await {
+            Ok(namespaces) => namespaces,
+            Err(error) => {
+                self.cancel_fork().await;
+                return Err(error);
+            }
+        };
+        let keeper = near.take_keeper();
+        let crossing = self.cross(&mut near, namespaces);
+        // Who opens files again on the way is asked as well.
+        let files = async {
+            let limit = options.limits.disk;
+            let watched = runtime.watch_files(&workspace, &directory, limit, Asked::Before);
+            let mut files = watched.await?;
+            if let Some(keeper) = keeper {
+                files.keep_by(keeper)?;
+            }
+            Ok::<_, Error>(files)
+        };
         let ((crossed, fate), files) = tokio::join!(crossing, files);
-        let (head, files) = match crossed.and_then(|head| Ok((head, files?))) {
+        let both = crossed.and_then(|(head, asked)| Ok((head, asked, files?)));
+        let settled = match both {
+            Ok((head, Asked::Before, files)) => Ok((head, files)),
+            Ok((head, Asked::Never, files)) => {
+                files.give_up().await;
+                let limit = options.limits.disk;
+                let files = runtime.watch_own_files(&workspace, &directory, limit);
+                files.await.map(|files| (head, files))
+            }
+            Err(error) => Err(error),
+        };
+        let (head, files) = match settled {
             Ok(both) => both,
             Err(error) => {
                 self.cancel_fork().await;
@@ -157,7 +182,11 @@ impl Actor {
 
     /// Lets the head copy itself into the namespaces of the fork, and waits until the copy is there: the process with this id. If
     /// init is not done with them yet, the head waits.
-    async fn cross(&mut self, near: &mut Sockets) -> (Result<u32, Error>, Fate) {
+    async fn cross(
+        &mut self,
+        near: &mut Sockets,
+        namespaces: Namespaces,
+    ) -> (Result<(u32, Asked), Error>, Fate) {
         let (reply, fate) = self
             .ask(Box::new(|seq| ToHead::Fork { seq }), CROSSING_LIMIT)
             .await;
@@ -166,7 +195,10 @@ impl Actor {
             Err(error) => return (Err(error), fate),
         };
         // If it was init who could not, its reason is the better one.
-        let prepared = self.wait_until_prepared().await;
+        let prepared = match namespaces {
+            Namespaces::Stand => Ok(()),
+            Namespaces::AreMade => self.wait_until_prepared().await,
+        };
         let forked = prepared.and_then(|()| {
             Reply::forked(reply)
                 .map_err(|error| error.to_string())
@@ -216,22 +248,34 @@ impl Actor {
         Ok(Arc::clone(runtime))
     }
 
-    /// Begins to copy the files.
-    fn copy_workspace(
-        &self,
-        target: &Arc<Workspace>,
-    ) -> impl Future<Output = Result<(), Error>> + use<> {
+    /// Begins to look what is to be copied.
+    fn plan_copy(&self, target: &Arc<Workspace>) -> JoinHandle<Result<Copying, Error>> {
         let (from, to) = (Arc::clone(&self.shared.workspace), Arc::clone(target));
         let most = self.options.limits.disk;
-        let copying = tokio::task::spawn_blocking(move || private_copy::copy(&from, &to, most));
-        async {
-            copying.await.unwrap_or_else(|error| {
-                Err(Error::System {
-                    what: "copying the workspace",
-                    source: std::io::Error::other(error),
-                })
-            })
+        let asked = self.history.lock().map(|history| history.asked());
+        let asked = asked.unwrap_or(Asked::Never);
+        spawn_blocking(move || Copying::plan(from, to, most, asked))
+    }
+
+    /// Copies the files, and tells how far init is.
+    async fn copy_to_fork(
+        &mut self,
+        planned: JoinHandle<Result<Copying, Error>>,
+    ) -> Result<Namespaces, Error> {
+        let copying = planned.await.unwrap_or_else(lost)?;
+        let mut namespaces = Namespaces::AreMade;
+        if copying.shares() {
+            // Before it asks about what is shared, nothing may be.
+            self.wait_until_prepared().await?;
+            namespaces = Namespaces::Stand;
+            if let Ok(mut history) = self.history.lock() {
+                history.begin_sharing();
+            }
         }
+        let processes = self.disk.processes();
+        let copied = spawn_blocking(move || copying.carry_out(&processes)).await;
+        copied.unwrap_or_else(lost)?;
+        Ok(namespaces)
     }
 
     async fn mount_of(&self, workspace: &Workspace) -> Result<OwnedFd, Error> {
@@ -280,6 +324,22 @@ impl Actor {
             }),
         }
     }
+}
+
+/// How far init is with the namespaces of a fork.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Namespaces {
+    /// It has said that they stand.
+    Stand,
+    /// It has been asked.
+    AreMade,
+}
+
+fn lost<T>(error: JoinError) -> Result<T, Error> {
+    Err(Error::System {
+        what: "copying the workspace",
+        source: std::io::Error::other(error),
+    })
 }
 
 /// Directories of a fork that may come to nothing; then they go.

@@ -5,6 +5,7 @@ use crate::file_history::FileHistory;
 use crate::packets::Packets;
 use crate::workspace::Seen;
 use cellblock_sandbox::{Change, Changing, HowMuch};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -28,16 +29,21 @@ impl Keeper {
     }
 }
 
-/// Answers for as long as init lives. What was last written before `begun` was there before the session.
+/// Answers for as long as init lives. What was last written before `begun` was there before the session; `None` when nothing was.
 pub(crate) fn serve(
     socket: OwnedFd,
     history: Arc<Mutex<FileHistory>>,
-    begun: SystemTime,
+    begun: Option<SystemTime>,
 ) -> Result<JoinHandle<()>, Error> {
     let init = Packets::new(socket, LONGEST)
         .map_err(Error::system("listening to what init says of files"))?;
-    init.send_now(&Changing::ask_about_older(nanoseconds(begun)))
-        .map_err(Error::system("telling init what to ask about"))?;
+    match init.send_now(&Changing::ask_about_older(begun.map_or(0, nanoseconds))) {
+        // It cannot ask, or it is gone; either is told elsewhere.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            return Err(Error::system("telling init what to ask about")(error));
+        }
+        _ => {}
+    }
     let init = Arc::new(init);
     if let Ok(mut history) = history.lock() {
         let init = Arc::clone(&init);
@@ -48,8 +54,10 @@ pub(crate) fn serve(
             let Ok(changing) = Changing::from_bytes(&packet.bytes) else {
                 continue;
             };
-            let how_much = keep(&history, changing.clone()).await;
-            let answer = changing.kept(how_much);
+            let answer = match keep(&history, changing.clone()).await {
+                Ok(how_much) => changing.kept(how_much),
+                Err(error) => changing.refused(&error),
+            };
             if init.send(&answer, &[]).await.is_err() {
                 return;
             }
@@ -63,24 +71,23 @@ fn nanoseconds(time: SystemTime) -> u64 {
 }
 
 /// At once where that is quick; a copy of a large file must not hold up other sessions.
-async fn keep(history: &Arc<Mutex<FileHistory>>, changing: Changing) -> HowMuch {
+async fn keep(history: &Arc<Mutex<FileHistory>>, changing: Changing) -> io::Result<HowMuch> {
     let Changing { path, how, .. } = changing;
-    if how == Change::Writes
-        && history
-            .try_lock()
-            .is_ok_and(|mut history| history.keep_quickly(&path, how))
+    if how != Change::Removes
+        && let Ok(mut history) = history.try_lock()
+        && history.keep_quickly(&path, how)
     {
-        return HowMuch::TheFile;
+        return Ok(history.how_much(&path));
     }
     let history = Arc::clone(history);
     let work = move || {
         let mut history = history.lock().unwrap_or_else(PoisonError::into_inner);
-        history.keep(&path, how);
-        match how {
-            Change::Writes => HowMuch::TheFile,
+        history.keep(&path, how)?;
+        Ok(match how {
+            Change::Writes | Change::Marks | Change::Names => history.how_much(&path),
             Change::Removes => history.keep_beside(&path),
-        }
+        })
     };
     let kept = tokio::task::spawn_blocking(work).await;
-    kept.unwrap_or(HowMuch::TheFile)
+    kept.unwrap_or_else(|error| Err(io::Error::other(error)))
 }

@@ -42,6 +42,7 @@ mod recovery;
 mod running;
 mod runtime;
 mod session;
+mod shares;
 mod telephone;
 mod tracker;
 mod undo;

@@ -1,6 +1,7 @@
 //! A session's files: the directory, what is in it, and what a cell did to it.
 
 use crate::Error;
+use crate::shares::Shares;
 use cellblock_protocol::{FileEntry, mime_of};
 use cellblock_sandbox::{Access, Budget, Closed, Confined, Stat, Step};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,6 +9,7 @@ use std::fs;
 use std::io::{self, Read, Write as _};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The most entries of a workspace that are looked at, and the most bytes of their paths.
 const MOST_ENTRIES: usize = 200_000;
@@ -21,6 +23,7 @@ pub(crate) struct Workspace {
     path: PathBuf,
     directory: Confined,
     origin: Origin,
+    shares: Arc<Shares>,
 }
 
 /// Where a workspace comes from.
@@ -59,30 +62,35 @@ impl Workspace {
             }
             _ => refuse(error.to_string()),
         })?;
-        Workspace::open(path, Origin::Given)
+        Workspace::open(path, Origin::Given, Arc::default())
     }
 
     /// A fresh one, which survives the session unless it stays empty.
     pub(crate) fn fresh(state: &Path, session: &str) -> Result<Workspace, Error> {
-        Workspace::make(state, session, Origin::Fresh)
+        Workspace::make(state, session, Origin::Fresh, Arc::default())
     }
 
-    /// One that a copy of another session's files is put into.
-    pub(crate) fn for_copy(state: &Path, session: &str) -> Result<Workspace, Error> {
-        Workspace::make(state, session, Origin::Copied)
+    /// One that a copy of this one's files is put into.
+    pub(crate) fn for_copy(&self, state: &Path, session: &str) -> Result<Workspace, Error> {
+        Workspace::make(state, session, Origin::Copied, Arc::clone(&self.shares))
     }
 
-    fn make(state: &Path, session: &str, origin: Origin) -> Result<Workspace, Error> {
+    fn make(
+        state: &Path,
+        session: &str,
+        origin: Origin,
+        shares: Arc<Shares>,
+    ) -> Result<Workspace, Error> {
         let path = state.join("workspaces").join(unique_name(session));
         fs::create_dir_all(&path).map_err(|source| Error::Storage {
             what: "making the workspace",
             path: path.clone(),
             source,
         })?;
-        Workspace::open(path, origin)
+        Workspace::open(path, origin, shares)
     }
 
-    fn open(path: PathBuf, origin: Origin) -> Result<Workspace, Error> {
+    fn open(path: PathBuf, origin: Origin, shares: Arc<Shares>) -> Result<Workspace, Error> {
         let directory = Confined::open(&path).map_err(|error| Error::Workspace {
             path: path.clone(),
             problem: error.to_string(),
@@ -91,6 +99,7 @@ impl Workspace {
             path,
             directory,
             origin,
+            shares,
         })
     }
 
@@ -104,7 +113,10 @@ impl Workspace {
     }
 
     pub(crate) fn put(&self, path: &str, contents: &[u8]) -> Result<(), Error> {
-        let write = || self.directory.write(Path::new(path))?.write_all(contents);
+        let write = || {
+            self.part_where_it_leads(Path::new(path))?;
+            self.directory.write(Path::new(path))?.write_all(contents)
+        };
         write().map_err(|source| file_error(path, source))
     }
 
@@ -161,6 +173,11 @@ impl Workspace {
     /// Whether nothing is in it.
     pub(crate) fn is_empty(&self) -> bool {
         fs::read_dir(&self.path).is_ok_and(|mut entries| entries.next().is_none())
+    }
+
+    /// What it has in common with other sessions.
+    pub(crate) fn shares(&self) -> &Shares {
+        &self.shares
     }
 
     /// The directory, for those who put files back.
@@ -279,10 +296,12 @@ pub(crate) type Stamp = (u64, u64, i128);
 
 impl PartialEq for Seen {
     fn eq(&self, other: &Seen) -> bool {
-        let rest = |seen: &Seen| (seen.changed, seen.access);
+        let has_one_name = self.has_one_name() && other.has_one_name();
+        // What happens to another name, maybe in another session, changes this time as well.
+        let is_unchanged = self.changed == other.changed || !has_one_name;
         match (self.kind, other.kind) {
             (Kind::Directory, Kind::Directory) => true,
-            _ => self.has_same_content(other) && rest(self) == rest(other),
+            _ => self.has_same_content(other) && self.access == other.access && is_unchanged,
         }
     }
 }

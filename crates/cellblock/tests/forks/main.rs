@@ -12,5 +12,7 @@ mod support;
 mod files;
 mod kin;
 mod lives;
+mod race;
+mod shared;
 mod state;
 mod walls;

@@ -60,7 +60,7 @@ libc = ctypes.CDLL(None)
 thief = os.fork()
 if thief == 0:
     while libc.syscall(308, 52, 0x10000000, 50, 51, ctypes.c_long(53 | 54 << 21 | 55 << 42)) < 0: pass
-    open('entered', 'w').close()
+    os.mkdir('entered')
     while True: pass
 ",
     );

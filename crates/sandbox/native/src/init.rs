@@ -19,6 +19,9 @@ use crate::waiting;
 use crate::watchdog::{self, Finding, Watched};
 use standbys::{Kept, MOST_STANDBYS, OutOfBounds, Standbys};
 
+/// How often it is looked whether somebody reads from a pipe that shall be opened, in milliseconds.
+const PIPE_PERIOD: i32 = 10;
+
 /// What init holds.
 pub struct Init {
     /// To the host.
@@ -59,14 +62,23 @@ pub fn run(init: Init) -> ! {
         room: 0,
     };
     sys::set_signal_mask(u64::MAX);
+    // Files that it makes in the place of others have the permissions that those want.
+    sys::umask(0);
     let Ok(children) = signal_descriptor(1 << (signals::CHLD - 1)) else {
         sys::exit(70)
     };
-    session.tell(from_init::BORN, session.init.head.unwrap_or(0) as u64, 0, 0);
+    session.tell(
+        from_init::BORN,
+        session.init.head.unwrap_or(0) as u64,
+        u64::from(session.init.keeper.is_some()),
+        0,
+    );
     let mut looked = sys::monotonic_milliseconds();
     loop {
         let watching = session.init.memory > 0 && session.init.head.is_some();
-        let period = if watching {
+        let period = if session.has_pipes_to_open() {
+            PIPE_PERIOD
+        } else if watching {
             watchdog::PERIOD
         } else if session.keeps_someone_waiting() {
             waiting::PERIOD
@@ -125,6 +137,8 @@ pub fn run(init: Init) -> ! {
             drain(children);
             session.reap_all();
         }
+        session.end_sharing();
+        session.open_pipes();
         if session.init.control < 0 && session.forks.is_empty() {
             sys::exit(0);
         }
@@ -356,7 +370,7 @@ impl Session {
         self.init.control = -1;
         let listener = self.init.listener;
         if let Some(mut keeper) = self.init.keeper.take() {
-            keeper.end(|id| notify::let_go_on(listener, id));
+            keeper.end(|id, outcome| notify::respond(listener, id, outcome));
             sys::close(keeper.home);
         }
     }

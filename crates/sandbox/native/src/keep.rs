@@ -1,15 +1,18 @@
-//! Files of the user's that are about to be changed: the host keeps a copy before the call goes on.
+//! Files that are about to be changed: the host keeps a copy of what is the user's, and gives a file that other sessions have as
+//! well an inode of its own.
 //!
-//! A path lies in the caller's memory, where it can be changed meanwhile, so this stops nobody. It need not: who lies about what they
-//! change only loses the copy of it.
+//! Without forks only a copy is at stake, so the call just waits and then goes on. The path lies in the caller's memory, where it can be
+//! changed meanwhile: who lies about what they change loses the copy of it. With forks, files of others are at stake; then calls do not go on,
+//! and init does what they ask for (`own_file.rs`).
 
 use crate::message::{Message, from_init, to_init};
 use crate::mounts::LONGEST_PATH;
+use crate::named::Named;
 use crate::notify::Question;
-use crate::sys::{self, AT_FDCWD, Errno, Fd, Result, close, nr, open_at, open_flags};
+use crate::pending::Pending;
+use crate::sys::{self, Errno, Fd, Result, close, nr};
 use crate::text::Text;
-use crate::waiting::Waiting;
-use core::ffi::CStr;
+use crate::waiting::{Unanswered, Waiting};
 
 /// What init needs for it.
 pub struct Keeper {
@@ -17,16 +20,50 @@ pub struct Keeper {
     pub socket: Fd,
     /// Where the workspace is.
     pub home: Fd,
-    /// `/proc`, in which everyone of the session is seen.
+    /// `/proc`, for our own descriptors.
     pub proc_directory: Fd,
     /// Nobody changed what is older than this, in nanoseconds. The host says when that is.
     pub since: u64,
+    /// Whether a file with several names may be one that a fork has too.
+    pub sharing: Sharing,
     /// The directory of the file that is being removed, and the call that does it.
     pub removing: (u64, Place),
     /// A directory in which everything may be removed, because the host has kept it all. Whoever removes a tree would else ask for each file.
     pub emptied: Option<Place>,
     /// The calls that wait for the host.
     pub waiting: Waiting,
+    /// Those of them, and others, that init will do itself.
+    pub pending: Pending,
+}
+
+/// Whether files of the workspace may be the same as in other sessions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// There was no fork yet.
+    None,
+    /// A fork is being made: the host may be sharing a file this very moment.
+    Begins,
+    /// With a fork, or with whom it was forked from.
+    WithForks,
+}
+
+/// What became of a question.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// There is nothing to keep.
+    Nothing,
+    /// The call waits for the host.
+    Waits,
+}
+
+/// What the host says.
+pub enum Heard {
+    /// About a call: the file that is the session's own now, or why it must not be changed.
+    Answer(u64, Result<u64>),
+    /// Something else.
+    Nothing,
+    /// That it has gone.
+    Gone,
 }
 
 /// A path below the workspace.
@@ -56,82 +93,102 @@ impl Place {
     }
 }
 
-/// The file that a call is about.
-struct Target {
-    directory: Fd,
-    /// Where the path begins in the caller's memory; 0 means the directory itself.
-    path: u64,
-    last_link: LastLink,
-}
-
-/// What becomes of a link at the end of a path.
+/// What a call does to a file; the numbers are those of the message.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum LastLink {
-    IsFollowed,
-    IsMeant,
+#[repr(u64)]
+pub(crate) enum Change {
+    Writes = 0,
+    Removes = 1,
+    Marks = 2,
+    /// Gives it one more name: from then on they do not tell any more whether a fork has it too.
+    Names = 3,
 }
 
 impl Keeper {
-    /// Whether this call may change or remove what is in a file.
+    /// Whether this call may change or remove a file.
     pub fn is_about(number: usize) -> bool {
-        crate::seccomp::CHANGES.contains(&number) || crate::seccomp::OPENS.contains(&number)
+        use crate::seccomp::{CHANGES, MARKS, OPENS};
+        [CHANGES, OPENS, MARKS]
+            .iter()
+            .any(|numbers| numbers.contains(&number))
     }
 
-    /// Tells the host what is about to be changed. False when there is nothing to keep.
-    pub fn tell(&mut self, question: &Question) -> bool {
+    /// Whether there is anything to ask about.
+    pub fn has_work(&self) -> bool {
+        self.since != 0 || self.sharing != Sharing::None
+    }
+
+    /// Whether init does what this call asks for, instead of letting it go on.
+    pub fn acts(&self, number: usize) -> bool {
+        self.sharing != Sharing::None && change(number) != Change::Removes
+    }
+
+    /// Tells the host what is about to be changed.
+    pub fn tell(&mut self, question: &Question, named: &Named) -> Told {
         // What is moved there was not kept with the rest.
         if matches!(question.number(), nr::RENAME | nr::RENAMEAT | nr::RENAMEAT2) {
             self.emptied = None;
         }
-        let mut packet = [0; Message::SIZE + LONGEST_PATH];
-        let (head, text) = packet.split_at_mut(Message::SIZE);
-        let Ok(length) = self.path_of(question, text) else {
-            return false;
-        };
-        if !self.waiting.has_room() {
-            return false;
+        let change = change(question.number());
+        if named.is_unknown() || !self.waiting.has_room() {
+            return Told::Nothing;
         }
-        let removes = removes(question.number());
-        if removes {
+        let mut packet = [0; Message::SIZE + LONGEST_PATH];
+        let (_, text) = packet.split_at_mut(Message::SIZE);
+        let Ok(length) = self.look_up(named, change, text) else {
+            return Told::Nothing;
+        };
+        if change == Change::Removes {
             let place = Place::above(&text[..length]);
             if self
                 .emptied
                 .is_some_and(|emptied| emptied.as_bytes() == place.as_bytes())
             {
-                return false;
+                return Told::Nothing;
             }
             self.removing = (question.id(), place);
         }
+        match self.ask_host(question, &mut packet[..Message::SIZE + length]) {
+            Ok(()) => {
+                let now = sys::monotonic_milliseconds();
+                self.waiting.add(question.id(), now, Unanswered::GoesOn);
+                Told::Waits
+            }
+            Err(_) => Told::Nothing,
+        }
+    }
+
+    pub(crate) fn ask_host(&self, question: &Question, packet: &mut [u8]) -> Result<()> {
         let message = Message {
             kind: from_init::CHANGING,
             a: question.id(),
-            b: u64::from(removes),
+            b: change(question.number()) as u64,
             c: 0,
         };
-        head.copy_from_slice(&message.to_bytes());
-        let is_told = sys::send_now(self.socket, &packet[..Message::SIZE + length]).is_ok();
-        if is_told {
-            self.waiting
-                .add(question.id(), sys::monotonic_milliseconds());
-        }
-        is_told
+        packet[..Message::SIZE].copy_from_slice(&message.to_bytes());
+        sys::send_now(self.socket, packet, &[])
     }
 
-    /// Hears what the host says, and lets those go on whom it has answered.
-    pub fn hear(&mut self, mut let_go_on: impl FnMut(u64)) {
+    /// Hears what the host says.
+    pub fn hear(&mut self) -> Heard {
         let mut bytes = [0; Message::SIZE];
         let received = sys::receive(self.socket, &mut bytes).unwrap_or_default();
         let Ok((message, _)) = Message::from_bytes(&bytes[..received.bytes]) else {
-            return self.end(let_go_on);
+            return Heard::Gone;
         };
         match message.kind {
             to_init::KEPT => {
+                // Only a call that removes something has a place.
                 let (call, place) = self.removing;
                 if message.b == 1 && message.a == call {
                     self.emptied = Some(place);
                 }
                 self.waiting.remove(message.a);
-                let_go_on(message.a);
+                let outcome = match message.c {
+                    0 => Ok(message.b),
+                    number => Err(Errno(number as i32)),
+                };
+                return Heard::Answer(message.a, outcome);
             }
             to_init::KEEP_OLDER => {
                 self.since = message.a;
@@ -139,41 +196,45 @@ impl Keeper {
             }
             _ => {}
         }
+        Heard::Nothing
     }
 
     /// The host has gone, or is done with the session: nobody is asked any more, and nobody waits.
-    pub fn end(&mut self, let_go_on: impl FnMut(u64)) {
+    pub fn end(&mut self, answer: impl FnMut(u64, Result<()>)) {
         self.since = 0;
         if self.socket >= 0 {
             close(self.socket);
             self.socket = -1;
         }
-        self.waiting.release_all(let_go_on);
+        self.waiting.release_all(answer);
     }
 
-    /// The path below the workspace of what a call is about. An error when that is nothing of the user's.
-    fn path_of(&self, question: &Question, path: &mut [u8]) -> Result<usize> {
-        if self.since == 0 || !self.is_of_this_session(question.asker())? {
-            return Err(Errno::SRCH);
-        }
-        let file = self.open(question, Target::of(question))?;
-        let outcome = self.look(file, path);
+    /// The path below the workspace of what a call is about. An error when the host need not know of it.
+    fn look_up(&self, named: &Named, change: Change, path: &mut [u8]) -> Result<usize> {
+        let mut home = [0; LONGEST_PATH];
+        let home_length = self.path_of(self.home, &mut home)?;
+        let home = &home[..home_length];
+        let file = named.open(self.home, home)?;
+        let outcome = self
+            .look(file, change)
+            .and_then(|()| self.path_below(home, file, path));
         close(file);
         outcome
     }
 
-    fn look(&self, file: Fd, path: &mut [u8]) -> Result<usize> {
+    fn look(&self, file: Fd, change: Change) -> Result<()> {
         let status = sys::status(file)?;
-        if !(status.is_file() || status.is_link()) || status.modified > self.since {
-            return Err(Errno::INVAL);
+        let is_kept = status.is_file() || status.is_link();
+        match change {
+            Change::Writes | Change::Removes if is_kept && status.modified <= self.since => Ok(()),
+            _ => Err(Errno::INVAL),
         }
-        let link = Text::<32>::new(format_args!("self/fd/{file}"))?;
-        let length = sys::read_link_at(self.proc_directory, link.as_c_str(), path)?;
-        let mut home = [0; LONGEST_PATH];
-        let link = Text::<32>::new(format_args!("self/fd/{}", self.home))?;
-        let home_length = sys::read_link_at(self.proc_directory, link.as_c_str(), &mut home)?;
+    }
+
+    pub(crate) fn path_below(&self, home: &[u8], file: Fd, path: &mut [u8]) -> Result<usize> {
+        let length = self.path_of(file, path)?;
         let below = path[..length]
-            .strip_prefix(&home[..home_length])
+            .strip_prefix(home)
             .and_then(|rest| rest.strip_prefix(b"/"))
             .ok_or(Errno::INVAL)?
             .len();
@@ -181,85 +242,19 @@ impl Keeper {
         Ok(below)
     }
 
-    /// The file itself, and only within one file system: one that does not answer must not stop us too.
-    fn open(&self, question: &Question, target: Target) -> Result<Fd> {
-        let of = |name: core::fmt::Arguments<'_>| {
-            let path = Text::<64>::new(format_args!("{}/{name}", question.asker()))?;
-            open_at(self.proc_directory, path.as_c_str(), open_flags::PATH, 0)
-        };
-        let directory = || match target.directory {
-            AT_FDCWD => of(format_args!("cwd")),
-            fd => of(format_args!("fd/{fd}")),
-        };
-        if target.path == 0 {
-            return directory();
-        }
-        let mut buffer = [0; LONGEST_PATH];
-        let path = sys::read_memory(question.asker(), target.path, &mut buffer)?;
-        let path = CStr::from_bytes_until_nul(path).map_err(|_| Errno::INVAL)?;
-        let flags = open_flags::PATH
-            | match target.last_link {
-                LastLink::IsFollowed => 0,
-                LastLink::IsMeant => open_flags::NOFOLLOW,
-            };
-        if path.to_bytes().first() == Some(&b'/') {
-            return sys::open_on_one_file_system(self.home, self.below_home(path)?, flags);
-        }
-        let directory = directory()?;
-        let found = sys::open_on_one_file_system(directory, path, flags);
-        close(directory);
-        found
-    }
-
-    /// The rest of a path that begins with the workspace's own.
-    fn below_home<'a>(&self, path: &'a CStr) -> Result<&'a CStr> {
-        let mut home = [0; LONGEST_PATH];
-        let link = Text::<32>::new(format_args!("self/fd/{}", self.home))?;
-        let length = sys::read_link_at(self.proc_directory, link.as_c_str(), &mut home)?;
-        let bytes = path.to_bytes_with_nul();
-        let rest = bytes
-            .strip_prefix(&home[..length])
-            .and_then(|rest| rest.strip_prefix(b"/"))
-            .ok_or(Errno::INVAL)?;
-        CStr::from_bytes_with_nul(rest).map_err(|_| Errno::INVAL)
-    }
-
-    /// A fork of the session has a workspace of its own at the same path.
-    fn is_of_this_session(&self, pid: sys::Pid) -> Result<bool> {
-        let mut theirs = [0; 64];
-        let mut ours = [0; 64];
-        let link = Text::<64>::new(format_args!("{pid}/ns/mnt"))?;
-        let length = sys::read_link_at(self.proc_directory, link.as_c_str(), &mut theirs)?;
-        let own = sys::read_link_at(self.proc_directory, c"self/ns/mnt", &mut ours)?;
-        Ok(theirs[..length] == ours[..own])
+    /// Where a file of ours is.
+    pub(crate) fn path_of(&self, file: Fd, path: &mut [u8]) -> Result<usize> {
+        let link = Text::<32>::new(format_args!("self/fd/{file}"))?;
+        sys::read_link_at(self.proc_directory, link.as_c_str(), path)
     }
 }
 
-/// Whether the contents are lost, but not written to.
-fn removes(number: usize) -> bool {
-    matches!(
-        number,
-        nr::UNLINK | nr::UNLINKAT | nr::RENAME | nr::RENAMEAT | nr::RENAMEAT2
-    )
-}
-
-impl Target {
-    fn of(question: &Question) -> Target {
-        use LastLink::{IsFollowed, IsMeant};
-        let [first, second, _, fourth, ..] = *question.arguments();
-        let (directory, path, last_link) = match question.number() {
-            nr::OPENAT | nr::UTIMENSAT | nr::FUTIMESAT => (first as Fd, second, IsFollowed),
-            nr::UNLINKAT => (first as Fd, second, IsMeant),
-            // What the new name stood for is lost; what moves is not.
-            nr::RENAME => (AT_FDCWD, second, IsMeant),
-            nr::RENAMEAT | nr::RENAMEAT2 => (question.arguments()[2] as Fd, fourth, IsMeant),
-            nr::UNLINK => (AT_FDCWD, first, IsMeant),
-            _ => (AT_FDCWD, first, IsFollowed),
-        };
-        Target {
-            directory,
-            path,
-            last_link,
-        }
+/// What a call does to a file.
+pub(crate) fn change(number: usize) -> Change {
+    match number {
+        nr::UNLINK | nr::UNLINKAT | nr::RENAME | nr::RENAMEAT | nr::RENAMEAT2 => Change::Removes,
+        nr::LINK | nr::LINKAT => Change::Names,
+        number if crate::seccomp::MARKS.contains(&number) => Change::Marks,
+        _ => Change::Writes,
     }
 }

@@ -111,7 +111,7 @@ impl Kin {
                     a: room,
                     ..Message::default()
                 };
-                let _ = send_now(relative.socket, &message.to_bytes());
+                let _ = send_now(relative.socket, &message.to_bytes(), &[]);
                 self.relatives[index] = Some(Relative {
                     told: room,
                     ..relative

@@ -19,6 +19,7 @@ compile_error!("Cellblock's native code knows x86-64 only so far (see docs/limit
 extern crate std;
 
 pub mod config;
+pub mod lookup;
 pub mod message;
 pub mod sys;
 
@@ -26,11 +27,13 @@ pub mod landlock;
 pub mod limits;
 pub mod memory;
 pub mod mounts;
+pub mod named;
 pub mod privileges;
 pub mod seccomp;
 pub mod text;
 pub mod users;
 
+pub mod acting;
 pub mod crossing;
 pub mod doors;
 pub mod fork;
@@ -40,11 +43,14 @@ pub mod kin;
 pub mod launcher;
 pub mod notify;
 pub mod offspring;
+pub mod own_file;
 pub mod ownership;
+pub mod pending;
 pub mod probe;
 pub mod side_fork;
 pub mod spawn;
 pub mod standby;
+pub mod stillness;
 pub mod sweep;
 pub mod waiting;
 pub mod watchdog;

@@ -35,7 +35,8 @@ pub mod to_init {
     pub const FORK: u64 = 7;
     /// The fork that was prepared is not wanted any more, or has been there for too long.
     pub const CANCEL: u64 = 8;
-    /// On the socket for files: the call `a` may go on. `b`: 1 when the whole directory is kept that it removes something from.
+    /// On the socket for files: the call `a` may go on. `b`: when it removes something, 1 if the whole directory is kept; else the inode of
+    /// the file, which is the session's own, or 0. `c`: 0, or the error number with which the call shall fail instead.
     pub const KEPT: u64 = 9;
     /// On the socket for files: what was last written at `a` (nanoseconds since 1970) or before shall be kept.
     pub const KEEP_OLDER: u64 = 10;
@@ -43,7 +44,7 @@ pub mod to_init {
 
 /// Init to host.
 pub mod from_init {
-    /// The session stands. `a`: the head's process id inside.
+    /// The session stands. `a`: the head's process id inside, `b`: 1 when init asks before files are changed.
     pub const BORN: u64 = 1;
     /// The session could not be built. `a`: the [`Stage`](super::Stage), `b`: the error number.
     pub const FAILED: u64 = 2;
@@ -58,8 +59,9 @@ pub mod from_init {
     pub const LOST: u64 = 6;
     /// A fork can be entered now (`b` = 0). Else `a`: the [`Stage`](super::Stage), `b`: the error number.
     pub const PREPARED: u64 = 7;
-    /// On the socket for files: the call `a` is about to change the file whose path in the workspace follows. `b`: 1 when it removes
-    /// it, 0 when it may write to it.
+    /// On the socket for files: the call `a` is about to change the file whose path in the workspace follows. `b`: 0 when it may
+    /// write to it, 1 when it removes it, 2 when it changes it without its contents, 3 when it
+    /// gives it one more name.
     pub const CHANGING: u64 = 8;
     /// The session's door number `a` comes as a descriptor: a socket that listens on its loopback.
     pub const DOOR: u64 = 9;
@@ -158,6 +160,8 @@ stages! {
     IdMap = 20: "mapping the owner of the workspace",
     /// A copy of a head that should have become the head of a fork.
     Copy = 21: "letting the copy of the session in",
+    /// Calls of processes that do not stop.
+    Calls = 23: "waiting for system calls of the session to end",
     /// Sockets for the host on the session's loopback.
     Doors = 22: "opening the way to the network",
 }

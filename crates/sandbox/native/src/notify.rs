@@ -45,6 +45,47 @@ impl Question {
         &self.arguments
     }
 
+    /// Whether a file comes into being, with permissions that one of the arguments says.
+    pub fn makes_a_file(&self) -> bool {
+        use crate::sys::open_flags::{CREAT, TMPFILE};
+        self.open_flags() & (CREAT | TMPFILE) != 0
+    }
+
+    /// Whether a file is opened.
+    pub fn opens(&self) -> bool {
+        matches!(self.number(), nr::OPENAT | nr::OPEN | nr::CREAT)
+    }
+
+    /// How a file is opened.
+    pub fn open_flags(&self) -> usize {
+        use crate::sys::open_flags::{CREAT, TRUNC, WRONLY};
+        let flags = match self.number() {
+            nr::OPENAT => self.arguments[2] as usize,
+            nr::OPEN => self.arguments[1] as usize,
+            nr::CREAT => CREAT | TRUNC | WRONLY,
+            _ => 0,
+        };
+        flags & 0xFFFF_FFFF
+    }
+
+    /// The permissions of a file that is made.
+    pub fn mode(&self) -> usize {
+        self.arguments[self.mode_argument()] as usize & 0o1777
+    }
+
+    /// Takes these permissions from a file that is made.
+    pub fn apply_mask(&mut self, mask: u64) {
+        self.arguments[self.mode_argument()] &= !mask;
+    }
+
+    fn mode_argument(&self) -> usize {
+        match self.number() {
+            nr::OPENAT => 3,
+            nr::OPEN => 2,
+            _ => 1,
+        }
+    }
+
     /// As bytes, to be passed on to the init that must answer.
     pub fn as_bytes(&self) -> &[u8; QUESTION_SIZE] {
         // SAFETY: a structure of plain numbers without padding, as large as the array.
@@ -87,20 +128,17 @@ pub fn receive(listener: Fd) -> Result<Question> {
 
 /// Lets the asker go on with its call, or refuses it.
 pub fn answer(listener: Fd, question: &Question, allowed: bool) {
-    respond(listener, question.id, allowed);
+    let outcome = if allowed { Ok(()) } else { Err(Errno::PERM) };
+    respond(listener, question.id, outcome);
 }
 
-/// Lets whoever asked this go on.
-pub fn let_go_on(listener: Fd, id: u64) {
-    respond(listener, id, true);
-}
-
-fn respond(listener: Fd, id: u64, allowed: bool) {
+/// Lets whoever asked this go on, or fail with an error.
+pub fn respond(listener: Fd, id: u64, outcome: Result<()>) {
     let response = Response {
         id,
         value: 0,
-        error: if allowed { 0 } else { -Errno::PERM.0 },
-        flags: if allowed { CONTINUE } else { 0 },
+        error: outcome.err().map_or(0, |errno| -errno.0),
+        flags: if outcome.is_ok() { CONTINUE } else { 0 },
     };
     // SAFETY: the structure is of the size that the request number tells. An asker that died meanwhile is no error of ours.
     let _ = unsafe {
@@ -109,6 +147,63 @@ fn respond(listener: Fd, id: u64, allowed: bool) {
             [listener as usize, SEND, &raw const response as usize],
         )
     };
+}
+
+/// Whether whoever asked this still waits: a signal may have come, and then it asks again.
+pub fn is_waiting(listener: Fd, id: u64) -> bool {
+    const ID_VALID: usize = 0x4008_2102;
+    // SAFETY: a number of eight bytes, as the request number tells.
+    unsafe {
+        syscall(
+            nr::IOCTL,
+            [listener as usize, ID_VALID, &raw const id as usize],
+        )
+    }
+    .is_ok()
+}
+
+/// Tells whoever asked this that init did it in its place. An error when nobody waits for it any more.
+pub fn tell_done(listener: Fd, id: u64) -> Result<()> {
+    let response = Response {
+        id,
+        value: 0,
+        error: 0,
+        flags: 0,
+    };
+    // SAFETY: the structure is of the size that the request number tells.
+    unsafe {
+        syscall(
+            nr::IOCTL,
+            [listener as usize, SEND, &raw const response as usize],
+        )
+    }
+    .map(drop)
+}
+
+/// Gives whoever asked this a descriptor of ours, at a number of its own, as what its call returns.
+pub fn hand_over(listener: Fd, id: u64, descriptor: Fd, on_execute: OnExecute) -> Result<()> {
+    const AND_ANSWER: u32 = 2;
+    match add_descriptor(listener, id, AND_ANSWER, (descriptor, 0), on_execute) {
+        // Before Linux 5.14 these are two steps.
+        Err(Errno::INVAL) => {
+            let number = add_descriptor(listener, id, 0, (descriptor, 0), on_execute)?;
+            let response = Response {
+                id,
+                value: number as i64,
+                error: 0,
+                flags: 0,
+            };
+            // SAFETY: the structure is of the size that the request number tells.
+            unsafe {
+                syscall(
+                    nr::IOCTL,
+                    [listener as usize, SEND, &raw const response as usize],
+                )
+            }
+            .map(drop)
+        }
+        outcome => outcome.map(drop),
+    }
 }
 
 /// What becomes of a descriptor that the asker is given when it executes a program.
@@ -129,6 +224,17 @@ pub fn give(
     on_execute: OnExecute,
 ) -> Result<()> {
     const AT_THIS_NUMBER: u32 = 1;
+    let both = (descriptor, target);
+    add_descriptor(listener, question.id, AT_THIS_NUMBER, both, on_execute).map(drop)
+}
+
+fn add_descriptor(
+    listener: Fd,
+    id: u64,
+    flags: u32,
+    (source, target): (Fd, Fd),
+    on_execute: OnExecute,
+) -> Result<usize> {
     const CLOEXEC: u32 = 0o2_000_000;
     #[repr(C)]
     struct Gift {
@@ -139,9 +245,9 @@ pub fn give(
         target_flags: u32,
     }
     let gift = Gift {
-        id: question.id,
-        flags: AT_THIS_NUMBER,
-        source: descriptor as u32,
+        id,
+        flags,
+        source: source as u32,
         target: target as u32,
         target_flags: if on_execute == OnExecute::Closed {
             CLOEXEC
@@ -156,7 +262,6 @@ pub fn give(
             [listener as usize, ADD_DESCRIPTOR, &raw const gift as usize],
         )
     }
-    .map(drop)
 }
 
 /// Whether a call that concerns other processes leaves the protected alone.

@@ -5,12 +5,13 @@
 use crate::config::{Items, Spawn};
 use crate::fork::{FIRST, KINDS, Luggage, Prepared, credentials_of};
 use crate::init::{self, Init};
+use crate::keep::Sharing;
 use crate::message::{At, Failure, Message, Stage, from_init};
-use crate::spawn::{Descriptors, namespaces, settle_in, watched_memory};
+use crate::spawn::{Descriptors, keeper, namespaces, settle_in, watched_memory};
 use crate::sweep::{self, Reach};
 use crate::sys::{
-    self, Errno, Fd, Forked, Pid, Poll, close, close_all_but, kill, open, open_flags, packet_pair,
-    poll, reap, receive, send, signals,
+    self, Errno, Fd, Forked, Pid, Poll, close, close_all_but, kill, open, open_at, open_flags,
+    packet_pair, poll, reap, receive, send, signals,
 };
 use crate::text::Text;
 use crate::{limits, memory, mounts, ownership};
@@ -46,7 +47,7 @@ pub fn prepare(
     descriptors: &[Fd],
 ) -> Result<(Prepared, Introduction), Failure> {
     let (request, strings) = Spawn::from_bytes(bytes).at(Stage::Request)?;
-    let taken = Descriptors::from_wire(descriptors, true, false).at(Stage::Request)?;
+    let taken = Descriptors::from_wire(descriptors, true, request.keeps != 0).at(Stage::Request)?;
     memory::keep_what_init_needs();
     let users = ownership::user_namespace(parent.proc_directory).at(Stage::Users)?;
     let view = mounts::whole_view().at(Stage::Root)?;
@@ -70,8 +71,10 @@ pub fn prepare(
         report_near,
         taken.control,
         taken.workspace,
+        taken.keeper,
     ]
     .into_iter()
+    .filter(|fd| *fd >= 0)
     .for_each(close);
     let luggage = Luggage {
         namespaces: [-1; KINDS.len()],
@@ -150,11 +153,20 @@ fn live(request: &Spawn, items: Items<'_>, taken: &Descriptors, kept: Kept) -> !
         Ok(head) => head,
         Err(failure) => fail(taken.control, failure),
     };
+    // Who cannot read what the head names cannot ask; the host is told by what is not there.
+    let keeper = if can_look_into(proc_directory, head) {
+        keeper(items, taken.keeper, proc_directory, Sharing::WithForks)
+    } else {
+        None
+    };
+    if keeper.is_none() && taken.keeper >= 0 {
+        close(taken.keeper);
+    }
     init::run(Init {
         control: taken.control,
         listener: kept.listener,
         judge,
-        keeper: None,
+        keeper,
         proc_directory,
         head: Some(head),
         reach: Reach::Namespace,
@@ -179,6 +191,7 @@ fn close_foreign(taken: &Descriptors, kept: &Kept) {
     let mut own = [
         taken.control,
         taken.workspace,
+        taken.keeper,
         taken.cgroups[0],
         taken.cgroups[1],
         taken.cgroups[2],
@@ -272,6 +285,13 @@ fn welcome(
     send(kept.report, &[1], &[]).at(Stage::Copy)?;
     close(kept.report);
     Ok(head)
+}
+
+/// Whether we may see what a process does. A head that could not be parted from its parent is closed to everyone.
+fn can_look_into(proc_directory: Fd, head: Pid) -> bool {
+    let opened = Text::<32>::new(format_args!("{head}/cwd"))
+        .and_then(|path| open_at(proc_directory, path.as_c_str(), open_flags::PATH, 0));
+    opened.map(close).is_ok()
 }
 
 /// Whether a process is in the cgroups that we are in.

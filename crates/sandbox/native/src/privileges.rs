@@ -8,6 +8,8 @@ const DROP_BOUNDING: usize = 24;
 const SET_SECUREBITS: usize = 28;
 const SET_CHILD_SUBREAPER: usize = 36;
 const SET_NO_NEW_PRIVS: usize = 38;
+/// Of the layout of sets of capabilities.
+const VERSION_3: u32 = 0x2008_0522;
 
 /// Gives every capability up for good, for this process and whatever it executes.
 pub fn drop_all() -> Result<()> {
@@ -20,14 +22,54 @@ pub fn drop_all() -> Result<()> {
     }
     let _ = prctl(SET_SECUREBITS, NO_ROOT_LOCKED);
     no_new_privileges()?;
-    const VERSION_3: u32 = 0x2008_0522;
+    set_capabilities(&[0; 6])
+}
+
+/// Does something with the rights of the session's own code, which has no capabilities.
+pub fn without_capabilities<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let held = capabilities()?;
+    let [
+        _,
+        permitted,
+        inheritable,
+        _,
+        permitted_above,
+        inheritable_above,
+    ] = held;
+    let none_in_effect = [
+        0,
+        permitted,
+        inheritable,
+        0,
+        permitted_above,
+        inheritable_above,
+    ];
+    set_capabilities(&none_in_effect)?;
+    let outcome = work();
+    set_capabilities(&held)?;
+    outcome
+}
+
+fn capabilities() -> Result<[u32; 6]> {
     let header = [VERSION_3, 0];
-    let empty = [0u32; 6];
-    // SAFETY: the header and two empty sets in the layout of version 3.
+    let mut sets = [0u32; 6];
+    // SAFETY: the header and room for two sets in the layout of version 3.
+    unsafe {
+        syscall(
+            nr::CAPGET,
+            [header.as_ptr() as usize, sets.as_mut_ptr() as usize],
+        )
+    }?;
+    Ok(sets)
+}
+
+fn set_capabilities(sets: &[u32; 6]) -> Result<()> {
+    let header = [VERSION_3, 0];
+    // SAFETY: the header and two sets in the layout of version 3.
     unsafe {
         syscall(
             nr::CAPSET,
-            [header.as_ptr() as usize, empty.as_ptr() as usize],
+            [header.as_ptr() as usize, sets.as_ptr() as usize],
         )
     }
     .map(drop)

@@ -32,6 +32,7 @@ const fn fail_with(errno: u32) -> u32 {
 }
 const PERM: u32 = fail_with(1);
 const ACCES: u32 = fail_with(13);
+const NO_CONTROL: u32 = fail_with(25);
 const NOSYS: u32 = fail_with(38);
 const NO_FAMILY: u32 = fail_with(97);
 
@@ -167,6 +168,36 @@ pub const CHANGES: &[usize] = &[
     nr::UTIMENSAT,
 ];
 
+/// What changes a file, but not its contents; a second name too: who has one sees what is written by the other.
+pub const MARKS: &[usize] = &[
+    nr::CHMOD,
+    nr::FCHMODAT,
+    nr::FCHMODAT2,
+    nr::CHOWN,
+    nr::LCHOWN,
+    nr::FCHOWNAT,
+    nr::FCHMOD,
+    nr::FCHOWN,
+    nr::FSETXATTR,
+    nr::FREMOVEXATTR,
+    nr::SETXATTR,
+    nr::LSETXATTR,
+    nr::REMOVEXATTR,
+    nr::LREMOVEXATTR,
+    nr::LINK,
+    nr::LINKAT,
+];
+
+/// Requests that change flags of a file which is only open for reading: `FS_IOC_SETFLAGS`, `FS_IOC_SETVERSION` and the old one of ext4,
+/// `FS_IOC_FSSETXATTR`, `FS_IOC_ENABLE_VERITY`. Many file systems do not know them, so programs can do without.
+const FILE_FLAGS: &[u32] = &[
+    0x4008_6602,
+    0x4008_7602,
+    0x4008_6604,
+    0x401C_5820,
+    0x4080_6685,
+];
+
 const UNIX: u32 = 1;
 const INET: u32 = 2;
 const INET6: u32 = 10;
@@ -244,7 +275,7 @@ pub struct Rules {
     pub changes: Changes,
 }
 
-const MOST: usize = 400;
+const MOST: usize = 450;
 
 struct Program {
     instructions: [Instruction; MOST],
@@ -335,7 +366,7 @@ impl Program {
             clone_flags::ALL_NAMESPACES as u32 & !0x80,
             PERM,
         );
-        self.controls();
+        self.controls(rules.changes);
         self.sockets(rules.sockets);
         if rules.nameless == NamelessFiles::Forbidden {
             self.when(nr::MEMFD_CREATE, NOSYS);
@@ -363,8 +394,12 @@ impl Program {
             }
         }
         if rules.changes == Changes::AskInit {
-            for &number in CHANGES {
+            for &number in CHANGES.iter().chain(MARKS) {
                 self.when(number, ASK_INIT);
+            }
+            // Newer ways to do the same, which programs can do without.
+            for number in [nr::SETXATTRAT, nr::REMOVEXATTRAT, nr::FILE_SETATTR] {
+                self.when(number, NOSYS);
             }
         }
         self.answer(ALLOW);
@@ -402,7 +437,8 @@ impl Program {
             (nr::MKNOD, 1),
             (nr::MKNODAT, 2),
         ] {
-            let otherwise = if number == nr::CREAT { write } else { ALLOW };
+            let is_asked = number == nr::CREAT || MARKS.contains(&number);
+            let otherwise = if is_asked { write } else { ALLOW };
             self.add(JUMP_EQUAL, number as u32, 0, 4);
             self.add(LOAD, argument(mode), 0, 0);
             self.add(JUMP_ANY_BIT, SET_ID, 0, 1);
@@ -413,13 +449,21 @@ impl Program {
 
     /// Typing into a terminal that is shared with a person; and signals to a process that a descriptor is tied to, which the
     /// kernel sends by itself: the process stands in memory, where nobody can judge it.
-    fn controls(&mut self) {
+    fn controls(&mut self, changes: Changes) {
         const TIOCSTI: u32 = 0x5412;
         const TIOCLINUX: u32 = 0x541C;
         const FIOSETOWN: u32 = 0x8901;
         const SIOCSPGRP: u32 = 0x8902;
-        self.add(JUMP_EQUAL, nr::IOCTL as u32, 0, 7);
+        let marks = match changes {
+            Changes::AskInit => FILE_FLAGS,
+            Changes::Free => &[],
+        };
+        self.add(JUMP_EQUAL, nr::IOCTL as u32, 0, 7 + 2 * marks.len() as u8);
         self.add(LOAD, argument(1), 0, 0);
+        for &request in marks {
+            self.add(JUMP_EQUAL, request, 0, 1);
+            self.answer(NO_CONTROL);
+        }
         self.add(JUMP_EQUAL, TIOCSTI, 3, 0);
         self.add(JUMP_EQUAL, FIOSETOWN, 2, 0);
         self.add(JUMP_EQUAL, SIOCSPGRP, 1, 0);

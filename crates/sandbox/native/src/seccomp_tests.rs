@@ -291,7 +291,16 @@ fn init_hears_of_changes_to_files_where_it_keeps_them() {
         Refused(1)
     );
     assert_eq!(judge(KEEPING, nr::OPEN, [0, write, 0o644, 0, 0, 0]), Asked);
-    for &number in CHANGES {
+    let set_flags = |rules| judge(rules, nr::IOCTL, [3, 0x4008_6602, 0, 0, 0, 0]);
+    assert_eq!(
+        [set_flags(KEEPING), set_flags(SEALED)],
+        [Refused(25), Allowed]
+    );
+    assert_eq!(
+        judge(KEEPING, nr::IOCTL, [3, 0x5412, 0, 0, 0, 0]),
+        Refused(1)
+    );
+    for &number in CHANGES.iter().chain(MARKS) {
         assert_eq!(
             [
                 judge(KEEPING, number, [0; 6]),

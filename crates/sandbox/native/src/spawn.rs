@@ -2,8 +2,9 @@
 
 use crate::config::{Item, Items, Spawn, walls};
 use crate::init::{self, Init};
-use crate::keep::{Keeper, Place};
+use crate::keep::{Keeper, Place, Sharing};
 use crate::message::{At, Failure, Message, Stage, from_init};
+use crate::pending::Pending;
 use crate::seccomp::{Changes, Forks, Ipc, NamelessFiles, Rules, Signals, Sockets};
 use crate::sweep::Reach;
 use crate::sys::{
@@ -202,7 +203,7 @@ unsafe fn build(
             close(far);
             let listener = hear(near)?;
             privileges::set_dumpable(false);
-            let keeper = keeper(items, descriptors.keeper, proc_directory);
+            let keeper = keeper(items, descriptors.keeper, proc_directory, Sharing::None);
             let (files, home) = keeper
                 .as_ref()
                 .map_or((-1, -1), |keeper| (keeper.socket, keeper.home));
@@ -315,7 +316,12 @@ fn harden(
 }
 
 /// What is needed to keep files, if the host wants them kept.
-fn keeper(items: Items<'_>, socket: Fd, proc_directory: Fd) -> Option<Keeper> {
+pub fn keeper(
+    items: Items<'_>,
+    socket: Fd,
+    proc_directory: Fd,
+    sharing: Sharing,
+) -> Option<Keeper> {
     if socket < 0 {
         return None;
     }
@@ -331,7 +337,9 @@ fn keeper(items: Items<'_>, socket: Fd, proc_directory: Fd) -> Option<Keeper> {
         proc_directory,
         // Everything, until the host knows what there is.
         since: u64::MAX,
+        sharing,
         waiting: Waiting::NOBODY,
+        pending: Pending::NONE,
         removing: (0, Place::TOP),
         emptied: None,
     })

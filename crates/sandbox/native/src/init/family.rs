@@ -2,10 +2,12 @@
 
 use super::Session;
 use crate::fork;
-use crate::keep::Keeper;
+use crate::keep::{Keeper, Sharing};
 use crate::limits;
 use crate::message::{At, Failure, Message, Stage, from_init, kin};
-use crate::notify::{self, QUESTION_SIZE, Question};
+use crate::named::{LONGEST_PASSED, Named};
+use crate::notify::{self, Question};
+use crate::stillness;
 use crate::sweep;
 use crate::sys::{self, Errno, Pid, Received, kill, nr, poll, receive, send, send_now, signals};
 
@@ -16,9 +18,8 @@ impl Session {
             let Ok(question) = notify::receive(self.init.listener) else {
                 return;
             };
-            // Forks work on files of their own, which nobody keeps: their inits need not hear of it.
             if Keeper::is_about(question.number()) {
-                return self.keep(&question);
+                return self.keep(question);
             }
             match self
                 .kin
@@ -27,21 +28,24 @@ impl Session {
                 None => self.judge(&question),
                 Some(socket) => {
                     // Who cannot keep up must not hold up the whole family.
-                    if send_now(socket, question.as_bytes()).is_err() {
+                    if send_now(socket, question.as_bytes(), &[]).is_err() {
                         notify::answer(self.init.listener, &question, false);
                     }
                 }
             }
             return;
         }
-        let mut bytes = [0; QUESTION_SIZE];
-        let length = receive(self.init.judge, &mut bytes).map_or(0, |received| received.bytes);
+        let mut bytes = [0; LONGEST_PASSED];
+        let received = receive(self.init.judge, &mut bytes).unwrap_or_default();
+        let length = received.bytes;
         if length == 0 {
             // The first init is gone, and we with it.
             self.init.judge = -1;
             self.init.listener = -1;
         } else if let Some(question) = Question::from_bytes(&bytes[..length]) {
             self.judge(&question);
+        } else if let Some((question, named)) = Named::passed(&bytes[..length], &received) {
+            self.keep_named(&question, named);
         } else if let Ok((message, _)) = Message::from_bytes(&bytes[..length])
             && message.kind == kin::ROOM
         {
@@ -128,8 +132,14 @@ impl Session {
     pub(super) fn prepare_fork(&mut self, bytes: &[u8], received: &Received) {
         // The last one told that it lives before it told the host.
         self.hear_fork();
+        // From now on: the host shares files with the fork when it hears that the fork is prepared.
+        if let Some(keeper) = &mut self.init.keeper {
+            keeper.sharing = Sharing::Begins;
+        }
         let outcome = if self.forks.is_preparing() {
             Err(Errno::AGAIN).at(Stage::Request)
+        } else if let Err(errno) = self.let_calls_end() {
+            Err(errno).at(Stage::Calls)
         } else {
             let parent = fork::Parent {
                 listener: self.init.listener,
@@ -169,6 +179,17 @@ impl Session {
                 self.tell(from_init::PREPARED, stage as u64, errno.0 as u64, 0);
             }
         }
+    }
+
+    /// Calls that went on when there was nothing to share may still be on their way to a file.
+    fn let_calls_end(&self) -> sys::Result<()> {
+        if self.init.keeper.is_none() {
+            return Ok(());
+        }
+        let processes = self.init.proc_directory;
+        stillness::let_calls_end(self.init.reach, processes, |pid| {
+            self.forks.has(processes, pid)
+        })
     }
 
     /// Whether the fork that was prepared lives, if it has told.

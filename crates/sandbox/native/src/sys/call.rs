@@ -9,24 +9,42 @@ pub struct Errno(pub i32);
 impl Errno {
     /// Operation not permitted.
     pub const PERM: Errno = Errno(1);
+    /// No such file.
+    pub const NOENT: Errno = Errno(2);
     /// No such process.
     pub const SRCH: Errno = Errno(3);
     /// Interrupted by a signal.
     pub const INTR: Errno = Errno(4);
+    /// Input or output failed.
+    pub const IO: Errno = Errno(5);
+    /// No such device, or nobody reads from a pipe.
+    pub const NXIO: Errno = Errno(6);
     /// No child processes.
     pub const CHILD: Errno = Errno(10);
     /// Try again.
     pub const AGAIN: Errno = Errno(11);
+    /// Too much at once.
+    pub const TOO_BIG: Errno = Errno(7);
     /// Access denied.
     pub const ACCES: Errno = Errno(13);
+    /// No such memory.
+    pub const FAULT: Errno = Errno(14);
     /// It is there already.
     pub const EXIST: Errno = Errno(17);
+    /// On another file system.
+    pub const XDEV: Errno = Errno(18);
+    /// It is a directory.
+    pub const ISDIR: Errno = Errno(21);
     /// Invalid argument.
     pub const INVAL: Errno = Errno(22);
+    /// The file would be too large.
+    pub const FBIG: Errno = Errno(27);
     /// The other side has gone.
     pub const PIPE: Errno = Errno(32);
     /// Not implemented by this kernel.
     pub const NOSYS: Errno = Errno(38);
+    /// Too many links on the way.
+    pub const LOOP: Errno = Errno(40);
     /// A message of ours that makes no sense.
     pub const PROTO: Errno = Errno(71);
     /// The answer does not fit.

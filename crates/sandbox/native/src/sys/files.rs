@@ -21,10 +21,18 @@ pub mod open_flags {
     pub const RDWR: usize = 2;
     pub const CREAT: usize = 0o100;
     pub const EXCL: usize = 0o200;
+    pub const NOCTTY: usize = 0o400;
+    pub const TRUNC: usize = 0o1000;
+    pub const APPEND: usize = 0o2000;
+    pub const NONBLOCK: usize = 0o4000;
+    pub const ASYNC: usize = 0o20_000;
+    pub const DIRECT: usize = 0o40_000;
     pub const DIRECTORY: usize = 0o200_000;
     pub const NOFOLLOW: usize = 0o400_000;
+    pub const NOATIME: usize = 0o1_000_000;
     pub const CLOEXEC: usize = 0o2_000_000;
     pub const PATH: usize = 0o10_000_000;
+    pub const TMPFILE: usize = 0o20_000_000;
 }
 
 /// Flags of `mount`.
@@ -311,8 +319,14 @@ pub fn rmdir(path: &CStr) -> Result<()> {
 #[derive(Clone, Copy, Debug)]
 pub struct Status {
     mode: u32,
+    /// The file system that it is on.
+    pub device: u64,
+    /// Its number there.
+    pub inode: u64,
     /// In nanoseconds since 1970; 0 for anything before.
     pub modified: u64,
+    /// How many names it has.
+    pub names: u64,
 }
 
 impl Status {
@@ -321,6 +335,11 @@ impl Status {
     /// A plain file.
     pub fn is_file(self) -> bool {
         self.mode & Self::KIND == 0o100_000
+    }
+
+    /// A pipe with a name.
+    pub fn is_pipe(self) -> bool {
+        self.mode & Self::KIND == 0o010_000
     }
 
     /// A symbolic link.
@@ -348,10 +367,13 @@ pub fn status(fd: Fd) -> Result<Status> {
     let (seconds, rest) = (words[11] as i64, words[12]);
     Ok(Status {
         mode: words[3] as u32,
+        device: words[0],
+        inode: words[1],
         modified: u64::try_from(seconds)
             .unwrap_or(0)
             .saturating_mul(1_000_000_000)
             .saturating_add(rest),
+        names: words[2],
     })
 }
 

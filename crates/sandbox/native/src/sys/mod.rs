@@ -1,12 +1,14 @@
 //! System calls, spelled once. Each wrapper is as thin as the kernel's own manual page.
 
 mod call;
+mod changes;
 mod files;
 pub mod numbers;
 mod process;
 mod sockets;
 
 pub use call::{Errno, Result, syscall};
+pub use changes::*;
 pub use files::*;
 pub use numbers as nr;
 pub use process::*;

@@ -58,9 +58,9 @@ pub fn send(socket: Fd, bytes: &[u8], descriptors: &[Fd]) -> Result<()> {
 }
 
 /// Sends one message if there is room for it, and never waits.
-pub fn send_now(socket: Fd, bytes: &[u8]) -> Result<()> {
+pub fn send_now(socket: Fd, bytes: &[u8], descriptors: &[Fd]) -> Result<()> {
     const DONTWAIT: usize = 0x40;
-    send_with(NOSIGNAL | DONTWAIT, socket, bytes, &[])
+    send_with(NOSIGNAL | DONTWAIT, socket, bytes, descriptors)
 }
 
 fn send_with(flags: usize, socket: Fd, bytes: &[u8], descriptors: &[Fd]) -> Result<()> {

@@ -1,0 +1,102 @@
+//! Changes to files: their size, their names and their marks.
+
+use super::{AT_EMPTY_PATH, Fd, Result, nr, syscall};
+use core::ffi::CStr;
+
+/// Follow a link at the end of the path.
+const AT_SYMLINK_FOLLOW: usize = 0x400;
+
+/// `ftruncate`
+pub fn truncate(fd: Fd, length: u64) -> Result<()> {
+    // SAFETY: no pointers.
+    unsafe { syscall(nr::FTRUNCATE, [fd as usize, length as usize]) }.map(drop)
+}
+
+/// `fcntl(F_SETFL)`: the flags that an open file can change.
+pub fn set_file_flags(fd: Fd, flags: usize) -> Result<()> {
+    const F_SETFL: usize = 4;
+    // SAFETY: no pointers.
+    unsafe { syscall(nr::FCNTL, [fd as usize, F_SETFL, flags]) }.map(drop)
+}
+
+/// `fchmodat`
+pub fn change_mode_at(directory: Fd, path: &CStr, mode: u64) -> Result<()> {
+    let words = [directory as usize, path.as_ptr() as usize, mode as usize];
+    // SAFETY: the path is a C string.
+    unsafe { syscall(nr::FCHMODAT, words) }.map(drop)
+}
+
+/// `fchownat` of what a descriptor stands for.
+pub fn change_owner(fd: Fd, user: u64, group: u64) -> Result<()> {
+    let words = [
+        fd as usize,
+        c"".as_ptr() as usize,
+        user as u32 as usize,
+        group as u32 as usize,
+        AT_EMPTY_PATH,
+    ];
+    // SAFETY: the path is a C string.
+    unsafe { syscall(nr::FCHOWNAT, words) }.map(drop)
+}
+
+/// `utimensat` of what a descriptor stands for: seconds and nanoseconds of both times, or now.
+pub fn change_times(fd: Fd, times: Option<&[u64; 4]>) -> Result<()> {
+    let words = [
+        fd as usize,
+        c"".as_ptr() as usize,
+        times.map_or(0, |times| times.as_ptr() as usize),
+        AT_EMPTY_PATH,
+    ];
+    // SAFETY: the path is a C string; two times are four words.
+    unsafe { syscall(nr::UTIMENSAT, words) }.map(drop)
+}
+
+/// `setxattr`
+pub fn set_attribute(path: &CStr, name: &CStr, value: &[u8], flags: u64) -> Result<()> {
+    let words = [
+        path.as_ptr() as usize,
+        name.as_ptr() as usize,
+        value.as_ptr() as usize,
+        value.len(),
+        flags as usize,
+    ];
+    // SAFETY: two C strings, and a value whose length is told.
+    unsafe { syscall(nr::SETXATTR, words) }.map(drop)
+}
+
+/// `removexattr`
+pub fn remove_attribute(path: &CStr, name: &CStr) -> Result<()> {
+    let words = [path.as_ptr() as usize, name.as_ptr() as usize];
+    // SAFETY: two C strings.
+    unsafe { syscall(nr::REMOVEXATTR, words) }.map(drop)
+}
+
+/// `linkat`; a link at the end of the first path is followed.
+pub fn link_at(from: Fd, path: &CStr, to: Fd, name: &CStr) -> Result<()> {
+    let words = [
+        from as usize,
+        path.as_ptr() as usize,
+        to as usize,
+        name.as_ptr() as usize,
+        AT_SYMLINK_FOLLOW,
+    ];
+    // SAFETY: two C strings.
+    unsafe { syscall(nr::LINKAT, words) }.map(drop)
+}
+
+/// `unlinkat`
+pub fn unlink_at(directory: Fd, name: &CStr) -> Result<()> {
+    let words = [directory as usize, name.as_ptr() as usize, 0];
+    // SAFETY: a C string.
+    unsafe { syscall(nr::UNLINKAT, words) }.map(drop)
+}
+
+/// `prlimit64`: how large a file of this process may become.
+pub fn largest_file_of(pid: super::Pid) -> Result<u64> {
+    const FILE_SIZE: usize = 1;
+    let mut limit = [0u64; 2];
+    let words = [pid as usize, FILE_SIZE, 0, limit.as_mut_ptr() as usize];
+    // SAFETY: room for both limits.
+    unsafe { syscall(nr::PRLIMIT64, words) }?;
+    Ok(limit[0])
+}
