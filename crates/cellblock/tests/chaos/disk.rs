@@ -133,9 +133,13 @@ fn a_file_for_which_there_is_no_room_any_more_is_named() {
     super::common::eventually("the file is removed", || {
         !disk.join("workspace/kept").exists()
     });
-    // Until there is no room.
+    // Until there is no room, not even that of the file that was removed, which someone may still be reading.
     fs::write(&taken, vec![1; 12 << 20]).unwrap();
-    let _ = fs::write(disk.join("more"), vec![1; 12 << 20]);
+    let more: Vec<_> = (0..5).map(|n| disk.join(format!("more-{n}"))).collect();
+    for file in &more {
+        let _ = fs::write(file, vec![1; 12 << 20]);
+        std::thread::sleep(std::time::Duration::from_millis(40));
+    }
     let _ = fs::File::create(disk.join("workspace/go"));
     let result = wait(running.result()).unwrap();
     is_restored(&result);
@@ -150,7 +154,7 @@ fn a_file_for_which_there_is_no_room_any_more_is_named() {
     assert_eq!(value(&session, "x"), "1");
     // With room again, all is as ever.
     fs::remove_file(taken).unwrap();
-    fs::remove_file(disk.join("more")).unwrap();
+    more.iter().for_each(|file| fs::remove_file(file).unwrap());
     run(&session, "open('kept', 'w').write('again')");
     is_restored(&run(
         &session,
