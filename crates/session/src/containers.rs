@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::actor::Command;
-use crate::birth::{Files, Sockets, Standing, assemble, prepare};
+use crate::assembly::{Standing, assemble, prepare};
 use crate::container::{Containment, Log};
 use crate::disk::Processes;
 use crate::file_history::Asked;
@@ -10,9 +10,11 @@ use crate::fork::Lineage;
 use crate::guest;
 use crate::home::Home;
 use crate::journal::{self, PythonUsed, SessionJournal};
+use crate::own_files::Files;
 use crate::packages::Packages;
 use crate::runtime::{remove_orphans, session_directory};
 use crate::session::{Session, Shared};
+use crate::sockets::Sockets;
 use crate::telephone::{self, Telephone};
 use crate::watch::Watcher;
 use crate::ways_out::{self, Doors};

@@ -5,12 +5,13 @@
 
 use crate::Error;
 use crate::actor::{Actor, Command, Fate};
-use crate::birth::{Place, Plan, Sockets};
+use crate::birth::{Place, Plan};
 use crate::file_history::Asked;
 use crate::journal::{Recorder, SessionJournal};
 use crate::private_copy::{self, Copying};
 use crate::runtime::Inner;
 use crate::session::{Session, Shared};
+use crate::sockets::Sockets;
 use crate::ways_out::Doors;
 use crate::workspace::Workspace;
 use cellblock_protocol::SessionOptions;

@@ -6,6 +6,7 @@
 
 mod actor;
 mod arming;
+mod assembly;
 mod birth;
 mod calls;
 mod capture;
@@ -32,6 +33,7 @@ mod keeper;
 mod loan;
 mod looks;
 mod outputs;
+mod own_files;
 mod packages;
 mod packets;
 mod pipes;
@@ -43,6 +45,7 @@ mod running;
 mod runtime;
 mod session;
 mod shares;
+mod sockets;
 mod telephone;
 mod tracker;
 mod undo;

@@ -1,0 +1,68 @@
+//! The files of a session: who watches them, and who keeps what they were.
+
+use crate::Error;
+use crate::file_history::{Asked, FileHistory};
+use crate::keeper;
+use crate::tracker::Tracker;
+use crate::watch::Watcher;
+use crate::workspace::Workspace;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+use tokio::task::JoinHandle;
+
+/// The files of a session, and how they are looked after.
+pub(crate) struct Files {
+    pub(crate) tracker: Tracker,
+    pub(crate) history: Arc<Mutex<FileHistory>>,
+    /// When they were looked at, if there were any.
+    since: Option<SystemTime>,
+    pub(crate) keeping: Option<JoinHandle<()>>,
+}
+
+impl Files {
+    /// Looks at what is in a workspace, and watches it from now on.
+    pub(crate) async fn watch(
+        workspace: &Arc<Workspace>,
+        watcher: &Arc<Watcher>,
+        directory: &Path,
+        limit: u64,
+        asked: Asked,
+    ) -> Result<Files, Error> {
+        let (workspace, watcher, store) = (
+            Arc::clone(workspace),
+            Arc::clone(watcher),
+            directory.join("files"),
+        );
+        let files = tokio::task::spawn_blocking(move || {
+            let tracker = Tracker::new(Arc::clone(&workspace), &watcher);
+            let history = FileHistory::new(workspace, store, limit, tracker.known(), asked);
+            Files {
+                since: (!tracker.known().is_empty()).then(SystemTime::now),
+                tracker,
+                history: Arc::new(Mutex::new(history)),
+                keeping: None,
+            }
+        });
+        files.await.map_err(|error| Error::System {
+            what: "watching the workspace",
+            source: std::io::Error::other(error),
+        })
+    }
+
+    /// Init asks on this socket before it lets code change what was there.
+    pub(crate) fn keep_by(&mut self, socket: OwnedFd) -> Result<(), Error> {
+        let history = Arc::clone(&self.history);
+        self.keeping = Some(keeper::serve(socket, history, self.since)?);
+        Ok(())
+    }
+
+    /// Ends with nobody left who has them: their store is where that of others will be.
+    pub(crate) async fn give_up(mut self) {
+        if let Some(keeping) = self.keeping.take() {
+            keeping.abort();
+            let _ = keeping.await;
+        }
+    }
+}
