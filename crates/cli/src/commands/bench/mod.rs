@@ -49,18 +49,16 @@ Examples:
 
 /// Measures, and prints a table or JSON. Ends with 1 when a promise was missed.
 pub(crate) fn run(args: BenchArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+    // One thread, as `exec` and `tools call` have it: a second one is woken by every frame, on the processor that the session needs.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    // On a thread of the runtime, where a program's own tasks run: from outside, every answer would cost one more waking.
-    let measuring = runtime.spawn(measure(args, console.clone()));
-    let outcome = runtime.block_on(measuring);
+    let outcome = runtime.block_on(measure(args, console));
     runtime.shutdown_background();
-    outcome?
+    outcome
 }
 
-async fn measure(args: BenchArgs, console: Console) -> anyhow::Result<ExitCode> {
+async fn measure(args: BenchArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let host = args.python.host_builder(Preload::Full).pool(4).build()?;
     let bench = rows::Bench {
         host,
@@ -99,7 +97,7 @@ async fn measure(args: BenchArgs, console: Console) -> anyhow::Result<ExitCode> 
         });
         console.print_line(&report.to_string())?;
     } else {
-        print_table(&measured, bench.host.has_packages(), &console)?;
+        print_table(&measured, bench.host.has_packages(), console)?;
         console.print(&format!(
             "\nFor scale: 100 bytes to another process and back, with nothing done to them, take {} here, and {} when both slept for 20 ms before. \
              A bare fork of the same Python takes {}, and {} until the copy, which does nothing, has ended. Undo ends one process; a cell back to back, \

@@ -6,6 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
+use tokio::task::spawn_blocking;
 
 const LARGE: usize = 1 << 30;
 const CHUNK: usize = 1 << 20;
@@ -25,17 +26,23 @@ def ask(path):
 /// Milliseconds of a small request from a session, minus those of the same request made directly.
 pub(super) async fn added(host: &Host, repetitions: usize) -> anyhow::Result<Vec<f64>> {
     let port = serve()?;
-    let mut direct = Vec::new();
-    for _ in 0..repetitions {
-        let begun = Instant::now();
-        tokio::task::block_in_place(|| ask_directly(port))?;
-        direct.push(begun.elapsed().as_secs_f64() * 1e3);
-    }
+    let mut direct = spawn_blocking(move || ask_often(port, repetitions)).await??;
     direct.sort_by(f64::total_cmp);
     let median = direct.get(direct.len() / 2).copied().unwrap_or_default();
     let code = format!("print([ask('/')[1] * 1e3 for _ in range({repetitions})])");
     let times = printed(host, port, &code).await?;
     Ok(times.into_iter().map(|time| time - median).collect())
+}
+
+/// Milliseconds of each request without a session.
+fn ask_often(port: u16, repetitions: usize) -> anyhow::Result<Vec<f64>> {
+    let mut times = Vec::new();
+    for _ in 0..repetitions {
+        let begun = Instant::now();
+        ask_directly(port)?;
+        times.push(begun.elapsed().as_secs_f64() * 1e3);
+    }
+    Ok(times)
 }
 
 /// Megabytes in a second that come through.
