@@ -221,7 +221,7 @@ mod tests {
         let place = std::env::temp_dir().join(std::format!("lookup-{}", std::process::id()));
         fs::create_dir_all(place.join("d")).unwrap();
         fs::write(place.join("d/file"), "text").unwrap();
-        std::os::unix::fs::symlink("/work/d/file", place.join("absolute")).unwrap();
+        std::os::unix::fs::symlink("/desk/d/file", place.join("absolute")).unwrap();
         std::os::unix::fs::symlink("d/../d", place.join("relative")).unwrap();
         std::os::unix::fs::symlink("circle", place.join("circle")).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", place.join("outside")).unwrap();
@@ -230,7 +230,7 @@ mod tests {
         let start = Start {
             directory: home,
             home,
-            home_path: b"/work",
+            home_path: b"/desk",
         };
         let is_file = |path: &[u8], last_link| {
             look_up(start, path, last_link).map(|found| {
@@ -242,9 +242,9 @@ mod tests {
         use LastLink::{IsFollowed, IsMeant};
         for path in [
             "absolute",
-            "/work/absolute",
+            "/desk/absolute",
             "relative/file",
-            "/work/./relative/./file",
+            "/desk/./relative/./file",
         ] {
             assert_eq!(is_file(path.as_bytes(), IsFollowed), Ok(true), "{path}");
         }

@@ -2,8 +2,7 @@
 
 use super::orders::NAMES;
 use crate::commands::live::Signals;
-use crate::terminal::{Console, Style};
-use cellblock::env::Dirs;
+use crate::terminal::{Console, Style, TypedBefore};
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
@@ -11,9 +10,7 @@ use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
 use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Helper};
-use std::fs;
 use std::io::{self, BufRead as _};
-use std::path::PathBuf;
 use tokio::runtime::Runtime;
 
 const PROMPT: &str = "> ";
@@ -24,7 +21,7 @@ const MOST_REMEMBERED: usize = 10_000;
 /// The prompt of a chat.
 pub(super) struct Editor {
     editor: rustyline::Editor<Orders, FileHistory>,
-    history: Option<PathBuf>,
+    history: TypedBefore,
     prompt: (String, String),
 }
 
@@ -37,11 +34,7 @@ impl Editor {
             .build();
         let mut editor = rustyline::Editor::with_config(config)?;
         editor.set_helper(Some(Orders));
-        let history = history_file();
-        if let Some(path) = &history {
-            // The first time there is none.
-            let _ = editor.load_history(path);
-        }
+        let history = TypedBefore::load("chat_history", &mut editor);
         Ok(Editor {
             editor,
             history,
@@ -58,11 +51,7 @@ impl Editor {
             Err(error) => return Err(error.into()),
         };
         if !line.trim().is_empty() {
-            // A history that cannot be written is not worth a word.
-            let _ = self.editor.add_history_entry(&line);
-            if let Some(path) = &self.history {
-                let _ = self.editor.append_history(path);
-            }
+            self.history.add(&line, &mut self.editor);
         }
         Ok(Some(line))
     }
@@ -84,12 +73,6 @@ pub(super) fn read_plain(
             Err(_) => Ok(None),
         }
     })
-}
-
-fn history_file() -> Option<PathBuf> {
-    let state = Dirs::from_process().ok()?.state;
-    fs::create_dir_all(&state).ok()?;
-    Some(state.join("chat_history"))
 }
 
 /// Completes the names of orders.

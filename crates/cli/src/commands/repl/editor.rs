@@ -4,8 +4,7 @@ use super::magics::MAGICS;
 use super::prompt::{FIRST, MORE, with_marks, without_marks};
 use super::shell::Names;
 use crate::python::{BUILTINS, KEYWORDS, indent_after, is_complete};
-use crate::terminal::{Console, Style, highlight};
-use cellblock::env::Dirs;
+use crate::terminal::{Console, Style, TypedBefore, highlight};
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::{CmdKind, Highlighter};
@@ -17,8 +16,6 @@ use rustyline::{
     Helper, KeyCode, KeyEvent, Modifiers, Movement, RepeatCount,
 };
 use std::borrow::Cow;
-use std::fs;
-use std::path::PathBuf;
 use std::sync::PoisonError;
 
 /// How many inputs are remembered.
@@ -27,7 +24,7 @@ const MOST_REMEMBERED: usize = 10_000;
 /// The prompt.
 pub(crate) struct Editor {
     editor: rustyline::Editor<Assistant, FileHistory>,
-    history: Option<PathBuf>,
+    history: TypedBefore,
     prompt: (String, String),
 }
 
@@ -65,11 +62,7 @@ impl Editor {
                 EventHandler::Conditional(handler),
             );
         }
-        let history = history_file();
-        if let Some(path) = &history {
-            // The first time there is none.
-            let _ = editor.load_history(path);
-        }
+        let history = TypedBefore::load("repl_history", &mut editor);
         Ok(Editor {
             editor,
             history,
@@ -89,19 +82,9 @@ impl Editor {
         if text.trim().is_empty() {
             return Ok(Typed::Nothing);
         }
-        // A history that cannot be written is not worth a word.
-        let _ = self.editor.add_history_entry(with_marks(text));
-        if let Some(path) = &self.history {
-            let _ = self.editor.append_history(path);
-        }
+        self.history.add(&with_marks(text), &mut self.editor);
         Ok(Typed::Input(text.to_owned()))
     }
-}
-
-fn history_file() -> Option<PathBuf> {
-    let state = Dirs::from_process().ok()?.state;
-    fs::create_dir_all(&state).ok()?;
-    Some(state.join("repl_history"))
 }
 
 /// What the line editor asks while one types.
