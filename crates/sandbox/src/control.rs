@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 pub enum ToInit {
     /// Send this signal to the head.
     Signal(i32),
-    /// End the head and all it started; standbys stay.
-    Sweep,
+    /// End the head and all it started; standbys stay, and this one goes on as the head.
+    Sweep(Option<u32>),
     /// This process is a standby.
     Protect(u32),
     /// This standby is the head now.
@@ -32,7 +32,7 @@ impl ToInit {
     pub fn to_bytes(self) -> Vec<u8> {
         let (kind, a) = match self {
             ToInit::Signal(signal) => (to_init::SIGNAL, u64::from(signal.unsigned_abs())),
-            ToInit::Sweep => (to_init::SWEEP, 0),
+            ToInit::Sweep(next) => (to_init::SWEEP, next.unwrap_or(0).into()),
             ToInit::Protect(pid) => (to_init::PROTECT, pid.into()),
             ToInit::Wake(pid) => (to_init::WAKE, pid.into()),
             ToInit::Drop(pid) => (to_init::DROP, pid.into()),

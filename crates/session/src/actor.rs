@@ -404,12 +404,19 @@ impl Actor {
         }
     }
 
-    /// Ends the head with all it started, and returns how it ended; `None` when init is gone too.
+    /// Ends the head with all it started, and returns how it ended; `None` when init is gone too. The newest standby will go on.
     pub(crate) async fn end_head(&mut self) -> Option<Death> {
+        self.end_head_for(self.checkpoints.standbys.back().map(|newest| newest.pid))
+            .await
+    }
+
+    /// The same, with another standby that will go on. Init wakes it while the head is taken apart.
+    pub(crate) async fn end_head_for(&mut self, next: Option<u32>) -> Option<Death> {
         if let Some(death) = self.ended.take() {
             return Some(death);
         }
-        self.init.send(&ToInit::Sweep.to_bytes(), &[]).await.ok()?;
+        let sweep = ToInit::Sweep(next).to_bytes();
+        self.init.send(&sweep, &[]).await.ok()?;
         timeout(SWEEP_LIMIT, self.wait_for_exit()).await.ok()?
     }
 

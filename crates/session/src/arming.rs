@@ -24,6 +24,7 @@ impl Actor {
 
     async fn arm_for(&mut self, hurry: bool) {
         self.checkpoints.due = None;
+        self.let_go_of_taken_back().await;
         if self.checkpoints.is_armed() || self.checkpoints.obstacle.is_some() {
             return;
         }
@@ -90,7 +91,7 @@ impl Actor {
         } = reply.armed().map_err(|error| error.to_string())??;
         self.protect(pid).await?;
         if let Some(old) = self.checkpoints.replace_newest() {
-            let _ = self.init.send(&ToInit::Drop(old.pid).to_bytes(), &[]).await;
+            self.let_go(&old).await;
         }
         self.checkpoints.standbys.push_back(Standby {
             pid,
@@ -200,10 +201,18 @@ impl Actor {
 
     pub(crate) async fn drop_oldest(&mut self) {
         if let Some(standby) = self.checkpoints.standbys.pop_front() {
-            let _ = self
-                .init
-                .send(&ToInit::Drop(standby.pid).to_bytes(), &[])
-                .await;
+            self.let_go(&standby).await;
         }
+    }
+
+    pub(crate) async fn let_go_of_taken_back(&mut self) {
+        for standby in std::mem::take(&mut self.checkpoints.taken_back) {
+            self.let_go(&standby).await;
+        }
+    }
+
+    async fn let_go(&self, standby: &Standby) {
+        let drop = ToInit::Drop(standby.pid).to_bytes();
+        let _ = self.init.send(&drop, &[]).await;
     }
 }

@@ -114,10 +114,11 @@ impl Inner {
             asked,
             directory: &directory,
         };
-        let mut born = self.bear(&zygote, id, &options, place).await?;
-        let mut files = self
-            .watch_files(&workspace, &directory, options.limits.disk, asked)
-            .await?;
+        let (born, files) = tokio::join!(
+            self.bear(&zygote, id, &options, place),
+            self.watch_files(&workspace, &directory, options.limits.disk, asked)
+        );
+        let (mut born, mut files) = (born?, files?);
         if let Some(socket) = born.keeper.take() {
             files.keep_by(socket)?;
         }

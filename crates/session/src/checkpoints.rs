@@ -38,6 +38,8 @@ impl Standby {
 #[derive(Debug, Default)]
 pub(crate) struct Checkpoints {
     pub(crate) standbys: VecDeque<Standby>,
+    /// Those of cells that were taken back. They are of no use, and still to be let go.
+    pub(crate) taken_back: Vec<Standby>,
     /// The cells whose effects the head has, oldest first.
     pub(crate) kept: Vec<u64>,
     /// The first cell after which the state was the head's.

@@ -19,6 +19,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 /// More of them only wait for the same disk.
 const MOST_THREADS: usize = 4;
+/// With fewer files, starting threads takes longer than copying.
+const WORTH_HELP: usize = 16;
 /// Up to this much together is copied as it is, and so are as many files: that takes a tenth of a second.
 const LITTLE: u64 = 64 << 20;
 const FEW: usize = 1000;
@@ -187,6 +189,9 @@ impl Copies<'_> {
             }
             Ok(())
         };
+        if files.len() < WORTH_HELP {
+            return work();
+        }
         let threads = thread::available_parallelism()
             .map_or(1, usize::from)
             .min(MOST_THREADS);

@@ -31,6 +31,9 @@ impl Actor {
     pub(crate) async fn recover(&mut self, dirty: Changes) -> Option<Recovered> {
         let expected = self.checkpoints.current();
         // A head that died for want of memory would die again if nobody made room.
+        if self.is_short_of_memory() {
+            self.let_go_of_taken_back().await;
+        }
         while self.checkpoints.standbys.len() > 1 && self.is_short_of_memory() {
             self.drop_oldest().await;
             tokio::time::sleep(Duration::from_millis(2)).await;

@@ -6,7 +6,6 @@ use crate::recovery::Recovered;
 use crate::tracker::Changes;
 use cellblock_protocol::guest::{Reply, ToHead};
 use cellblock_protocol::{Undone, Variable, VariableChange, VariableChanges};
-use cellblock_sandbox::ToInit;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -77,7 +76,10 @@ impl Actor {
             };
             return Err(Error::NotFound(message));
         };
-        self.end_head().await;
+        let mut standbys = self.checkpoints.standbys.iter().rev();
+        let next = standbys.find(|standby| standby.is_after(target));
+        let next = next.map(|standby| standby.pid);
+        self.end_head_for(next).await;
         // News of a standby that died may have come only now. Then the newest goes on, and nothing was taken back.
         if !self.checkpoints.reach(target) {
             self.recover(Changes::default()).await.ok_or_else(nobody)?;
@@ -85,19 +87,14 @@ impl Actor {
             self.announce_restored();
             return Err(Error::NotFound(lost(target)));
         }
-        while let Some(newest) = self
-            .checkpoints
-            .standbys
-            .back()
-            .filter(|standby| !standby.is_after(target))
-        {
-            let _ = self
-                .init
-                .send(&ToInit::Drop(newest.pid).to_bytes(), &[])
-                .await;
-            self.checkpoints.standbys.pop_back();
-        }
+        let standbys = &mut self.checkpoints.standbys;
+        let reaching = standbys
+            .iter()
+            .rposition(|standby| standby.is_after(target));
+        let too_new = standbys.split_off(reaching.map_or(0, |index| index + 1));
         self.checkpoints.kept.retain(|kept| *kept <= target);
+        // They go when there is time: to take them apart would keep the processor from who is awaited.
+        self.checkpoints.taken_back.extend(too_new);
         let recovered = self.recover(Changes::default()).await;
         recovered.ok_or_else(nobody)
     }

@@ -35,7 +35,8 @@ pub(super) fn body(
     put("messages", json!(messages(&request.messages, capabilities)));
     put("stream", json!(true));
     put("stream_options", json!({"include_usage": true}));
-    if !request.tools.is_empty() && capabilities.tools {
+    // Whoever asks for tools gets them: `Capabilities::tools` advises those who choose how a model acts.
+    if !request.tools.is_empty() {
         put("tools", json!(request.tools));
         put("parallel_tool_calls", json!(true));
         if let Some(choice) = tool_choice(&request.tool_choice) {

@@ -124,7 +124,6 @@ async fn the_request_has_what_was_asked_for_and_nothing_else() {
 async fn what_an_endpoint_does_not_take_is_not_sent() {
     let server = Server::start([Answer::text(["ok"])]).await;
     let mut settings = server.settings();
-    settings.capabilities.tools = false;
     settings.capabilities.late_system_messages = false;
     let model = OpenAi::new(settings).unwrap();
     let mut request = question();
@@ -132,16 +131,26 @@ async fn what_an_endpoint_does_not_take_is_not_sent() {
     request
         .messages
         .push(Message::system("EXECUTION_RESULT: 4"));
-    request.tools = vec![json!({"type": "function", "function": {"name": "add"}})];
     request.response_format = ResponseFormat::JsonObject;
     complete(&model, request).await.unwrap();
     let body = &server.requests()[0].body;
-    assert_eq!(body.get("tools"), None);
     assert_eq!(body.get("response_format"), None);
     assert_eq!(
         body["messages"][3],
         json!({"role": "user", "content": "EXECUTION_RESULT: 4"})
     );
+}
+
+#[tokio::test]
+async fn tools_are_sent_to_whom_they_are_meant_for_even_if_it_is_not_known_to_call_them() {
+    let server = Server::start([Answer::text(["ok"])]).await;
+    let mut settings = server.settings();
+    settings.capabilities.tools = false;
+    let mut request = question();
+    request.tools = vec![json!({"type": "function", "function": {"name": "add"}})];
+    let model = OpenAi::new(settings).unwrap();
+    complete(&model, request.clone()).await.unwrap();
+    assert_eq!(server.requests()[0].body["tools"], json!(request.tools));
 }
 
 #[tokio::test]

@@ -5,19 +5,20 @@
 mod family;
 mod keeping;
 mod standbys;
+mod succession;
 
 use crate::fork::{self, Forks};
 use crate::keep::Keeper;
 use crate::kin::{Kin, MOST_KIN};
 use crate::message::{Message, from_init, to_init};
 use crate::notify::{self, Protected};
-use crate::sweep::{self, Reach};
+use crate::sweep::Reach;
 use crate::sys::{
-    self, Ended, Errno, Fd, Pid, Poll, kill, poll, reap, receive, send, signal_descriptor, signals,
+    self, Errno, Fd, Pid, Poll, kill, poll, reap, receive, send, signal_descriptor, signals,
 };
 use crate::waiting;
 use crate::watchdog::{self, Finding, Watched};
-use standbys::{Kept, MOST_STANDBYS, OutOfBounds, Standbys};
+use standbys::{Kept, OutOfBounds, Standbys};
 
 /// How often it is looked whether somebody reads from a pipe that shall be opened, in milliseconds.
 const PIPE_PERIOD: i32 = 10;
@@ -56,6 +57,7 @@ pub fn run(init: Init) -> ! {
     let mut session = Session {
         init,
         standbys: Standbys::none(),
+        unclaimed: false,
         doubts: 0,
         forks: Forks::none(),
         kin: Kin::none(),
@@ -155,6 +157,8 @@ pub fn run(init: Init) -> ! {
 struct Session {
     init: Init,
     standbys: Standbys,
+    /// The head was woken by us, and the host has not asked for it yet.
+    unclaimed: bool,
     /// How often in a row the watchdog was not sure.
     doubts: u32,
     /// Sessions that were made from this one.
@@ -201,11 +205,11 @@ impl Session {
         let pid = message.a as Pid;
         match message.kind {
             to_init::SIGNAL => {
-                if let Some(head) = self.init.head {
+                if let Some(head) = self.init.head.filter(|_| !self.unclaimed) {
                     let _ = kill(head, message.a as i32);
                 }
             }
-            to_init::SWEEP => self.end_head(Reason::Itself),
+            to_init::SWEEP => self.end_head(Reason::Itself, Some(pid)),
             to_init::PROTECT => {
                 let errno = self.protect(pid).err().map_or(0, |error| error.0);
                 self.tell(from_init::PROTECTED, message.a, errno as u64, 0);
@@ -246,88 +250,6 @@ impl Session {
         }
     }
 
-    fn wake(&mut self, pid: Pid) -> sys::Result<()> {
-        let forks_before = self.standbys.forks_before(pid);
-        if pid <= 1 || self.init.head.is_some() || !self.standbys.replace(pid, 0) {
-            return Err(Errno::SRCH);
-        }
-        let is_older_than_a_fork = forks_before < self.forks.made_so_far();
-        kill(
-            pid,
-            if is_older_than_a_fork {
-                signals::WAKE_APART
-            } else {
-                signals::WAKE
-            },
-        )?;
-        self.init.head = Some(pid);
-        Ok(())
-    }
-
-    fn reap_all(&mut self) {
-        while let Ok(Some(ended)) = reap(-1, false) {
-            if Some(ended.pid) == self.init.head {
-                self.init.head = None;
-                self.sweep(ended.pid);
-                self.report(ended, Reason::Itself);
-            } else {
-                self.forks.forget(ended.pid);
-                self.forget_standby(ended);
-            }
-        }
-    }
-
-    fn end_head(&mut self, reason: Reason) {
-        let Some(head) = self.init.head.take() else {
-            return;
-        };
-        let verdict = self.sweep(head).unwrap_or(Ended {
-            pid: head,
-            status: signals::KILL,
-            cpu: 0,
-            peak: 0,
-        });
-        self.report(verdict, reason);
-    }
-
-    /// Ends all but the standbys and forks, and returns how `head` ended if it was among them.
-    fn sweep(&mut self, head: Pid) -> Option<Ended> {
-        // A fork that is not finished needs the head.
-        self.forks.cancel();
-        let kept = self.kept();
-        let mut verdict = None;
-        let mut lost = [None; MOST_STANDBYS + MOST_KIN];
-        sweep::sweep(self.init.reach, self.init.proc_directory, &kept, |ended| {
-            if ended.pid == head {
-                verdict = Some(ended);
-            } else if (kept.standbys.is_protected(ended.pid) || kept.forks.made(ended.pid))
-                && let Some(slot) = lost.iter_mut().find(|slot| slot.is_none())
-            {
-                *slot = Some(ended);
-            }
-        });
-        for ended in lost.into_iter().flatten() {
-            self.forks.forget(ended.pid);
-            self.forget_standby(ended);
-        }
-        verdict
-    }
-
-    fn forget_standby(&mut self, ended: Ended) {
-        if ended.pid > 1 && self.standbys.replace(ended.pid, 0) {
-            self.tell(from_init::LOST, ended.pid as u64, ended.status as u64, 0);
-        }
-    }
-
-    fn report(&self, ended: Ended, reason: Reason) {
-        self.tell(
-            from_init::ENDED,
-            ended.status as u64,
-            reason as u64 | ended.cpu << 8,
-            ended.peak,
-        );
-    }
-
     fn watch_memory(&mut self) {
         let Init {
             reach,
@@ -335,7 +257,9 @@ impl Session {
             memory,
             ..
         } = self.init;
-        let Some(head) = self.init.head else { return };
+        let Some(head) = self.init.head.filter(|_| !self.unclaimed) else {
+            return;
+        };
         let watched = Watched {
             reach,
             proc_directory,
@@ -355,7 +279,7 @@ impl Session {
         };
         if over {
             self.doubts = 0;
-            self.end_head(Reason::Memory);
+            self.end_head(Reason::Memory, self.standbys.newest());
         }
     }
 
@@ -365,7 +289,7 @@ impl Session {
         // Before we go, so that whoever waits for our end finds that nothing is left.
         self.standbys = Standbys::none();
         self.init.head = None;
-        self.sweep(0);
+        self.sweep(0, None);
         sys::close(self.init.control);
         self.init.control = -1;
         let listener = self.init.listener;

@@ -226,8 +226,8 @@ fn user_namespace(users: Mapping, groups: Mapping) -> sys::Result<Fd> {
             let namespace = map_users(pid, users, groups)
                 .and_then(|()| Text::<48>::new(format_args!("/proc/{pid}/ns/user")))
                 .and_then(|path| open(path.as_c_str(), open_flags::RDONLY, 0));
+            // It is reaped when it has ended, with the others.
             let _ = kill(pid, signals::KILL);
-            let _ = reap(pid, true);
             namespace
         }
     }

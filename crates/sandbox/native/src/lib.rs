@@ -47,6 +47,7 @@ pub mod own_file;
 pub mod ownership;
 pub mod pending;
 pub mod probe;
+pub mod rest;
 pub mod side_fork;
 pub mod spawn;
 pub mod standby;

@@ -21,11 +21,11 @@ record! {
 pub mod to_init {
     /// Send signal `a` to the head.
     pub const SIGNAL: u64 = 1;
-    /// End the head and everything it started; keep the standbys.
+    /// End the head and everything it started; keep the standbys. The standby `a`, if it is one, is the head then.
     pub const SWEEP: u64 = 2;
     /// Process `a` is a standby: protect it.
     pub const PROTECT: u64 = 3;
-    /// Wake the standby `a`: it is the head now.
+    /// Wake the standby `a`, unless it was woken already: it is the head now.
     pub const WAKE: u64 = 4;
     /// Let the standby `a` go.
     pub const DROP: u64 = 5;
@@ -48,7 +48,7 @@ pub mod from_init {
     pub const BORN: u64 = 1;
     /// The session could not be built. `a`: the [`Stage`](super::Stage), `b`: the error number.
     pub const FAILED: u64 = 2;
-    /// The head ended and nothing of it is left. `a`: wait status, `b`: in the lowest byte 1 when the memory watchdog ended it,
+    /// The head ended and nothing of it is left. A standby may have been woken: the newest, or the one that the host named. `a`: wait status, `b`: in the lowest byte 1 when the memory watchdog ended it,
     /// above it microseconds of CPU, `c`: the most bytes it held.
     pub const ENDED: u64 = 3;
     /// Process `a` is protected now (`b` = 0), or is not ours to protect (`b` = error number).

@@ -1,6 +1,6 @@
 //! A frozen copy of the head, waiting to be needed.
 
-use crate::sys::{self, Fd, nr, signals, syscall, write_file};
+use crate::sys::{self, Fd, nr, open, open_flags, signals, syscall, write_all};
 use crate::{landlock, privileges};
 
 /// Freezes the calling process, which has all signals blocked, until init wakes it. Only a signal from init counts: its sender is the parent, or unknown (0)
@@ -8,8 +8,14 @@ use crate::{landlock, privileges};
 pub fn stand_by(channel: Fd) {
     // Of its own group and session, so that a signal to the head's group does not reach it.
     sys::new_session();
-    // Before it is hidden from itself.
-    let _ = write_file(c"/proc/self/oom_score_adj", b"0");
+    // Opened before it is hidden from itself, and for both times: when it is woken, init is busy, and nobody would let it open a file.
+    let score = open(c"/proc/self/oom_score_adj", open_flags::WRONLY, 0);
+    let set_score = |value: &[u8]| {
+        if let Ok(score) = score {
+            let _ = write_all(score, value);
+        }
+    };
+    set_score(b"0");
     let was_open = privileges::is_dumpable();
     privileges::set_dumpable(false);
     // The head's channel is not ours: while we hold it, the host would not see its end.
@@ -18,7 +24,8 @@ pub fn stand_by(channel: Fd) {
         let _ = landlock::part_from_forks();
     }
     privileges::set_dumpable(was_open);
-    let _ = write_file(c"/proc/self/oom_score_adj", b"500");
+    set_score(b"500");
+    let _ = score.map(sys::close);
 }
 
 /// Returns the signal.

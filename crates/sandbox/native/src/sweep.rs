@@ -1,6 +1,7 @@
 //! Ending everything in a session but its standbys.
 
 use crate::notify::Protected;
+use crate::rest::is_at_rest;
 use crate::sys::{self, Ended, Fd, Pid, Poll, kill, poll, read_directory, reap, seek, signals};
 use crate::text::{Text, leading_number};
 
@@ -13,7 +14,17 @@ pub enum Reach {
     Descendants,
 }
 
+/// How often it is looked, a fraction of a millisecond apart, whether those who were stopped have noticed.
+const QUICK_LOOKS: usize = 40;
+const QUICK: u64 = 50;
+const SLOW: u64 = 1_000;
+/// With more than this many to be ended, it is not looked who of them still runs.
+const FEW: usize = 8;
+
 /// Stops, kills and reaps until only protected processes are left. `seen` is told of every child that was reaped.
+///
+/// `at_rest` is called once, as soon as nobody who is not protected runs: if they can be stopped, before they are killed. To kill someone
+/// can keep this processor busy for milliseconds.
 ///
 /// Dead children still count against the process limit, so nothing may be forked before they are reaped.
 pub fn sweep(
@@ -21,32 +32,54 @@ pub fn sweep(
     proc_directory: Fd,
     protected: &impl Protected,
     mut seen: impl FnMut(Ended),
+    mut at_rest: Option<impl FnOnce()>,
 ) {
     if reach == Reach::Namespace {
         // In one call, so that a fork bomb cannot outrun us. The protected are stopped too, and go on at once: forked sessions
         // are among them.
         let _ = kill(-1, signals::STOP);
     }
-    let mut first = true;
-    loop {
-        let mut left = 0;
+    let mut quiet = 0;
+    for round in 0.. {
+        let is_early = at_rest.is_some() && round < QUICK_LOOKS;
+        let spares = is_early && reach == Reach::Namespace;
+        let (mut left, mut running) = (0, 0);
         each_process(reach, proc_directory, |pid| {
             if !protected.is_protected(pid) {
                 left += 1;
-                let _ = kill(pid, signals::KILL);
-            } else if first && reach == Reach::Namespace {
+                if !spares {
+                    let _ = kill(pid, signals::KILL);
+                }
+                if left > FEW || at_rest.is_some() && !is_at_rest(proc_directory, pid) {
+                    running += 1;
+                }
+            } else if round == 0 && reach == Reach::Namespace {
                 let _ = kill(pid, signals::CONT);
             }
         });
-        first = false;
+        let mut reaped = false;
         while let Ok(Some(ended)) = reap(-1, false) {
+            reaped = true;
             seen(ended);
+        }
+        let mut hurry = reaped;
+        if at_rest.is_some() {
+            // Seen twice: whoever was started before its parent noticed is in the second list.
+            quiet = if running == 0 { quiet + 1 } else { 0 };
+            if (left == 0 || quiet == 2)
+                && let Some(at_rest) = at_rest.take()
+            {
+                at_rest();
+            }
+            hurry |= quiet > 0;
         }
         if left == 0 {
             break;
         }
-        // Not for long: the dying are not all our children yet.
-        sys::wait_for_child(1);
+        if !hurry {
+            // Not for long: the dying are not all our children yet.
+            sys::wait_for_child(if is_early { QUICK } else { SLOW });
+        }
     }
     if reach == Reach::Namespace {
         each_process(reach, proc_directory, |pid| {

@@ -1,10 +1,18 @@
-//! What a message to another process and back costs on this machine when nothing is done with it: what no session can be faster
-//! than. After a pause it is a multiple, for the processors have to wake up.
+//! What a message to another process and back costs on this machine, with nothing of ours around it: what no session can be faster than.
+//! After a pause it is a multiple, for the processors have to wake up, and find nothing in their caches.
 
 use super::samples::Samples;
 use std::io::{self, Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// The least that a cell needs: Python that computes an expression, and sends back what came of it.
+const COMPUTE: &str = "\
+import os
+while code := os.read(0, 100):
+    value = eval(compile(code, '<cell>', 'eval'))
+    os.write(1, repr(value).encode().ljust(100))";
 
 /// Medians, in milliseconds.
 #[derive(Clone, Copy, Debug)]
@@ -14,13 +22,21 @@ pub(crate) struct Bare {
 }
 
 impl Bare {
-    /// Measures with `cat` on the other side.
-    pub(crate) fn measure(repetitions: usize, gap: Duration) -> io::Result<Bare> {
-        let mut cat = Command::new("cat")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let (Some(mut to), Some(mut from)) = (cat.stdin.take(), cat.stdout.take()) else {
+    /// `cat` on the other side, which does nothing with the message.
+    pub(crate) fn message(repetitions: usize, gap: Duration) -> io::Result<Bare> {
+        Bare::measure(Command::new("cat"), repetitions, gap)
+    }
+
+    /// A Python on the other side that computes `1+1`: no walls, no variables, no checkpoint, no result but a text.
+    pub(crate) fn python(python: &Path, repetitions: usize, gap: Duration) -> io::Result<Bare> {
+        let mut command = Command::new(python);
+        command.args(["-S", "-E", "-c", COMPUTE]);
+        Bare::measure(command, repetitions, gap)
+    }
+
+    fn measure(mut other: Command, repetitions: usize, gap: Duration) -> io::Result<Bare> {
+        let mut other = other.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (Some(mut to), Some(mut from)) = (other.stdin.take(), other.stdout.take()) else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
         let mut median = |count: usize, gap: Duration| -> io::Result<f64> {
@@ -34,7 +50,7 @@ impl Bare {
         let back_to_back = median(10 * repetitions, Duration::ZERO)?;
         let apart = median(repetitions, gap)?;
         drop(to);
-        cat.wait()?;
+        other.wait()?;
         Ok(Bare {
             back_to_back,
             apart,
@@ -43,7 +59,8 @@ impl Bare {
 }
 
 fn round_trip(to: &mut impl Write, from: &mut impl Read) -> io::Result<f64> {
-    let mut message = [b'x'; 100];
+    let mut message = [b' '; 100];
+    message[..3].copy_from_slice(b"1+1");
     let begun = Instant::now();
     to.write_all(&message)?;
     to.flush()?;

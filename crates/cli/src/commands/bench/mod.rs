@@ -16,7 +16,7 @@ use crate::args::PythonArgs;
 use crate::terminal::{Console, Style};
 use bare::Bare;
 use bare_fork::BareFork;
-use cellblock::Preload;
+use cellblock::{Preload, Strategy};
 use clap::Args;
 use rows::{Row, Verdict};
 use samples::Unit;
@@ -79,7 +79,15 @@ async fn measure(args: BenchArgs, console: &Console) -> anyhow::Result<ExitCode>
         measured.push((row, bench.measure(row).await?));
     }
     let repetitions = bench.repetitions;
-    let bare = tokio::task::spawn_blocking(move || Bare::measure(repetitions, rows::GAP)).await??;
+    let session = bench.session(Strategy::Direct).await?;
+    let python = session.python().to_owned();
+    session.close().await;
+    let (bare, computed) = tokio::task::spawn_blocking(move || {
+        let bare = Bare::message(repetitions, rows::GAP)?;
+        let computed = Bare::python(&python, repetitions, rows::GAP)?;
+        Ok::<_, std::io::Error>((bare, computed))
+    })
+    .await??;
     let fork = BareFork::measure(&bench).await?;
     let missed = measured
         .iter()
@@ -93,6 +101,7 @@ async fn measure(args: BenchArgs, console: &Console) -> anyhow::Result<ExitCode>
             "packages": bench.host.has_packages(),
             "rows": list,
             "bare_round_trip_ms": {"back_to_back": bare.back_to_back, "apart": bare.apart},
+            "bare_python_ms": {"back_to_back": computed.back_to_back, "apart": computed.apart},
             "bare_fork_ms": {"made": fork.made, "ended": fork.ended},
         });
         console.print_line(&report.to_string())?;
@@ -100,10 +109,13 @@ async fn measure(args: BenchArgs, console: &Console) -> anyhow::Result<ExitCode>
         print_table(&measured, bench.host.has_packages(), console)?;
         console.print(&format!(
             "\nFor scale: 100 bytes to another process and back, with nothing done to them, take {} here, and {} when both slept for 20 ms before. \
+             A bare Python that computes `1+1` from a pipe, with no walls and no checkpoint, takes {}, and {} after 20 ms of sleep. \
              A bare fork of the same Python takes {}, and {} until the copy, which does nothing, has ended. Undo ends one process; a cell back to back, \
              a fork and a new session make one to three.\n",
             Unit::Milliseconds.show(bare.back_to_back),
             Unit::Milliseconds.show(bare.apart),
+            Unit::Milliseconds.show(computed.back_to_back),
+            Unit::Milliseconds.show(computed.apart),
             Unit::Milliseconds.show(fork.made),
             Unit::Milliseconds.show(fork.ended),
         ))?;

@@ -13,6 +13,9 @@ pub(super) struct Standbys {
     pub(super) pids: [Pid; MOST_STANDBYS],
     /// How many forks there had been when each was made.
     pub(super) forks: [u32; MOST_STANDBYS],
+    /// Which of all that were ever made each is.
+    pub(super) made: [u64; MOST_STANDBYS],
+    so_far: u64,
     pub(super) init: Pid,
 }
 
@@ -56,8 +59,15 @@ impl Standbys {
         Standbys {
             pids: [0; MOST_STANDBYS],
             forks: [0; MOST_STANDBYS],
+            made: [0; MOST_STANDBYS],
+            so_far: 0,
             init: sys::own_pid(),
         }
+    }
+
+    /// Whether this process is one of them.
+    pub(super) fn has(&self, pid: Pid) -> bool {
+        pid > 1 && self.pids.contains(&pid)
     }
 
     pub(super) fn replace(&mut self, old: Pid, new: Pid) -> bool {
@@ -73,7 +83,9 @@ impl Standbys {
     pub(super) fn add(&mut self, pid: Pid, forks: u32) -> bool {
         let free = self.pids.iter().position(|pid| *pid == 0);
         if let Some(index) = free {
+            self.so_far += 1;
             (self.pids[index], self.forks[index]) = (pid, forks);
+            self.made[index] = self.so_far;
         }
         free.is_some()
     }

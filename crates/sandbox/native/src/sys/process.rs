@@ -327,9 +327,9 @@ pub fn poll(descriptors: &mut [Poll], milliseconds: i32) -> usize {
 }
 
 /// Waits until a child has ended, or for this long. SIGCHLD must be blocked; the signal is taken, so the caller has to reap.
-pub fn wait_for_child(milliseconds: u64) {
+pub fn wait_for_child(microseconds: u64) {
     let wanted = 1u64 << (signals::CHLD - 1);
-    let time = [milliseconds / 1000, milliseconds % 1000 * 1_000_000];
+    let time = [microseconds / 1_000_000, microseconds % 1_000_000 * 1_000];
     // SAFETY: the mask and the time live through the call; nothing is told of the signal.
     let _ = unsafe {
         syscall(

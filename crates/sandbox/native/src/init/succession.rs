@@ -1,0 +1,151 @@
+//! From one head to the next: how the last one ended, and who goes on.
+//!
+//! The next one is woken as soon as nobody of the old head's runs any more. The old one is taken apart while the new one gets ready, and
+//! the host, which is told only when nothing is left, finds it waiting.
+
+use super::standbys::{MOST_STANDBYS, Standbys};
+use super::{Reason, Session};
+use crate::kin::MOST_KIN;
+use crate::message::from_init;
+use crate::notify::Protected;
+use crate::sweep;
+use crate::sys::{self, Ended, Errno, Pid, kill, reap, signals};
+
+impl Session {
+    /// The host wants this standby to be the head.
+    pub(super) fn wake(&mut self, pid: Pid) -> sys::Result<()> {
+        if core::mem::take(&mut self.unclaimed) {
+            if self.init.head == Some(pid) {
+                return Ok(());
+            }
+            // It wants another one.
+            let early = self.init.head.take();
+            self.sweep(early.unwrap_or(0), None);
+        }
+        if self.init.head.is_some() || !self.standbys.has(pid) {
+            return Err(Errno::SRCH);
+        }
+        let signal = self.waking_signal(pid);
+        self.standbys.replace(pid, 0);
+        kill(pid, signal)?;
+        self.init.head = Some(pid);
+        Ok(())
+    }
+
+    /// Who is older than a fork of the session must part from it.
+    fn waking_signal(&self, pid: Pid) -> i32 {
+        if self.standbys.forks_before(pid) < self.forks.made_so_far() {
+            signals::WAKE_APART
+        } else {
+            signals::WAKE
+        }
+    }
+
+    pub(super) fn reap_all(&mut self) {
+        while let Ok(Some(ended)) = reap(-1, false) {
+            if Some(ended.pid) != self.init.head {
+                self.forks.forget(ended.pid);
+                self.forget_standby(ended);
+                continue;
+            }
+            self.init.head = None;
+            if core::mem::take(&mut self.unclaimed) {
+                // Nobody was told that it is the head: a standby died.
+                self.sweep(ended.pid, None);
+                self.tell_lost(ended);
+            } else {
+                self.sweep(ended.pid, self.standbys.newest());
+                self.report(ended, Reason::Itself);
+            }
+        }
+    }
+
+    /// Ends the head with all it started. `next` is the standby that goes on.
+    pub(super) fn end_head(&mut self, reason: Reason, next: Option<Pid>) {
+        let Some(head) = self.init.head.take() else {
+            return;
+        };
+        self.unclaimed = false;
+        let verdict = self.sweep(head, next).unwrap_or(Ended {
+            pid: head,
+            status: signals::KILL,
+            cpu: 0,
+            peak: 0,
+        });
+        self.report(verdict, reason);
+    }
+
+    /// Ends all but the standbys and forks, wakes `next` if it is a standby, and returns how `head` ended if it was among them.
+    pub(super) fn sweep(&mut self, head: Pid, next: Option<Pid>) -> Option<Ended> {
+        // A fork that is not finished needs the head.
+        self.forks.cancel();
+        let kept = self.kept();
+        let mut verdict = None;
+        let mut lost = [None; MOST_STANDBYS + MOST_KIN];
+        let mut woken = None;
+        let next = next
+            .filter(|pid| kept.standbys.has(*pid))
+            .map(|pid| (pid, self.waking_signal(pid)));
+        sweep::sweep(
+            self.init.reach,
+            self.init.proc_directory,
+            &kept,
+            |ended| {
+                if ended.pid == head {
+                    verdict = Some(ended);
+                } else if (kept.standbys.is_protected(ended.pid) || kept.forks.made(ended.pid))
+                    && let Some(slot) = lost.iter_mut().find(|slot| slot.is_none())
+                {
+                    *slot = Some(ended);
+                }
+            },
+            next.map(|(pid, signal)| {
+                let woken = &mut woken;
+                move || *woken = kill(pid, signal).is_ok().then_some(pid)
+            }),
+        );
+        for ended in lost.into_iter().flatten() {
+            self.forks.forget(ended.pid);
+            self.forget_standby(ended);
+        }
+        if let Some(pid) = woken
+            && self.standbys.replace(pid, 0)
+        {
+            self.init.head = Some(pid);
+            self.unclaimed = true;
+        }
+        verdict
+    }
+
+    fn forget_standby(&mut self, ended: Ended) {
+        if self.standbys.has(ended.pid) {
+            self.standbys.replace(ended.pid, 0);
+            self.tell_lost(ended);
+        }
+    }
+
+    fn tell_lost(&self, ended: Ended) {
+        self.tell(from_init::LOST, ended.pid as u64, ended.status as u64, 0);
+    }
+
+    fn report(&self, ended: Ended, reason: Reason) {
+        self.tell(
+            from_init::ENDED,
+            ended.status as u64,
+            reason as u64 | ended.cpu << 8,
+            ended.peak,
+        );
+    }
+}
+
+impl Standbys {
+    /// The one that was made last.
+    pub(super) fn newest(&self) -> Option<Pid> {
+        let living = self
+            .pids
+            .iter()
+            .zip(self.made)
+            .filter(|(pid, _)| **pid != 0);
+        living.max_by_key(|(_, made)| *made).map(|(pid, _)| *pid)
+    }
+}
