@@ -62,10 +62,13 @@ impl Session {
 
     /// Ends the head with all it started. `next` is the standby that goes on.
     pub(super) fn end_head(&mut self, reason: Reason, next: Option<Pid>) {
+        // Who asks for it before he asked for the one that we woke means the last one, and is about to hear of its end.
+        if self.unclaimed {
+            return;
+        }
         let Some(head) = self.init.head.take() else {
             return;
         };
-        self.unclaimed = false;
         let verdict = self.sweep(head, next).unwrap_or(Ended {
             pid: head,
             status: signals::KILL,
