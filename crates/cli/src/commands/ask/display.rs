@@ -1,6 +1,6 @@
 //! A run as a person sees it: the thought, the code, the result, while they come.
 
-use crate::terminal::{Console, Style, highlight};
+use crate::terminal::{Console, Style, highlight, plural};
 use cellblock::agent::{Done, Format, Observer, RunEvent};
 use cellblock::model::Usage;
 use cellblock::{Event as CellEvent, Status};
@@ -90,7 +90,7 @@ impl Display {
             }
             RunEvent::Resumed { steps, format } => {
                 seen.may_answer = answers_in_text(*format);
-                self.note(&mut seen, &format!("the run goes on after {steps} steps"));
+                self.note(&mut seen, &format!("the run goes on after {}", plural(*steps as u64, "step")));
             }
             RunEvent::Spent { usage } => seen.usage = *usage,
             RunEvent::Thought { text, .. } => {

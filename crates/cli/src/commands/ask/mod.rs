@@ -12,7 +12,7 @@ mod telemetry;
 
 use crate::commands::live::Signals;
 use crate::failure::Usage;
-use crate::terminal::{Console, Style};
+use crate::terminal::{Console, Style, plural};
 use cellblock::agent::{Agent, Conversation, Observer, Outcome, RunStatus};
 use cellblock::mcp::Connected;
 use clap::Args;
@@ -250,9 +250,9 @@ pub(crate) fn print_outcome(
             .map(|cost| format!(", cost {:.4}", cost.0))
             .unwrap_or_default();
         let line = format!(
-            "{} in {} steps, {:.1} s, {} tokens{cost}",
+            "{} in {}, {:.1} s, {} tokens{cost}",
             outcome.status,
-            outcome.steps.len(),
+            plural(outcome.steps.len() as u64, "step"),
             outcome.ms as f64 / 1000.0,
             outcome.usage.total()
         );
@@ -268,7 +268,9 @@ async fn take_out(
     console: &Console,
 ) -> anyhow::Result<()> {
     let count = files::take_out(outcome, conversation.room().as_ref(), directory).await?;
-    let words = format!("{count} files were copied to {}", directory.display());
+    let copied = if count == 1 { "was copied" } else { "were copied" };
+    let files = plural(count as u64, "file");
+    let words = format!("{files} {copied} to {}", directory.display());
     console.note(&console.on_err(Style::Dim, "note:"), &words);
     Ok(())
 }

@@ -32,7 +32,7 @@ Every question sees what was said and computed before it. Lines that begin with 
   /fork          go on in a copy; /switch N goes back to another
   /plan          the model's plan
   /vars, /files  what there is in the session
-  /model NAME    go on with another model
+  /model [NAME]  say which model it is, or go on with another
   /save FILE     write the conversation as Markdown
   /help, /quit
 

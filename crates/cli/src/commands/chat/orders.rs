@@ -16,7 +16,8 @@ pub(super) enum Order {
     Plan,
     Vars,
     Files,
-    Model(String),
+    /// Another one, or which one it is.
+    Model(Option<String>),
     Save(PathBuf),
     Help,
     Quit,
@@ -29,7 +30,7 @@ pub(super) struct Said {
 }
 
 const HELP: &str =
-    "/undo [N], /fork, /switch N, /plan, /vars, /files, /model NAME, /save FILE, /help, /quit";
+    "/undo [N], /fork, /switch N, /plan, /vars, /files, /model [NAME], /save FILE, /help, /quit";
 
 /// The words that orders begin with.
 pub(super) const NAMES: [&str; 10] = [
@@ -57,7 +58,7 @@ impl Order {
             "plan" => Ok(Order::Plan),
             "vars" => Ok(Order::Vars),
             "files" => Ok(Order::Files),
-            "model" => needed("the name of a model").map(Order::Model),
+            "model" => Ok(Order::Model((!rest.is_empty()).then(|| rest.to_owned()))),
             "save" => needed("the name of a file").map(|name| Order::Save(name.into())),
             "help" => Ok(Order::Help),
             "quit" | "exit" => Ok(Order::Quit),
@@ -124,7 +125,8 @@ impl Chat<'_> {
                     .collect();
                 or_nothing(lines, "there are no files")
             }
-            Order::Model(name) => {
+            Order::Model(None) => format!("the model is {}", self.model),
+            Order::Model(Some(name)) => {
                 let (agent, servers) = make_agent(self.args, Some(&name), self.console).await?;
                 conversation.go_on_with(&agent);
                 self.model = agent.model_name().to_owned();
@@ -190,9 +192,10 @@ mod tests {
             Some(Err("/undo needs a number".to_owned()))
         );
         assert_eq!(
-            Order::read("/model"),
-            Some(Err("/model needs the name of a model".to_owned()))
+            Order::read("/save"),
+            Some(Err("/save needs the name of a file".to_owned()))
         );
+        assert_eq!(Order::read("/model"), Some(Ok(Order::Model(None))));
         assert!(
             matches!(Order::read("/und"), Some(Err(problem)) if problem.starts_with("there is no order /und"))
         );

@@ -1,16 +1,16 @@
 //! Results as a person reads them.
 
-use crate::terminal::{Console, Style};
+use crate::terminal::{Console, Style, plural};
 use cellblock::eval::{Changes, Report, TaskReport};
 
 /// One task on one line, for standard error.
 pub(super) fn line(task: &TaskReport, console: &Console) -> String {
     let (style, word) = verdict(task);
     let mut line = format!(
-        "{} {} ({} steps, {:.1} s)",
+        "{} {} ({}, {:.1} s)",
         console.on_err(style, word),
         task.name,
-        task.steps,
+        plural(task.steps as u64, "step"),
         seconds(task.ms)
     );
     if !task.passed {
