@@ -71,6 +71,7 @@ pub(crate) fn assemble(
             journal: Recorder::default(),
             python: standing.python,
             packages: Packages::default(),
+            wall: options.limits.wall,
         }),
         isolation: standing.isolation,
         channel,

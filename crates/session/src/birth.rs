@@ -69,6 +69,7 @@ impl Inner {
             journal: journal.clone(),
             python: self.python().executable.clone(),
             packages: Packages::default(),
+            wall: options.limits.wall,
         });
         let mut environment = self.environment(&actor.directory);
         let doors = Doors::of(&options);

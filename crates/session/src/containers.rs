@@ -187,6 +187,7 @@ impl Inner {
             journal: journal.clone(),
             python: "python3".into(),
             packages: Packages::default(),
+            wall: options.limits.wall,
         });
         actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared.logs)?;
         actor.shared = Arc::clone(&shared);

@@ -381,6 +381,7 @@ fn hand_out(mut actor: Actor, parent: &Recorder, cell: u64) -> Result<Session, E
         journal: journal.clone(),
         python: actor.shared.python.clone(),
         packages: actor.shared.packages.copy(),
+        wall: actor.options.limits.wall,
     });
     let doors = Doors::of(&actor.options);
     actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared.logs)?;

@@ -46,6 +46,8 @@ pub(crate) struct Shared {
     /// What was executed for it.
     pub(crate) python: PathBuf,
     pub(crate) packages: Packages,
+    /// The time of a cell that names none.
+    pub(crate) wall: Duration,
 }
 
 impl Session {
@@ -62,6 +64,11 @@ impl Session {
     /// The Python that it runs on, as [`Python::executable`](crate::Python::executable) named it.
     pub fn python(&self) -> &Path {
         &self.shared.python
+    }
+
+    /// How long a cell may take that says nothing about it.
+    pub fn time_limit(&self) -> Duration {
+        self.shared.wall
     }
 
     /// How strongly it is walled in.

@@ -29,13 +29,10 @@ pub struct ExecutePythonCode {
     /// The code. Any Python: several lines, imports, definitions, top-level await.
     python_code_snippet: String,
     /// Seconds after which it is stopped.
-    #[serde(default = "default_timeout")]
-    #[schemars(extend("exclusiveMinimum" = 0))]
-    timeout: f64,
-}
-
-fn default_timeout() -> f64 {
-    30.0
+    // Without it the session's own limit counts, which is this one unless a person chose another.
+    #[serde(default)]
+    #[schemars(with = "f64", extend("exclusiveMinimum" = 0, "default" = 30.0))]
+    timeout: Option<f64>,
 }
 
 impl Tool for ExecutePythonCodeTool {
@@ -61,9 +58,18 @@ impl Tool for ExecutePythonCodeTool {
         if let Some(wanted) = header(&code.python_code_snippet)? {
             install(wanted, context).await?;
         }
-        let cell = Cell::new(code.python_code_snippet.as_str()).timeout(code.timeout);
+        let seconds = match code.timeout {
+            Some(seconds) => seconds,
+            None => context
+                .workbench()
+                .session()
+                .await?
+                .time_limit()
+                .as_secs_f64(),
+        };
+        let cell = Cell::new(code.python_code_snippet.as_str()).timeout(seconds);
         let ran = context.run_cell(cell).await?;
-        Ok(output(ran, &code, context))
+        Ok(output(ran, &code, seconds, context))
     }
 }
 
@@ -95,7 +101,7 @@ async fn install(packages: Vec<String>, context: &Context) -> Result<(), ToolErr
     }
 }
 
-fn output(ran: RanCell, code: &ExecutePythonCode, context: &Context) -> Output {
+fn output(ran: RanCell, code: &ExecutePythonCode, seconds: f64, context: &Context) -> Output {
     let RanCell {
         result,
         notes,
@@ -103,7 +109,7 @@ fn output(ran: RanCell, code: &ExecutePythonCode, context: &Context) -> Output {
     } = ran;
     let words = ForModel {
         locale: context.workbench().locale(),
-        time_limit: Some(code.timeout),
+        time_limit: Some(seconds),
         ..ForModel::default()
     };
     let mut text = result.for_model(&code.python_code_snippet, &words);

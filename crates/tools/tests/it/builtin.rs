@@ -90,6 +90,23 @@ fn t7_a_time_out_is_told_with_its_limit_and_the_session_lives() {
 }
 
 #[test]
+fn t7_code_without_a_time_of_its_own_has_that_of_its_session() {
+    let options = SessionOptions {
+        limits: Limits {
+            wall: Duration::from_millis(500),
+            ..Limits::default()
+        },
+        ..SessionOptions::default()
+    };
+    let registry = Registry::builder().built_in().build().unwrap();
+    let bench = Workbench::builder(registry)
+        .sessions(sessions_with(options))
+        .build();
+    let told = execute(&bench, "while True: pass");
+    assert!(told.contains("### Time limit: 0.5 seconds"), "{told}");
+}
+
+#[test]
 fn t7_programs_get_the_whole_result() {
     let bench = python();
     let output = answer(

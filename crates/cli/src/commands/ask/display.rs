@@ -90,7 +90,10 @@ impl Display {
             }
             RunEvent::Resumed { steps, format } => {
                 seen.may_answer = answers_in_text(*format);
-                self.note(&mut seen, &format!("the run goes on after {}", plural(*steps as u64, "step")));
+                self.note(
+                    &mut seen,
+                    &format!("the run goes on after {}", plural(*steps as u64, "step")),
+                );
             }
             RunEvent::Spent { usage } => seen.usage = *usage,
             RunEvent::Thought { text, .. } => {

@@ -268,7 +268,11 @@ async fn take_out(
     console: &Console,
 ) -> anyhow::Result<()> {
     let count = files::take_out(outcome, conversation.room().as_ref(), directory).await?;
-    let copied = if count == 1 { "was copied" } else { "were copied" };
+    let copied = if count == 1 {
+        "was copied"
+    } else {
+        "were copied"
+    };
     let files = plural(count as u64, "file");
     let words = format!("{files} {copied} to {}", directory.display());
     console.note(&console.on_err(Style::Dim, "note:"), &words);
