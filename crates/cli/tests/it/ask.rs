@@ -358,7 +358,7 @@ fn a_person_sees_thought_code_result_and_answer() {
         "42",
         "Final answer",
         "It is 42.",
-        "answered in 1 steps",
+        "answered in 1 step,",
     ] {
         terminal.wait_for(text);
     }
