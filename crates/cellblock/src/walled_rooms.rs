@@ -5,7 +5,7 @@ use cellblock_env::{Cancel, Dirs, Failed, NoRoom, OpenRoom, Order, Room, Strengt
 use cellblock_protocol::{
     Cell, CellResult, Event, Isolation, Limits, NetworkRule, Rung, SessionOptions, Status, Strategy,
 };
-use cellblock_session::{Error, Preload, Python, Running, Runtime, Session};
+use cellblock_session::{BadProxy, Error, Preload, Proxies, Python, Running, Runtime, Session};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -42,6 +42,7 @@ impl WalledRooms {
     }
 
     async fn enter(&self, room: &Room) -> Result<Session, NoRoom> {
+        let proxies = proxies(room).map_err(|error| NoRoom::NoWalls(error.to_string()))?;
         let mut prefixes = room.interpreter.directories();
         prefixes.extend(room.shown.iter().cloned());
         let python = Python {
@@ -72,6 +73,7 @@ impl WalledRooms {
         let runtime = Runtime::builder(python, &self.dirs.state, &self.dirs.cache)
             .isolation(isolation)
             .preload(Preload::None)
+            .proxies(proxies)
             .start()
             .await
             .map_err(no_room)?;
@@ -159,6 +161,16 @@ fn no_room(error: Error) -> NoRoom {
     } else {
         NoRoom::Failed(error.to_string())
     }
+}
+
+/// Whom nobody asks for needs no proxy, whatever that is.
+fn proxies(room: &Room) -> Result<Proxies, BadProxy> {
+    if room.hosts.is_empty() {
+        return Ok(Proxies::default());
+    }
+    let asked = &room.proxies;
+    let (http, https) = (asked.http.as_deref(), asked.https.as_deref());
+    Proxies::new(http, https, &asked.without)
 }
 
 /// The index may stand in the user's own network: he named it.

@@ -81,4 +81,4 @@ pub use requirements::{DEFAULT_PACKAGES, Requirements};
 pub use search::{OLDEST, Reason, Rejected, Search};
 pub use stored::Stored;
 pub use variables::Variables;
-pub use walls::{Failed, NoRoom, OpenRoom, Order, Room, Strength, Unreached, Walls};
+pub use walls::{Failed, NoRoom, OpenRoom, Order, Proxies, Room, Strength, Unreached, Walls};

@@ -105,6 +105,8 @@ impl PipSettings {
             ..Places::default()
         };
         places.default_index = self.text("index-url");
+        places.proxies.http = self.text("proxy");
+        places.proxies.https = self.text("proxy");
         for name in ["extra-index-url", "find-links"] {
             places.add(&self.text(name).unwrap_or_default());
         }

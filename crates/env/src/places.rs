@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::Variables;
+use crate::{Proxies, Variables};
 
 /// The hosts of an index that is not named by the settings: PyPI, and where it keeps its files.
 const PYPI: [&str; 2] = ["pypi.org", "files.pythonhosted.org"];
@@ -28,6 +28,8 @@ pub(crate) struct Places {
     pub(crate) addresses: Vec<String>,
     /// Directories with packages, files with certificates.
     pub(crate) files: Vec<PathBuf>,
+    /// What stands between.
+    pub(crate) proxies: Proxies,
 }
 
 impl Places {
@@ -49,6 +51,7 @@ impl Places {
             .iter()
             .filter_map(|name| variables.absolute_path(name));
         self.files.extend(paths);
+        self.add_proxies(variables);
         let more = variables.get(MORE_HOSTS).unwrap_or_default();
         let more = more.to_string_lossy();
         let hosts = more.split(|c: char| c.is_whitespace() || c == ',');
@@ -57,6 +60,29 @@ impl Places {
                 let plain = host.rsplit("://").next().unwrap_or(host);
                 format!("https://{plain}")
             }));
+    }
+
+    /// What is named already wins.
+    fn add_proxies(&mut self, variables: &Variables) {
+        let first = |names: &[&str]| {
+            let value = names.iter().find_map(|name| variables.get(name))?;
+            Some(value.to_string_lossy().into_owned())
+        };
+        let every = ["all_proxy", "ALL_PROXY"];
+        let Proxies {
+            http,
+            https,
+            without,
+        } = &mut self.proxies;
+        *http = http
+            .take()
+            .or_else(|| first(&["http_proxy", "HTTP_PROXY"]))
+            .or_else(|| first(&every));
+        *https = https
+            .take()
+            .or_else(|| first(&["https_proxy", "HTTPS_PROXY"]))
+            .or_else(|| first(&every));
+        *without = first(&["no_proxy", "NO_PROXY"]).unwrap_or_default();
     }
 
     /// Each host that may be reached, with its port where the address names one.

@@ -67,6 +67,7 @@ pub(crate) fn build(
             Strength::Full
         },
         hosts,
+        proxies: kit.places.proxies,
         directory: directory.clone(),
         limit: LIMIT,
     };

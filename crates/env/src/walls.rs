@@ -37,12 +37,26 @@ pub struct Room {
     pub shown: Vec<PathBuf>,
     /// The hosts of the package indexes, each perhaps with a port: all of the network that can be reached.
     pub hosts: Vec<String>,
+    /// What stands between this machine and them.
+    pub proxies: Proxies,
     /// Where work is done, and the only place where anything can be written.
     pub directory: PathBuf,
     /// Which walls will do.
     pub strength: Strength,
     /// How long one command may take.
     pub limit: Duration,
+}
+
+/// Proxies, as the variables `http_proxy`, `https_proxy` and `no_proxy` have them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Proxies {
+    /// For plain HTTP.
+    pub http: Option<String>,
+    /// For TLS.
+    pub https: Option<String>,
+    /// Hosts that are reached without.
+    pub without: String,
 }
 
 /// Which walls will do.

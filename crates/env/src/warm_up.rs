@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    Error, Order, Progress, Room, Step, Strength, Walls, dirs, environment,
+    Error, Order, Progress, Proxies, Room, Step, Strength, Walls, dirs, environment,
     install::{Job, LONGEST, Report},
 };
 
@@ -164,6 +164,7 @@ fn import_there(
                 interpreter: job.interpreter.clone(),
                 shown: vec![prefix.to_owned()],
                 hosts: Vec::new(),
+                proxies: Proxies::default(),
                 directory: room.clone(),
                 strength: Strength::Best,
                 limit: LONGEST,

@@ -77,6 +77,7 @@ impl<'a> Workroom<'a> {
             interpreter: job.interpreter.clone(),
             shown,
             hosts: kit.places.hosts(),
+            proxies: kit.places.proxies,
             directory: directory.to_owned(),
             strength: Strength::Full,
             limit: LONGEST,

@@ -74,8 +74,13 @@ fn answer(
     }
     let head = String::from_utf8_lossy(&head);
     let mut words = head.split(' ');
-    let (method, path) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
-    asked.lock().unwrap().push(path.to_owned());
+    let (method, asked_for) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+    // As a proxy it is asked with the host, which is always itself.
+    let path = match asked_for.strip_prefix("http://") {
+        Some(rest) => rest.find('/').map_or("/", |at| &rest[at..]),
+        None => asked_for,
+    };
+    asked.lock().unwrap().push(asked_for.to_owned());
     let found = files.lock().unwrap().get(path).cloned();
     let (status, body) = match found {
         Some(body) => ("200 OK", body),

@@ -311,6 +311,36 @@ fn what_was_downloaded_once_is_not_downloaded_again() {
 }
 
 #[test]
+fn a_proxy_of_the_machine_is_used_and_opens_no_other_host() {
+    wheel("proxied", "1.0", &[("proxied.py", "number = 1")]);
+    let proxy = Index::new();
+    proxy.offer("proxied", "index.invalid");
+    proxy.keep("proxied");
+    let other = "import urllib.request as u\ntry: print(u.urlopen('http://other.invalid/').status)\nexcept Exception as e: print(e.code)";
+    for installer in BOTH {
+        let variables = variables(&proxy)
+            .with("PIP_INDEX_URL", "http://index.invalid/simple/")
+            .with("PIP_TRUSTED_HOST", "index.invalid")
+            .with("PIP_PROXY", format!("http://{}", proxy.host));
+        let (walls, says) = intruder(other.to_owned());
+        let environments = Environments::new(variables, &fresh_dirs())
+            .installer(installer)
+            .behind(walls);
+        let made = make(&environments, "proxied").0.unwrap();
+        assert_eq!(made.version_of("proxied"), Some("1.0"));
+        let says = says.lock().unwrap();
+        assert!(says.iter().all(|line| line == "403"), "{says:?}");
+    }
+    let asked = proxy.asked();
+    assert!(
+        asked
+            .iter()
+            .all(|url| url.starts_with("http://index.invalid")),
+        "{asked:?}"
+    );
+}
+
+#[test]
 fn a_cancelled_installer_ends_at_once_and_leaves_nothing() {
     let index = Index::new();
     let dirs = fresh_dirs();

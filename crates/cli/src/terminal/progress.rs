@@ -65,7 +65,7 @@ impl EnvironmentBar {
         };
         if progress.step == Step::Unwalled {
             // Not one more line of progress: it must be seen, also where nothing else is shown.
-            self.above(|| self.console.note("warning", &progress.message));
+            self.above(|| self.console.note("warning:", &progress.message));
             return;
         }
         let Some(bar) = &self.bar else {
