@@ -44,6 +44,7 @@ mod install;
 mod interpreter;
 mod layer;
 mod lock;
+mod netrc;
 mod partial;
 mod pip;
 mod pip_settings;

@@ -4,6 +4,7 @@
 use std::{
     ffi::{OsStr, OsString},
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -14,6 +15,7 @@ use crate::{
     dirs,
     downloads::{self, Downloads},
     install::{Job, LONGEST, MADE, Report},
+    netrc,
     places::Places,
     take_over, uv_configuration,
     walls::{NoRoom, OpenRoom, Order, Room, Strength},
@@ -55,6 +57,9 @@ impl<'a> Workroom<'a> {
         report: &mut Report<'_>,
     ) -> Result<Self, Error> {
         dirs::create(directory)?;
+        // There may be passwords of indexes in it.
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o700))
+            .map_err(|source| Error::io("close to others", directory, source))?;
         for (name, text) in &kit.files {
             let path = directory.join(name);
             path.parent().map_or(Ok(()), dirs::create)?;
@@ -71,12 +76,17 @@ impl<'a> Workroom<'a> {
         };
         dirs::create(&directory.join(TEMPORARY))?;
         let downloads = Downloads::lend(job.tools, directory);
+        let hosts = kit.places.hosts();
+        if let Some(text) = netrc::for_hosts(job.variables, &hosts) {
+            let path = directory.join(netrc::NAME);
+            fs::write(&path, text).map_err(|source| Error::io("write", &path, source))?;
+        }
         let mut shown = kit.places.shown();
         shown.extend(kit.shown);
         let room = Room {
             interpreter: job.interpreter.clone(),
             shown,
-            hosts: kit.places.hosts(),
+            hosts,
             proxies: kit.places.proxies,
             directory: directory.to_owned(),
             strength: Strength::Full,
