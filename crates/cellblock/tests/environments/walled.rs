@@ -341,6 +341,31 @@ fn a_proxy_of_the_machine_is_used_and_opens_no_other_host() {
 }
 
 #[test]
+fn packages_for_a_session_that_lives_come_in_the_same_way() {
+    wheel("layered", "1.0", &[("layered.py", "number = 1")]);
+    let index = Index::new();
+    index.offer("layered", &index.host);
+    index.keep("layered");
+    for installer in BOTH {
+        let (walls, says) = intruder("import os; print(os.getcwd())".to_owned());
+        let environments = environments(&index, installer, walls);
+        let search = Search::new(Variables::from_process(), &fresh_dirs());
+        let interpreter = search.explicit(python()).find().unwrap();
+        let wanted = Requirements::new(["layered"]);
+        let layer =
+            environments.make_layer(&interpreter, &[], &wanted, &Cancel::new(), &mut |_| {});
+        let layer = layer.unwrap();
+        assert_eq!(
+            layer.to_string(),
+            "Installed layered 1.0. All variables are as they were."
+        );
+        assert!(layer.path.unwrap().join("layered.py").exists());
+        // One room for all: asking, installing, compiling.
+        assert_eq!(*says.lock().unwrap(), ["/workspace"; 3]);
+    }
+}
+
+#[test]
 fn a_cancelled_installer_ends_at_once_and_leaves_nothing() {
     let index = Index::new();
     let dirs = fresh_dirs();
