@@ -105,7 +105,7 @@ impl Environments {
     /// Removes those that were not used for longest, until the rest fits into the budget; those in use stay. Also
     /// what processes that were killed left behind. Returns what went.
     pub fn collect_garbage(&self, budget: u64) -> Result<Vec<Stored>, Error> {
-        for directory in [&self.directory, &self.layers] {
+        for directory in [&self.directory, &self.layers, &self.requests, &self.tools] {
             sweep(directory);
         }
         let all = self.list();

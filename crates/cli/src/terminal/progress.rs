@@ -64,8 +64,10 @@ impl EnvironmentBar {
             step.replace(progress.step)
         };
         if progress.step == Step::Unwalled {
-            // Not one more line of progress: it must be seen, also where nothing else is shown.
-            self.above(|| self.console.note("warning:", &progress.message));
+            // Not one more line of progress: it must be seen, also where nothing else is shown. Once is enough.
+            if before != Some(Step::Unwalled) {
+                self.above(|| self.console.note("warning:", &progress.message));
+            }
             return;
         }
         let Some(bar) = &self.bar else {
