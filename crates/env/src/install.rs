@@ -105,7 +105,7 @@ impl Tool {
             return Ok(Vec::new());
         }
         let mut lock = match self {
-            Self::Uv(uv, settings) => uv.resolve(room, settings, from)?,
+            Self::Uv(uv, settings) => uv.resolve(room, question, settings, from)?,
             Self::Pip(pip, _) => pip.resolve(room, from)?,
         };
         lock.sort();

@@ -21,7 +21,8 @@
 //! remembered [`Search::find`] take well under a millisecond and may be called anywhere; call
 //! [`Environments::make`] inside tokio's `spawn_blocking`, and stop it with a [`Cancel`].
 //!
-//! Package indexes are reached only through uv and pip, as the machine's own settings say.
+//! Package indexes are reached only through uv and pip, as the machine's own settings say, and both work behind walls where
+//! [`Environments::behind`] names some.
 
 #![forbid(unsafe_code)]
 

@@ -108,7 +108,8 @@ impl Places {
         let index = self.default_index.as_deref().map(unnamed).and_then(local);
         let all = self.files.iter().cloned().chain(index);
         let mut shown: Vec<PathBuf> = all
-            .filter(|path| path.is_absolute() && path.exists())
+            // Whoever names the root directory does not mean to show everything.
+            .filter(|path| path.is_absolute() && path.parent().is_some() && path.exists())
             .collect();
         shown.sort();
         shown.dedup();

@@ -12,7 +12,7 @@ use crate::progress::packages;
 use crate::{
     Error, Progress, Step, dirs,
     environment::{self, Kind},
-    install::{From, Job, MADE, Report, SHELF, THERE, WANTED},
+    install::{From, Job, MADE, Question, Report, SHELF, THERE, WANTED},
     layer,
     lock::Lock,
     partial::Partial,
@@ -127,6 +127,7 @@ impl Uv {
     pub(crate) fn resolve(
         &self,
         room: &mut Workroom<'_>,
+        question: &Question<'_>,
         settings: &PipSettings,
         from: From,
     ) -> Result<Vec<String>, Error> {
@@ -140,7 +141,11 @@ impl Uv {
                 .arg("--only-binary=:all:")
                 .arg("--python")
                 .arg(&job.interpreter.executable)
-                .args(["--constraints", THERE, "--output-file", ANSWER, WANTED]);
+                .args(["--output-file", ANSWER, WANTED]);
+            // uv complains about an empty file, and that would stand among the lines of every error.
+            if !question.there.is_empty() {
+                command.args(["--constraints", THERE]);
+            }
             shelved(&mut command, from);
             room.run(&self.name(), "find the packages", command, &mut |_| {})
         })?;
