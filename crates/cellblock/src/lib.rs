@@ -23,9 +23,10 @@ mod error;
 mod host;
 pub mod journal;
 mod packages;
+mod refusals;
 mod runtimes;
 mod shared_host;
-mod walled_builder;
+mod walled_rooms;
 
 pub use builder::{Session, SessionBuilder};
 pub use cellblock_protocol::*;

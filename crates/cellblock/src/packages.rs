@@ -1,9 +1,9 @@
 //! Packages for sessions that live already.
 
 use crate::Error;
-use crate::walled_builder::WalledBuilder;
+use crate::walled_rooms::WalledRooms;
 use cellblock_env::{
-    Cancel, Dirs, Environments, InUse, Layer, Package, Progress, Requirements, Sources, Variables,
+    Cancel, Dirs, Environments, InUse, Layer, Package, Progress, Requirements, Variables,
 };
 use cellblock_session::Session;
 use cellblock_tools::{Installing, Installs, ToolError};
@@ -23,10 +23,10 @@ pub struct Packages {
     held: Arc<Mutex<BTreeMap<String, InUse>>>,
 }
 
-/// Environments whose packages may also come as source: that is built in a session of its own, behind every wall.
+/// Environments whose installers work in sessions of their own, behind every wall.
 pub(crate) fn environments(dirs: &Dirs) -> Environments {
-    let builder = WalledBuilder::new(dirs.clone());
-    Environments::new(Variables::from_process(), dirs).sources(Sources::Built(Arc::new(builder)))
+    let walls = WalledRooms::new(dirs.clone());
+    Environments::new(Variables::from_process(), dirs).behind(Arc::new(walls))
 }
 
 impl Packages {

@@ -1,23 +1,20 @@
 //! The making of one environment or layer: resolved, then built beside its place, and moved there as the last act.
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
 use crate::{
-    Environments, Error, Sources,
+    Environments, Error,
     answer::Request,
-    bytecode,
-    environment::{self, Kind, Marker},
+    bytecode, dirs,
+    environment::{self, Kind, Marker, UNWALLED},
     fonts,
-    install::{self, Job, Place, Question, Report, Tool},
+    install::{self, From, Job, MADE, Question, Report, SHELF, Tool},
     layer,
     lock::Lock,
     partial::Partial,
     requirement::{self, normal},
-    sources, warm_up,
+    sources, take_over, warm_up,
+    workroom::Workroom,
 };
 
 /// What is to be made, and where.
@@ -51,8 +48,8 @@ impl<'a> Build<'a> {
         let notes = self.request.file(&self.environments.requests);
         Partial::sweep(&notes);
         let scratch = Partial::of(&notes);
-        let (installer, tools) = (self.environments.installer, &self.environments.tools);
-        let lock = install::with_tool(job, installer, tools, report, &mut |tool, report| {
+        let installer = self.environments.installer;
+        let lock = install::with_tool(job, installer, report, &mut |tool, report| {
             self.resolve_and_build(job, tool, scratch.path(), report)
         })?;
         self.request.remember(&self.environments.requests, &lock)
@@ -65,22 +62,27 @@ impl<'a> Build<'a> {
         scratch: &Path,
         report: &mut Report<'_>,
     ) -> Result<Vec<String>, Error> {
-        let mut question = Question {
+        let question = Question {
             packages: &self.request.requirements.packages,
             there: &self.request.there,
-            scratch,
-            shelf: None,
         };
-        let shelf: PathBuf;
-        let resolved = match tool.resolve(job, &question, report) {
+        // Another installer may have been at work there before.
+        dirs::remove(scratch)?;
+        let mut kit = tool.kit(job);
+        kit.files.extend(question.files());
+        let mut room = Workroom::open(job, &scratch.join("room"), kit, report)?;
+        let mut from = From::Index;
+        let resolved = match tool.resolve(&mut room, &question, from, report) {
             Err(Error::Install(failure)) if sources::may_help(&failure) => {
-                let Sources::Built(builder) = &self.environments.sources else {
+                let Some(walls) = job.walls else {
                     return Err(Error::Install(failure));
                 };
-                let tools = &self.environments.tools;
-                shelf = sources::build(builder.as_ref(), job, tool, tools, &question, report)?;
-                question.shelf = Some(&shelf);
-                tool.resolve(job, &question, report)?
+                let wheels = sources::build(walls, job, tool, &question, scratch, report)?;
+                let shelf = room.directory().join(SHELF);
+                fs::rename(&wheels, &shelf)
+                    .map_err(|source| Error::io("move the wheels to", &shelf, source))?;
+                from = From::Shelf;
+                tool.resolve(&mut room, &question, from, report)?
             }
             outcome => outcome?,
         };
@@ -98,42 +100,45 @@ impl<'a> Build<'a> {
         let _lock = Lock::take(&Lock::of(&target), job.cancel, &mut || {})?;
         Partial::sweep(&target);
         if !self.is_there(&target, &lock) {
-            self.build(job, tool, &target, &lock, question.shelf, report)?;
+            self.build(room, tool, &target, &lock, from, report)?;
         }
         Ok(lock)
     }
 
-    /// Makes everything beside the target, and moves it there as the last act.
+    /// Makes everything in the room, takes it out to beside the target, and moves it there as the last act.
     fn build(
         &self,
-        job: &Job<'_>,
+        mut room: Workroom<'_>,
         tool: &Tool,
         target: &Path,
         lock: &[String],
-        shelf: Option<&Path>,
+        from: From,
         report: &mut Report<'_>,
     ) -> Result<(), Error> {
+        let job = room.job();
+        let packages_of = |prefix: &Path| match self.kind {
+            Kind::Environment => environment::site_packages(prefix, job.interpreter),
+            Kind::Layer => layer::packages(prefix),
+        };
+        tool.install(&mut room, self.kind, lock, from, report)?;
+        bytecode::compile(&mut room, &packages_of(Path::new(MADE)), target, report)?;
+        let installer = match room.is_walled() {
+            true => tool.name(),
+            false if job.walls.is_some() => format!("{}, {UNWALLED}", tool.name()),
+            false => tool.name(),
+        };
         let partial = Partial::of(target);
         let prefix = partial.path();
-        let packages = match self.kind {
-            Kind::Environment => environment::site_packages(prefix, job.interpreter),
-            Kind::Layer => prefix.join(layer::PACKAGES),
-        };
-        let place = match self.kind {
-            Kind::Environment => Place::Environment(prefix),
-            Kind::Layer => Place::Layer(&packages),
-        };
-        tool.install(job, place, lock, shelf, report)?;
+        let seen = room.take_out(prefix)?;
         if self.kind == Kind::Environment {
-            install::relocate(prefix, target)?;
+            install::relocate(prefix, &seen, target)?;
         }
-        bytecode::compile(job, &packages, prefix, target, report)?;
         let fonts = fonts::fingerprint(job.variables);
         if self.kind == Kind::Environment {
             let imports = &self.request.requirements.imports;
-            warm_up::warm_up(job, prefix, imports, &self.environments.sources, report)?;
+            warm_up::warm_up(job, prefix, imports, report)?;
         }
-        let bytes = make_readable(prefix)?;
+        let bytes = take_over::make_readable(prefix)?;
         let (format, made) = environment::stamp();
         let marker = Marker {
             format,
@@ -141,10 +146,10 @@ impl<'a> Build<'a> {
             requirements: self.request.requirements.clone(),
             lock: lock.to_owned(),
             interpreter: job.interpreter.clone(),
-            packages: environment::installed_packages(&packages)?,
+            packages: environment::installed_packages(&packages_of(prefix))?,
             bytes,
             made,
-            installer: tool.name(),
+            installer,
             fonts,
         };
         marker.write(prefix)?;
@@ -163,31 +168,4 @@ impl<'a> Build<'a> {
             Kind::Layer => &self.environments.layers,
         }
     }
-}
-
-/// Lets every user read the tree and only the owner write, whatever the umask was, and returns its size. A session that root starts
-/// runs as an unprivileged user; who may come near the tree is decided by the directories above it.
-fn make_readable(path: &Path) -> Result<u64, Error> {
-    let failed = |source| Error::io("make readable", path, source);
-    let metadata = path.symlink_metadata().map_err(failed)?;
-    if metadata.is_symlink() {
-        return Ok(0);
-    }
-    let mode = metadata.permissions().mode();
-    let readable = if metadata.is_dir() || mode & 0o100 != 0 {
-        0o555
-    } else {
-        0o444
-    };
-    let wanted = (mode | readable) & !0o022;
-    if wanted != mode {
-        fs::set_permissions(path, fs::Permissions::from_mode(wanted)).map_err(failed)?;
-    }
-    let mut bytes = metadata.len();
-    if metadata.is_dir() {
-        for entry in fs::read_dir(path).map_err(failed)? {
-            bytes += make_readable(&entry.map_err(failed)?.path())?;
-        }
-    }
-    Ok(bytes)
 }

@@ -207,13 +207,18 @@ fn group(child: &Child) -> Option<Pid> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
+/// The last lines of something, fit for an error message.
 #[derive(Default)]
-struct Tail {
+pub(crate) struct Tail {
     lines: VecDeque<String>,
 }
 
 impl Tail {
-    fn push(&mut self, line: &str) {
+    pub(crate) fn into_lines(self) -> Vec<String> {
+        self.lines.into()
+    }
+
+    pub(crate) fn push(&mut self, line: &str) {
         let line = clean(line);
         if line.is_empty() {
             return;

@@ -14,6 +14,8 @@ use crate::{
 
 /// The marker's name inside an environment. It is written last: without it there is no environment.
 const MARKER: &str = "cellblock-environment.json";
+/// What the marker says of an installer that had no walls, where others have.
+pub(crate) const UNWALLED: &str = "outside of walls";
 /// Goes up when the marker's shape changes.
 const FORMAT: u32 = 2;
 
@@ -38,7 +40,7 @@ pub struct Environment {
     pub bytes: u64,
     /// When it was made, in seconds since 1970; 0 for a bare interpreter.
     pub made: u64,
-    /// With what it was made (`uv 0.13.7`); empty for a bare interpreter.
+    /// With what it was made (`uv 0.13.7`), and whether that had to run outside of walls; empty for a bare interpreter.
     pub installer: String,
     /// The interpreter below it.
     pub interpreter: Interpreter,

@@ -1,10 +1,13 @@
 //! The environments that were made, and the making of new ones.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use crate::{
     Cancel, Dirs, Environment, Error, InUse, Interpreter, Layer, Package, Progress, Requirements,
-    Search, Sources, Status, Step, Variables, answer::Request, build::Build, dirs,
+    Search, Status, Step, Variables, Walls, answer::Request, build::Build, dirs,
     environment::Marker, fonts, install, install::Job, lock::Lock, python_range, requirement,
     warm_up,
 };
@@ -21,7 +24,7 @@ pub struct Environments {
     pub(crate) tools: PathBuf,
     pub(crate) variables: Variables,
     pub(crate) installer: Installer,
-    pub(crate) sources: Sources,
+    walls: Option<Arc<dyn Walls>>,
     pub(crate) budget: u64,
 }
 
@@ -60,7 +63,7 @@ impl Environments {
             tools: dirs.cache.join("tools"),
             variables: install::cleaned(&variables),
             installer: Installer::Automatic,
-            sources: Sources::default(),
+            walls: None,
             budget: DEFAULT_BUDGET,
         }
     }
@@ -72,16 +75,17 @@ impl Environments {
         self
     }
 
-    /// Says what builds packages of which there is only the source. Unless told, nothing does, and such a package is refused.
+    /// Says who has walls: behind them installers work, packages of which there is only the source are built, and first imports
+    /// happen. Unless told, installers run as they are, and what would have to be built is refused.
     #[must_use]
-    pub fn sources(mut self, sources: Sources) -> Self {
-        self.sources = sources;
+    pub fn behind(mut self, walls: Arc<dyn Walls>) -> Self {
+        self.walls = Some(walls);
         self
     }
 
-    /// What builds packages of which there is only the source.
-    pub fn built_from_source(&self) -> &Sources {
-        &self.sources
+    /// Who has walls.
+    pub fn walls(&self) -> Option<&Arc<dyn Walls>> {
+        self.walls.as_ref()
     }
 
     /// What all environments together may take on disk. When a new one is made, those that were not used for longest go.
@@ -253,7 +257,7 @@ impl Environments {
         let mut marker = Marker::read(prefix).ok_or_else(|| vanished(prefix))?;
         // Taken before the search: a font installed meanwhile is seen the next time.
         marker.fonts = fonts::fingerprint(&self.variables);
-        warm_up::refresh_fonts(job, prefix, &self.sources)?;
+        warm_up::refresh_fonts(job, prefix)?;
         marker.write(prefix)
     }
 
@@ -263,6 +267,8 @@ impl Environments {
             variables: &self.variables,
             cancel,
             directory: &self.requests,
+            tools: &self.tools,
+            walls: self.walls.as_deref(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Rejected, Version};
+use crate::{Rejected, Unreached, Version, places::MORE_HOSTS};
 
 /// Every error of this crate. [`Error::hint`] says what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +39,13 @@ pub enum Error {
     /// The installer ended with a failure. Nothing of the environment is left behind.
     #[error("{0}")]
     Install(Box<InstallFailure>),
+
+    /// The installer could not be put behind walls, though this machine has them.
+    #[error("the walls around the installer could not be made: {why}")]
+    NoRoom {
+        /// What was in the way.
+        why: String,
+    },
 
     /// The packages were installed but cannot be imported. Nothing of the environment is left behind.
     #[error(
@@ -153,8 +160,10 @@ pub struct InstallFailure {
     pub version: Version,
     /// How the program ended.
     pub status: String,
-    /// The last lines it wrote (at most 20).
+    /// The last lines it wrote (at most 20), and what it could not reach.
     pub lines: Vec<String>,
+    /// What it wanted to reach and could not, as far as the guard of the network saw it.
+    pub unreached: Vec<Unreached>,
 }
 
 impl Error {
@@ -182,6 +191,7 @@ impl Error {
                     .to_owned(),
             ),
             Self::Install(failure) => Some(failure.hint()),
+            Self::NoRoom { .. } => Some("`cellblock doctor` shows what is missing".to_owned()),
             Self::WarmUp { lines, .. } => lines.join("\n").contains("failed to map segment").then(|| {
                 "the cache is on a file system mounted with noexec: set XDG_CACHE_HOME to another one".to_owned()
             }),
@@ -217,6 +227,13 @@ fn io_hint(kind: io::ErrorKind) -> Option<String> {
 }
 
 impl InstallFailure {
+    /// Those that no setting names, separated by spaces.
+    fn foreign_hosts(&self) -> Option<String> {
+        let foreign = self.unreached.iter().filter(|one| one.is_foreign);
+        let hosts: Vec<&str> = foreign.map(|one| one.host.as_str()).collect();
+        (!hosts.is_empty()).then(|| hosts.join(" "))
+    }
+
     fn hint(&self) -> String {
         let (version, text) = (self.version, self.lines.join("\n"));
         let says = |any: &[&str]| any.iter().any(|part| text.contains(part));
@@ -224,19 +241,25 @@ impl InstallFailure {
             NO_SPACE.to_owned()
         } else if says(&["certificate", "CERTIFICATE"]) {
             "the package index's certificate is not trusted: set SSL_CERT_FILE to your organisation's CA bundle".to_owned()
-        } else if says(&[
-            "dns error",
-            "name resolution",
-            "Name or service not known",
-            "Connection refused",
-            "onnection reset",
-            "etwork is unreachable",
-            "No route to host",
-            "timed out",
-            "error sending request",
-            "NewConnectionError",
-            "Could not connect",
-        ]) {
+        } else if let Some(host) = self.foreign_hosts() {
+            format!(
+                "the package index leads to {host}, which is none of the hosts that your settings name: if you trust it, set {MORE_HOSTS}={host:?}"
+            )
+        } else if !self.unreached.is_empty()
+            || says(&[
+                "dns error",
+                "name resolution",
+                "Name or service not known",
+                "Connection refused",
+                "onnection reset",
+                "etwork is unreachable",
+                "No route to host",
+                "timed out",
+                "error sending request",
+                "NewConnectionError",
+                "Could not connect",
+            ])
+        {
             "the package index could not be reached: check the network, or name a mirror with UV_DEFAULT_INDEX or pip's index-url"
             .to_owned()
         } else if says(&["was not found in the package registry"]) {

@@ -10,15 +10,18 @@ use std::{
 
 use crate::{
     Cancel, Error, InstallFailure, Installer, Interpreter, Package, Progress, Step, Variables,
+    Walls,
     child::{self, Stopped},
     dirs,
+    environment::Kind,
     pip::Pip,
     pip_settings::PipSettings,
     uv::{self, Uv},
+    workroom::{Kit, Workroom},
 };
 
 /// Half a gigabyte over a slow line takes a while; more than this means that nobody answers.
-const LONGEST: Duration = Duration::from_secs(30 * 60);
+pub(crate) const LONGEST: Duration = Duration::from_secs(30 * 60);
 
 /// Where progress goes.
 pub(crate) type Report<'a> = dyn FnMut(Progress) + 'a;
@@ -31,21 +34,29 @@ pub(crate) struct Job<'a> {
     pub(crate) cancel: &'a Cancel,
     /// Where programs run: not where the user stands, whose `pyproject.toml` says nothing here.
     pub(crate) directory: &'a Path,
+    /// Where installers of our own are kept.
+    pub(crate) tools: &'a Path,
+    /// Whoever has walls, for installers to work behind.
+    pub(crate) walls: Option<&'a dyn Walls>,
 }
 
 /// What installs. Both take wheels only: no code of a package runs at install.
 pub(crate) enum Tool {
     Uv(Uv, PipSettings),
-    Pip(Pip),
+    Pip(Pip, PipSettings),
 }
 
-/// What packages are put into.
-#[derive(Clone, Copy)]
-pub(crate) enum Place<'a> {
-    /// A virtual environment that is to be made here.
-    Environment(&'a Path),
-    /// A plain directory, beside the packages that a session has.
-    Layer(&'a Path),
+/// The directory below a room's that everything is put into.
+pub(crate) const MADE: &str = "made";
+/// The directory below a room's with wheels that were made for it.
+pub(crate) const SHELF: &str = "shelf";
+
+/// Where packages come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum From {
+    Index,
+    /// Wheels that were made for this: then no index is asked.
+    Shelf,
 }
 
 /// What is to be found out, and what stands already.
@@ -53,36 +64,39 @@ pub(crate) struct Question<'a> {
     pub(crate) packages: &'a [String],
     /// Versions that must stay as they are.
     pub(crate) there: &'a [Package],
-    /// Where notes can be written.
-    pub(crate) scratch: &'a Path,
-    /// Wheels that were made for this: then no index is asked.
-    pub(crate) shelf: Option<&'a Path>,
 }
+
+/// The files of a question, below a room's directory.
+pub(crate) const WANTED: &str = "wanted.txt";
+pub(crate) const THERE: &str = "there.txt";
 
 impl Question<'_> {
     /// The files with the requirements and the versions that must stay.
-    pub(crate) fn write(&self) -> Result<(PathBuf, PathBuf), Error> {
-        let write = |name: &str, lines: Vec<String>| {
-            let path = self.scratch.join(name);
-            let text = lines.join("\n") + "\n";
-            fs::write(&path, text).map_err(|source| Error::io("write", &path, source))?;
-            Ok(path)
-        };
-        let there = self.there.iter().map(Package::pinned).collect();
-        dirs::create(self.scratch)?;
-        Ok((
-            write("wanted.txt", self.packages.to_vec())?,
-            write("there.txt", there)?,
-        ))
+    pub(crate) fn files(&self) -> Vec<(PathBuf, String)> {
+        let text = |lines: &[String]| lines.join("\n") + "\n";
+        let there: Vec<String> = self.there.iter().map(Package::pinned).collect();
+        vec![
+            (WANTED.into(), text(self.packages)),
+            (THERE.into(), text(&there)),
+        ]
     }
 }
 
 impl Tool {
+    /// What it takes with it into a room.
+    pub(crate) fn kit(&self, job: &Job<'_>) -> Kit {
+        match self {
+            Self::Uv(uv, settings) => uv.kit(job, settings),
+            Self::Pip(pip, settings) => pip.kit(job, settings),
+        }
+    }
+
     /// Every package that is needed, in the version that was chosen (`name==version`), sorted.
     pub(crate) fn resolve(
         &self,
-        job: &Job<'_>,
+        room: &mut Workroom<'_>,
         question: &Question<'_>,
+        from: From,
         report: &mut Report<'_>,
     ) -> Result<Vec<String>, Error> {
         let message = "asking the package index";
@@ -91,37 +105,37 @@ impl Tool {
             return Ok(Vec::new());
         }
         let mut lock = match self {
-            Self::Uv(uv, settings) => uv.resolve(job, question, settings)?,
-            Self::Pip(pip) => pip.resolve(job, question)?,
+            Self::Uv(uv, settings) => uv.resolve(room, question, settings, from)?,
+            Self::Pip(pip, _) => pip.resolve(room, from)?,
         };
         lock.sort();
         lock.dedup();
         Ok(lock)
     }
 
-    /// Puts exactly these packages there.
+    /// Puts exactly these packages into [`MADE`].
     pub(crate) fn install(
         &self,
-        job: &Job<'_>,
-        place: Place<'_>,
+        room: &mut Workroom<'_>,
+        kind: Kind,
         lock: &[String],
-        shelf: Option<&Path>,
+        from: From,
         report: &mut Report<'_>,
     ) -> Result<(), Error> {
-        if let Place::Environment(_) = place {
+        if kind == Kind::Environment {
             let message = "making the environment";
             report(Progress::new(Step::Download, 0, None, message));
         }
         match self {
-            Self::Uv(uv, settings) => uv.install(job, place, lock, shelf, settings, report),
-            Self::Pip(pip) => pip.install(job, place, lock, shelf, report),
+            Self::Uv(uv, settings) => uv.install(room, kind, lock, from, settings, report),
+            Self::Pip(pip, _) => pip.install(room, kind, lock, from, report),
         }
     }
 
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Uv(uv, _) => uv.name(),
-            Self::Pip(pip) => pip.name(),
+            Self::Pip(pip, _) => pip.name(),
         }
     }
 }
@@ -130,14 +144,13 @@ impl Tool {
 pub(crate) fn with_tool<T>(
     job: &Job<'_>,
     installer: Installer,
-    tools: &Path,
     report: &mut Report<'_>,
     work: &mut dyn FnMut(&Tool, &mut Report<'_>) -> Result<T, Error>,
 ) -> Result<T, Error> {
     report(Progress::new(Step::Prepare, 0, Some(1), "looking for uv"));
     let mut reasons = Vec::new();
     if installer != Installer::Pip {
-        match find_uv(job, tools, report) {
+        match find_uv(job, report) {
             Ok((uv, settings)) => match work(&Tool::Uv(uv, settings), report) {
                 Err(error) if installer != Installer::Uv && another_way_may_help(&error) => {
                     reasons.push(error.to_string());
@@ -152,7 +165,7 @@ pub(crate) fn with_tool<T>(
             return Err(Error::NoInstaller { reasons });
         }
     }
-    let pip = Pip::find_or_make(job, tools).map_err(|error| match error {
+    let pip = Pip::find_or_make(job, report).map_err(|error| match error {
         Error::NoInstaller { reasons: why } => {
             for reason in why {
                 // The search for uv may have asked for pip already.
@@ -164,12 +177,13 @@ pub(crate) fn with_tool<T>(
         }
         other => other,
     })?;
-    work(&Tool::Pip(pip), report)
+    let settings = PipSettings::read_for_pip(job, &pip);
+    work(&Tool::Pip(pip, settings), report)
 }
 
 /// Puts the final path where installers wrote the path they saw: into scripts and `pyvenv.cfg`.
-pub(crate) fn relocate(prefix: &Path, target: &Path) -> Result<(), Error> {
-    let (Some(from), Some(to)) = (prefix.to_str(), target.to_str()) else {
+pub(crate) fn relocate(prefix: &Path, seen: &Path, target: &Path) -> Result<(), Error> {
+    let (Some(from), Some(to)) = (seen.to_str(), target.to_str()) else {
         return Ok(()); // Then only the scripts of packages would not start; Python itself does.
     };
     let bin = prefix.join("bin");
@@ -238,6 +252,7 @@ impl Job<'_> {
                 version: self.interpreter.version,
                 status,
                 lines,
+                unreached: Vec::new(),
             }))
         };
         let command = child::tied(self.interpreter, command);
@@ -299,15 +314,13 @@ pub(crate) fn cleaned(variables: &Variables) -> Variables {
     // pip may be used here outside of a virtual environment, as nothing goes into the interpreter's own.
     cleaned
         .with("PIP_REQUIRE_VIRTUALENV", "0")
+        // Behind walls nobody sees packages in the user's home, so they do not count anywhere.
+        .with("PYTHONNOUSERSITE", "1")
         .with("NO_COLOR", "1")
 }
 
-fn find_uv(
-    job: &Job<'_>,
-    tools: &Path,
-    report: &mut Report<'_>,
-) -> Result<(Uv, PipSettings), Error> {
-    if let Some(uv) = Uv::find(job, tools)? {
+fn find_uv(job: &Job<'_>, report: &mut Report<'_>) -> Result<(Uv, PipSettings), Error> {
+    if let Some(uv) = Uv::find(job)? {
         let pip = match Pip::find(job) {
             Err(Error::Cancelled) => return Err(Error::Cancelled),
             found => found.ok(),
@@ -315,8 +328,8 @@ fn find_uv(
         return Ok((uv, PipSettings::read(job, pip.as_ref())));
     }
     report(Progress::new(Step::Prepare, 0, Some(1), "fetching uv"));
-    let pip = Pip::find_or_make(job, tools)?;
-    let uv = Uv::fetch(job, tools, &pip)?;
+    let pip = Pip::find_or_make(job, report)?;
+    let uv = Uv::fetch(job, &pip, report)?;
     Ok((uv, PipSettings::read(job, Some(&pip))))
 }
 

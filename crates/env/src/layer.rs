@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     Interpreter, Package, Requirements,
-    environment::{Kind, Marker},
+    environment::{Kind, Marker, UNWALLED},
     requirement,
 };
 
@@ -21,6 +21,8 @@ pub struct Layer {
     pub packages: Vec<Package>,
     /// What was asked for and is there already.
     pub there: Vec<Package>,
+    /// With what it was made, and whether that had to run outside of walls; empty when it brings nothing.
+    pub installer: String,
 }
 
 impl Layer {
@@ -30,6 +32,7 @@ impl Layer {
             path: None,
             packages: Vec::new(),
             there: among(wanted, there),
+            installer: String::new(),
         }
     }
 
@@ -41,13 +44,20 @@ impl Layer {
         there: &[Package],
     ) -> Option<Self> {
         let marker = Marker::read(directory)?;
-        let path = directory.join(PACKAGES);
+        let path = packages(directory);
         let right = marker.kind == Kind::Layer && marker.fits(interpreter, lock) && path.is_dir();
         right.then(|| Self {
             path: Some(path),
             packages: marker.packages,
             there: among(wanted, there),
+            installer: marker.installer,
         })
+    }
+}
+
+impl Layer {
+    fn tool(&self) -> &str {
+        self.installer.split(',').next().unwrap_or_default()
     }
 }
 
@@ -58,6 +68,9 @@ impl fmt::Display for Layer {
         }
         if !self.there.is_empty() {
             write!(out, "Already there: {}. ", list(&self.there))?;
+        }
+        if self.installer.ends_with(UNWALLED) {
+            write!(out, "The installer ({}) ran {UNWALLED}. ", self.tool())?;
         }
         out.write_str("All variables are as they were.")
     }
@@ -71,8 +84,10 @@ fn list(packages: &[Package]) -> String {
     all.join(", ")
 }
 
-/// The name of the directory with the packages.
-pub(crate) const PACKAGES: &str = "site-packages";
+/// The directory with the packages.
+pub(crate) fn packages(directory: &Path) -> PathBuf {
+    directory.join("site-packages")
+}
 
 fn among(wanted: &Requirements, there: &[Package]) -> Vec<Package> {
     let names: Vec<String> = wanted

@@ -21,7 +21,8 @@
 //! remembered [`Search::find`] take well under a millisecond and may be called anywhere; call
 //! [`Environments::make`] inside tokio's `spawn_blocking`, and stop it with a [`Cancel`].
 //!
-//! Package indexes are reached only through uv and pip, as the machine's own settings say.
+//! Package indexes are reached only through uv and pip, as the machine's own settings say, and both work behind walls where
+//! [`Environments::behind`] names some.
 
 #![forbid(unsafe_code)]
 
@@ -33,6 +34,7 @@ mod cancel;
 mod child;
 mod default;
 mod dirs;
+mod downloads;
 mod environment;
 mod environments;
 mod error;
@@ -43,9 +45,11 @@ mod install;
 mod interpreter;
 mod layer;
 mod lock;
+mod netrc;
 mod partial;
 mod pip;
 mod pip_settings;
+mod places;
 mod probe;
 mod progress;
 mod python_range;
@@ -55,9 +59,13 @@ mod requirements;
 mod search;
 mod sources;
 mod stored;
+mod take_over;
 mod uv;
+mod uv_configuration;
 mod variables;
+mod walls;
 mod warm_up;
+mod workroom;
 mod written;
 
 pub use cancel::{Cancel, CancelOnDrop};
@@ -73,6 +81,6 @@ pub use layer::Layer;
 pub use progress::{Progress, Step};
 pub use requirements::{DEFAULT_PACKAGES, Requirements};
 pub use search::{OLDEST, Reason, Rejected, Search};
-pub use sources::{Builder, Order, Sources};
 pub use stored::Stored;
 pub use variables::Variables;
+pub use walls::{Failed, NoRoom, OpenRoom, Order, Proxies, Room, Strength, Unreached, Walls};

@@ -59,6 +59,15 @@ impl Lock {
         }
     }
 
+    /// Takes the lock if nobody has it.
+    pub(crate) fn take_now(path: &Path) -> Option<Self> {
+        let mut options = OpenOptions::new();
+        let file = options.create(true).truncate(false).write(true).open(path);
+        let file = file.ok()?;
+        file.try_lock().ok()?;
+        Some(Self { _file: file })
+    }
+
     /// Whether some process has it now. Looking takes a shared lock for a moment, which a builder sits out.
     pub(crate) fn is_taken(path: &Path) -> bool {
         File::open(path)

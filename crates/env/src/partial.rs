@@ -29,6 +29,13 @@ impl Partial {
         }
     }
 
+    /// A directory to work in beside the target, which is never put in its place.
+    pub(crate) fn room_for(target: &Path) -> Self {
+        let mut room = Self::of(target);
+        room.path.as_mut_os_string().push("-room");
+        room
+    }
+
     /// Removes what processes that were killed left beside the target. Only for one who holds the
     /// target's lock: nobody else can be at work there.
     pub(crate) fn sweep(target: &Path) {

@@ -2,7 +2,6 @@
 
 use std::{
     ffi::OsString,
-    fs,
     path::{Path, PathBuf},
 };
 
@@ -10,11 +9,16 @@ use serde::Deserialize;
 
 use crate::progress::packages;
 use crate::{
-    Error, Package, Progress, Step, dirs, environment,
-    install::{Job, Place, Question, Report},
+    Error, Package, Progress, Step, dirs,
+    environment::{self, Kind},
+    install::{self, From, Job, MADE, Report, SHELF, THERE, WANTED},
+    layer,
     lock::Lock,
     partial::Partial,
+    pip_settings::PipSettings,
     requirement::normal,
+    take_over,
+    workroom::{Kit, Workroom},
 };
 
 /// The first pip with `--python`, which installs into an environment that has no pip.
@@ -31,44 +35,35 @@ pub(crate) struct Pip {
 impl Pip {
     /// The interpreter's own, or one on `PATH`. Debian's Python may have none.
     pub(crate) fn find(job: &Job<'_>) -> Result<Self, Error> {
-        Self::works(
-            job,
-            job.interpreter.executable.as_os_str().to_owned(),
-            &["-m", "pip"],
-        )
-        .or_else(|error| on_path(job)?.ok_or(error))
+        Self::of_python(job, &job.interpreter.executable)
+            .or_else(|error| on_path(job)?.ok_or(error))
     }
 
-    /// As [`Pip::find`], else one in a virtual environment of its own, which is kept in `tools`.
-    pub(crate) fn find_or_make(job: &Job<'_>, tools: &Path) -> Result<Self, Error> {
+    /// As [`Pip::find`], else one in a virtual environment of its own, which is kept among the tools.
+    pub(crate) fn find_or_make(job: &Job<'_>, report: &mut Report<'_>) -> Result<Self, Error> {
         let reason = match Self::find(job) {
             Err(Error::NoInstaller { reasons }) => reasons,
             other => return other,
         };
-        let home = tools.join(format!("pip-{}", job.interpreter.version));
+        let home = job.tools.join(format!("pip-{}", job.interpreter.version));
         let python = environment::python(&home);
-        if let Ok(pip) = Self::works(job, python.clone().into(), &["-m", "pip"]) {
+        if let Ok(pip) = Self::of_python(job, &python) {
             return Ok(pip);
         }
-        dirs::create(tools)?;
+        dirs::create(job.tools)?;
         let _lock = Lock::take(&Lock::of(&home), job.cancel, &mut || {})?;
-        if let Ok(pip) = Self::works(job, python.clone().into(), &["-m", "pip"]) {
+        if let Ok(pip) = Self::of_python(job, &python) {
             return Ok(pip);
         }
         Partial::sweep(&home);
-        let partial = Partial::of(&home);
-        let made = job.run(
-            "venv",
-            "make an environment with pip",
-            {
-                let mut command = job.python(&job.interpreter.executable);
-                command.args(["-m", "venv"]).arg(partial.path());
-                command
-            },
-            &mut |_| {},
-        );
-        match made {
-            Ok(_) => {}
+        let settings = PipSettings::from_variables(job.variables);
+        let scratch = Partial::room_for(&home);
+        let kit = kit(job, &settings, None);
+        let mut room = Workroom::open(job, scratch.path(), kit, report)?;
+        let mut command = job.python(&job.interpreter.executable);
+        command.args(["-m", "venv", MADE]);
+        match room.run("venv", "make an environment with pip", command, &mut |_| {}) {
+            Ok(()) => {}
             Err(Error::Install(failure)) => {
                 let why = failure.lines.into_iter().next().unwrap_or_default();
                 let mut reasons = reason;
@@ -78,42 +73,55 @@ impl Pip {
             Err(error) => return Err(error),
         }
         // The one that comes with an early 3.10 or 3.11 is too old for `--python`.
-        let inside = environment::python(partial.path());
-        if Self::works(job, inside.clone().into(), &["-m", "pip"]).is_err() {
+        let inside = environment::python(Path::new(MADE));
+        let mut version = String::new();
+        let mut command = job.python(&inside);
+        command.args(["-c", VERSION]);
+        room.run("pip", "say its version", command, &mut |line| {
+            version = line.to_owned();
+        })?;
+        if is_too_old(version.trim_start_matches("pip ")) {
             let mut command = job.python(&inside);
             command.args(["-m", "pip", "install", "--upgrade", "--no-input", "pip"]);
-            job.run("pip", "upgrade itself", command, &mut |_| {})?;
+            room.run("pip", "upgrade itself", command, &mut |_| {})?;
         }
+        let partial = Partial::of(&home);
+        let prefix = partial.path();
+        let seen = room.take_out(prefix)?;
+        install::relocate(prefix, &seen, &home)?;
+        take_over::make_readable(prefix)?;
         partial.finish()?;
-        Self::works(job, python.into(), &["-m", "pip"])
+        Self::of_python(job, &python)
+    }
+
+    /// What it takes with it into a room.
+    pub(crate) fn kit(&self, job: &Job<'_>, settings: &PipSettings) -> Kit {
+        kit(job, settings, self.home())
     }
 
     /// Which packages, in which versions.
     pub(crate) fn resolve(
         &self,
-        job: &Job<'_>,
-        question: &Question<'_>,
+        room: &mut Workroom<'_>,
+        from: From,
     ) -> Result<Vec<String>, Error> {
-        let (wanted, there) = question.write()?;
-        let answer = question.scratch.join("answer.json");
+        const ANSWER: &str = "answer.json";
+        let job = room.job();
         let mut command = self.command(job);
         command
             .arg("--python")
             .arg(&job.interpreter.executable)
             .args(["install", "--dry-run"])
             .args(INSTALL_OPTIONS)
-            .args(from_shelf(question.shelf))
-            .arg("--constraint")
-            .arg(&there)
-            .arg("--report")
-            .arg(&answer)
-            .arg("--requirement")
-            .arg(&wanted);
-        job.run(&self.name(), "find the packages", command, &mut |_| {})?;
-        let failed = |source| Error::io("read", &answer, source);
-        let text = fs::read(&answer).map_err(failed)?;
-        let found: Found =
-            serde_json::from_slice(&text).map_err(|error| failed(std::io::Error::other(error)))?;
+            .args(from_shelf(from))
+            .args(["--constraint", THERE, "--report", ANSWER])
+            .args(["--requirement", WANTED]);
+        room.run(&self.name(), "find the packages", command, &mut |_| {})?;
+        let text = room.read(ANSWER)?;
+        let found: Found = serde_json::from_slice(&text).map_err(|error| {
+            let path = room.directory().join(ANSWER);
+            Error::io("read", &path, std::io::Error::other(error))
+        })?;
         let packages = found.install.into_iter().map(|item| item.metadata);
         Ok(packages
             .map(|package| format!("{}=={}", normal(&package.name), package.version))
@@ -123,54 +131,64 @@ impl Pip {
     /// Puts packages into an environment, which it makes, or into a plain directory.
     pub(crate) fn install(
         &self,
-        job: &Job<'_>,
-        place: Place<'_>,
+        room: &mut Workroom<'_>,
+        kind: Kind,
         lock: &[String],
-        shelf: Option<&Path>,
+        from: From,
         report: &mut Report<'_>,
     ) -> Result<(), Error> {
-        if let Place::Environment(prefix) = place {
+        let job = room.job();
+        if kind == Kind::Environment {
             let mut command = job.python(&job.interpreter.executable);
-            command.args(["-m", "venv", "--without-pip"]).arg(prefix);
-            job.run("venv", "make the environment", command, &mut |_| {})?;
+            command.args(["-m", "venv", "--without-pip", MADE]);
+            room.run("venv", "make the environment", command, &mut |_| {})?;
         }
         if lock.is_empty() {
             return Ok(());
         }
         let mut command = self.command(job);
         command.arg("--python");
-        match place {
-            Place::Environment(prefix) => command.arg(environment::python(prefix)).arg("install"),
-            Place::Layer(directory) => command
+        let made = Path::new(MADE);
+        match kind {
+            Kind::Environment => command.arg(environment::python(made)).arg("install"),
+            Kind::Layer => command
                 .arg(&job.interpreter.executable)
                 .args(["install", "--target"])
-                .arg(directory),
+                .arg(layer::packages(made)),
         };
         command
             .args(INSTALL_OPTIONS)
-            .args(from_shelf(shelf))
+            .args(from_shelf(from))
             .args(["--no-deps", "--"])
             .args(lock);
         let mut collected = 0;
-        job.run(&self.name(), "install the packages", command, &mut |line| {
+        room.run(&self.name(), "install the packages", command, &mut |line| {
             if let Some(progress) = read_line(line, &mut collected) {
                 report(progress);
             }
-        })?;
-        Ok(())
+        })
     }
 
     /// Puts one package into a directory of its own, for any Python.
-    pub(crate) fn fetch(&self, job: &Job<'_>, package: &str, target: &Path) -> Result<(), Error> {
+    pub(crate) fn fetch(
+        &self,
+        job: &Job<'_>,
+        package: &str,
+        scratch: &Path,
+        target: &Path,
+        report: &mut Report<'_>,
+    ) -> Result<(), Error> {
+        let settings = PipSettings::read_for_pip(job, self);
+        let mut room = Workroom::open(job, scratch, self.kit(job, &settings), report)?;
         let mut command = self.command(job);
         // Few retries: this is an attempt at something faster, not the last hope.
         command
             .args(["--retries", "1", "install"])
             .args(INSTALL_OPTIONS)
-            .arg("--target")
-            .arg(target)
-            .arg(package);
-        job.run(&self.name(), "fetch uv", command, &mut |_| {})?;
+            .args(["--target", MADE, package]);
+        room.run(&self.name(), "fetch uv", command, &mut |_| {})?;
+        room.take_out(target)?;
+        take_over::make_readable(target)?;
         Ok(())
     }
 
@@ -231,10 +249,25 @@ impl Pip {
         command
     }
 
-    fn works(job: &Job<'_>, program: OsString, arguments: &[&str]) -> Result<Self, Error> {
+    /// The one that a Python has. To import its first module is enough to know its version, and takes a tenth of the time.
+    fn of_python(job: &Job<'_>, python: &Path) -> Result<Self, Error> {
+        Self::works(
+            job,
+            python.as_os_str().to_owned(),
+            &["-m", "pip"],
+            &["-c", VERSION],
+        )
+    }
+
+    fn works(
+        job: &Job<'_>,
+        program: OsString,
+        arguments: &[&str],
+        question: &[&str],
+    ) -> Result<Self, Error> {
         let shown = format!("{} {}", program.to_string_lossy(), arguments.join(" "));
         let mut command = job.python(&program);
-        command.args(arguments).arg("--version");
+        command.args(question);
         let mut answer = String::new();
         let ran = job.ask("pip", command, &mut |line| {
             if line.starts_with("pip ") {
@@ -256,8 +289,7 @@ impl Pip {
             Ok(_) => {}
         }
         let version = answer.split(' ').nth(1).unwrap_or_default().to_owned();
-        let mut numbers = version.split('.').map_while(|part| part.parse().ok());
-        if (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < OLDEST {
+        if is_too_old(&version) {
             return refuse(&format!("is too old ({version}, 22.3 is needed)"));
         }
         Ok(Self {
@@ -281,12 +313,31 @@ const INSTALL_OPTIONS: [&str; 8] = [
     "--ignore-installed",
 ];
 
+/// What a Python prints that has pip, as `pip --version` begins.
+const VERSION: &str = "import pip; print('pip', pip.__version__)";
+
+fn is_too_old(version: &str) -> bool {
+    let mut numbers = version.split('.').map_while(|part| part.parse().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < OLDEST
+}
+
+fn kit(job: &Job<'_>, settings: &PipSettings, home: Option<PathBuf>) -> Kit {
+    let mut places = settings.places();
+    places.add_common(job.variables);
+    Kit {
+        shown: home.into_iter().collect(),
+        places,
+        variables: settings.for_walls(),
+        files: Vec::new(),
+    }
+}
+
 /// Wheels that were made here come from nowhere else.
-fn from_shelf(shelf: Option<&Path>) -> Vec<OsString> {
-    let Some(shelf) = shelf else {
-        return Vec::new();
-    };
-    vec!["--no-index".into(), "--find-links".into(), shelf.into()]
+fn from_shelf(from: From) -> &'static [&'static str] {
+    match from {
+        From::Index => &[],
+        From::Shelf => &["--no-index", "--find-links", SHELF],
+    }
 }
 
 /// What `pip install --report` writes, as far as it matters.
@@ -302,8 +353,10 @@ struct FoundItem {
 
 fn on_path(job: &Job<'_>) -> Result<Option<Pip>, Error> {
     for name in ["pip3", "pip"] {
-        for program in job.variables.programs(name) {
-            match Pip::works(job, program.into(), &[]) {
+        // Behind walls there is only the system's, whose Python is there too.
+        let is_there = |path: &PathBuf| job.walls.is_none() || path.starts_with("/usr");
+        for program in job.variables.programs(name).into_iter().filter(is_there) {
+            match Pip::works(job, program.into(), &[], &["--version"]) {
                 Ok(pip) => return Ok(Some(pip)),
                 Err(Error::Cancelled) => return Err(Error::Cancelled),
                 Err(_) => {}

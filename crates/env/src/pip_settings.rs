@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Variables, install::Job, pip::Pip};
+use crate::{Variables, install::Job, pip::Pip, places::Places, uv_configuration::UvConfiguration};
 
 /// pip's options, by name (`index-url`), in the text that its configuration has.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) struct PipSettings(BTreeMap<String, String>);
 impl PipSettings {
     /// Asks pip; without one, reads the variables `PIP_…`. Empty where uv has a configuration of its own.
     pub(crate) fn read(job: &Job<'_>, pip: Option<&Pip>) -> Self {
-        if uv_is_configured(job.variables) {
+        if UvConfiguration::is_there(job.variables) {
             return Self::default();
         }
         let listed = pip.and_then(|pip| pip.configuration(job));
@@ -81,6 +81,13 @@ impl PipSettings {
             "no-index",
             "trusted-host",
             "cert",
+            "client-cert",
+            "timeout",
+            "default-timeout",
+            "retries",
+            "pre",
+            "prefer-binary",
+            "uploaded-prior-to",
         ];
         let variable = |name: &str| {
             let value = self.text(name)?;
@@ -91,33 +98,22 @@ impl PipSettings {
         taken.into_iter().filter_map(variable).collect()
     }
 
-    /// Local directories with packages, and the file with certificates.
-    pub(crate) fn paths(&self) -> Vec<PathBuf> {
-        let links = self.text("find-links").unwrap_or_default();
-        let links = links.split_whitespace().map(PathBuf::from);
-        let all = links.chain(self.text("cert").map(PathBuf::from));
-        all.filter(|path| path.is_absolute() && path.exists())
-            .collect()
-    }
-
-    /// The hosts that packages come from, each with its port where the address names one.
-    pub(crate) fn hosts(&self) -> Vec<String> {
-        if self.no_index() {
-            return Vec::new();
-        }
-        let mut addresses = Vec::new();
-        match self.text("index-url") {
-            Some(index) => addresses.push(index),
-            None => addresses.extend(PIPS_OWN.map(str::to_owned)),
-        }
+    /// Where packages come from: addresses and directories.
+    pub(crate) fn places(&self) -> Places {
+        let mut places = Places {
+            no_index: self.no_index(),
+            ..Places::default()
+        };
+        places.default_index = self.text("index-url");
+        places.proxies.http = self.text("proxy");
+        places.proxies.https = self.text("proxy");
         for name in ["extra-index-url", "find-links"] {
-            let text = self.text(name).unwrap_or_default();
-            addresses.extend(text.split_whitespace().map(str::to_owned));
+            places.add(&self.text(name).unwrap_or_default());
         }
-        let mut hosts: Vec<String> = addresses.iter().filter_map(|a| host(a)).collect();
-        hosts.sort();
-        hosts.dedup();
-        hosts
+        for name in ["cert", "client-cert"] {
+            places.files.extend(self.text(name).map(PathBuf::from));
+        }
+        places
     }
 
     /// Whether no index may be asked at all.
@@ -137,7 +133,8 @@ impl PipSettings {
         (!kept.is_empty()).then(|| kept.join(by))
     }
 
-    fn from_variables(variables: &Variables) -> Self {
+    /// What the variables `PIP_…` say.
+    pub(crate) fn from_variables(variables: &Variables) -> Self {
         let names = [
             "index-url",
             "extra-index-url",
@@ -172,28 +169,6 @@ impl PipSettings {
         }
         Self(settings)
     }
-}
-
-/// Where pip looks unless it is told otherwise: the index, and the files it points to.
-const PIPS_OWN: [&str; 2] = ["https://pypi.org/", "https://files.pythonhosted.org/"];
-
-/// The host of an address, with its port if it names one. A name and password in it are left out.
-fn host(address: &str) -> Option<String> {
-    let rest = address
-        .strip_prefix("https://")
-        .or(address.strip_prefix("http://"))?;
-    let authority = rest.split(['/', '?', '#']).next()?;
-    let host = authority.rsplit('@').next()?;
-    (!host.is_empty()).then(|| host.to_owned())
-}
-
-fn uv_is_configured(variables: &Variables) -> bool {
-    let user = variables
-        .absolute_path("XDG_CONFIG_HOME")
-        .or_else(|| Some(variables.absolute_path("HOME")?.join(".config")));
-    variables.get("UV_CONFIG_FILE").is_some()
-        || Path::new("/etc/uv/uv.toml").exists()
-        || user.is_some_and(|directory| directory.join("uv/uv.toml").exists())
 }
 
 /// Python's `repr` of a string, back to the string.

@@ -22,6 +22,8 @@ pub enum Step {
     Wait,
     /// Finding or fetching uv, and creating the empty environment.
     Prepare,
+    /// No walls are to be had for the installer; the message says why. It runs without.
+    Unwalled,
     /// Deciding which packages and versions are needed.
     Resolve,
     /// Fetching them.
@@ -55,6 +57,7 @@ impl Progress {
         let (from, to) = match self.step {
             Step::Wait => (0.0, 0.0),
             Step::Prepare => (0.0, 0.15),
+            Step::Unwalled => (0.15, 0.15),
             Step::Resolve => (0.15, 0.25),
             Step::Download => (0.25, 0.40),
             Step::Install => (0.40, 0.45),

@@ -2,121 +2,105 @@
 //! at all: whoever has walls is asked for wheels.
 
 use std::{
-    ffi::OsString,
-    fmt, fs,
+    fs,
     path::{Path, PathBuf},
-    sync::Arc,
+    time::Duration,
 };
 
 use crate::{
-    Cancel, Error, InstallFailure, Interpreter, Progress, Step, dirs,
+    Error, InstallFailure, Order, Progress, Room, Step, Strength, Walls,
+    child::Tail,
+    dirs,
     install::{Job, Question, Report, Tool},
     pip::Pip,
     pip_settings::PipSettings,
 };
 
-/// What to do with a package that has no wheel.
-#[derive(Clone, Debug, Default)]
-pub enum Sources {
-    /// It is refused.
-    #[default]
-    Refused,
-    /// It is built by this, behind walls.
-    Built(Arc<dyn Builder>),
-}
-
-/// Builds wheels behind walls.
-pub trait Builder: fmt::Debug + Send + Sync {
-    /// Runs the order's command. Its output goes to `line`; a failure comes with the reason.
-    fn build(
-        &self,
-        order: &Order,
-        cancel: &Cancel,
-        line: &mut dyn FnMut(&str),
-    ) -> Result<(), String>;
-}
-
-/// A command that must run behind walls.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Order {
-    /// The Python that the wheels are for.
-    pub interpreter: Interpreter,
-    /// The program and its arguments. Relative paths are below `directory`.
-    pub command: Vec<OsString>,
-    /// Its variables, and no others.
-    pub variables: Vec<(OsString, OsString)>,
-    /// What it must be able to read.
-    pub shown: Vec<PathBuf>,
-    /// The hosts of the package indexes, each perhaps with a port: all of the network that it needs.
-    pub hosts: Vec<String>,
-    /// Where it works, and the only place where it may write.
-    pub directory: PathBuf,
-}
+/// Compilers take long; an hour means that it hangs.
+const LIMIT: Duration = Duration::from_secs(3600);
 
 /// Whether the source may be what is left of a package that could not be found.
 pub(crate) fn may_help(failure: &InstallFailure) -> bool {
     let says = |part: &str| failure.lines.iter().any(|line| line.contains(part));
+    if !failure.unreached.is_empty() {
+        return false;
+    }
     says("wheels") || says("No matching distribution")
 }
 
-/// Has wheels made of everything that is wanted, and returns the directory that holds them.
+/// Has wheels made of everything that is wanted, and returns the directory that holds them. The room is another one than that of the
+/// installer: who builds must not be able to touch what is installed.
 pub(crate) fn build(
-    builder: &dyn Builder,
+    walls: &dyn Walls,
     job: &Job<'_>,
     tool: &Tool,
-    tools: &Path,
     question: &Question<'_>,
+    scratch: &Path,
     report: &mut Report<'_>,
 ) -> Result<PathBuf, Error> {
     let message = "building from source, behind walls";
     report(Progress::new(Step::Resolve, 1, None, message));
     let found;
     let pip = match tool {
-        Tool::Pip(pip) => pip,
+        Tool::Pip(pip, _) => pip,
         Tool::Uv(..) => {
-            found = Pip::find_or_make(job, tools)?;
+            found = Pip::find_or_make(job, report)?;
             &found
         }
     };
     let settings = PipSettings::read_for_pip(job, pip);
-    let directory = question.scratch.join("build");
+    let kit = pip.kit(job, &settings);
+    let directory = scratch.join("build");
     dirs::create(&directory)?;
-    let inside = Question {
-        scratch: &directory,
-        ..*question
-    };
-    inside.write()?;
-    let wheels = directory.join("wheels");
-    let order = Order {
-        interpreter: job.interpreter.clone(),
-        command: pip.build_command(),
-        variables: settings.for_walls(),
-        shown: pip.home().into_iter().chain(settings.paths()).collect(),
-        hosts: settings.hosts(),
-        directory: directory.clone(),
-    };
-    let mut last = std::collections::VecDeque::new();
-    let outcome = builder.build(&order, job.cancel, &mut |line| {
-        if last.len() == 20 {
-            last.pop_front();
-        }
-        last.push_back(line.chars().take(400).collect::<String>());
-    });
-    if job.cancel.is_cancelled() {
-        return Err(Error::Cancelled);
+    for (name, text) in question.files() {
+        let path = directory.join(name);
+        fs::write(&path, text).map_err(|source| Error::io("write", &path, source))?;
     }
-    outcome.map_err(|status| {
+    let hosts = kit.places.hosts();
+    let room = Room {
+        interpreter: job.interpreter.clone(),
+        shown: kit.shown.into_iter().chain(kit.places.shown()).collect(),
+        // A way to the network can be guarded only behind all walls.
+        strength: if hosts.is_empty() {
+            Strength::Best
+        } else {
+            Strength::Full
+        },
+        hosts,
+        proxies: kit.places.proxies,
+        directory: directory.clone(),
+        limit: LIMIT,
+    };
+    let order = Order {
+        command: pip.build_command(),
+        variables: kit.variables,
+    };
+    let failed = |status: String, lines, unreached| {
         Error::Install(Box::new(InstallFailure {
             tool: pip.name(),
             what: "build the packages from source",
             python: job.interpreter.executable.clone(),
             version: job.interpreter.version,
             status,
-            lines: last.into(),
+            lines,
+            unreached,
         }))
+    };
+    let mut tail = Tail::default();
+    let mut opened = walls
+        .open(&room)
+        .map_err(|no_room| failed(no_room.why().to_owned(), Vec::new(), Vec::new()))?;
+    let outcome = opened.run(&order, job.cancel, &mut |line| tail.push(line));
+    drop(opened);
+    if job.cancel.is_cancelled() {
+        return Err(Error::Cancelled);
+    }
+    outcome.map_err(|ended| {
+        let mut lines = tail.into_lines();
+        lines.extend(ended.unreached.iter().map(|one| one.why.clone()));
+        failed(ended.status, lines, ended.unreached)
     })?;
-    shelve(&wheels, &question.scratch.join("shelf"))
+    shelve(&directory.join("wheels"), &scratch.join("shelf"))
 }
 
 /// Takes over what are really wheels: code that ran in there may have left anything, links to the user's files included.

@@ -37,6 +37,8 @@ pub struct Stored {
     pub packages: Vec<Package>,
     /// Its size on disk.
     pub bytes: u64,
+    /// With what it was made, and whether that had to run outside of walls.
+    pub installer: String,
     /// When it was made, in seconds since 1970.
     pub made: u64,
     /// When it was used last.
@@ -103,7 +105,7 @@ impl Environments {
     /// Removes those that were not used for longest, until the rest fits into the budget; those in use stay. Also
     /// what processes that were killed left behind. Returns what went.
     pub fn collect_garbage(&self, budget: u64) -> Result<Vec<Stored>, Error> {
-        for directory in [&self.directory, &self.layers] {
+        for directory in [&self.directory, &self.layers, &self.requests, &self.tools] {
             sweep(directory);
         }
         let all = self.list();
@@ -246,6 +248,7 @@ fn stored(path: &Path, names: &BTreeMap<String, Vec<String>>) -> Option<Stored> 
         requirements: marker.requirements.packages,
         packages: marker.packages,
         bytes: marker.bytes,
+        installer: marker.installer,
         made: marker.made,
         used: InUse::last(path).unwrap_or(0).max(marker.made),
         in_use: InUse::is_there(path),

@@ -1,15 +1,26 @@
 //! uv: installs ten times as fast as pip.
 
-use std::{ffi::OsString, fs, path::Path, process::Command};
+use std::{
+    ffi::OsString,
+    fs,
+    io::Read as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use crate::progress::packages;
 use crate::{
-    Error, Progress, Step, dirs, environment,
-    install::{Job, Place, Question, Report},
+    Error, Progress, Step, dirs,
+    environment::{self, Kind},
+    install::{From, Job, MADE, Question, Report, SHELF, THERE, WANTED},
+    layer,
     lock::Lock,
     partial::Partial,
     pip::Pip,
     pip_settings::PipSettings,
+    places::Places,
+    uv_configuration::{self, UvConfiguration},
+    workroom::{Kit, Workroom, configuration},
 };
 
 /// A uv that works.
@@ -22,14 +33,17 @@ pub(crate) struct Uv {
 
 impl Uv {
     /// The user's own on `PATH`, else the one fetched earlier, else the interpreter's `python -m uv`.
-    pub(crate) fn find(job: &Job<'_>, tools: &Path) -> Result<Option<Self>, Error> {
-        let fetched = tools.join("uv/bin/uv");
-        let mut programs = job.variables.programs("uv");
-        programs.extend(fetched.exists().then_some(fetched));
-        for program in programs {
+    pub(crate) fn find(job: &Job<'_>) -> Result<Option<Self>, Error> {
+        for program in job.variables.programs("uv") {
+            let Some(program) = startable(job, program) else {
+                continue;
+            };
             if let Some(uv) = Self::works(job, program.into(), &[])? {
                 return Ok(Some(uv));
             }
+        }
+        if let Some(uv) = Self::fetched(job)? {
+            return Ok(Some(uv));
         }
         Self::works(
             job,
@@ -38,51 +52,105 @@ impl Uv {
         )
     }
 
-    /// Fetches one with pip, and keeps it in `tools`. Two processes fetch it once.
-    pub(crate) fn fetch(job: &Job<'_>, tools: &Path, pip: &Pip) -> Result<Self, Error> {
-        let home = tools.join("uv");
-        let program = home.join("bin/uv");
-        dirs::create(tools)?;
+    /// Fetches one with pip, and keeps it among the tools. Two processes fetch it once.
+    pub(crate) fn fetch(job: &Job<'_>, pip: &Pip, report: &mut Report<'_>) -> Result<Self, Error> {
+        let home = job.tools.join(FETCHED);
+        dirs::create(job.tools)?;
         let _lock = Lock::take(&Lock::of(&home), job.cancel, &mut || {})?;
-        if let Some(uv) = Self::works(job, program.clone().into(), &[])? {
+        if let Some(uv) = Self::fetched(job)? {
             return Ok(uv);
         }
         Partial::sweep(&home);
         let partial = Partial::of(&home);
-        pip.fetch(job, "uv", partial.path())?;
+        let scratch = Partial::room_for(&home);
+        pip.fetch(job, "uv", scratch.path(), partial.path(), report)?;
         partial.finish()?;
-        Self::works(job, program.into(), &[])?.ok_or_else(|| Error::NoInstaller {
+        Self::fetched(job)?.ok_or_else(|| Error::NoInstaller {
             reasons: vec!["the uv that was fetched does not start".to_owned()],
         })
+    }
+
+    /// The one that was fetched earlier. It came from an index as packages do, so where there are walls it is not even asked
+    /// for its version outside of them.
+    fn fetched(job: &Job<'_>) -> Result<Option<Self>, Error> {
+        let home = job.tools.join(FETCHED);
+        let program = home.join("bin/uv");
+        if !program.exists() {
+            return Ok(None);
+        }
+        if job.walls.is_none() {
+            return Self::works(job, program.into(), &[]);
+        }
+        let packages = environment::installed_packages(&home)?;
+        let uv = packages.into_iter().find(|package| package.name == "uv");
+        Ok(uv.map(|package| Self {
+            program: program.into(),
+            arguments: Vec::new(),
+            version: package.version,
+        }))
+    }
+
+    /// What it takes with it into a room.
+    pub(crate) fn kit(&self, job: &Job<'_>, settings: &PipSettings) -> Kit {
+        let variables = settings.for_uv(job.variables.clone());
+        let text = |name: &str| {
+            variables
+                .get(name)
+                .map(|v| v.to_string_lossy().into_owned())
+        };
+        let mut places = Places {
+            no_index: settings.no_index() || text("UV_NO_INDEX").is_some(),
+            ..Places::default()
+        };
+        UvConfiguration::read(&variables).add_to(&mut places);
+        if let Some(index) = text("UV_DEFAULT_INDEX").or_else(|| text("UV_INDEX_URL")) {
+            places.default_index = Some(index);
+        }
+        for name in ["UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS"] {
+            places.add(&text(name).unwrap_or_default());
+        }
+        places.add_common(&variables);
+        let own = Path::new(&self.program);
+        let shown = [own.to_owned(), uv_configuration::of_the_system()];
+        Kit {
+            shown: shown.into_iter().filter(|path| path.exists()).collect(),
+            places,
+            variables: Vec::new(),
+            files: UvConfiguration::users(&variables)
+                .map(configuration)
+                .into_iter()
+                .collect(),
+        }
     }
 
     /// Which packages, in which versions.
     pub(crate) fn resolve(
         &self,
-        job: &Job<'_>,
+        room: &mut Workroom<'_>,
         question: &Question<'_>,
         settings: &PipSettings,
+        from: From,
     ) -> Result<Vec<String>, Error> {
-        let (wanted, there) = question.write()?;
-        let answer = question.scratch.join("answer.txt");
+        const ANSWER: &str = "answer.txt";
+        let job = room.job();
         trusting(&mut |certificates| {
             let mut command = self.command(job, settings, certificates);
             command
                 .args(["pip", "compile", "--no-header", "--no-annotate"])
-                .args(no_index(settings, question.shelf))
+                .args(no_index(settings, from))
                 .arg("--only-binary=:all:")
                 .arg("--python")
                 .arg(&job.interpreter.executable)
-                .arg("--constraints")
-                .arg(&there)
-                .arg("--output-file")
-                .arg(&answer)
-                .arg(&wanted);
-            shelved(&mut command, question.shelf);
-            job.run(&self.name(), "find the packages", command, &mut |_| {})
+                .args(["--output-file", ANSWER, WANTED]);
+            // uv complains about an empty file, and that would stand among the lines of every error.
+            if !question.there.is_empty() {
+                command.args(["--constraints", THERE]);
+            }
+            shelved(&mut command, from);
+            room.run(&self.name(), "find the packages", command, &mut |_| {})
         })?;
-        let text =
-            fs::read_to_string(&answer).map_err(|source| Error::io("read", &answer, source))?;
+        let answer = room.read(ANSWER)?;
+        let text = String::from_utf8_lossy(&answer);
         let lines = text.lines().map(str::trim);
         Ok(lines
             .filter(|line| line.contains("=="))
@@ -93,20 +161,21 @@ impl Uv {
     /// Puts packages into an environment, which it makes, or into a plain directory.
     pub(crate) fn install(
         &self,
-        job: &Job<'_>,
-        place: Place<'_>,
+        room: &mut Workroom<'_>,
+        kind: Kind,
         lock: &[String],
-        shelf: Option<&Path>,
+        from: From,
         settings: &PipSettings,
         report: &mut Report<'_>,
     ) -> Result<(), Error> {
-        if let Place::Environment(prefix) = place {
+        let job = room.job();
+        if kind == Kind::Environment {
             let mut command = self.command(job, settings, SystemCertificates::No);
             command
                 .args(["venv", "--no-project", "--python"])
                 .arg(&job.interpreter.executable)
-                .arg(prefix);
-            job.run(&self.name(), "make the environment", command, &mut |_| {})?;
+                .arg(MADE);
+            room.run(&self.name(), "make the environment", command, &mut |_| {})?;
         }
         if lock.is_empty() {
             return Ok(());
@@ -115,29 +184,28 @@ impl Uv {
             let mut command = self.command(job, settings, certificates);
             command
                 .args(["pip", "install", "--no-deps"])
-                .args(no_index(settings, shelf))
+                .args(no_index(settings, from))
                 .arg("--python");
-            match place {
-                Place::Environment(prefix) => command.arg(environment::python(prefix)),
-                Place::Layer(directory) => command
+            match kind {
+                Kind::Environment => command.arg(environment::python(Path::new(MADE))),
+                Kind::Layer => command
                     .arg(&job.interpreter.executable)
                     .arg("--target")
-                    .arg(directory),
+                    .arg(layer::packages(Path::new(MADE))),
             };
             // Copies: with links into uv's cache, a change to one environment would be a change to all.
             // It costs a second for half a gigabyte. Wheels only, as with pip.
             command
                 .args(["--link-mode=copy", "--only-binary=:all:", "--"])
                 .args(lock);
-            shelved(&mut command, shelf);
+            shelved(&mut command, from);
             let mut lines = Lines::default();
-            job.run(&self.name(), "install the packages", command, &mut |line| {
+            room.run(&self.name(), "install the packages", command, &mut |line| {
                 if let Some(progress) = lines.read(line) {
                     report(progress);
                 }
             })
-        })?;
-        Ok(())
+        })
     }
 
     pub(crate) fn name(&self) -> String {
@@ -208,15 +276,30 @@ fn trusting<T>(
     }
 }
 
-fn no_index(settings: &PipSettings, shelf: Option<&Path>) -> Option<&'static str> {
-    (shelf.is_some() || settings.no_index()).then_some("--no-index")
+fn no_index(settings: &PipSettings, from: From) -> Option<&'static str> {
+    (from == From::Shelf || settings.no_index()).then_some("--no-index")
 }
 
 /// Wheels that were made here come from nowhere else.
-fn shelved(command: &mut Command, shelf: Option<&Path>) {
-    if let Some(shelf) = shelf {
-        command.env("UV_FIND_LINKS", shelf);
+fn shelved(command: &mut Command, from: From) {
+    if from == From::Shelf {
+        command.env("UV_FIND_LINKS", SHELF);
     }
+}
+
+/// The name of the directory with a uv that was fetched.
+const FETCHED: &str = "uv";
+
+/// The program itself. Behind walls a shim of a version manager does not find what it stands for, so there it does not count.
+fn startable(job: &Job<'_>, program: PathBuf) -> Option<PathBuf> {
+    if job.walls.is_none() {
+        return Some(program);
+    }
+    let real = program.canonicalize().ok()?;
+    let mut beginning = [0; 4];
+    let read = fs::File::open(&real).and_then(|mut file| file.read_exact(&mut beginning));
+    let is_itself = real.file_name() == program.file_name();
+    (is_itself && read.is_ok() && beginning == *b"\x7fELF").then_some(real)
 }
 
 pub(crate) fn is_about_certificates(lines: &[String]) -> bool {

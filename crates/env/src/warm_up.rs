@@ -7,8 +7,8 @@ use std::{
 };
 
 use crate::{
-    Builder, Error, Order, Progress, Sources, Step, dirs, environment,
-    install::{Job, Report},
+    Error, Order, Progress, Proxies, Room, Step, Strength, Walls, dirs, environment,
+    install::{Job, LONGEST, Report},
 };
 
 const SCRIPT: &str = include_str!("python/warm_up.py");
@@ -21,7 +21,6 @@ pub(crate) fn warm_up(
     job: &Job<'_>,
     prefix: &Path,
     imports: &[String],
-    sources: &Sources,
     report: &mut Report<'_>,
 ) -> Result<(), Error> {
     if imports.is_empty() {
@@ -32,7 +31,7 @@ pub(crate) fn warm_up(
     if has_matplotlib {
         dirs::create(&config)?;
     }
-    import(job, prefix, &config, imports, sources, report)?;
+    import(job, prefix, &config, imports, report)?;
     if has_matplotlib && !has_font_list(&config) {
         return Err(Error::WarmUp {
             what: format!(
@@ -46,12 +45,12 @@ pub(crate) fn warm_up(
 }
 
 /// Has matplotlib search for fonts again, and puts the new list in the old one's place.
-pub(crate) fn refresh_fonts(job: &Job<'_>, prefix: &Path, sources: &Sources) -> Result<(), Error> {
+pub(crate) fn refresh_fonts(job: &Job<'_>, prefix: &Path) -> Result<(), Error> {
     let config = environment::matplotlib_config(prefix);
     let fresh = config.with_file_name(format!(".matplotlib-{}", std::process::id()));
     dirs::create(&fresh)?;
     let imports = ["matplotlib.font_manager".to_owned()];
-    let outcome = import(job, prefix, &fresh, &imports, sources, &mut |_| {}).and_then(|()| {
+    let outcome = import(job, prefix, &fresh, &imports, &mut |_| {}).and_then(|()| {
         let entries =
             fs::read_dir(&fresh).map_err(|e| Error::io("read the directory", &fresh, e))?;
         for entry in entries
@@ -72,7 +71,6 @@ fn import(
     prefix: &Path,
     config: &Path,
     imports: &[String],
-    sources: &Sources,
     report: &mut Report<'_>,
 ) -> Result<(), Error> {
     let total = Some(imports.len() as u64);
@@ -90,11 +88,9 @@ fn import(
             current = name.to_owned();
         }
     };
-    let ran = match sources {
-        Sources::Refused => import_here(job, prefix, config, imports, &mut line),
-        Sources::Built(walls) => {
-            import_there(walls.as_ref(), job, prefix, config, imports, &mut line)
-        }
+    let ran = match job.walls {
+        None => import_here(job, prefix, config, imports, &mut line),
+        Some(walls) => import_there(walls, job, prefix, config, imports, &mut line),
     };
     match ran {
         Ok(()) => {
@@ -142,7 +138,7 @@ fn import_here(
 }
 
 fn import_there(
-    walls: &dyn Builder,
+    walls: &dyn Walls,
     job: &Job<'_>,
     prefix: &Path,
     config: &Path,
@@ -155,7 +151,6 @@ fn import_there(
         .and_then(|()| {
             let words = ["-I", "-c", SCRIPT].into_iter().map(OsString::from);
             let order = Order {
-                interpreter: job.interpreter.clone(),
                 command: [environment::python(prefix).into_os_string()]
                     .into_iter()
                     .chain(words)
@@ -164,18 +159,30 @@ fn import_there(
                 variables: [("MPLCONFIGDIR", ROOM), ("MPLBACKEND", "Agg")]
                     .map(|(name, value)| (name.into(), value.into()))
                     .into(),
+            };
+            let walled = Room {
+                interpreter: job.interpreter.clone(),
                 shown: vec![prefix.to_owned()],
                 hosts: Vec::new(),
+                proxies: Proxies::default(),
                 directory: room.clone(),
+                strength: Strength::Best,
+                limit: LONGEST,
             };
             let mut lines = Vec::new();
-            let outcome = walls.build(&order, job.cancel, &mut |text| {
+            let mut line = |text: &str| {
                 line(text);
                 if lines.len() == 20 {
                     lines.remove(0);
                 }
                 lines.push(text.to_owned());
-            });
+            };
+            let outcome = match walls.open(&walled) {
+                Ok(mut opened) => opened
+                    .run(&order, job.cancel, &mut line)
+                    .map_err(|failed| failed.status),
+                Err(no_room) => Err(no_room.why().to_owned()),
+            };
             if job.cancel.is_cancelled() {
                 return Err(Failed::Otherwise(Error::Cancelled));
             }

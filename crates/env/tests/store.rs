@@ -226,3 +226,18 @@ fn a_set_for_another_python_is_refused_at_once() {
     );
     assert_eq!(reports, []);
 }
+
+#[test]
+fn a_room_that_a_killed_process_left_goes_with_the_garbage() {
+    let scratch = Scratch::new();
+    let requests = scratch.path("cache/cellblock/requests");
+    let room = requests.join(".request.json.partial-4/room");
+    fs::create_dir_all(&room).unwrap();
+    let busy = requests.join(".busy.json.partial-5");
+    fs::create_dir(&busy).unwrap();
+    let lock = fs::File::create(requests.join("busy.json.lock")).unwrap();
+    lock.lock().unwrap();
+    scratch.environments().collect_garbage(u64::MAX).unwrap();
+    assert!(!room.exists());
+    assert!(busy.exists(), "somebody is at work there");
+}

@@ -3,6 +3,7 @@
 use crate::address::is_private;
 use crate::credentials::Credential;
 use crate::error::Refusal;
+use crate::proxies::Proxies;
 use crate::record::{Connection, Kind, Log, Outcome};
 use crate::tls::Trust;
 use cellblock_protocol::NetworkRule;
@@ -33,6 +34,7 @@ pub struct Guard {
     rules: Arc<[NetworkRule]>,
     pub(crate) credentials: Arc<[Credential]>,
     pub(crate) trust: Trust,
+    pub(crate) proxies: Arc<Proxies>,
     lookup: Lookup,
     log: Log,
     room: Arc<Semaphore>,
@@ -53,6 +55,7 @@ impl Guard {
             rules: rules.into(),
             credentials: Arc::default(),
             trust: Trust::default(),
+            proxies: Arc::default(),
             lookup: Arc::new(|host, port| {
                 Box::pin(async move {
                     Ok(tokio::net::lookup_host((host.as_str(), port))
@@ -74,6 +77,12 @@ impl Guard {
     /// Believes whom this says, and not the host's system, to be who they say they are.
     pub fn trust(mut self, config: Arc<rustls::ClientConfig>) -> Guard {
         self.trust = Trust::Own(config);
+        self
+    }
+
+    /// Goes through these proxies, which then find the names.
+    pub fn proxies(mut self, proxies: Arc<Proxies>) -> Guard {
+        self.proxies = proxies;
         self
     }
 

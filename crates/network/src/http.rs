@@ -67,15 +67,27 @@ impl Guard {
         let method = head.path.is_some().then_some(head.method.as_str());
         let rule = self.rule(&head.host, head.port, method)?;
         let Some(path) = &head.path else {
-            let mut server = self.connect(rule, &head.host, head.port).await?;
+            let mut server = match self.proxies.for_tunnel(&head.host) {
+                Some(proxy) => proxy.tunnel(&head.host, head.port).await?,
+                None => self.connect(rule, &head.host, head.port).await?,
+            };
             return Ok(tunnel(client, &mut server, &head.rest).await);
         };
         let is_meant = |one: &&Credential| one.is_for(&head.host, head.port);
         let credentials: Vec<_> = self.credentials.iter().filter(is_meant).collect();
         if !credentials.iter().any(|credential| credential.needs_tls()) {
-            let server = self.connect(rule, &head.host, head.port).await?;
+            let Some(proxy) = self.proxies.for_http(&head.host) else {
+                let server = self.connect(rule, &head.host, head.port).await?;
+                let address = peer(&server, &head)?;
+                let request = request(&head, path, 80, &credentials);
+                return Ok(exchange(client, server, address, request, head).await);
+            };
+            let server = proxy.reach().await?;
             let address = peer(&server, &head)?;
-            let request = request(&head, path, 80, &credentials);
+            let whole = format!("http://{}{path}", target(&head.host, head.port));
+            let mut request = request(&head, &whole, 80, &credentials);
+            // Before the empty line that ends it.
+            request.insert_str(request.len() - 2, &proxy.authorization());
             return Ok(exchange(client, server, address, request, head).await);
         }
         // The code cannot speak TLS with the host and have a header put into it. So it speaks plainly with us.

@@ -5,7 +5,7 @@
     reason = "helpers of tests are tests"
 )]
 
-use cellblock_network::{Connection, Credential, Guard, Outcome};
+use cellblock_network::{Connection, Credential, Guard, Outcome, Proxies};
 use cellblock_protocol::NetworkRule;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -106,6 +106,83 @@ async fn unless_that_was_meant() {
             .starts_with("GET / HTTP/1.1\r\nHost: own.example\r\n")
     );
     assert_eq!(*notes.lock().unwrap(), ["GET own.example:80 allowed"]);
+}
+
+#[tokio::test]
+async fn a_proxy_of_the_host_is_asked_for_what_rules_allow() {
+    let (address, heard) = server().await;
+    let proxy = format!("http://me:secret@{address}");
+    let proxies = Proxies::new(Some(&proxy), Some(&proxy), "").unwrap();
+    let (guard, notes) = guard(&["far.example"], "192.0.2.1:1".parse().unwrap());
+    let guard = guard.proxies(Arc::new(proxies));
+    let refused = ask(&guard, "GET http://other.example/ HTTP/1.1\r\n\r\n").await;
+    assert!(refused.starts_with("HTTP/1.1 403"), "{refused}");
+    let answer = ask(&guard, "GET http://far.example/a HTTP/1.1\r\n\r\n").await;
+    assert!(answer.ends_with("ok"), "{answer}");
+    let heard = heard.await.unwrap();
+    assert!(
+        heard.starts_with("GET http://far.example:80/a HTTP/1.1\r\nHost: far.example\r\n"),
+        "{heard}"
+    );
+    assert!(
+        heard.ends_with("Proxy-Authorization: Basic bWU6c2VjcmV0\r\n\r\n"),
+        "{heard}"
+    );
+    assert_eq!(notes.lock().unwrap()[1], "GET far.example:80 allowed");
+}
+
+#[tokio::test]
+async fn tunnels_go_through_a_proxy_of_the_host_too_and_its_refusal_is_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = format!("http://{}", listener.local_addr().unwrap());
+    let serving = tokio::spawn(async move {
+        let mut heard = Vec::new();
+        for answer in ["200 fine\r\n\r\nhello", "407 who are you\r\n\r\n"] {
+            let (mut client, _) = listener.accept().await.unwrap();
+            let mut bytes = vec![0; 4096];
+            let read = client.read(&mut bytes).await.unwrap();
+            heard.push(String::from_utf8_lossy(&bytes[..read]).into_owned());
+            let answer = format!("HTTP/1.1 {answer}");
+            client.write_all(answer.as_bytes()).await.unwrap();
+        }
+        heard
+    });
+    let (guard, _) = guard(&["far.example"], "192.0.2.1:1".parse().unwrap());
+    let guard = guard.proxies(Arc::new(Proxies::new(None, Some(&proxy), "").unwrap()));
+    let connect = "CONNECT far.example:443 HTTP/1.1\r\n\r\n";
+    let answer = tunnel(&guard, connect).await;
+    assert!(answer.ends_with("established\r\n\r\nhello"), "{answer}");
+    let answer = tunnel(&guard, connect).await;
+    assert!(
+        answer.contains("says: HTTP/1.1 407 who are you"),
+        "{answer}"
+    );
+    let heard = serving.await.unwrap();
+    assert_eq!(
+        heard[0],
+        "CONNECT far.example:443 HTTP/1.1\r\nHost: far.example:443\r\n\r\n"
+    );
+}
+
+/// As [`ask`], for a client that has nothing more to say.
+async fn tunnel(guard: &Guard, request: &str) -> String {
+    tokio::time::timeout(std::time::Duration::from_secs(20), async {
+        let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(door.local_addr().unwrap())
+            .await
+            .unwrap();
+        let (inside, _) = door.accept().await.unwrap();
+        let guard = guard.clone();
+        let serving = tokio::spawn(async move { guard.serve_http(inside).await });
+        client.write_all(request.as_bytes()).await.unwrap();
+        client.shutdown().await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        serving.await.unwrap();
+        answer
+    })
+    .await
+    .unwrap()
 }
 
 #[tokio::test]

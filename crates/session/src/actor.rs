@@ -299,7 +299,9 @@ impl Actor {
     /// What the cell that just ended did to the files is part of the state after it.
     pub(crate) async fn note_changes_of(&mut self, cell: u64) -> Changes {
         let changes = self.disk.changes().await;
+        // Where nobody ever goes back, nothing is kept to go back to.
         if !changes.paths.is_empty()
+            && !self.checkpoints.never
             && let Ok(mut history) = self.history.lock()
         {
             history.note(cell, changes.paths.clone());
@@ -319,6 +321,7 @@ impl Actor {
     pub(crate) async fn note_outside_changes(&mut self) {
         let changes = self.disk.settle().await;
         if !changes.paths.is_empty()
+            && !self.checkpoints.never
             && let Ok(mut history) = self.history.lock()
         {
             history.note_outside(self.checkpoints.current(), changes.paths);

@@ -72,7 +72,7 @@ impl Inner {
             wall: options.limits.wall,
         });
         let mut environment = self.environment(&actor.directory);
-        let doors = Doors::of(&options);
+        let doors = Doors::of(&options).through(&self.proxies);
         environment.extend(doors.environment());
         actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared.logs)?;
         actor.shared = Arc::clone(&shared);

@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// Inodes are a resource as well.
-const MOST_FILES: usize = 100_000;
+/// Inodes are a resource as well. Who may write much may write many.
+const MOST_FILES: u64 = 100_000;
+const BYTES_FOR_A_FILE: u64 = 16 << 10;
 
 /// The files of one session.
 #[derive(Debug)]
@@ -44,10 +45,11 @@ impl Added {
     /// The limit that this is over; `None` as a limit means that there is none.
     pub(crate) fn over(self, limit: Option<u64>) -> Option<LimitHit> {
         let limit = limit?;
+        let most_files = MOST_FILES.max(limit / BYTES_FOR_A_FILE) as usize;
         if self.bytes > limit {
             Some(LimitHit::Disk { limit })
-        } else if self.files > MOST_FILES {
-            Some(LimitHit::Files { limit: MOST_FILES })
+        } else if self.files > most_files {
+            Some(LimitHit::Files { limit: most_files })
         } else if self.beyond {
             Some(LimitHit::TooDeep)
         } else {

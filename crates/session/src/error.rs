@@ -104,6 +104,14 @@ impl Error {
         }
     }
 
+    /// Whether this machine does not have the walls that were asked for, and nothing else is wrong.
+    pub fn is_lack_of_walls(&self) -> bool {
+        matches!(
+            self,
+            Error::Sandbox(cellblock_sandbox::Error::Unreachable { .. })
+        )
+    }
+
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::System { what, source }
     }

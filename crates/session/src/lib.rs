@@ -56,6 +56,7 @@ mod workspace;
 mod zygote;
 
 pub use cellblock_docker::Engine;
+pub use cellblock_network::{BadProxy, Proxies};
 pub use cellblock_sandbox::{Cgroups, Mechanism, Probe, Verdict};
 pub use containers::Containers;
 pub use error::Error;

@@ -7,6 +7,7 @@ use crate::watch::Watcher;
 use crate::workspace::Workspace;
 use crate::zygote::{Zygote, ZygotePlan};
 use crate::{Error, Preload, Python, Session};
+use cellblock_network::Proxies;
 use cellblock_protocol::{Isolation, Rung, SessionOptions, Wall};
 use cellblock_sandbox::{Cgroups, Probe, View, native_walls, reachable_rung};
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ pub struct RuntimeBuilder {
     isolation: Isolation,
     preload: Preload,
     pool: usize,
+    proxies: Arc<Proxies>,
     state: PathBuf,
     cache: PathBuf,
 }
@@ -45,6 +47,7 @@ pub(crate) struct Inner {
     pub(crate) cgroups: Option<Cgroups>,
     pub(crate) watcher: Arc<Watcher>,
     pub(crate) pool: Pool,
+    pub(crate) proxies: Arc<Proxies>,
     loans: Arc<Loans>,
     plan: ZygotePlan,
     zygote: Mutex<Option<Arc<Zygote>>>,
@@ -64,6 +67,7 @@ impl Runtime {
             isolation: Isolation::default(),
             preload: Preload::default(),
             pool: 0,
+            proxies: Arc::default(),
             state: state.into(),
             cache: cache.into(),
         }
@@ -110,6 +114,12 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Proxies that stand between this machine and what its sessions may reach. Forks go without.
+    pub fn proxies(mut self, proxies: Proxies) -> RuntimeBuilder {
+        self.proxies = Arc::new(proxies);
+        self
+    }
+
     /// Starts Python behind the outer walls.
     ///
     /// The best rung is tried at once. Only when that fails is the machine probed, to say what is missing or to take the next
@@ -140,6 +150,7 @@ impl RuntimeBuilder {
             isolation,
             preload,
             pool,
+            proxies,
             state,
             cache,
         } = self;
@@ -181,6 +192,7 @@ impl RuntimeBuilder {
             },
             watcher: Watcher::new(),
             pool: Pool::new(pool),
+            proxies,
             loans: Arc::default(),
             plan,
             zygote: Mutex::new(None),

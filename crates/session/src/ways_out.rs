@@ -1,7 +1,7 @@
 //! A session's ways to the network: sockets on its own loopback, with a guard of the host's behind each.
 
 use crate::Error;
-use cellblock_network::{Credential, Guard, Log};
+use cellblock_network::{Credential, Guard, Log, Proxies};
 use cellblock_protocol::{CredentialRule, Event, HostPattern, NetworkRule, SessionOptions};
 use cellblock_sandbox::Birth;
 use std::collections::BTreeMap;
@@ -31,6 +31,7 @@ pub(crate) struct Doors {
     rules: Vec<NetworkRule>,
     credentials: Vec<CredentialRule>,
     behind: Vec<Behind>,
+    proxies: Arc<Proxies>,
 }
 
 /// A door that init has opened: its number, and the socket that listens there.
@@ -53,7 +54,14 @@ impl Doors {
             rules: rules.clone(),
             credentials: options.credentials.clone(),
             behind: behind.chain(raw.map(Behind::Host)).collect(),
+            proxies: Arc::default(),
         }
+    }
+
+    /// The same, where proxies stand between this machine and the network.
+    pub(crate) fn through(mut self, proxies: &Arc<Proxies>) -> Doors {
+        self.proxies = Arc::clone(proxies);
+        self
     }
 
     /// Asks init for the doors, and for names under which the code finds what is behind them.
@@ -139,7 +147,9 @@ impl Doors {
         let credentials = credentials
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| Error::Refused(error.to_string()))?;
-        let guard = Guard::new(&self.rules, log).credentials(&credentials);
+        let guard = Guard::new(&self.rules, log)
+            .credentials(&credentials)
+            .proxies(Arc::clone(&self.proxies));
         let mut ways = WaysOut::default();
         for (number, socket) in opened {
             let behind = self.behind.get(number).cloned();

@@ -1,4 +1,4 @@
-//! Environments and packages, as sessions see them. Packages come from a directory; no index is asked.
+//! Environments and packages, as sessions see them. Packages come from a directory, or from an index that the tests serve.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,6 +9,8 @@
 mod chosen;
 #[path = "../common/mod.rs"]
 mod common;
+mod index;
 mod live;
 mod shelf;
 mod sources;
+mod walled;

@@ -1,7 +1,7 @@
 //! A directory of packages, and a host that installs from it.
 
 use crate::common::{ground, python};
-use cellblock::env::{Dirs, Environments, Installer, Sources, Variables};
+use cellblock::env::{Dirs, Environments, Installer, Variables, Walls};
 use cellblock::tools::{
     Approval, ApprovalMode, ApprovalPolicy, InstallPackagesTool, Registry, Workbench,
 };
@@ -9,7 +9,7 @@ use cellblock::{Host, Packages, Preload, PythonChoice, SessionOptions};
 use std::future::Future;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use std::{fs, thread};
 
@@ -51,18 +51,19 @@ pub(crate) fn environments() -> Environments {
         .with("PIP_FIND_LINKS", shelf());
     Environments::new(variables, &dirs())
         .installer(Installer::Pip)
-        .sources(walled())
+        .behind(walls())
 }
 
-/// Builds as the library does it.
-fn walled() -> Sources {
+/// Walls as the library has them.
+pub(crate) fn walls() -> Arc<dyn Walls> {
     let host = Host::builder()
         .interpreter(python())
         .python(PythonChoice::StandardLibrary)
         .dirs(dirs())
         .build()
         .unwrap();
-    host.packages().environments().built_from_source().clone()
+    let walls = host.packages().environments().walls();
+    Arc::clone(walls.unwrap())
 }
 
 /// The host of these tests.

@@ -63,6 +63,13 @@ impl EnvironmentBar {
             let mut step = self.step.lock().unwrap_or_else(PoisonError::into_inner);
             step.replace(progress.step)
         };
+        if progress.step == Step::Unwalled {
+            // Not one more line of progress: it must be seen, also where nothing else is shown. Once is enough.
+            if before != Some(Step::Unwalled) {
+                self.above(|| self.console.note("warning:", &progress.message));
+            }
+            return;
+        }
         let Some(bar) = &self.bar else {
             if before != Some(progress.step) {
                 self.console.say(&format!("  {}", progress.message));

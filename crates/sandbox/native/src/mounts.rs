@@ -190,10 +190,7 @@ pub fn enter_session(
     }
     mount_temporary(temporary_bytes).at(Stage::Temporary)?;
     for (tree, (path, _)) in carried.into_iter().zip(items.of(Item::Show)) {
-        make_parents(path)
-            .and_then(|()| mkdir(path, 0o755))
-            .and_then(|()| attach_mount(tree, path))
-            .at(Stage::Show)?;
+        show(tree, path).at(Stage::Show)?;
     }
     if let Some(workspace) = workspace {
         attach_mount(workspace, c"/workspace").at(Stage::Workspace)?;

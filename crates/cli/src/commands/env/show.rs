@@ -32,6 +32,7 @@ pub(crate) fn run(args: &ShowArgs, console: &Console) -> anyhow::Result<ExitCode
         ("path", stored.path.display().to_string()),
         ("size", size(stored.bytes)),
         ("made", format!("{} ago, {used}", age(stored.made))),
+        ("by", stored.installer.clone()),
         ("wanted", stored.requirements.join(" ")),
     ] {
         console.print_line(&format!("{label:<8} {text}"))?;
