@@ -56,7 +56,7 @@ fn stays(directory: &Path, target: &Path) -> bool {
     true
 }
 
-/// Lets every user read the tree and only the owner write, whatever the umask was, and returns its size. A session that root starts
+/// Lets every user read the tree, only the owner write, and nobody become another by it, whatever the umask was, and returns its size. A session that root starts
 /// runs as an unprivileged user; who may come near the tree is decided by the directories above it.
 pub(crate) fn make_readable(path: &Path) -> Result<u64, Error> {
     let failed = |source| Error::io("make readable", path, source);
@@ -70,7 +70,7 @@ pub(crate) fn make_readable(path: &Path) -> Result<u64, Error> {
     } else {
         0o444
     };
-    let wanted = (mode | readable) & !0o022;
+    let wanted = (mode | readable) & !0o6022;
     if wanted != mode {
         fs::set_permissions(path, fs::Permissions::from_mode(wanted)).map_err(failed)?;
     }
