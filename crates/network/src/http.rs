@@ -1,18 +1,16 @@
 //! The proxy that a session finds on its loopback: plain HTTP, and tunnels for everything else.
 
-use crate::body;
 use crate::credentials::Credential;
 use crate::error::Refusal;
 use crate::guard::{Guard, target};
 use crate::head::{self, Head};
 use crate::record::{Kind, Outcome};
 use crate::tcp::{BUFFER, relay};
+use crate::{answer, body};
 use std::io::{self, Cursor};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use tokio::io::{
-    AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader, copy_buf,
-};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -173,7 +171,7 @@ async fn exchange(
         Ok::<_, io::Error>(bytes)
     };
     let answering = async {
-        let received = copy_buf(&mut server_reads, &mut client_writes).await?;
+        let received = answer::pass(&mut server_reads, &mut client_writes).await?;
         client_writes.shutdown().await?;
         Ok::<_, io::Error>(received)
     };

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod answer;
 mod body;
 mod credentials;
 mod error;
