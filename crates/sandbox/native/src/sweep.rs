@@ -18,7 +18,7 @@ pub enum Reach {
 const QUICK_LOOKS: usize = 40;
 const QUICK: u64 = 50;
 const SLOW: u64 = 1_000;
-/// With more than this many to be ended, it is not looked who of them still runs.
+/// With more than this many to be ended, they are killed at once, and it is not looked who of them still runs.
 const FEW: usize = 8;
 
 /// Stops, kills and reaps until only protected processes are left. `seen` is told of every child that was reaped.
@@ -39,9 +39,9 @@ pub fn sweep(
         // are among them.
         let _ = kill(-1, signals::STOP);
     }
-    let mut quiet = 0;
+    let (mut quiet, mut are_few) = (0, true);
     for round in 0.. {
-        let is_early = at_rest.is_some() && round < QUICK_LOOKS;
+        let is_early = at_rest.is_some() && are_few && round < QUICK_LOOKS;
         let spares = is_early && reach == Reach::Namespace;
         let (mut left, mut running) = (0, 0);
         each_process(reach, proc_directory, |pid| {
@@ -57,12 +57,14 @@ pub fn sweep(
                 let _ = kill(pid, signals::CONT);
             }
         });
+        are_few &= left <= FEW;
         let mut reaped = false;
         while let Ok(Some(ended)) = reap(-1, false) {
             reaped = true;
             seen(ended);
         }
-        let mut hurry = reaped;
+        // Who was spared so far is killed in the next round.
+        let mut hurry = reaped || spares && !are_few;
         if at_rest.is_some() {
             // Seen twice: whoever was started before its parent noticed is in the second list.
             quiet = if running == 0 { quiet + 1 } else { 0 };
