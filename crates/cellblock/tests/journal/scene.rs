@@ -6,6 +6,7 @@ use cellblock::journal::{Journal, Journals, Restore, Restored};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// A directory for journals.
@@ -38,6 +39,8 @@ impl Scene {
 
     /// Ends a session and reads its journal.
     pub(crate) fn close(&self, session: Python) -> Journal {
+        // The last one is told by the times of files, which the kernel counts in steps of some milliseconds.
+        std::thread::sleep(Duration::from_millis(50));
         wait(session.close());
         self.journals().find("last").unwrap().read().unwrap()
     }
