@@ -93,6 +93,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_taken_over_is_readable_and_makes_nobody_another() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("program");
+        fs::write(&program, "x").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o6772)).unwrap();
+        make_readable(directory.path()).unwrap();
+        let mode = program.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o755, "{mode:o}");
+    }
+
+    #[test]
     fn links_stay_or_do_not() {
         let directory = Path::new("lib/python");
         assert!(stays(directory, Path::new("../../bin/python")));

@@ -14,6 +14,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
 
 /// What was written down.
 type Notes = Arc<Mutex<Vec<String>>>;
@@ -46,7 +47,7 @@ fn guard(rules: &[&str], address: SocketAddr) -> (Guard, Notes) {
 }
 
 /// A server that hands back what it was sent.
-async fn server() -> (SocketAddr, tokio::task::JoinHandle<String>) {
+async fn server() -> (SocketAddr, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let heard = tokio::spawn(async move {
@@ -64,6 +65,21 @@ async fn server() -> (SocketAddr, tokio::task::JoinHandle<String>) {
 
 /// What a client gets back who sends this to the proxy.
 async fn ask(guard: &Guard, request: &str) -> String {
+    let (client, serving) = call(guard, request).await;
+    hear(client, serving).await
+}
+
+/// The same for a client that has nothing more to say, and waits for the end of a tunnel.
+async fn tunnel(guard: &Guard, request: &str) -> String {
+    let (mut client, serving) = call(guard, request).await;
+    client.shutdown().await.unwrap();
+    let heard = hear(client, serving);
+    let limit = std::time::Duration::from_secs(20);
+    tokio::time::timeout(limit, heard).await.unwrap()
+}
+
+/// A client that has said this, and the guard that serves it.
+async fn call(guard: &Guard, request: &str) -> (TcpStream, JoinHandle<()>) {
     let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut client = TcpStream::connect(door.local_addr().unwrap())
         .await
@@ -72,10 +88,25 @@ async fn ask(guard: &Guard, request: &str) -> String {
     let guard = guard.clone();
     let serving = tokio::spawn(async move { guard.serve_http(inside).await });
     client.write_all(request.as_bytes()).await.unwrap();
+    (client, serving)
+}
+
+async fn hear(mut client: TcpStream, serving: JoinHandle<()>) -> String {
     let mut answer = String::new();
     client.read_to_string(&mut answer).await.unwrap();
     serving.await.unwrap();
     answer
+}
+
+#[tokio::test]
+async fn a_client_hears_that_the_connection_ends_although_the_server_did_not_say_so() {
+    let (address, _) = server().await;
+    let (guard, _) = guard(&["near.example private"], address);
+    let answer = ask(&guard, "GET http://near.example/ HTTP/1.1\r\n\r\n").await;
+    assert_eq!(
+        answer,
+        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+    );
 }
 
 #[tokio::test]
@@ -162,27 +193,6 @@ async fn tunnels_go_through_a_proxy_of_the_host_too_and_its_refusal_is_told() {
         heard[0],
         "CONNECT far.example:443 HTTP/1.1\r\nHost: far.example:443\r\n\r\n"
     );
-}
-
-/// As [`ask`], for a client that has nothing more to say.
-async fn tunnel(guard: &Guard, request: &str) -> String {
-    tokio::time::timeout(std::time::Duration::from_secs(20), async {
-        let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut client = TcpStream::connect(door.local_addr().unwrap())
-            .await
-            .unwrap();
-        let (inside, _) = door.accept().await.unwrap();
-        let guard = guard.clone();
-        let serving = tokio::spawn(async move { guard.serve_http(inside).await });
-        client.write_all(request.as_bytes()).await.unwrap();
-        client.shutdown().await.unwrap();
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).await.unwrap();
-        serving.await.unwrap();
-        answer
-    })
-    .await
-    .unwrap()
 }
 
 #[tokio::test]
