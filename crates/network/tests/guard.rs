@@ -234,7 +234,8 @@ fn a_secret_comes_from_a_file_and_a_bad_one_is_told_without_being_shown() {
     for bad in [&b"5ecret\r\nHost: b"[..], b"  \n", &[b'5'; 20_000]] {
         let message = read(bad).unwrap_err().to_string();
         assert!(message.contains("cannot be used"), "{message}");
-        assert!(!message.contains('5'), "{message}");
+        let own = directory.path().display().to_string();
+        assert!(!message.replace(&own, "").contains('5'), "{message}");
     }
     let missing = "a.example X-Key: env:CELLBLOCK_NO_SUCH_VARIABLE";
     let message = Credential::read(&missing.parse().unwrap())

@@ -17,6 +17,7 @@ mod forks;
 mod holder;
 mod killed_hosts;
 mod killed_processes;
+mod undone;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
