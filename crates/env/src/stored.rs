@@ -80,7 +80,8 @@ impl Environments {
         }
     }
 
-    /// Removes one, with the names that lead to it. Never one that is in use.
+    /// Removes one, with the names that lead to it. Never one that is in use. A name goes alone, and nothing else, where another one leads to
+    /// the same.
     pub fn remove(&self, name: &str) -> Result<Option<Stored>, Error> {
         let stored = match self.stored(name) {
             Ok(stored) => stored,
@@ -91,6 +92,11 @@ impl Environments {
             }
             Err(error) => return Err(error),
         };
+        let is_its_name = name != DEFAULT && stored.names.iter().any(|own| own == name);
+        if is_its_name && stored.names.len() > 1 {
+            self.forget_name(name)?;
+            return Ok(None);
+        }
         if !self.remove_stored(&stored)? {
             return Err(Error::InUse {
                 name: name.to_owned(),

@@ -53,6 +53,20 @@ fn requests_that_lead_to_one_lock_share_one_environment() {
 }
 
 #[test]
+fn to_remove_one_of_two_names_leaves_the_other_what_it_has() {
+    let (scratch, environments) = shelf();
+    let wanted = Requirements::new(["tiny"]);
+    environments.name("mine", &wanted).unwrap();
+    environments.name("yours", &wanted).unwrap();
+    let made = make(&environments, &wanted).0.unwrap();
+    assert!(environments.remove("yours").unwrap().is_none());
+    assert!(environments.named("yours").is_err());
+    assert_eq!(environments.stored("mine").unwrap().path, made.prefix);
+    assert!(environments.remove("mine").unwrap().is_some());
+    assert_eq!(scratch.leftovers(), [""; 0]);
+}
+
+#[test]
 fn a_named_environment_is_listed_used_and_removed() {
     let (scratch, environments) = shelf();
     let wanted = Requirements::new(["tiny"]);
