@@ -1,6 +1,6 @@
 //! Where packages come from, as settings name it: which hosts that makes, and which directories.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::{Proxies, Variables};
 
@@ -30,6 +30,8 @@ pub(crate) struct Places {
     pub(crate) files: Vec<PathBuf>,
     /// What stands between.
     pub(crate) proxies: Proxies,
+    /// The user's home, which no installer sees.
+    pub(crate) home: Option<PathBuf>,
 }
 
 impl Places {
@@ -51,6 +53,7 @@ impl Places {
             .iter()
             .filter_map(|name| variables.absolute_path(name));
         self.files.extend(paths);
+        self.home = variables.absolute_path("HOME");
         self.add_proxies(variables);
         let more = variables.get(MORE_HOSTS).unwrap_or_default();
         let more = more.to_string_lossy();
@@ -108,12 +111,19 @@ impl Places {
         let index = self.default_index.as_deref().map(unnamed).and_then(local);
         let all = self.files.iter().cloned().chain(index);
         let mut shown: Vec<PathBuf> = all
-            // Whoever names the root directory does not mean to show everything.
-            .filter(|path| path.is_absolute() && path.parent().is_some() && path.exists())
+            .filter(|path| path.is_absolute() && path.exists() && !self.holds_home(path))
             .collect();
         shown.sort();
         shown.dedup();
         shown
+    }
+
+    /// Whoever names the root directory, his home or one above it does not mean to show everything: keys are there.
+    fn holds_home(&self, path: &Path) -> bool {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let place = real(path);
+        let home = self.home.as_deref().map(real);
+        place.parent().is_none() || home.is_some_and(|home| home.starts_with(&place))
     }
 }
 
@@ -169,6 +179,20 @@ mod tests {
         );
         let paths = ["/usr", "/usr/lib"].map(PathBuf::from);
         assert_eq!(places.shown(), paths);
+    }
+
+    #[test]
+    fn a_home_and_what_is_above_it_are_never_shown() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = directory.path().join("home");
+        let wheels = home.join("wheels");
+        std::fs::create_dir_all(&wheels).unwrap();
+        let mut places = Places::default();
+        for path in [Path::new("/"), directory.path(), &home, &wheels] {
+            places.add(&path.display().to_string());
+        }
+        places.add_common(&Variables::default().with("HOME", &home));
+        assert_eq!(places.shown(), [wheels]);
     }
 
     #[test]
