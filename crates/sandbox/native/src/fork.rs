@@ -7,7 +7,7 @@
 
 use crate::message::Message;
 use crate::notify::{OnExecute, Question, give};
-use crate::sweep::find_upwards;
+use crate::sweep::{find_upwards, wait_readable};
 use crate::sys::{
     Errno, Fd, Pid, Result, clone_flags, close, each_line_at, kill, receive, signals,
 };
@@ -191,8 +191,11 @@ impl Forks {
         }
     }
 
-    /// Ends the one that is being made.
+    /// Ends the one that is being made. One that told already that it lives is made, though we may not have listened yet.
     pub fn cancel(&mut self) {
+        if wait_readable(self.news(), 0) {
+            return self.settle();
+        }
         if let Some(prepared) = self.prepared.take() {
             prepared.give_up();
         }
@@ -305,6 +308,7 @@ pub fn credentials_of(processes: Fd, pid: Pid) -> Result<Credentials> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::{packet_pair, send};
 
     fn credentials(status: &str) -> Credentials {
         let mut credentials = Credentials::default();
@@ -312,6 +316,51 @@ mod tests {
             credentials.note(line.as_bytes());
         }
         credentials
+    }
+
+    /// A fork with a process in the place of its init, and that one's end of their socket.
+    fn prepared(init: &std::process::Child) -> (Forks, Fd) {
+        let (socket, told) = packet_pair().unwrap();
+        let luggage = Luggage {
+            namespaces: [-1; KINDS.len()],
+            channel: -1,
+            output: -1,
+            error: -1,
+            report: -1,
+            cgroups: [-1; 3],
+        };
+        let mut forks = Forks::none();
+        let pid = init.id() as Pid;
+        forks
+            .expect(Prepared {
+                pid,
+                socket,
+                luggage,
+            })
+            .unwrap();
+        (forks, told)
+    }
+
+    #[test]
+    fn only_a_fork_that_has_not_told_that_it_lives_is_cancelled() {
+        for lives in [false, true] {
+            let mut init = std::process::Command::new("sleep")
+                .arg("60")
+                .spawn()
+                .unwrap();
+            let (mut forks, told) = prepared(&init);
+            if lives {
+                send(told, &[1], &[]).unwrap();
+            }
+            forks.cancel();
+            assert!(!forks.is_preparing());
+            if lives {
+                assert_eq!(init.try_wait().unwrap(), None);
+                init.kill().unwrap();
+            }
+            init.wait().unwrap();
+            close(told);
+        }
     }
 
     #[test]
