@@ -469,14 +469,14 @@ impl Actor {
     }
 
     /// Tells init that the host is done, and waits until it has gone with everything in it.
-    async fn end_processes(&mut self) {
+    pub(crate) async fn end_processes(&mut self) {
         self.init.close();
         let gone = async { while self.init.receive().await.is_ok() {} };
         let _ = timeout(SWEEP_LIMIT, gone).await;
     }
 
     /// It has copies of files in our directory.
-    async fn end_keeping(&mut self) {
+    pub(crate) async fn end_keeping(&mut self) {
         if let Some(keeping) = self.keeping.take() {
             let _ = timeout(SWEEP_LIMIT, keeping).await;
         }

@@ -45,6 +45,11 @@ impl Actor {
     /// What must be there before a cell may start.
     pub(crate) async fn arm_before_cell(&mut self) {
         if self.options.arming == Arming::Strict {
+            if self.can_start_anew() {
+                self.checkpoints.origin = Some(SystemTime::now());
+                self.checkpoints.due = None;
+                return;
+            }
             // What stood in the way may be over: a thread that has ended.
             self.checkpoints.obstacle = None;
             self.arm_for(true).await;
@@ -93,6 +98,9 @@ impl Actor {
         if let Some(old) = self.checkpoints.replace_newest() {
             self.let_go(&old).await;
         }
+        if self.checkpoints.is_untouched() {
+            self.checkpoints.origin = None;
+        }
         self.checkpoints.standbys.push_back(Standby {
             pid,
             channel,
@@ -138,19 +146,17 @@ impl Actor {
         let most = usize::try_from(self.options.limits.checkpoints)
             .unwrap_or(usize::MAX)
             .saturating_add(1);
-        while self.checkpoints.standbys.len() > most {
+        while self.checkpoints.count() > most {
             self.drop_oldest().await;
         }
-        while self.checkpoints.standbys.len() > 1 && self.history_is_too_large(hurry).await {
+        while self.checkpoints.count() > 1 && self.history_is_too_large(hurry).await {
             self.drop_oldest().await;
             // Its memory is free when it has gone.
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         self.forget_old_files();
         // Copies of files are new data on disk as well.
-        while self.checkpoints.standbys.len() > 1
-            && self.earlier_file_bytes() > self.options.limits.disk
-        {
+        while self.checkpoints.count() > 1 && self.earlier_file_bytes() > self.options.limits.disk {
             self.drop_oldest().await;
             self.forget_old_files();
         }
@@ -186,10 +192,8 @@ impl Actor {
     }
 
     fn forget_old_files(&self) {
-        if let (Some(oldest), Ok(mut history)) =
-            (self.checkpoints.standbys.front(), self.history.lock())
-        {
-            history.forget_before(oldest.since);
+        if let (Some(oldest), Ok(mut history)) = (self.checkpoints.oldest(), self.history.lock()) {
+            history.forget_before(oldest);
         }
     }
 
@@ -200,7 +204,9 @@ impl Actor {
     }
 
     pub(crate) async fn drop_oldest(&mut self) {
-        if let Some(standby) = self.checkpoints.standbys.pop_front() {
+        if self.checkpoints.origin.take().is_none()
+            && let Some(standby) = self.checkpoints.standbys.pop_front()
+        {
             self.let_go(&standby).await;
         }
     }

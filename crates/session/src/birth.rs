@@ -129,6 +129,36 @@ impl Inner {
         Ok(self.actor(id, options, home, born, files, place, lineage))
     }
 
+    /// Makes the processes of a session once more, as they were when it was born.
+    pub(crate) async fn bear_again(&self, actor: &Actor) -> Result<Rebirth, Error> {
+        let workspace = &actor.shared.workspace;
+        let asked = self.asked_before_changes(workspace);
+        // Its last cgroup may still be there, for forks of the session are.
+        let id = format!("{}-again-{}", actor.shared.id, actor.cells);
+        let mut attempts = 1;
+        loop {
+            let user = self.next_user();
+            let (zygote, mount) = self.zygote_with_mount(workspace, user).await?;
+            let place = Place {
+                user,
+                mount,
+                workspace,
+                asked,
+                directory: &actor.directory,
+            };
+            match self.bear(&zygote, &id, &actor.options, place).await {
+                Err(_) if !zygote.is_alive() && attempts < MOST_ZYGOTES => attempts += 1,
+                outcome => {
+                    return Ok(Rebirth {
+                        born: outcome?,
+                        zygote,
+                        user,
+                    });
+                }
+            }
+        }
+    }
+
     /// Looks at what is in a workspace, and watches it from now on. Copies of what the user has there may take `limit` bytes.
     pub(crate) async fn watch_files(
         &self,
@@ -376,6 +406,13 @@ pub(crate) struct Place<'a> {
     pub(crate) workspace: &'a Workspace,
     pub(crate) asked: Asked,
     pub(crate) directory: &'a Path,
+}
+
+/// A session that was born again.
+pub(crate) struct Rebirth {
+    pub(crate) born: Born,
+    pub(crate) zygote: Arc<Zygote>,
+    pub(crate) user: u32,
 }
 
 /// What a session shall be like.

@@ -38,6 +38,8 @@ impl Standby {
 #[derive(Debug, Default)]
 pub(crate) struct Checkpoints {
     pub(crate) standbys: VecDeque<Standby>,
+    /// Since when the state in which nothing was done yet can be had without a standby: by making the session's processes anew.
+    pub(crate) origin: Option<SystemTime>,
     /// Those of cells that were taken back. They are of no use, and still to be let go.
     pub(crate) taken_back: Vec<Standby>,
     /// The cells whose effects the head has, oldest first.
@@ -89,11 +91,32 @@ impl Checkpoints {
         self.kept.last().copied().unwrap_or(0)
     }
 
-    /// The head's state is that of the newest standby.
+    /// The head's state is that of the newest standby, or nothing was done yet.
     pub(crate) fn is_armed(&self) -> bool {
         let is_newest =
             |standby: &Standby| standby.cell == self.current() && standby.revision == self.revision;
-        self.standbys.back().is_some_and(is_newest)
+        match self.standbys.back() {
+            Some(newest) => is_newest(newest),
+            None => self.origin.is_some() && self.is_untouched(),
+        }
+    }
+
+    /// Nothing was done yet to the state, or all of it was taken back.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.kept.is_empty() && self.revision == 0
+    }
+
+    /// How many states can be gone back to.
+    pub(crate) fn count(&self) -> usize {
+        self.standbys.len() + usize::from(self.origin.is_some())
+    }
+
+    /// The first cell of the oldest state that can be gone back to.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        match self.origin {
+            Some(_) => Some(0),
+            None => self.standbys.front().map(|standby| standby.since),
+        }
     }
 
     /// Whether the state is that after earlier cells too, which will not be so once something changes it.
@@ -103,11 +126,16 @@ impl Checkpoints {
 
     /// Whether a standby has the state after this cell.
     pub(crate) fn reach(&self, cell: u64) -> bool {
-        self.standbys.iter().any(|standby| standby.is_after(cell))
+        cell == 0 && self.origin.is_some()
+            || self.standbys.iter().any(|standby| standby.is_after(cell))
     }
 
     /// Something other than a cell changed the state.
     pub(crate) fn revise(&mut self) {
+        if self.is_untouched() {
+            // What is taken back to from now on is the state after this.
+            self.origin = None;
+        }
         self.revision += 1;
         self.since = self.current();
         self.plan();
@@ -140,9 +168,10 @@ impl Checkpoints {
             return CheckpointState::armed();
         }
         let reason = self.obstacle.clone();
-        match self.standbys.back() {
+        let newest = self.standbys.back().map(|newest| newest.cell);
+        match newest.or(self.origin.map(|_| 0)) {
             Some(newest) => {
-                let behind = self.kept.iter().filter(|cell| **cell > newest.cell).count() as u64;
+                let behind = self.kept.iter().filter(|cell| **cell > newest).count() as u64;
                 CheckpointState::behind(
                     behind,
                     reason.unwrap_or_else(|| "the newest checkpoint is not made yet".to_owned()),
@@ -161,15 +190,18 @@ impl Checkpoints {
                 .unwrap_or_default()
                 .as_secs_f64()
         };
-        self.standbys
-            .iter()
-            .rev()
-            .map(|standby| CheckpointEntry {
-                cell: standby.cell,
-                at: seconds(standby.at),
-                bytes: self.alone(standby),
-            })
-            .collect()
+        let of_standby = |standby: &Standby| CheckpointEntry {
+            cell: standby.cell,
+            at: seconds(standby.at),
+            bytes: self.alone(standby),
+        };
+        let of_origin = |since| CheckpointEntry {
+            cell: 0,
+            at: seconds(since),
+            bytes: 0,
+        };
+        let standbys = self.standbys.iter().rev().map(of_standby);
+        standbys.chain(self.origin.map(of_origin)).collect()
     }
 
     /// Bytes that a standby holds and nobody else, as far as that can be told: pages that the head wrote to or gave back until the

@@ -68,6 +68,11 @@ impl Disk {
         }
     }
 
+    /// The session has other processes from now on.
+    pub(crate) fn move_to(&mut self, processes: Processes) {
+        self.processes = Arc::new(processes);
+    }
+
     /// Whether there was nothing in the workspace when the session began.
     pub(crate) fn began_empty(&self) -> bool {
         self.began_empty

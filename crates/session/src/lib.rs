@@ -32,6 +32,7 @@ pub mod journal;
 mod keeper;
 mod loan;
 mod looks;
+mod origin;
 mod outputs;
 mod own_files;
 mod packages;

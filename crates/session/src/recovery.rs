@@ -1,4 +1,5 @@
-//! The waking of standbys: when the head has died, or was ended to take cells back.
+//! Going back: when the head has died, or was ended to take cells back. A standby is woken; or, where nothing was done yet in the state to
+//! go back to, the session's processes are made anew.
 
 use crate::actor::Actor;
 use crate::channel::Channel;
@@ -25,7 +26,7 @@ pub(crate) struct Recovered {
 }
 
 impl Actor {
-    /// Wakes the newest standby that answers, and puts its files back before it is asked for anything. The head must be gone.
+    /// Finds the newest head that answers, and puts its files back before it is asked for anything. The last one must be gone.
     ///
     /// The files come second: where nobody wakes, the session is over, and what its cells wrote is the user's.
     pub(crate) async fn recover(&mut self, dirty: Changes) -> Option<Recovered> {
@@ -34,7 +35,7 @@ impl Actor {
         if self.is_short_of_memory() {
             self.let_go_of_taken_back().await;
         }
-        while self.checkpoints.standbys.len() > 1 && self.is_short_of_memory() {
+        while self.checkpoints.count() > 1 && self.is_short_of_memory() {
             self.drop_oldest().await;
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
@@ -47,27 +48,38 @@ impl Actor {
             } = standby;
             let cell = standby.cell.min(expected);
             if let Some(channel) = self.wake(standby).await {
-                let put_back = self.with_history(move |history| history.go_back(cell, dirty));
-                let mut not_restored = put_back.await.unwrap_or_default();
-                let files = self.disk.changes().await.files;
                 self.channel = channel;
-                self.spent_ms = 0.0;
                 self.checkpoints.head = pid;
-                self.checkpoints.kept.retain(|kept| *kept <= cell);
                 self.checkpoints.revision = revision;
                 self.checkpoints.since = since;
-                if cell < expected {
-                    not_restored.push(format!("the effects of the cells after {cell}: no later checkpoint was there to be woken"));
-                }
-                self.checkpoints.plan();
-                return Some(Recovered {
-                    cell,
-                    files,
-                    not_restored,
-                });
+                return Some(self.go_on_after(cell, expected, dirty).await);
             }
         }
-        None
+        self.checkpoints.origin.take()?;
+        self.start_anew().await?;
+        self.checkpoints.revision = 0;
+        self.checkpoints.since = 0;
+        Some(self.go_on_after(0, expected, dirty).await)
+    }
+
+    /// There is a head with the state after `cell`. `expected` is the cell after which it should be.
+    async fn go_on_after(&mut self, cell: u64, expected: u64, dirty: Changes) -> Recovered {
+        let put_back = self.with_history(move |history| history.go_back(cell, dirty));
+        let mut not_restored = put_back.await.unwrap_or_default();
+        let files = self.disk.changes().await.files;
+        self.spent_ms = 0.0;
+        self.checkpoints.kept.retain(|kept| *kept <= cell);
+        if cell < expected {
+            not_restored.push(format!(
+                "the effects of the cells after {cell}: no later checkpoint was there to be woken"
+            ));
+        }
+        self.checkpoints.plan();
+        Recovered {
+            cell,
+            files,
+            not_restored,
+        }
     }
 
     async fn wake(&mut self, standby: Standby) -> Option<Channel> {

@@ -38,12 +38,7 @@ impl Actor {
     /// Goes back `count` kept cells.
     async fn go_back(&mut self, count: usize) -> Result<Recovered, Error> {
         self.arm().await;
-        let reachable = || {
-            self.checkpoints
-                .standbys
-                .front()
-                .map(|standby| standby.since)
-        };
+        let reachable = || self.checkpoints.oldest();
         let session = self.shared.id.clone();
         let nobody = || Error::Ended {
             session: session.clone(),

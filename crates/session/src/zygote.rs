@@ -188,7 +188,7 @@ impl Drop for Zygote {
 
 impl ZygotePlan {
     fn launch(&self) -> Result<LaunchPlan, Error> {
-        const START: &str = "import sys; sys.path.insert(0, sys.argv[1]); from cellblock_guest import zygote; sys.path.pop(0); zygote.main(4, 5, sys.argv[2])";
+        const START: &str = "import sys; sys.path.insert(0, sys.argv[1]); from cellblock_guest import zygote; sys.path.pop(0); zygote.main(4, 5, sys.argv[2], int(sys.argv[3]))";
         let mut plan = LaunchPlan::new(self.walls, &self.python.executable)?;
         let guest = if plan.has_view() {
             GUEST_DIRECTORY.to_owned()
@@ -197,11 +197,13 @@ impl ZygotePlan {
         };
         let python = self.python.executable.display().to_string();
         let site: &[&str] = if self.python.packages { &[] } else { &["-S"] };
+        let walls = self.walls.to_string();
         let first = [python.as_str(), "-I", "-B", "-X", "utf8"];
-        for word in first
-            .iter()
-            .chain(site)
-            .chain(&["-c", START, &guest, self.preload.name()])
+        for word in
+            first
+                .iter()
+                .chain(site)
+                .chain(&["-c", START, &guest, self.preload.name(), &walls])
         {
             plan = plan.argument(word)?;
         }

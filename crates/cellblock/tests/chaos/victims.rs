@@ -74,14 +74,18 @@ impl Processes {
         Seen::of(self.init).is_none_or(|seen| seen.started != self.started)
     }
 
-    /// Other sessions of the same launcher.
+    /// Other sessions of the same launcher. One that is not born yet has no head that listens to signals.
     pub(crate) fn neighbours(&self) -> Vec<Processes> {
         let depth = Seen::of(self.init).map_or(0, |seen| seen.numbers);
         let is_init = |pid: &u32| {
             *pid != self.init && Seen::of(*pid).is_some_and(|seen| seen.numbers == depth)
         };
         let inits = children_of(process(self.init).map_or(0, |init| init.parent));
-        let inits = inits.into_iter().filter(is_init);
+        let is_born = |init: &u32| {
+            let mut children = children_of(*init).into_iter().filter_map(Seen::of);
+            children.any(|child| child.role(*init) == "head")
+        };
+        let inits = inits.into_iter().filter(is_init).filter(is_born);
         inits.map(Processes::below).collect()
     }
 

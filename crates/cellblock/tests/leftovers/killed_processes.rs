@@ -2,7 +2,8 @@
 
 use super::alone;
 use super::common::{
-    behind, builder, descendants, new_directory, new_host, open, run, run_if_alive, wait, within,
+    Process, behind, builder, descendants, new_directory, new_host, open, process,
+    process_namespace, run, run_if_alive, wait, within,
 };
 use cellblock::{Cell, Isolation, Limits, Session, Status};
 use serde_json::Map;
@@ -92,6 +93,70 @@ fn a_zygote_that_is_killed_takes_no_session_along() {
     assert_eq!(run(&session, "x").value.unwrap().repr, "'kept'");
     wait(session.close());
     wait(next.close());
+}
+
+/// The processes of the session that a zygote has ready for the next request: init, then the head.
+fn unborn(zygote: u32, born: &[&Session]) -> (u32, u32) {
+    let namespace = "import os; print(os.readlink('/proc/self/ns/pid'), end='')";
+    let mut known: Vec<String> = born
+        .iter()
+        .map(|session| run(session, namespace).stdout)
+        .collect();
+    known.push(process_namespace(zygote).unwrap());
+    let found = || {
+        let beside = descendants(process(zygote).unwrap().parent);
+        let is_strange = |process: &&Process| {
+            process_namespace(process.pid).is_ok_and(|own| !known.contains(&own))
+        };
+        let strange: Vec<_> = beside.iter().filter(is_strange).collect();
+        let child = |init: u32| strange.iter().find(|process| process.parent == init);
+        strange
+            .iter()
+            .find_map(|init| Some((init.pid, child(init.pid)?.pid)))
+    };
+    assert!(within(Duration::from_secs(5), || found().is_some()));
+    found().unwrap()
+}
+
+#[test]
+fn the_processes_of_the_next_session_are_made_ahead_and_made_again_when_they_are_killed() {
+    let _alone = alone();
+    let directory = new_directory();
+    let host = new_host(directory.path());
+    let before: Vec<u32> = descendants(std::process::id())
+        .into_iter()
+        .map(|process| process.pid)
+        .collect();
+    let start = || wait(Session::builder().host(&host).start()).unwrap();
+    let first = start();
+    let (_, zygote) = launcher_and_zygote(&before);
+    let (init, head) = unborn(zygote, &[&first]);
+    let second = start();
+    assert_eq!(
+        process_namespace(head).unwrap(),
+        run(&second, "import os; os.readlink('/proc/self/ns/pid')")
+            .value
+            .unwrap()
+            .repr
+            .trim_matches('\'')
+    );
+    assert!(process(init).is_some());
+    for of_init in [false, true] {
+        let (init, head) = unborn(zygote, &[&first, &second]);
+        kill(if of_init { init } else { head });
+        assert!(within(Duration::from_secs(2), || process(init).is_none()));
+        let next = start();
+        assert_eq!(run(&next, "1 + 1").value.unwrap().repr, "2");
+        wait(next.close());
+    }
+    wait(first.close());
+    wait(second.close());
+    // With nobody to be born for, they end with the zygote.
+    let (init, head) = unborn(zygote, &[]);
+    kill(zygote);
+    assert!(within(Duration::from_secs(2), || {
+        process(init).is_none() && process(head).is_none()
+    }));
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod checkpoints;
 mod crashes;
 mod files;
 mod given;
+mod origin;
 mod pool;
 mod strategies;
 mod undo;

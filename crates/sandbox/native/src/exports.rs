@@ -1,20 +1,35 @@
 //! The door for Python: what the guest calls through `ctypes`.
 
-use crate::config::{Items, Spawn, walls};
 use crate::crossing::{Crossed, cross};
-use crate::spawn::{Born, Descriptors, LibcFork, spawn};
-use crate::sys::{Errno, Fd, Forked, set_signal_mask};
+use crate::spawn::LibcFork;
+use crate::sys::{Errno, Fd, Forked, Pid, set_signal_mask};
+use crate::unborn::{Conceived, Unborn, be_born, conceive, deliver};
 use crate::{landlock, side_fork, standby};
 
-/// Makes a session from a request of the host's. Returns the id of its init in the zygote, 0 in the new head, and a negative
-/// error number when nothing was made. The descriptors are closed in every case.
+/// Makes the processes of a session that will be behind these walls, ahead of any request. Returns the id of its init in the zygote, 0 in
+/// the head, each with its socket in `socket`; or a negative error number.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cellblock_spawn(
+unsafe extern "C" fn cellblock_conceive(walls: u64, fork: LibcFork, socket: *mut Fd) -> i32 {
+    // SAFETY: the zygote is single-threaded and called Python's hooks before this.
+    let (pid, own) = match unsafe { conceive(walls, fork) } {
+        Ok(Conceived::Zygote(Unborn { init, socket })) => (init, socket),
+        Ok(Conceived::Head(socket)) => (0, socket),
+        Err(Errno(number)) => return -number,
+    };
+    // SAFETY: the guest passes room for a number.
+    unsafe { socket.write(own) };
+    pid
+}
+
+/// Passes a request of the host's on to a session that was conceived. Returns 0, or a negative error number when it is no more.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cellblock_deliver(
+    init: Pid,
+    socket: Fd,
     request: *const u8,
     length: usize,
     descriptors: *const Fd,
     count: usize,
-    fork: LibcFork,
 ) -> i32 {
     // SAFETY: the guest passes a bytes object and an array with their lengths.
     let (bytes, descriptors) = unsafe {
@@ -23,23 +38,15 @@ unsafe extern "C" fn cellblock_spawn(
             core::slice::from_raw_parts(descriptors, count),
         )
     };
-    let attempt = || {
-        let (spawn_request, strings) = Spawn::from_bytes(bytes)?;
-        let mounted =
-            spawn_request.walls & walls::NAMESPACES != 0 && spawn_request.walls & walls::FILES != 0;
-        let taken = Descriptors::from_wire(descriptors, mounted, spawn_request.keeps != 0)?;
-        // SAFETY: the zygote is single-threaded and called Python's hooks before this.
-        let born = unsafe { spawn(&spawn_request, Items(strings), &taken, fork) };
-        if !matches!(born, Ok(Born::Head)) {
-            taken.close();
-        }
-        born
-    };
-    match attempt() {
-        Ok(Born::Zygote(pid)) => pid,
-        Ok(Born::Head) => 0,
-        Err(Errno(number)) => -number,
-    }
+    deliver(Unborn { init, socket }, bytes, descriptors)
+        .err()
+        .map_or(0, |Errno(number)| -number)
+}
+
+/// In the head: waits for the request and puts up its walls.
+#[unsafe(no_mangle)]
+extern "C" fn cellblock_be_born(socket: Fd) {
+    be_born(socket);
 }
 
 /// Forks to the side: the child belongs to init and is never seen by the caller's `wait`. Returns as `fork` does, or a

@@ -37,6 +37,7 @@ pub mod acting;
 pub mod crossing;
 pub mod doors;
 pub mod fork;
+pub mod harden;
 pub mod init;
 pub mod keep;
 pub mod kin;
@@ -53,6 +54,7 @@ pub mod spawn;
 pub mod standby;
 pub mod stillness;
 pub mod sweep;
+pub mod unborn;
 pub mod waiting;
 pub mod watchdog;
 

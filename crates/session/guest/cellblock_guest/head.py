@@ -83,6 +83,11 @@ class Head:
         close(near)
         close(far)
 
+    def get_ready(self) -> None:
+        """In the process that will live, ahead of time."""
+        self.resume(-1)
+        self.rehearse()
+
     def _serve(self) -> NoReturn:
         while True:
             # A signal handler that a cell left behind may raise anywhere in here. The attributes say where to go on.

@@ -15,13 +15,16 @@ def load(descriptor: int) -> None:
     """Loads the library. Called once, in the zygote."""
     global _library, _fork
     _library = ctypes.PyDLL(f"/proc/self/fd/{descriptor}")
-    _library.cellblock_spawn.argtypes = [
+    _library.cellblock_conceive.argtypes = [ctypes.c_uint64, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)]
+    _library.cellblock_deliver.argtypes = [
+        ctypes.c_int,
+        ctypes.c_int,
         ctypes.c_char_p,
         ctypes.c_size_t,
         ctypes.POINTER(ctypes.c_int),
         ctypes.c_size_t,
-        ctypes.c_void_p,
     ]
+    _library.cellblock_be_born.argtypes = [ctypes.c_int]
     _library.cellblock_side_fork.argtypes = [ctypes.c_void_p]
     _library.cellblock_stand_by.argtypes = [ctypes.c_void_p, ctypes.c_int]
     _library.cellblock_cross.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int)]
@@ -29,13 +32,27 @@ def load(descriptor: int) -> None:
     _fork = ctypes.cast(ctypes.CDLL(None).fork, ctypes.c_void_p)
 
 
-def spawn(request: bytes, descriptors: list[int]) -> int:
-    """Makes a session: the id of its init in the zygote, 0 in its head, a negative error number for none."""
+def conceive(walls: int) -> tuple[int, int]:
+    """Make the processes of a session that will be behind these walls: the id of its init in the zygote, 0 in its head, each with a socket."""
+    assert _library is not None
+    socket = ctypes.c_int(-1)
+    pid = _around_fork(lambda: _library.cellblock_conceive(walls, _fork, ctypes.byref(socket)))
+    if pid < 0:
+        raise OSError(-pid, os.strerror(-pid))
+    return pid, socket.value
+
+
+def deliver(init: int, socket: int, request: bytes, descriptors: list[int]) -> int:
+    """Tell a session that was conceived what it shall be like: 0, or a negative error number when it is no more."""
     assert _library is not None
     array = (ctypes.c_int * len(descriptors))(*descriptors)
-    return _around_fork(
-        lambda: _library.cellblock_spawn(request, len(request), array, len(descriptors), _fork)
-    )
+    return _library.cellblock_deliver(init, socket, request, len(request), array, len(descriptors))
+
+
+def be_born(socket: int) -> None:
+    """In the head: wait for that, and put up the walls."""
+    assert _library is not None
+    _library.cellblock_be_born(socket)
 
 
 def side_fork() -> int:

@@ -2,7 +2,7 @@
 
 It is told everything by the host over one packet socket. A packet is a request for the native library, with descriptors;
 the answer is the id of the new session's init as text, or a negative error number. The first packet of ours says that we
-are ready.
+are ready. When nobody asks for anything, it makes the processes of the next session ahead of time.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _MOST_BYTES = 65536
 _MOST_DESCRIPTORS = 16
 _SIZE = 4  # of a descriptor in a message
 _CHANNEL = 3  # where a head finds its channel
+_QUIET = 0.01  # seconds in which nobody asks for anything
 
 # Names that snippets use all the time. Imported once here, they are free in every session.
 _STANDARD = (
@@ -33,7 +34,7 @@ _STANDARD = (
 _FULL = ["numpy", "pandas", "matplotlib.pyplot"]
 
 
-def main(control: int, library: int, preload: str) -> NoReturn:
+def main(control: int, library: int, preload: str, walls: int) -> NoReturn:
     """Serves the host until it goes away. Never returns: a session's head goes on in `Head.live`."""
     native.load(library)
     os.close(library)
@@ -48,15 +49,68 @@ def main(control: int, library: int, preload: str) -> NoReturn:
     version = "{}.{}.{}".format(*sys.version_info[:3])
     # Without the length that a frame begins with: a packet has its own.
     socket.send(wire.encode({"python": version, "preloaded": loaded})[4:])
+    sessions = _Sessions(walls, prepared)
     while True:
-        request, descriptors = _receive(socket)
+        socket.settimeout(_QUIET if sessions.next_is_due else None)
+        try:
+            request, descriptors = _receive(socket)
+        except TimeoutError:
+            sessions.conceive()
+            continue
         if not request:
             os._exit(0)
-        pid = native.spawn(request, descriptors)
-        if pid == 0:
-            entropy.refresh()
-            prepared.live(_CHANNEL)
-        socket.send(str(pid).encode())
+        socket.send(str(sessions.bear(request, descriptors)).encode())
+
+
+class _Sessions:
+    """The sessions to come. The processes of the next one wait for its request."""
+
+    def __init__(self, walls: int, prepared: head.Head) -> None:
+        self._walls = walls
+        self._prepared = prepared
+        self._unborn: tuple[int, int] | None = None
+        self.next_is_due = True
+
+    def conceive(self) -> int:
+        """Make the processes of the next one. Returns 0, or a negative error number."""
+        self.next_is_due = False  # even if it fails: then it is not tried again until someone asks
+        try:
+            init, socket = native.conceive(self._walls)
+        except OSError as error:
+            return -(error.errno or 1)
+        if init == 0:
+            _live(self._prepared, socket)
+        self._unborn = init, socket
+        return 0
+
+    def bear(self, request: bytes, descriptors: list[int]) -> int:
+        """Make a session. Returns the id of its init, or a negative error number."""
+        pid = self._deliver(request, descriptors) if self._unborn else 0
+        if pid <= 0:
+            # There was none, or it has been killed meanwhile.
+            pid = self.conceive() or self._deliver(request, descriptors)
+        self.next_is_due = True
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return pid
+
+    def _deliver(self, request: bytes, descriptors: list[int]) -> int:
+        assert self._unborn is not None
+        (init, socket), self._unborn = self._unborn, None
+        error = native.deliver(init, socket, request, descriptors)
+        os.close(socket)
+        return error or init
+
+
+def _live(prepared: head.Head, socket: int) -> NoReturn:
+    """The life of a head."""
+    try:
+        entropy.refresh()
+        prepared.get_ready()
+        native.be_born(socket)
+        prepared.live(_CHANNEL)
+    finally:
+        os._exit(1)
 
 
 def _import_all(preload: str) -> list[str]:

@@ -194,7 +194,7 @@ impl Bench {
     pub(crate) async fn measure(&self, row: Row) -> anyhow::Result<Samples> {
         let values = match row {
             Row::PooledSession => self.pooled_session().await?,
-            Row::SessionOnDemand => self.session_on_demand().await?,
+            Row::SessionOnDemand => self.sessions_on_demand(GAP).await?,
             Row::DirectCell => {
                 self.cells(self.session(Strategy::Direct).await?, "1+1", None)
                     .await?
@@ -295,10 +295,13 @@ impl Bench {
         Ok(values)
     }
 
-    async fn session_on_demand(&self) -> anyhow::Result<Vec<f64>> {
+    /// Sessions one after the other, each closed before the next is asked for.
+    pub(super) async fn sessions_on_demand(&self, gap: Duration) -> anyhow::Result<Vec<f64>> {
         let mut values = Vec::new();
         for _ in 0..self.repetitions {
-            tokio::time::sleep(GAP).await;
+            if !gap.is_zero() {
+                tokio::time::sleep(gap).await;
+            }
             let begun = Instant::now();
             let session = self.made_on_demand(1 << 30).await?;
             session.run("1+1").await?;

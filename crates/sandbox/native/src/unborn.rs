@@ -1,0 +1,231 @@
+//! The birth of a session, in two steps.
+//!
+//! A session that is **conceived** has its processes, init and a head that is a copy of the zygote, in namespaces of their own; but no
+//! name, no user, no files and no walls. That takes milliseconds and is the same for every session, so the zygote does it ahead of time.
+//! Being **born** is the rest: init makes the namespaces what the request wants, and the head puts its walls up. Until then neither
+//! runs anything but our own code.
+
+use crate::config::{Items, Spawn, walls};
+use crate::harden::{Belongings, harden, hear, report};
+use crate::init::{self, Init};
+use crate::keep::Sharing;
+use crate::launcher;
+use crate::message::{At, Failure, Message, Stage, from_init};
+use crate::spawn::{
+    Descriptors, LibcFork, has, keeper, namespaces, settle_in, watched_memory, workspace_comes,
+};
+use crate::sweep::Reach;
+use crate::sys::{
+    self, Errno, Fd, Forked, Pid, Poll, clone_flags, clone_process, close, close_all_but,
+    packet_pair, poll, receive, send,
+};
+use crate::users::{Mapping, SESSION_ID, map_users};
+use crate::{doors, limits, privileges};
+
+/// The longest request.
+const LONGEST_REQUEST: usize = 64 << 10;
+/// Out of the way of the numbers that the head's own descriptors will have.
+const OUT_OF_THE_WAY: Fd = 100;
+
+/// A conceived session, as the zygote knows it.
+#[derive(Clone, Copy)]
+pub struct Unborn {
+    /// Its init.
+    pub init: Pid,
+    /// On which init waits for the request. It ends when the zygote does.
+    pub socket: Fd,
+}
+
+/// Where the caller of [`conceive`] finds itself afterwards.
+pub enum Conceived {
+    /// Still the zygote.
+    Zygote(Unborn),
+    /// The head, which waits to be born on this socket.
+    Head(Fd),
+}
+
+/// Makes the processes of a session that will be behind these walls. It returns in the zygote and in the head; init stays inside.
+///
+/// # Safety
+/// The caller must be single-threaded and have prepared Python for a fork.
+pub unsafe fn conceive(walls: u64, fork: LibcFork) -> sys::Result<Conceived> {
+    let (near, far) = packet_pair()?;
+    // A child of the launcher, which reaps it, and not of the zygote, which waits for nobody.
+    // SAFETY: init stays native; the head is made by libc's own fork below.
+    match unsafe { clone_process(namespaces(walls) | clone_flags::PARENT) } {
+        Ok(Forked::Parent(init)) => {
+            close(far);
+            Ok(Conceived::Zygote(Unborn { init, socket: near }))
+        }
+        Ok(Forked::Child) => {
+            sys::set_signal_mask(u64::MAX);
+            close(near);
+            // The host must see it when the zygote's socket closes.
+            close(launcher::descriptors::ZYGOTE);
+            // SAFETY: the caller's promise.
+            match unsafe { fork_head(far, fork) } {
+                Ok((head, socket)) if head > 0 => wait_to_be_born(far, head, socket),
+                Ok((_, socket)) => Ok(Conceived::Head(socket)),
+                Err(_) => sys::exit(70),
+            }
+        }
+        Err(errno) => {
+            close(near);
+            close(far);
+            Err(errno)
+        }
+    }
+}
+
+/// Runs in init. Returns in init with the head's id, in the head with 0; each has its end of their socket.
+unsafe fn fork_head(zygote: Fd, fork: LibcFork) -> sys::Result<(Pid, Fd)> {
+    let (near, far) = packet_pair()?;
+    // SAFETY: single-threaded; the handlers of libc run around it.
+    match unsafe { fork() } {
+        -1 => Err(Errno::AGAIN),
+        0 => {
+            close(zygote);
+            close(near);
+            let socket = sys::duplicate_above(far, OUT_OF_THE_WAY)?;
+            close(far);
+            Ok((0, socket))
+        }
+        head => {
+            close(far);
+            Ok((head, near))
+        }
+    }
+}
+
+/// Runs in the zygote: passes the request on. Fails when the session died before it was born.
+pub fn deliver(unborn: Unborn, bytes: &[u8], descriptors: &[Fd]) -> sys::Result<()> {
+    let (request, _) = Spawn::from_bytes(bytes)?;
+    let mut ended = [Poll::readable(unborn.socket)];
+    // Nobody sends anything on this socket but us. Asked first: the id of one who is gone may be another's.
+    if poll(&mut ended, 0) > 0 {
+        return Err(Errno::PIPE);
+    }
+    if has(&request, walls::NAMESPACES) {
+        let map = Mapping {
+            inside: SESSION_ID,
+            outside: request.user as u32,
+            count: 1,
+        };
+        // A failure is seen by init, which cannot take its id and reports it.
+        let _ = map_users(unborn.init, map, map);
+    }
+    send(unborn.socket, bytes, descriptors)
+}
+
+/// The life of init.
+fn wait_to_be_born(zygote: Fd, head: Pid, socket: Fd) -> ! {
+    let mut wanted = [Poll::readable(zygote), Poll::readable(socket)];
+    poll(&mut wanted, -1);
+    if wanted[1].seen != 0 {
+        // The head was killed. The zygote finds us gone and makes another one.
+        sys::exit(0);
+    }
+    let mut bytes = [0; LONGEST_REQUEST];
+    let received = match receive(zygote, &mut bytes) {
+        Ok(received) if received.bytes > 0 => received,
+        // The zygote is gone.
+        _ => sys::exit(0),
+    };
+    close(zygote);
+    let bytes = &bytes[..received.bytes];
+    let read = Spawn::from_bytes(bytes).and_then(|(request, strings)| {
+        let came = &received.descriptors[..received.count];
+        let taken = Descriptors::from_wire(came, workspace_comes(&request), request.keeps != 0)?;
+        Ok((request, Items(strings), taken))
+    });
+    // Who sends nonsense gets no answer: there is no socket to answer on.
+    let Ok((request, items, taken)) = read else {
+        sys::exit(70)
+    };
+    match be_session(&request, items, bytes, &taken, socket) {
+        Ok(built) => init::run(Init {
+            head: Some(head),
+            ..built
+        }),
+        Err(Failure { stage, errno }) => {
+            let message = Message {
+                kind: from_init::FAILED,
+                a: stage as u64,
+                b: errno.0 as u64,
+                c: 0,
+            };
+            let _ = send(taken.control, &message.to_bytes(), &[]);
+            sys::exit(70)
+        }
+    }
+}
+
+/// Builds the session around init, and has the head build its own walls.
+fn be_session(
+    request: &Spawn,
+    items: Items<'_>,
+    bytes: &[u8],
+    taken: &Descriptors,
+    socket: Fd,
+) -> Result<Init, Failure> {
+    let reach = if has(request, walls::NAMESPACES) && has(request, walls::PROCESSES) {
+        Reach::Namespace
+    } else {
+        Reach::Descendants
+    };
+    let proc_directory = settle_in(request, items, taken, reach)?;
+    doors::put_up_names(items)?;
+    let mut belongings = [taken.channel, taken.output, taken.error, -1, -1, -1];
+    belongings[3..].copy_from_slice(&taken.cgroups);
+    let count = belongings
+        .iter()
+        .position(|fd| *fd < 0)
+        .unwrap_or(belongings.len());
+    send(socket, bytes, &belongings[..count]).at(Stage::Fork)?;
+    let listener = hear(socket)?;
+    privileges::set_dumpable(false);
+    let keeper = keeper(items, taken.keeper, proc_directory, Sharing::None);
+    let (files, home) = keeper
+        .as_ref()
+        .map_or((-1, -1), |keeper| (keeper.socket, keeper.home));
+    let mut kept = [taken.control, proc_directory, listener, files, home];
+    kept.sort_unstable();
+    close_all_but(&kept);
+    for fd in 0..3 {
+        close(fd);
+    }
+    Ok(Init {
+        control: taken.control,
+        listener,
+        judge: -1,
+        keeper,
+        proc_directory,
+        head: None,
+        reach,
+        memory: watched_memory(request),
+        processes: request.processes,
+    })
+}
+
+/// Runs in the head: waits for the request, and puts the walls up. Without a request it ends here.
+pub fn be_born(socket: Fd) {
+    let mut bytes = [0; LONGEST_REQUEST];
+    let received = match receive(socket, &mut bytes) {
+        Ok(received) if received.bytes > 0 => received,
+        _ => sys::exit(0),
+    };
+    let Ok((request, strings)) = Spawn::from_bytes(&bytes[..received.bytes]) else {
+        sys::exit(70)
+    };
+    let at = |index: usize| received.descriptors[..received.count].get(index).copied();
+    let belongings = Belongings {
+        channel: at(0).unwrap_or(-1),
+        output: at(1).unwrap_or(-1),
+        error: at(2).unwrap_or(-1),
+        cgroups: [3, 4, 5].map(|index| at(index).unwrap_or(-1)),
+    };
+    let outcome = harden(&request, Items(strings), &belongings, socket);
+    report(socket, outcome);
+    close(socket);
+    let _ = limits::limit_open_files(request.open_files);
+}

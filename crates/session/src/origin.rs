@@ -1,0 +1,47 @@
+//! The first checkpoint of a session, which needs no standby: as long as nothing was done in it, a new one is as good.
+
+use crate::actor::Actor;
+use crate::birth::Rebirth;
+use crate::fork::Lineage;
+use crate::home::Home;
+use crate::keeper;
+use cellblock_protocol::Strategy;
+use std::sync::Arc;
+
+impl Actor {
+    /// Whether nothing was done yet that new processes would not have. Seeds, tools and setup code count as something.
+    pub(crate) fn can_start_anew(&self) -> bool {
+        let has_view = |runtime: &Arc<crate::runtime::Inner>| runtime.has_view();
+        self.checkpoints.is_untouched()
+            && self.checkpoints.standbys.is_empty()
+            && self.options.strategy != Strategy::Direct
+            && self.options.setup.is_none()
+            && self.options.network.is_empty()
+            && !self.lineage.is_forked()
+            && !self.shared.workspace.is_given()
+            && matches!(self.home, Home::Zygote(_))
+            && self.lineage.runtime.as_ref().is_some_and(has_view)
+    }
+
+    /// Ends all processes of the session, and goes on with new ones. Forks of it stay.
+    pub(crate) async fn start_anew(&mut self) -> Option<()> {
+        let runtime = self.lineage.runtime.clone()?;
+        self.end_processes().await;
+        self.end_keeping().await;
+        self.checkpoints.taken_back.clear();
+        let Rebirth { born, zygote, user } = runtime.bear_again(self).await.ok()?;
+        if let Some(socket) = born.keeper {
+            self.keeping = keeper::serve(socket, Arc::clone(&self.history), None).ok();
+        }
+        self.channel = born.channel;
+        self.init = born.init;
+        self.pipes = born.pipes;
+        self.cgroup = born.cgroup;
+        self.disk.move_to(born.processes);
+        self.checkpoints.head = born.head;
+        self.home = Home::Zygote(zygote);
+        self.lineage = Lineage::first(user);
+        self.lineage.runtime = Some(runtime);
+        Some(())
+    }
+}
