@@ -51,12 +51,12 @@ def main(control: int, library: int, preload: str, walls: int) -> NoReturn:
     socket.send(wire.encode({"python": version, "preloaded": loaded})[4:])
     sessions = _Sessions(walls, prepared)
     while True:
-        socket.settimeout(_QUIET if sessions.next_is_due else None)
-        try:
-            request, descriptors = _receive(socket)
-        except TimeoutError:
+        asked = _receive(socket, _QUIET if sessions.next_is_due else None)
+        # Not where the time-out is caught: a head would live in there, with an exception that is being handled.
+        if asked is None:
             sessions.conceive()
             continue
+        request, descriptors = asked
         if not request:
             os._exit(0)
         socket.send(str(sessions.bear(request, descriptors)).encode())
@@ -145,9 +145,14 @@ def _bring_fonts() -> None:
         pass
 
 
-def _receive(socket: _socket.socket) -> tuple[bytes, list[int]]:
+def _receive(socket: _socket.socket, patience: float | None) -> tuple[bytes, list[int]] | None:
+    """The next request with its descriptors; None if none comes in time."""
     room = _socket.CMSG_LEN(_MOST_DESCRIPTORS * _SIZE)
-    request, messages, _, _ = socket.recvmsg(_MOST_BYTES, room, _socket.MSG_CMSG_CLOEXEC)
+    socket.settimeout(patience)
+    try:
+        request, messages, _, _ = socket.recvmsg(_MOST_BYTES, room, _socket.MSG_CMSG_CLOEXEC)
+    except TimeoutError:
+        return None
     descriptors = []
     for level, kind, payload in messages:
         if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
