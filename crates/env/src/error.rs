@@ -47,6 +47,16 @@ pub enum Error {
         why: String,
     },
 
+    /// Packages shall come from a directory that no installer may see.
+    #[error(
+        "packages shall come from {}, but your home directory lies in it, and no installer may see that",
+        path.display()
+    )]
+    HomeInPlace {
+        /// The directory.
+        path: PathBuf,
+    },
+
     /// The packages were installed but cannot be imported. Nothing of the environment is left behind.
     #[error(
         "the packages were installed but cannot be used: {what}{}",
@@ -192,6 +202,9 @@ impl Error {
             ),
             Self::Install(failure) => Some(failure.hint()),
             Self::NoRoom { .. } => Some("`cellblock doctor` shows what is missing".to_owned()),
+            Self::HomeInPlace { .. } => Some(
+                "let the setting (find-links, or the address of the index) name the directory that holds the packages".to_owned(),
+            ),
             Self::WarmUp { lines, .. } => lines.join("\n").contains("failed to map segment").then(|| {
                 "the cache is on a file system mounted with noexec: set XDG_CACHE_HOME to another one".to_owned()
             }),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Proxies, Variables};
+use crate::{Error, Proxies, Variables};
 
 /// The hosts of an index that is not named by the settings: PyPI, and where it keeps its files.
 const PYPI: [&str; 2] = ["pypi.org", "files.pythonhosted.org"];
@@ -106,16 +106,19 @@ impl Places {
         hosts
     }
 
-    /// What must be readable and is there.
-    pub(crate) fn shown(&self) -> Vec<PathBuf> {
+    /// What must be readable and is there. A place that may not be shown is an error: left out, its packages would come from elsewhere.
+    pub(crate) fn shown(&self) -> Result<Vec<PathBuf>, Error> {
         let index = self.default_index.as_deref().map(unnamed).and_then(local);
         let all = self.files.iter().cloned().chain(index);
         let mut shown: Vec<PathBuf> = all
-            .filter(|path| path.is_absolute() && path.exists() && !self.holds_home(path))
+            .filter(|path| path.is_absolute() && path.exists())
             .collect();
         shown.sort();
         shown.dedup();
-        shown
+        match shown.iter().find(|path| self.holds_home(path)) {
+            Some(path) => Err(Error::HomeInPlace { path: path.clone() }),
+            None => Ok(shown),
+        }
     }
 
     /// Whoever names the root directory, his home or one above it does not mean to show everything: keys are there.
@@ -178,7 +181,7 @@ mod tests {
             ["files.example:444", "index.example:8443", "two.example"]
         );
         let paths = ["/usr", "/usr/lib"].map(PathBuf::from);
-        assert_eq!(places.shown(), paths);
+        assert_eq!(places.shown().unwrap(), paths);
     }
 
     #[test]
@@ -187,12 +190,19 @@ mod tests {
         let home = directory.path().join("home");
         let wheels = home.join("wheels");
         std::fs::create_dir_all(&wheels).unwrap();
-        let mut places = Places::default();
-        for path in [Path::new("/"), directory.path(), &home, &wheels] {
+        let shown = |path: &Path| {
+            let mut places = Places::default();
+            places.add(&wheels.display().to_string());
             places.add(&path.display().to_string());
+            places.add_common(&Variables::default().with("HOME", &home));
+            places.shown()
+        };
+        for path in [Path::new("/"), directory.path(), &home] {
+            let error = shown(path).unwrap_err().to_string();
+            let expected = format!("shall come from {}, ", path.display());
+            assert!(error.contains(&expected), "{error}");
         }
-        places.add_common(&Variables::default().with("HOME", &home));
-        assert_eq!(places.shown(), [wheels]);
+        assert_eq!(shown(&wheels).unwrap(), [wheels.clone()]);
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub(crate) fn build(
     let hosts = kit.places.hosts();
     let room = Room {
         interpreter: job.interpreter.clone(),
-        shown: kit.shown.into_iter().chain(kit.places.shown()).collect(),
+        shown: kit.shown.into_iter().chain(kit.places.shown()?).collect(),
         // A way to the network can be guarded only behind all walls.
         strength: if hosts.is_empty() {
             Strength::Best

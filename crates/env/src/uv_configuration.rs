@@ -108,6 +108,6 @@ mod tests {
             places.hosts(),
             ["links.example", "one.example", "two.example"]
         );
-        assert_eq!(places.shown(), [PathBuf::from("/usr")]);
+        assert_eq!(places.shown().unwrap(), [PathBuf::from("/usr")]);
     }
 }

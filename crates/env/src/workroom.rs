@@ -81,7 +81,7 @@ impl<'a> Workroom<'a> {
             let path = directory.join(netrc::NAME);
             fs::write(&path, text).map_err(|source| Error::io("write", &path, source))?;
         }
-        let mut shown = kit.places.shown();
+        let mut shown = kit.places.shown()?;
         shown.extend(kit.shown);
         let room = Room {
             interpreter: job.interpreter.clone(),
