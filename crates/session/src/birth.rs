@@ -2,24 +2,22 @@
 
 use crate::Error;
 use crate::actor::{Actor, Command};
-use crate::arming::OWN_MEMORY;
 use crate::assembly::{Standing, assemble, prepare};
 use crate::disk::Processes;
 use crate::file_history::Asked;
 use crate::fork::Lineage;
 use crate::home::Home;
 use crate::journal::SessionJournal;
-use crate::loan::Loan;
 use crate::own_files::Files;
 use crate::packages::Packages;
+use crate::plan::{Place, Plan};
 use crate::runtime::Inner;
 use crate::session::{Session, Shared};
 use crate::sockets::{Born, Sockets};
-use crate::ways_out::{self, Doors};
+use crate::ways_out::Doors;
 use crate::workspace::Workspace;
 use crate::zygote::Zygote;
-use cellblock_protocol::{Rung, SessionOptions, Strategy, Wall, import_statement};
-use cellblock_sandbox::{Birth, Cgroup};
+use cellblock_protocol::{SessionOptions, Strategy, import_statement};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -31,8 +29,6 @@ use tokio::time::timeout;
 const BIRTH_LIMIT: Duration = Duration::from_secs(30);
 /// How many zygotes are asked for one session before we give up.
 const MOST_ZYGOTES: usize = 3;
-/// Our own processes in a session: init, the head, and what the interpreter starts for itself.
-const OWN_PROCESSES: u64 = 4;
 /// Log lines that wait for a reader before the oldest are dropped.
 const MOST_LOGS: usize = 256;
 
@@ -106,20 +102,18 @@ impl Inner {
         });
         let asked = self.asked_before_changes(&workspace);
         let user = self.next_user();
-        let (zygote, mount) = self.zygote_with_mount(&workspace, user).await?;
         let directory = self.session_directory(id)?;
         let place = Place {
             user,
-            mount,
             workspace: &workspace,
             asked,
             directory: &directory,
         };
         let (born, files) = tokio::join!(
-            self.bear(&zygote, id, &options, place),
+            self.bear(id, &options, &place),
             self.watch_files(&workspace, &directory, options.limits.disk, asked)
         );
-        let (mut born, mut files) = (born?, files?);
+        let ((mut born, zygote), mut files) = (born?, files?);
         if let Some(socket) = born.keeper.take() {
             files.keep_by(socket)?;
         }
@@ -135,25 +129,21 @@ impl Inner {
         let asked = self.asked_before_changes(workspace);
         // Its last cgroup may still be there, for forks of the session are.
         let id = format!("{}-again-{}", actor.shared.id, actor.cells);
+        let user = self.next_user();
+        let place = Place {
+            user,
+            workspace,
+            asked,
+            directory: &actor.directory,
+        };
         let mut attempts = 1;
         loop {
-            let user = self.next_user();
-            let (zygote, mount) = self.zygote_with_mount(workspace, user).await?;
-            let place = Place {
-                user,
-                mount,
-                workspace,
-                asked,
-                directory: &actor.directory,
-            };
-            match self.bear(&zygote, &id, &actor.options, place).await {
+            let zygote = self.zygote().await?;
+            match self.bear(&id, &actor.options, &place).await {
                 Err(_) if !zygote.is_alive() && attempts < MOST_ZYGOTES => attempts += 1,
                 outcome => {
-                    return Ok(Rebirth {
-                        born: outcome?,
-                        zygote,
-                        user,
-                    });
+                    let (born, zygote) = outcome?;
+                    return Ok(Rebirth { born, zygote, user });
                 }
             }
         }
@@ -206,19 +196,25 @@ impl Inner {
         assemble(id, options, standing, home, born, files, place, lineage)
     }
 
+    /// Makes the processes of a session, and tells which zygote they are from.
     async fn bear(
         &self,
-        zygote: &Zygote,
         id: &str,
         options: &SessionOptions,
-        place: Place<'_>,
-    ) -> Result<Born, Error> {
+        place: &Place<'_>,
+    ) -> Result<(Born, Arc<Zygote>), Error> {
+        // While the launcher makes the mount, we make the rest.
+        let (mounted, planned) =
+            tokio::join!(self.zygote_with_mount(place.workspace, place.user), async {
+                self.plan(id, options, place)
+            });
+        let (zygote, mount) = mounted?;
         let Plan {
             birth,
             cgroup,
             loan,
-        } = self.plan(id, options, &place)?;
-        let (mut near, far) = Sockets::new(cgroup.as_deref(), place.mount, place.asked)?;
+        } = planned?;
+        let (mut near, far) = Sockets::new(cgroup.as_deref(), mount, place.asked)?;
         let init = zygote.spawn(&birth.to_bytes(), &far.descriptors()).await?;
         // Ours must go, so that the end of theirs can be seen.
         drop(far);
@@ -232,126 +228,11 @@ impl Inner {
             }
         };
         let processes = Processes::of(zygote.launcher_pid, init);
-        Ok(Born {
+        let born = Born {
             loan,
             ..near.with(cgroup, processes, head)
-        })
-    }
-
-    /// What a session shall be like, in the words of the native code, and its cgroup.
-    pub(crate) fn plan(
-        &self,
-        id: &str,
-        options: &SessionOptions,
-        place: &Place<'_>,
-    ) -> Result<Plan, Error> {
-        let &Place {
-            user,
-            workspace,
-            asked,
-            directory,
-            ..
-        } = place;
-        let limits = &options.limits;
-        let walled = |wall| !self.isolation.without.contains(&wall);
-        // Standbys are copies: what they hold beyond the head has a budget of its own.
-        let together = limits
-            .memory
-            .saturating_add(limits.checkpoint_budget())
-            .saturating_add(OWN_MEMORY);
-        let cgroup = match &self.cgroups {
-            Some(cgroups) if self.rung != Rung::None && walled(Wall::Memory) => {
-                let most = if walled(Wall::ProcessCount) {
-                    limits.processes + OWN_PROCESSES + limits.checkpoints
-                } else {
-                    1 << 20
-                };
-                Some(Arc::new(cgroups.create(
-                    &unique(id, user),
-                    together,
-                    most,
-                )?))
-            }
-            _ => None,
         };
-        let has_view = self.has_view();
-        let home = if has_view {
-            PathBuf::from("/workspace")
-        } else {
-            workspace.path().to_owned()
-        };
-        let mut loan = None;
-        let mut birth = Birth::new(self.walls, &home)?
-            .user(user)
-            .memory(limits.memory, if cgroup.is_some() { 0 } else { together })
-            .counts(
-                limits.processes + OWN_PROCESSES + limits.checkpoints,
-                limits.open_files,
-            )
-            .disk(limits.disk, limits.disk.min(limits.memory / 2));
-        if has_view {
-            birth = birth.keep_visible(&self.view)?.mounted(Path::new("/"))?;
-        } else {
-            let private = directory.join("tmp");
-            std::fs::create_dir_all(&private).map_err(|source| Error::Storage {
-                what: "making a temporary directory",
-                path: private.clone(),
-                source,
-            })?;
-            self.give_to_session(&private)?;
-            loan = self.lend_to_session(workspace, directory)?;
-            for path in self.readable_paths() {
-                birth = birth.readable(&path)?;
-            }
-            for path in [
-                workspace.path(),
-                &private,
-                Path::new("/dev/null"),
-                Path::new("/dev/zero"),
-                Path::new("/dev/urandom"),
-                Path::new("/dev/random"),
-            ] {
-                birth = birth.writable(path)?;
-            }
-        }
-
-        if asked == Asked::Before {
-            birth = birth.keeps();
-        }
-        if !options.network.is_empty() {
-            self.can_guard_network()?;
-            ways_out::refuse_addresses(&options.network)?;
-            birth = Doors::of(options).ask_for(birth)?;
-        }
-        Ok(Plan {
-            birth,
-            cgroup,
-            loan,
-        })
-    }
-
-    /// A guard stands at the end of a way that only a network of the session's own can have.
-    fn can_guard_network(&self) -> Result<(), Error> {
-        if self.has_view() && !self.isolation.without.contains(&Wall::Network) {
-            return Ok(());
-        }
-        Err(Error::Refused(format!(
-            "rules for the network need a session with a network and files of its own, and this one has the isolation `{}`: the rung must be `full`, with the walls files and network",
-            self.described
-        )))
-    }
-
-    /// Whether init can be asked before files are changed that are the user's or, when there are forks, theirs too. Where there are
-    /// none, there is nothing to ask about.
-    fn asked_before_changes(&self, workspace: &Workspace) -> Asked {
-        let walled = |wall| !self.isolation.without.contains(&wall);
-        let can_be = self.rung != Rung::None && walled(Wall::Seccomp) && walled(Wall::Signals);
-        let has_files = workspace.is_given() && !workspace.is_empty();
-        if can_be && (has_files || Birth::can_fork(self.walls)) {
-            Asked::Before
-        } else {
-            Asked::Never
-        }
+        Ok((born, zygote))
     }
 
     /// Without a view, `/tmp` is everybody's, so the session has a directory of its own.
@@ -399,29 +280,9 @@ impl Inner {
     }
 }
 
-/// Where a session lives.
-pub(crate) struct Place<'a> {
-    pub(crate) user: u32,
-    pub(crate) mount: Option<OwnedFd>,
-    pub(crate) workspace: &'a Workspace,
-    pub(crate) asked: Asked,
-    pub(crate) directory: &'a Path,
-}
-
 /// A session that was born again.
 pub(crate) struct Rebirth {
     pub(crate) born: Born,
     pub(crate) zygote: Arc<Zygote>,
     pub(crate) user: u32,
-}
-
-/// What a session shall be like.
-pub(crate) struct Plan {
-    pub(crate) birth: Birth,
-    pub(crate) cgroup: Option<Arc<Cgroup>>,
-    loan: Option<Loan>,
-}
-
-fn unique(id: &str, user: u32) -> String {
-    format!("{id}-{user}")
 }

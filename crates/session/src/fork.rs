@@ -5,9 +5,9 @@
 
 use crate::Error;
 use crate::actor::{Actor, Command, Fate};
-use crate::birth::{Place, Plan};
 use crate::file_history::Asked;
 use crate::journal::{Recorder, SessionJournal};
+use crate::plan::{Place, Plan};
 use crate::private_copy::{self, Copying};
 use crate::runtime::Inner;
 use crate::session::{Session, Shared};
@@ -106,17 +106,19 @@ impl Actor {
         // Nobody is in the new directory yet: its owner is all that the mount must know.
         private_copy::copy_owner(&self.shared.workspace, &workspace)?;
         let planned = self.plan_copy(&workspace);
-        let mount = self.mount_of(&workspace).await?;
         let place = Place {
             user: self.lineage.user,
-            mount: None,
             workspace: &workspace,
             // It did not make what it begins with, and shares some of it.
             asked: Asked::Before,
             directory: &directory,
         };
-        let Plan { birth, cgroup, .. } = runtime.plan(&id, &options, &place)?;
-        let (mut near, far) = Sockets::new(cgroup.as_deref(), Some(mount), Asked::Before)?;
+        // While the launcher makes the mount, we make the rest.
+        let (mount, plan) = tokio::join!(self.mount_of(&workspace), async {
+            runtime.plan(&id, &options, &place)
+        });
+        let Plan { birth, cgroup, .. } = plan?;
+        let (mut near, far) = Sockets::new(cgroup.as_deref(), Some(mount?), Asked::Before)?;
         let sent = self
             .init
             .send(&fork_request(&birth), &far.descriptors())

@@ -38,6 +38,7 @@ mod own_files;
 mod packages;
 mod packets;
 mod pipes;
+mod plan;
 mod pool;
 mod private_copy;
 mod python;

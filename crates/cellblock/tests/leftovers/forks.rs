@@ -32,6 +32,11 @@ fn cgroups(directory: &Path) -> usize {
         .sum()
 }
 
+fn pids() -> Vec<u32> {
+    let all = descendants(std::process::id()).into_iter();
+    all.map(|process| process.pid).collect()
+}
+
 fn session(host: &Host) -> Session {
     wait(Session::builder().host(host).start()).unwrap()
 }
@@ -40,13 +45,18 @@ fn session(host: &Host) -> Session {
 fn nothing_is_left_of_sessions_and_forks_that_were_closed() {
     let _alone = alone();
     let directory = new_directory();
-    // Other tests may have left a host that all of them use.
-    let others = descendants(std::process::id()).len();
     let host = new_host(directory.path());
-    // What the first session makes for good: the launcher's two processes, and the zygote.
+    let before_all: Vec<u32> = pids();
+    // What the first session makes for good: the launcher's two processes, the zygote, and two that wait for the next session. Other
+    // tests may have left a host that all of them use, and what is below it.
     wait(session(&host).close());
-    let is_settled =
-        || counts(directory.path())[3] == 0 && descendants(std::process::id()).len() <= others + 3;
+    let ours = || {
+        pids()
+            .iter()
+            .filter(|pid| !before_all.contains(pid))
+            .count()
+    };
+    let is_settled = || counts(directory.path())[3] == 0 && ours() == 5;
     assert!(within(Duration::from_secs(10), is_settled));
     let before = counts(directory.path());
     for parents_first in [true, false, true] {
@@ -90,7 +100,14 @@ fn a_fork_that_is_refused_leaves_nothing() {
     );
     let workspaces =
         || fs::read_dir(directory.path().join("state/workspaces")).map_or(0, Iterator::count);
-    let before = (counts(directory.path()), workspaces());
+    // The processes of the next session come by themselves.
+    let settled = || {
+        let counted = counts(directory.path());
+        std::thread::sleep(Duration::from_millis(100));
+        (counted == counts(directory.path())).then_some(counted)
+    };
+    let counted = std::iter::repeat_with(settled).flatten().next().unwrap();
+    let before = (counted, workspaces());
     for _ in 0..3 {
         assert_eq!(wait(parent.fork()).unwrap_err().code(), "refused");
     }

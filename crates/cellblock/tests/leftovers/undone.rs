@@ -11,10 +11,10 @@ fn checkpoints_of_cells_that_were_taken_back_are_let_go() {
     let directory = new_directory();
     let host = new_host(directory.path());
     let session = wait(Session::builder().host(&host).start()).unwrap();
-    run(&session, "x = 0");
-    wait(session.checkpoints()).unwrap();
     let namespace = "import os; os.readlink('/proc/self/ns/pid')";
     let namespace = run(&session, namespace).value.unwrap().repr;
+    run(&session, "x = 0");
+    wait(session.checkpoints()).unwrap();
     let processes = || in_process_namespace(namespace.trim_matches('\'')).len();
     let before = processes();
     assert!(before >= 3);

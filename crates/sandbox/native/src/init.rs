@@ -12,6 +12,7 @@ use crate::keep::Keeper;
 use crate::kin::{Kin, MOST_KIN};
 use crate::message::{Message, from_init, to_init};
 use crate::notify::{self, Protected};
+use crate::ownership::NextUsers;
 use crate::sweep::Reach;
 use crate::sys::{
     self, Errno, Fd, Pid, Poll, kill, poll, reap, receive, send, signal_descriptor, signals,
@@ -22,6 +23,9 @@ use standbys::{Kept, OutOfBounds, Standbys};
 
 /// How often it is looked whether somebody reads from a pipe that shall be opened, in milliseconds.
 const PIPE_PERIOD: i32 = 10;
+
+/// How long nothing must have happened before the next fork is prepared for, in milliseconds.
+const QUIET: i32 = 10;
 
 /// What init holds.
 pub struct Init {
@@ -62,6 +66,7 @@ pub fn run(init: Init) -> ! {
         forks: Forks::none(),
         kin: Kin::none(),
         room: 0,
+        next_users: NextUsers::NONE,
     };
     sys::set_signal_mask(u64::MAX);
     // Files that it makes in the place of others have the permissions that those want.
@@ -84,6 +89,8 @@ pub fn run(init: Init) -> ! {
             watchdog::PERIOD
         } else if session.keeps_someone_waiting() {
             waiting::PERIOD
+        } else if session.may_be_forked_again() {
+            QUIET
         } else {
             -1
         };
@@ -110,7 +117,10 @@ pub fn run(init: Init) -> ! {
         ) {
             *slot = Poll::readable(fd);
         }
-        poll(&mut wanted, period);
+        let is_quiet = poll(&mut wanted, period) == 0;
+        if is_quiet && session.may_be_forked_again() {
+            session.next_users.make(session.init.proc_directory);
+        }
         let [control, child, question, news, kept, relatives @ ..] = wanted;
         // A new relative makes itself known before there is anyone who could ask on its behalf.
         for (index, relative) in relatives.into_iter().enumerate() {
@@ -167,6 +177,8 @@ struct Session {
     kin: Kin,
     /// What was added to the limit of processes, for those of the forks count as ours too.
     room: u64,
+    /// Where the users of the next fork will be.
+    next_users: NextUsers,
 }
 
 impl Session {
@@ -242,6 +254,11 @@ impl Session {
         } else {
             Err(Errno::AGAIN)
         }
+    }
+
+    /// Whether it was forked before, and the next fork would find nothing ready for it.
+    fn may_be_forked_again(&self) -> bool {
+        self.init.control >= 0 && !self.forks.is_preparing() && self.next_users.is_due()
     }
 
     fn drop_standby(&mut self, pid: Pid) {

@@ -7,6 +7,7 @@ use crate::fork::{FIRST, KINDS, Luggage, Prepared, credentials_of};
 use crate::init::{self, Init};
 use crate::keep::Sharing;
 use crate::message::{At, Failure, Message, Stage, from_init};
+use crate::ownership::{NextUsers, clone_into};
 use crate::spawn::{Descriptors, keeper, namespaces, settle_in, watched_memory};
 use crate::sweep::{self, Reach};
 use crate::sys::{
@@ -14,7 +15,7 @@ use crate::sys::{
     packet_pair, poll, reap, receive, send, signals,
 };
 use crate::text::Text;
-use crate::{limits, memory, mounts, ownership};
+use crate::{limits, mounts};
 
 /// The longest request for a fork.
 pub const LONGEST_REQUEST: usize = 16 << 10;
@@ -43,18 +44,18 @@ pub struct Introduction {
 /// Makes the namespaces of a fork, with an init in them that waits for the head.
 pub fn prepare(
     parent: &Parent,
+    users: &mut NextUsers,
     bytes: &[u8],
     descriptors: &[Fd],
 ) -> Result<(Prepared, Introduction), Failure> {
     let (request, strings) = Spawn::from_bytes(bytes).at(Stage::Request)?;
     let taken = Descriptors::from_wire(descriptors, true, request.keeps != 0).at(Stage::Request)?;
-    memory::keep_what_init_needs();
-    let users = ownership::user_namespace(parent.proc_directory).at(Stage::Users)?;
+    let users = users.take(parent.proc_directory).at(Stage::Users)?;
     let view = mounts::whole_view().at(Stage::Root)?;
     let (near, far) = packet_pair().at(Stage::Fork)?;
     let (report_near, report) = packet_pair().at(Stage::Fork)?;
     // SAFETY: the child stays native.
-    let outcome = unsafe { ownership::clone_into(users, namespaces(request.walls)) };
+    let outcome = unsafe { clone_into(users, namespaces(request.walls)) };
     if let Ok(Forked::Child) = outcome {
         let kept = Kept {
             parent: far,

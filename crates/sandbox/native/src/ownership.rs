@@ -6,6 +6,7 @@
 //! a process that is worth nothing to anyone: it holds no descriptor and can do nothing but wait. Once the ids are mapped it is ended,
 //! and the init of the fork, closed from its birth to its end, enters what it left.
 
+use crate::memory;
 use crate::privileges;
 use crate::seccomp;
 use crate::sys::{
@@ -15,8 +16,42 @@ use crate::sys::{
 use crate::text::Text;
 use crate::users::{Mapping, SESSION_ID, map_users_at};
 
+/// The user namespace of the next fork. The first is made when it is needed, the others ahead of time.
+pub struct NextUsers {
+    made: Option<Fd>,
+    is_due: bool,
+}
+
+impl NextUsers {
+    /// None yet.
+    pub const NONE: NextUsers = NextUsers {
+        made: None,
+        is_due: false,
+    };
+
+    /// Whether the last one was taken, and no other was tried to be made since.
+    pub fn is_due(&self) -> bool {
+        self.is_due
+    }
+
+    /// Makes it ahead of time. Where that fails, who needs it will hear why.
+    pub fn make(&mut self, processes: Fd) {
+        self.is_due = false;
+        self.made = user_namespace(processes).ok();
+    }
+
+    /// The one that was made, or one made now.
+    pub fn take(&mut self, processes: Fd) -> Result<Fd> {
+        self.is_due = true;
+        self.made
+            .take()
+            .map_or_else(|| user_namespace(processes), Ok)
+    }
+}
+
 /// A user namespace below ours, with the session's id mapped and nobody in it.
-pub fn user_namespace(processes: Fd) -> Result<Fd> {
+fn user_namespace(processes: Fd) -> Result<Fd> {
+    memory::keep_what_init_needs();
     let (near, far) = packet_pair()?;
     // SAFETY: the child does nothing but wait for its end.
     let placeholder = match unsafe { clone_process(clone_flags::NEWUSER) } {

@@ -31,9 +31,9 @@ def refresh() -> None:
 
 
 def refresh_unseeded() -> None:
-    """The same for those that the code never seeded: in a fork."""
+    """The same for those that the code never seeded: in a fork. CPython itself has seen to `random`."""
     for name in _LIBRARIES:
-        if name not in _seeded:
+        if name != "random" and name not in _seeded:
             _refresh(name)
 
 

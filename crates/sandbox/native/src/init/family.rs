@@ -145,7 +145,8 @@ impl Session {
                 listener: self.init.listener,
                 proc_directory: self.init.proc_directory,
             };
-            fork::prepare(&parent, bytes, &received.descriptors[..received.count])
+            let descriptors = &received.descriptors[..received.count];
+            fork::prepare(&parent, &mut self.next_users, bytes, descriptors)
         };
         let outcome = outcome.and_then(|(prepared, introduction)| {
             let registered = if self.init.judge < 0 {
