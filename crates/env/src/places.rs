@@ -202,7 +202,7 @@ mod tests {
             let expected = format!("shall come from {}, ", path.display());
             assert!(error.contains(&expected), "{error}");
         }
-        assert_eq!(shown(&wheels).unwrap(), [wheels.clone()]);
+        assert_eq!(shown(&wheels).unwrap(), std::slice::from_ref(&wheels));
     }
 
     #[test]

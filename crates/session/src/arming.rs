@@ -46,8 +46,7 @@ impl Actor {
     pub(crate) async fn arm_before_cell(&mut self) {
         if self.options.arming == Arming::Strict {
             if self.can_start_anew() {
-                self.checkpoints.origin = Some(SystemTime::now());
-                self.checkpoints.due = None;
+                self.checkpoints.begin_at_origin();
                 return;
             }
             // What stood in the way may be over: a thread that has ended.

@@ -106,6 +106,12 @@ impl Checkpoints {
         self.kept.is_empty() && self.revision == 0
     }
 
+    /// The state as it is, in which nothing was done yet, needs no standby.
+    pub(crate) fn begin_at_origin(&mut self) {
+        self.origin = Some(SystemTime::now());
+        self.due = None;
+    }
+
     /// How many states can be gone back to.
     pub(crate) fn count(&self) -> usize {
         self.standbys.len() + usize::from(self.origin.is_some())

@@ -1,7 +1,7 @@
 //! The first cell of a session made on demand waits for no copy: until something was done, a new session is as good as a checkpoint.
 
 use crate::support::{Python, builder, open, session, wait};
-use cellblock::{CellResult, CheckpointState, StateOutcome, Status};
+use cellblock::{CellResult, CheckpointState, Isolation, Rung, StateOutcome, Status, Wall};
 
 const CRASH: &str =
     "import os, signal; x = 1; open('left', 'w').close(); os.kill(os.getpid(), signal.SIGSEGV)";
@@ -55,10 +55,16 @@ fn the_first_cells_can_be_taken_back_all_at_once() {
 
 #[test]
 fn files_that_were_put_in_before_the_first_cell_stay() {
-    let session = session();
-    std::fs::write(session.workspace().join("given"), "given").unwrap();
-    session.run("open('given', 'w').write('changed'); import ctypes; ctypes.string_at(0)");
-    assert_eq!(session.value("open('given').read()"), "'given'");
+    // Without the wall, nobody is asked before a file is changed.
+    for isolation in [
+        Isolation::default(),
+        Isolation::on(Rung::Full).without(Wall::Seccomp),
+    ] {
+        let session = open(builder().isolation(isolation));
+        std::fs::write(session.workspace().join("given"), "given").unwrap();
+        session.run("open('given', 'w').write('changed'); import ctypes; ctypes.string_at(0)");
+        assert_eq!(session.value("open('given').read()"), "'given'");
+    }
 }
 
 #[test]
