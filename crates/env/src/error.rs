@@ -47,9 +47,9 @@ pub enum Error {
         why: String,
     },
 
-    /// Packages shall come from a directory that no installer may see.
+    /// A setting names a directory that no installer may see.
     #[error(
-        "packages shall come from {}, but your home directory lies in it, and no installer may see that",
+        "a setting about packages names {}, but your home directory lies in it, and no installer may see that",
         path.display()
     )]
     HomeInPlace {
@@ -203,7 +203,7 @@ impl Error {
             Self::Install(failure) => Some(failure.hint()),
             Self::NoRoom { .. } => Some("`cellblock doctor` shows what is missing".to_owned()),
             Self::HomeInPlace { .. } => Some(
-                "let the setting (find-links, or the address of the index) name the directory that holds the packages".to_owned(),
+                "let the setting (find-links, the address of an index, or a directory of certificates) name the very directory that holds them".to_owned(),
             ),
             Self::WarmUp { lines, .. } => lines.join("\n").contains("failed to map segment").then(|| {
                 "the cache is on a file system mounted with noexec: set XDG_CACHE_HOME to another one".to_owned()

@@ -199,7 +199,7 @@ mod tests {
         };
         for path in [Path::new("/"), directory.path(), &home] {
             let error = shown(path).unwrap_err().to_string();
-            let expected = format!("shall come from {}, ", path.display());
+            let expected = format!("packages names {}, ", path.display());
             assert!(error.contains(&expected), "{error}");
         }
         assert_eq!(shown(&wheels).unwrap(), std::slice::from_ref(&wheels));

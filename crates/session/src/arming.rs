@@ -44,11 +44,10 @@ impl Actor {
 
     /// What must be there before a cell may start.
     pub(crate) async fn arm_before_cell(&mut self) {
+        if self.can_start_anew() {
+            return self.checkpoints.begin_at_origin();
+        }
         if self.options.arming == Arming::Strict {
-            if self.can_start_anew() {
-                self.checkpoints.begin_at_origin();
-                return;
-            }
             // What stood in the way may be over: a thread that has ended.
             self.checkpoints.obstacle = None;
             self.arm_for(true).await;
@@ -96,9 +95,6 @@ impl Actor {
         self.protect(pid).await?;
         if let Some(old) = self.checkpoints.replace_newest() {
             self.let_go(&old).await;
-        }
-        if self.checkpoints.is_untouched() {
-            self.checkpoints.origin = None;
         }
         self.checkpoints.standbys.push_back(Standby {
             pid,
@@ -148,8 +144,8 @@ impl Actor {
         while self.checkpoints.count() > most {
             self.drop_oldest().await;
         }
-        while self.checkpoints.count() > 1 && self.history_is_too_large(hurry).await {
-            self.drop_oldest().await;
+        while self.checkpoints.standbys.len() > 1 && self.history_is_too_large(hurry).await {
+            self.drop_oldest_standby().await;
             // Its memory is free when it has gone.
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
@@ -202,10 +198,15 @@ impl Actor {
             .map_or(0, |history| history.earlier_bytes())
     }
 
-    pub(crate) async fn drop_oldest(&mut self) {
-        if self.checkpoints.origin.take().is_none()
-            && let Some(standby) = self.checkpoints.standbys.pop_front()
-        {
+    async fn drop_oldest(&mut self) {
+        if self.checkpoints.origin.take().is_none() {
+            self.drop_oldest_standby().await;
+        }
+    }
+
+    /// The oldest state that takes memory.
+    pub(crate) async fn drop_oldest_standby(&mut self) {
+        if let Some(standby) = self.checkpoints.standbys.pop_front() {
             self.let_go(&standby).await;
         }
     }

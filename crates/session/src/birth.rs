@@ -127,17 +127,17 @@ impl Inner {
     pub(crate) async fn bear_again(&self, actor: &Actor) -> Result<Rebirth, Error> {
         let workspace = &actor.shared.workspace;
         let asked = self.asked_before_changes(workspace);
-        // Its last cgroup may still be there, for forks of the session are.
-        let id = format!("{}-again-{}", actor.shared.id, actor.cells);
-        let user = self.next_user();
-        let place = Place {
-            user,
-            workspace,
-            asked,
-            directory: &actor.directory,
-        };
         let mut attempts = 1;
         loop {
+            // Earlier cgroups of the session may still be there, for forks of it are.
+            let id = format!("{}-again-{}-{attempts}", actor.shared.id, actor.cells);
+            let user = self.next_user();
+            let place = Place {
+                user,
+                workspace,
+                asked,
+                directory: &actor.directory,
+            };
             let zygote = self.zygote().await?;
             match self.bear(&id, &actor.options, &place).await {
                 Err(_) if !zygote.is_alive() && attempts < MOST_ZYGOTES => attempts += 1,
@@ -167,13 +167,18 @@ impl Inner {
         directory: &Path,
         limit: u64,
     ) -> Result<Files, Error> {
+        self.share_nothing(workspace).await?;
+        self.watch_files(workspace, directory, limit, Asked::Never)
+            .await
+    }
+
+    /// Copies what a workspace shares with those of other sessions.
+    pub(crate) async fn share_nothing(&self, workspace: &Arc<Workspace>) -> Result<(), Error> {
         let parted = Arc::clone(workspace);
         let parting = tokio::task::spawn_blocking(move || parted.part_all()).await;
         parting
             .unwrap_or_else(|error| Err(std::io::Error::other(error)))
-            .map_err(Error::system("copying the workspace"))?;
-        self.watch_files(workspace, directory, limit, Asked::Never)
-            .await
+            .map_err(Error::system("copying the workspace"))
     }
 
     /// Everything of a session, with nobody who holds it yet.

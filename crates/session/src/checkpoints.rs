@@ -130,7 +130,7 @@ impl Checkpoints {
         self.since < self.current()
     }
 
-    /// Whether a standby has the state after this cell.
+    /// Whether the state after this cell can be gone back to.
     pub(crate) fn reach(&self, cell: u64) -> bool {
         cell == 0 && self.origin.is_some()
             || self.standbys.iter().any(|standby| standby.is_after(cell))

@@ -62,6 +62,11 @@ impl Lineage {
         }
     }
 
+    /// Whether there are sessions that it was forked from, or that were forked from it.
+    pub(crate) fn has_relatives(&self) -> bool {
+        Arc::strong_count(&self.family) > 1
+    }
+
     /// Whether the session is a fork of another.
     pub(crate) fn is_forked(&self) -> bool {
         self.depth > 0

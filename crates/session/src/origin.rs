@@ -7,6 +7,7 @@ use crate::home::Home;
 use crate::keeper;
 use cellblock_protocol::Strategy;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 impl Actor {
     /// Whether nothing was done yet that new processes would not have. Seeds, tools and setup code count as something.
@@ -29,9 +30,15 @@ impl Actor {
         self.end_processes().await;
         self.end_keeping().await;
         self.checkpoints.taken_back.clear();
+        if self.lineage.has_relatives() {
+            // The new init knows nothing of what is shared with them.
+            runtime.share_nothing(&self.shared.workspace).await.ok()?;
+        }
         let Rebirth { born, zygote, user } = runtime.bear_again(self).await.ok()?;
         if let Some(socket) = born.keeper {
-            self.keeping = keeper::serve(socket, Arc::clone(&self.history), None).ok();
+            // For the new processes, all that is there was there before them.
+            let begun = Some(SystemTime::now());
+            self.keeping = Some(keeper::serve(socket, Arc::clone(&self.history), begun).ok()?);
         }
         self.channel = born.channel;
         self.init = born.init;

@@ -35,8 +35,8 @@ impl Actor {
         if self.is_short_of_memory() {
             self.let_go_of_taken_back().await;
         }
-        while self.checkpoints.count() > 1 && self.is_short_of_memory() {
-            self.drop_oldest().await;
+        while self.checkpoints.standbys.len() > 1 && self.is_short_of_memory() {
+            self.drop_oldest_standby().await;
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         while let Some(standby) = self.checkpoints.standbys.pop_back() {
@@ -55,7 +55,11 @@ impl Actor {
                 return Some(self.go_on_after(cell, expected, dirty).await);
             }
         }
-        self.checkpoints.origin.take()?;
+        let is_there = self.checkpoints.origin.take().is_some() || self.can_start_anew();
+        // Where init is gone, with all standbys, the session is over: to begin again would take the files of its cells away.
+        if !is_there || expected > 0 && !self.has_init().await {
+            return None;
+        }
         self.start_anew().await?;
         self.checkpoints.revision = 0;
         self.checkpoints.since = 0;
@@ -80,6 +84,12 @@ impl Actor {
             files,
             not_restored,
         }
+    }
+
+    async fn has_init(&self) -> bool {
+        const NOBODY: u32 = 0;
+        let harmless = ToInit::Drop(NOBODY).to_bytes();
+        self.init.send(&harmless, &[]).await.is_ok()
     }
 
     async fn wake(&mut self, standby: Standby) -> Option<Channel> {

@@ -5,7 +5,7 @@ use super::common::{
     Process, behind, builder, descendants, new_directory, new_host, open, process,
     process_namespace, run, run_if_alive, wait, within,
 };
-use cellblock::{Cell, Isolation, Limits, Session, Status};
+use cellblock::{Cell, Isolation, Limits, Session, StateOutcome, Status};
 use serde_json::Map;
 use std::process::Command;
 use std::time::Duration;
@@ -141,6 +141,16 @@ fn the_processes_of_the_next_session_are_made_ahead_and_made_again_when_they_are
             .trim_matches('\'')
     );
     assert!(process(init).is_some());
+    // It was copied when the zygote had served another session: nothing of that one's request is to be found.
+    let frames = r"
+import sys
+frame, found = sys._getframe(), []
+while frame:
+    if frame.f_code.co_filename.endswith('zygote.py'):
+        found += [name for name, value in frame.f_locals.items() if isinstance(value, (bytes, tuple))]
+    frame = frame.f_back
+found";
+    assert_eq!(run(&second, frames).value.unwrap().repr, "[]");
     for of_init in [false, true] {
         let (init, head) = unborn(zygote, &[&first, &second]);
         kill(if of_init { init } else { head });
@@ -157,6 +167,39 @@ fn the_processes_of_the_next_session_are_made_ahead_and_made_again_when_they_are
     assert!(within(Duration::from_secs(2), || {
         process(init).is_none() && process(head).is_none()
     }));
+}
+
+#[test]
+fn the_files_of_cells_that_were_kept_stay_when_init_is_killed() {
+    let _alone = alone();
+    let directory = new_directory();
+    let host = new_host(directory.path());
+    let before: Vec<u32> = descendants(std::process::id())
+        .into_iter()
+        .map(|process| process.pid)
+        .collect();
+    let session = wait(Session::builder().host(&host).start()).unwrap();
+    run(&session, "open('report', 'w').write('kept')");
+    run(&session, "x = 1");
+    let (_, zygote) = launcher_and_zygote(&before);
+    let namespace = "import os; print(os.readlink('/proc/self/ns/pid'), end='')";
+    let namespace = run(&session, namespace).stdout;
+    let inside = super::common::in_process_namespace(&namespace);
+    let launcher = process(zygote).unwrap().parent;
+    let init = inside
+        .iter()
+        .find(|process| process.parent == launcher)
+        .unwrap()
+        .pid;
+    let path = session.workspace().join("report");
+    let killer = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        kill(init);
+    });
+    let result = run_if_alive(&session, "import time; time.sleep(20)");
+    killer.join().unwrap();
+    assert!(result.is_none_or(|result| result.state.outcome == StateOutcome::Ended));
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "kept");
 }
 
 #[test]

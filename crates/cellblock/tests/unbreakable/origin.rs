@@ -1,7 +1,10 @@
 //! The first cell of a session made on demand waits for no copy: until something was done, a new session is as good as a checkpoint.
 
-use crate::support::{Python, builder, open, session, wait};
-use cellblock::{CellResult, CheckpointState, Isolation, Rung, StateOutcome, Status, Wall};
+use crate::support::{Python, builder, host, open, session, wait};
+use cellblock::{
+    Arming, CellResult, CheckpointState, Isolation, Rung, SessionOptions, StateOutcome, Status,
+    Wall,
+};
 
 const CRASH: &str =
     "import os, signal; x = 1; open('left', 'w').close(); os.kill(os.getpid(), signal.SIGSEGV)";
@@ -91,6 +94,49 @@ fn a_fork_outlives_the_processes_that_it_was_made_from() {
     fork.run("import ctypes; ctypes.string_at(0)");
     assert_eq!(fork.value("x"), "1");
     assert_eq!(second.value("'x' in globals()"), "False");
+}
+
+#[test]
+fn a_session_that_began_again_leaves_the_files_of_its_forks_alone() {
+    let session = session();
+    session.good("x = 1");
+    // Large enough to be shared with a fork.
+    for n in 0..8 {
+        let content = vec![b'A'; 9 << 20];
+        std::fs::write(session.workspace().join(format!("large{n}")), content).unwrap();
+    }
+    session.good("y = 2");
+    wait(session.checkpoints()).unwrap();
+    let fork = session.fork();
+    wait(session.undo(2)).unwrap();
+    session.good("open('large0', 'r+b').write(b'EVIL')");
+    assert_eq!(fork.value("open('large0', 'rb').read(4)"), "b'AAAA'");
+}
+
+#[test]
+fn large_files_of_the_user_s_are_put_back_in_a_session_that_began_again() {
+    let session = session();
+    session.good("x = 1");
+    std::fs::write(session.workspace().join("large"), vec![b'A'; 9 << 20]).unwrap();
+    session.good("y = 2");
+    wait(session.checkpoints()).unwrap();
+    wait(session.undo(2)).unwrap();
+    session.good("z = 1");
+    let result =
+        session.run("open('large', 'r+b').write(b'EVIL'); import ctypes; ctypes.string_at(0)");
+    assert_eq!(result.state.not_restored, [""; 0]);
+    assert_eq!(session.value("open('large', 'rb').read(4)"), "b'AAAA'");
+}
+
+#[test]
+fn a_lazy_session_has_it_too() {
+    let options = SessionOptions {
+        arming: Arming::Lazy,
+        ..SessionOptions::default()
+    };
+    let session = Python(wait(host().open(options)).unwrap().into());
+    crash(&session);
+    is_untouched(&session);
 }
 
 #[test]

@@ -61,15 +61,27 @@ unsafe extern "C" fn cellblock_side_fork(fork: LibcFork) -> i32 {
     }
 }
 
-/// Makes a standby of a head that speaks on `channel`. Returns its id at once in the caller; in the standby, 0 when init wakes it; or a negative error number.
+/// Makes a standby of a head that speaks on `channel`, and sends `answer` there with its id written at `place`. Returns that id at once in the
+/// caller; in the standby, 0 when init wakes it; or a negative error number, and then nothing was sent.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cellblock_stand_by(fork: LibcFork, channel: Fd) -> i32 {
+unsafe extern "C" fn cellblock_stand_by(
+    fork: LibcFork,
+    channel: Fd,
+    answer: *const u8,
+    length: usize,
+    place: usize,
+) -> i32 {
+    // SAFETY: the guest passes a bytes object with its length.
+    let answer = unsafe { core::slice::from_raw_parts(answer, length) };
     // Blocked before there is a standby: a signal that wakes it, or one meant for the head, must find it ready.
     let before = set_signal_mask(u64::MAX);
     // SAFETY: the guest calls Python's hooks around this.
     let forked = unsafe { side_fork::side_fork(fork) };
     let outcome = match forked {
-        Ok(Forked::Parent(pid)) => pid,
+        Ok(Forked::Parent(pid)) => {
+            standby::announce(channel, answer, place, pid);
+            pid
+        }
         Ok(Forked::Child) => {
             standby::stand_by(channel);
             0

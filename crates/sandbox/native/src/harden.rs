@@ -13,6 +13,9 @@ use crate::{landlock, limits, privileges, seccomp};
 /// The head's channel is always this descriptor.
 pub const CHANNEL: Fd = 3;
 
+/// From here on numbers are out of the way of those that the head's own descriptors will have.
+pub const OUT_OF_THE_WAY: Fd = 100;
+
 /// What the head has from the host.
 pub struct Belongings {
     /// Its channel.
@@ -109,9 +112,9 @@ fn rules(request: &Spawn) -> Rules {
 /// Leaves 0, 1, 2, the channel and the socket for the report.
 fn arrange_descriptors(belongings: &Belongings, report: Fd, close_others: bool) -> sys::Result<()> {
     // First out of the way of the numbers that they will have.
-    let channel = sys::duplicate_above(belongings.channel, 100)?;
-    let output = sys::duplicate_above(belongings.output, 100)?;
-    let error = sys::duplicate_above(belongings.error, 100)?;
+    let channel = sys::duplicate_above(belongings.channel, OUT_OF_THE_WAY)?;
+    let output = sys::duplicate_above(belongings.output, OUT_OF_THE_WAY)?;
+    let error = sys::duplicate_above(belongings.error, OUT_OF_THE_WAY)?;
     let input = open(c"/dev/null", open_flags::RDONLY, 0)?;
     move_to(input, 0)?;
     move_to(output, 1)?;
@@ -141,13 +144,8 @@ pub fn report(socket: Fd, outcome: Result<Option<Fd>, Failure>) {
                 close(listener);
             }
         }
-        Err(Failure { stage, errno }) => {
-            let message = Message {
-                kind: from_init::FAILED,
-                a: stage as u64,
-                b: errno.0 as u64,
-                c: 0,
-            };
+        Err(failure) => {
+            let message = failure.to_message(from_init::FAILED);
             let _ = send(socket, &message.to_bytes(), &[]);
             sys::exit(70);
         }

@@ -246,12 +246,7 @@ fn start_zygote(launch: &Launch, items: Items<'_>) -> Result<Pid, Failure> {
         Forked::Child => {
             close(near);
             let failure = become_zygote(launch, items, trees.as_ref(), far);
-            let message = Message {
-                kind: from_launcher::FAILED,
-                a: failure.stage as u64,
-                b: failure.errno.0 as u64,
-                c: 0,
-            };
+            let message = failure.to_message(from_launcher::FAILED);
             let _ = send(far, &message.to_bytes(), &[]);
             sys::exit(70)
         }
@@ -395,10 +390,6 @@ fn tell(kind: u64, a: u64, b: u64, descriptors: &[Fd]) {
 }
 
 fn tell_failure(failure: Failure) {
-    tell(
-        from_launcher::FAILED,
-        failure.stage as u64,
-        failure.errno.0 as u64,
-        &[],
-    );
+    let message = failure.to_message(from_launcher::FAILED);
+    let _ = send(descriptors::CONTROL, &message.to_bytes(), &[]);
 }

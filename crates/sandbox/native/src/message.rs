@@ -175,6 +175,18 @@ pub struct Failure {
     pub errno: Errno,
 }
 
+impl Failure {
+    /// As a message of this kind.
+    pub fn to_message(self, kind: u64) -> Message {
+        Message {
+            kind,
+            a: self.stage as u64,
+            b: self.errno.0 as u64,
+            c: 0,
+        }
+    }
+}
+
 /// Adds the place to an error.
 pub trait At<T> {
     /// Says what was being tried.

@@ -177,12 +177,7 @@ fn live(request: &Spawn, items: Items<'_>, taken: &Descriptors, kept: Kept) -> !
 }
 
 fn fail(socket: Fd, failure: Failure) -> ! {
-    let message = Message {
-        kind: from_init::FAILED,
-        a: failure.stage as u64,
-        b: failure.errno.0 as u64,
-        c: 0,
-    };
+    let message = failure.to_message(from_init::FAILED);
     let _ = send(socket, &message.to_bytes(), &[]);
     sys::exit(70)
 }

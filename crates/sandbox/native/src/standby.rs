@@ -1,7 +1,34 @@
 //! A frozen copy of the head, waiting to be needed.
 
-use crate::sys::{self, Fd, nr, open, open_flags, signals, syscall, write_all};
+use crate::sys::{self, Fd, Pid, nr, open, open_flags, signals, syscall, write_all};
 use crate::{landlock, privileges};
+
+/// Sends an answer of the head's, with the id of its standby written over the digits from `place` on. The host need not wait until Python is
+/// ready to do that: after a fork, every page that it touches must be copied.
+pub fn announce(channel: Fd, answer: &[u8], place: usize, standby: Pid) {
+    const LONGEST: usize = 512;
+    let mut bytes = [0; LONGEST];
+    let Some(bytes) = bytes.get_mut(..answer.len()) else {
+        return;
+    };
+    bytes.copy_from_slice(answer);
+    write_number(&mut bytes[place.min(answer.len())..], standby);
+    // Who does not listen any more will be missed elsewhere.
+    let _ = write_all(channel, bytes);
+}
+
+/// Writes a number over the digits that `text` begins with, and blanks before it: for JSON they are nothing.
+fn write_number(text: &mut [u8], number: Pid) {
+    let room = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let mut rest = number.unsigned_abs();
+    for (index, byte) in text[..room].iter_mut().rev().enumerate() {
+        *byte = match rest % 10 {
+            0 if rest == 0 && index > 0 => b' ',
+            digit => b'0' + digit as u8,
+        };
+        rest /= 10;
+    }
+}
 
 /// Freezes the calling process, which has all signals blocked, until init wakes it. Only a signal from init counts: its sender is the parent, or unknown (0)
 /// where the sender lives outside the process namespace.
@@ -46,5 +73,22 @@ fn wait_for_init() -> i32 {
         if outcome.is_ok() && info[2] == USER && (info[4] == 0 || info[4] == sys::parent_pid()) {
             return info[0];
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_written_over_digits_with_blanks_before_it() {
+        let written = |number: Pid| {
+            let mut text = *b"9999999999,\"faults\":9";
+            write_number(&mut text, number);
+            std::string::String::from_utf8_lossy(&text).into_owned()
+        };
+        assert_eq!(written(4_194_304), "   4194304,\"faults\":9");
+        assert_eq!(written(70), "        70,\"faults\":9");
+        assert_eq!(written(0), "         0,\"faults\":9");
     }
 }

@@ -6,15 +6,15 @@
 //! runs anything but our own code.
 
 use crate::config::{Items, Spawn, walls};
-use crate::harden::{Belongings, harden, hear, report};
+use crate::harden::{Belongings, OUT_OF_THE_WAY, harden, hear, report};
 use crate::init::{self, Init};
 use crate::keep::Sharing;
 use crate::launcher;
-use crate::message::{At, Failure, Message, Stage, from_init};
+use crate::message::{At, Failure, Stage, from_init};
 use crate::spawn::{
     Descriptors, LibcFork, has, keeper, namespaces, settle_in, watched_memory, workspace_comes,
 };
-use crate::sweep::Reach;
+use crate::sweep::{self, Reach};
 use crate::sys::{
     self, Errno, Fd, Forked, Pid, Poll, clone_flags, clone_process, close, close_all_but,
     packet_pair, poll, receive, send,
@@ -24,8 +24,8 @@ use crate::{doors, limits, privileges};
 
 /// The longest request.
 const LONGEST_REQUEST: usize = 64 << 10;
-/// Out of the way of the numbers that the head's own descriptors will have.
-const OUT_OF_THE_WAY: Fd = 100;
+/// How long init may take to say that it has a request, in milliseconds. It only has to be scheduled.
+const ACCEPTANCE_LIMIT: i32 = 10_000;
 
 /// A conceived session, as the zygote knows it.
 #[derive(Clone, Copy)]
@@ -64,7 +64,7 @@ pub unsafe fn conceive(walls: u64, fork: LibcFork) -> sys::Result<Conceived> {
             close(launcher::descriptors::ZYGOTE);
             // SAFETY: the caller's promise.
             match unsafe { fork_head(far, fork) } {
-                Ok((head, socket)) if head > 0 => wait_to_be_born(far, head, socket),
+                Ok((head, socket)) if head > 0 => wait_to_be_born(walls, far, head, socket),
                 Ok((_, socket)) => Ok(Conceived::Head(socket)),
                 Err(_) => sys::exit(70),
             }
@@ -97,7 +97,7 @@ unsafe fn fork_head(zygote: Fd, fork: LibcFork) -> sys::Result<(Pid, Fd)> {
     }
 }
 
-/// Runs in the zygote: passes the request on. Fails when the session died before it was born.
+/// Runs in the zygote: passes the request on. Fails when the session died before it was born, or is not of the kind that is asked for.
 pub fn deliver(unborn: Unborn, bytes: &[u8], descriptors: &[Fd]) -> sys::Result<()> {
     let (request, _) = Spawn::from_bytes(bytes)?;
     let mut ended = [Poll::readable(unborn.socket)];
@@ -114,11 +114,18 @@ pub fn deliver(unborn: Unborn, bytes: &[u8], descriptors: &[Fd]) -> sys::Result<
         // A failure is seen by init, which cannot take its id and reports it.
         let _ = map_users(unborn.init, map, map);
     }
-    send(unborn.socket, bytes, descriptors)
+    send(unborn.socket, bytes, descriptors)?;
+    if !sweep::wait_readable(unborn.socket, ACCEPTANCE_LIMIT) {
+        return Err(Errno::AGAIN);
+    }
+    match receive(unborn.socket, &mut [0])? {
+        accepted if accepted.bytes > 0 => Ok(()),
+        _ => Err(Errno::PIPE),
+    }
 }
 
 /// The life of init.
-fn wait_to_be_born(zygote: Fd, head: Pid, socket: Fd) -> ! {
+fn wait_to_be_born(walls: u64, zygote: Fd, head: Pid, socket: Fd) -> ! {
     let mut wanted = [Poll::readable(zygote), Poll::readable(socket)];
     poll(&mut wanted, -1);
     if wanted[1].seen != 0 {
@@ -131,14 +138,18 @@ fn wait_to_be_born(zygote: Fd, head: Pid, socket: Fd) -> ! {
         // The zygote is gone.
         _ => sys::exit(0),
     };
-    close(zygote);
     let bytes = &bytes[..received.bytes];
     let read = Spawn::from_bytes(bytes).and_then(|(request, strings)| {
+        if namespaces(request.walls) != namespaces(walls) {
+            return Err(Errno::INVAL);
+        }
         let came = &received.descriptors[..received.count];
         let taken = Descriptors::from_wire(came, workspace_comes(&request), request.keeps != 0)?;
+        send(zygote, &[1], &[])?;
         Ok((request, Items(strings), taken))
     });
-    // Who sends nonsense gets no answer: there is no socket to answer on.
+    close(zygote);
+    // Nobody was told that there is a session.
     let Ok((request, items, taken)) = read else {
         sys::exit(70)
     };
@@ -147,13 +158,8 @@ fn wait_to_be_born(zygote: Fd, head: Pid, socket: Fd) -> ! {
             head: Some(head),
             ..built
         }),
-        Err(Failure { stage, errno }) => {
-            let message = Message {
-                kind: from_init::FAILED,
-                a: stage as u64,
-                b: errno.0 as u64,
-                c: 0,
-            };
+        Err(failure) => {
+            let message = failure.to_message(from_init::FAILED);
             let _ = send(taken.control, &message.to_bytes(), &[]);
             sys::exit(70)
         }

@@ -15,16 +15,20 @@ from resource import RUSAGE_SELF, getpagesize, getrusage
 from . import BUILTINS as __builtins__
 from . import native, quiet
 from .libraries import modules
+from .wire import encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from .wire import Frame
 
 _REGULAR = 0o100000
 _SOCKET = 0o140000
 _KIND = 0o170000
 _MOST_GUESSED = 1024
 _PAGE = getpagesize()
+_NOT_KNOWN_YET = 9_999_999_999  # as many digits as an id may have
 
 
 class Woken(BaseException):
@@ -47,12 +51,13 @@ def obstacle(descriptors: list[tuple[int, int]]) -> str | None:
     return None
 
 
-def make(channel: int, descriptors: list[tuple[int, int]]) -> int:
-    """Copy this process, which serves `channel`. Returns the copy's id; in the copy, when it is woken, raises `Woken`."""
+def make(channel: int, descriptors: list[tuple[int, int]], answer: Frame) -> None:
+    """Copy this process, which serves `channel`, and answer with the copy's id. In the copy, when it is woken, raises `Woken`."""
     keepsake = _Keepsake(descriptors)
-    pid = native.stand_by(channel)
-    if pid:
-        return pid
+    frame = encode({**answer, "pid": _NOT_KNOWN_YET})
+    place = frame.index(str(_NOT_KNOWN_YET).encode(), frame.index(b'"pid"'))
+    if native.stand_by(channel, frame, place):
+        return
     keepsake.put_back()
     raise Woken
 

@@ -159,27 +159,28 @@ class Head:
         answer: Frame = {"t": "answer", "seq": request.get("seq")}
         next_channel = self.channel.take_enclosed()
         try:
-            answer.update(self._stand_by(next_channel))
+            reason = self._stand_by(answer)
         except checkpoints.Woken:
             self.resume(next_channel)
             self._greet()
             return
         except Exception as error:
-            answer["unavailable"] = f"the process could not be copied: {error}"
+            reason = f"the process could not be copied: {error}"
         close(next_channel)
-        self.channel.send(answer)
+        if reason is not None:
+            self.channel.send({**answer, "unavailable": reason})
         if not request.get("hurry"):
             self.rehearse()
 
-    def _stand_by(self, next_channel: int) -> Frame:
+    def _stand_by(self, answer: Frame) -> str | None:
+        """Make it and answer, or say why not."""
         self._streams.flush()
         descriptors = checkpoints.descriptors()
         reason = checkpoints.obstacle(descriptors)
-        if reason is not None:
-            return {"unavailable": reason}
-        # Before the fork: after it, every page that this touches would have to be copied.
-        size = checkpoints.size()
-        return {"pid": checkpoints.make(self.channel.fd, descriptors), **size}
+        if reason is None:
+            # Before the fork: after it, every page that this touches would have to be copied.
+            checkpoints.make(self.channel.fd, descriptors, {**answer, **checkpoints.size()})
+        return reason
 
     def _fork(self, request: Frame) -> None:
         """Make a copy that is the head of another session. In it, this returns when it is settled there."""

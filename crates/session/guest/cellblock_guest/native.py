@@ -26,7 +26,13 @@ def load(descriptor: int) -> None:
     ]
     _library.cellblock_be_born.argtypes = [ctypes.c_int]
     _library.cellblock_side_fork.argtypes = [ctypes.c_void_p]
-    _library.cellblock_stand_by.argtypes = [ctypes.c_void_p, ctypes.c_int]
+    _library.cellblock_stand_by.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_int,
+        ctypes.c_char_p,
+        ctypes.c_size_t,
+        ctypes.c_size_t,
+    ]
     _library.cellblock_cross.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int)]
     # libc's own fork: it runs the handlers that BLAS libraries and allocators registered.
     _fork = ctypes.cast(ctypes.CDLL(None).fork, ctypes.c_void_p)
@@ -64,10 +70,11 @@ def side_fork() -> int:
     return pid
 
 
-def stand_by(channel: int) -> int:
-    """Make a frozen copy of this process, which speaks on `channel`: the copy's id at once in the caller, 0 in the copy when init wakes it."""
+def stand_by(channel: int, answer: bytes, place: int) -> int:
+    """Make a frozen copy of this process, which speaks on `channel`: the copy's id at once in the caller, 0 in the copy when init wakes it. The
+    answer is sent on the channel, with that id written over the digits from `place` on."""
     assert _library is not None
-    pid = _around_fork(lambda: _library.cellblock_stand_by(_fork, channel))
+    pid = _around_fork(lambda: _library.cellblock_stand_by(_fork, channel, answer, len(answer), place))
     if pid < 0:
         raise BlockingIOError(-pid, "the process could not be copied")
     return pid

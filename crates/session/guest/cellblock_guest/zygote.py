@@ -49,31 +49,37 @@ def main(control: int, library: int, preload: str, walls: int) -> NoReturn:
     version = "{}.{}.{}".format(*sys.version_info[:3])
     # Without the length that a frame begins with: a packet has its own.
     socket.send(wire.encode({"python": version, "preloaded": loaded})[4:])
-    sessions = _Sessions(walls, prepared)
+    sessions = _Sessions(socket, walls, prepared)
     while True:
-        asked = _receive(socket, _QUIET if sessions.next_is_due else None)
-        # Not where the time-out is caught: a head would live in there, with an exception that is being handled.
-        if asked is None:
+        # Not both in one: a head goes on where it was made, and must find neither the last request nor a time-out that is being handled.
+        if not sessions.serve():
             sessions.conceive()
-            continue
-        request, descriptors = asked
-        if not request:
-            os._exit(0)
-        socket.send(str(sessions.bear(request, descriptors)).encode())
 
 
 class _Sessions:
     """The sessions to come. The processes of the next one wait for its request."""
 
-    def __init__(self, walls: int, prepared: head.Head) -> None:
+    def __init__(self, socket: _socket.socket, walls: int, prepared: head.Head) -> None:
+        self._socket = socket
         self._walls = walls
         self._prepared = prepared
         self._unborn: tuple[int, int] | None = None
-        self.next_is_due = True
+        self._next_is_due = True
+
+    def serve(self) -> bool:
+        """Make a session for the next request. False if none came, and the next session is to be conceived."""
+        asked = _receive(self._socket, _QUIET if self._next_is_due else None)
+        if asked is None:
+            return False
+        request, descriptors = asked
+        if not request:
+            os._exit(0)
+        self._socket.send(str(self._bear(request, descriptors)).encode())
+        return True
 
     def conceive(self) -> int:
         """Make the processes of the next one. Returns 0, or a negative error number."""
-        self.next_is_due = False  # even if it fails: then it is not tried again until someone asks
+        self._next_is_due = False  # even if it fails: then it is not tried again until someone asks
         try:
             init, socket = native.conceive(self._walls)
         except OSError as error:
@@ -83,13 +89,13 @@ class _Sessions:
         self._unborn = init, socket
         return 0
 
-    def bear(self, request: bytes, descriptors: list[int]) -> int:
+    def _bear(self, request: bytes, descriptors: list[int]) -> int:
         """Make a session. Returns the id of its init, or a negative error number."""
         pid = self._deliver(request, descriptors) if self._unborn else 0
         if pid <= 0:
             # There was none, or it has been killed meanwhile.
             pid = self.conceive() or self._deliver(request, descriptors)
-        self.next_is_due = True
+        self._next_is_due = True
         for descriptor in descriptors:
             os.close(descriptor)
         return pid
@@ -153,6 +159,8 @@ def _receive(socket: _socket.socket, patience: float | None) -> tuple[bytes, lis
         request, messages, _, _ = socket.recvmsg(_MOST_BYTES, room, _socket.MSG_CMSG_CLOEXEC)
     except TimeoutError:
         return None
+    finally:
+        socket.settimeout(None)
     descriptors = []
     for level, kind, payload in messages:
         if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
