@@ -78,10 +78,7 @@ unsafe extern "C" fn cellblock_stand_by(
     // SAFETY: the guest calls Python's hooks around this.
     let forked = unsafe { side_fork::side_fork(fork) };
     let outcome = match forked {
-        Ok(Forked::Parent(pid)) => {
-            standby::announce(channel, answer, place, pid);
-            pid
-        }
+        Ok(Forked::Parent(pid)) => pid,
         Ok(Forked::Child) => {
             standby::stand_by(channel);
             0
@@ -89,6 +86,10 @@ unsafe extern "C" fn cellblock_stand_by(
         Err(Errno(number)) => -number,
     };
     set_signal_mask(before);
+    if outcome > 0 {
+        // Who hears of it may take us for the head that we are again.
+        standby::announce(channel, answer, place, outcome);
+    }
     outcome
 }
 
