@@ -82,38 +82,24 @@ impl Inner {
         Ok(Session { shared, commands })
     }
 
-    /// Makes everything of a session but the one who will hold it. That a zygote was killed is only seen when it is asked for
-    /// something; then a new one is asked.
+    /// Makes everything of a session but the one who will hold it.
     pub(crate) async fn make(&self, id: &str, options: SessionOptions) -> Result<Actor, Error> {
-        for _ in 1..MOST_ZYGOTES {
-            let zygote = self.zygote().await?;
-            match self.try_to_make(id, options.clone()).await {
-                Err(_) if !zygote.is_alive() => {}
-                outcome => return outcome,
-            }
-        }
-        self.try_to_make(id, options).await
-    }
-
-    async fn try_to_make(&self, id: &str, options: SessionOptions) -> Result<Actor, Error> {
         let workspace = Arc::new(match &options.workspace {
             Some(path) => Workspace::given(path)?,
             None => Workspace::fresh(&self.state, id)?,
         });
         let asked = self.asked_before_changes(&workspace);
-        let user = self.next_user();
         let directory = self.session_directory(id)?;
-        let place = Place {
-            user,
-            workspace: &workspace,
-            asked,
-            directory: &directory,
-        };
-        let (born, files) = tokio::join!(
-            self.bear(id, &options, &place),
+        let (delivered, files) = tokio::join!(
+            self.bear(id, &options, &workspace, &directory),
             self.watch_files(&workspace, &directory, options.limits.disk, asked)
         );
-        let ((mut born, zygote), mut files) = (born?, files?);
+        let (delivered, mut files) = (delivered?, files?);
+        let Delivered {
+            mut born,
+            zygote,
+            user,
+        } = delivered;
         if let Some(socket) = born.keeper.take() {
             files.keep_by(socket)?;
         }
@@ -123,28 +109,26 @@ impl Inner {
         Ok(self.actor(id, options, home, born, files, place, lineage))
     }
 
-    /// Makes the processes of a session once more, as they were when it was born.
-    pub(crate) async fn bear_again(&self, actor: &Actor) -> Result<Rebirth, Error> {
-        let workspace = &actor.shared.workspace;
-        let asked = self.asked_before_changes(workspace);
+    /// Makes the processes of a session. That a zygote was killed is only seen when it is asked for something; then a new one is asked.
+    pub(crate) async fn bear(
+        &self,
+        id: &str,
+        options: &SessionOptions,
+        workspace: &Workspace,
+        directory: &Path,
+    ) -> Result<Delivered, Error> {
         let mut attempts = 1;
         loop {
-            // Earlier cgroups of the session may still be there, for forks of it are.
-            let id = format!("{}-again-{}-{attempts}", actor.shared.id, actor.cells);
-            let user = self.next_user();
-            let place = Place {
-                user,
-                workspace,
-                asked,
-                directory: &actor.directory,
-            };
             let zygote = self.zygote().await?;
-            match self.bear(&id, &actor.options, &place).await {
+            let place = Place {
+                user: self.next_user(),
+                workspace,
+                asked: self.asked_before_changes(workspace),
+                directory,
+            };
+            match self.try_to_bear(id, options, &place).await {
                 Err(_) if !zygote.is_alive() && attempts < MOST_ZYGOTES => attempts += 1,
-                outcome => {
-                    let (born, zygote) = outcome?;
-                    return Ok(Rebirth { born, zygote, user });
-                }
+                outcome => return outcome,
             }
         }
     }
@@ -201,13 +185,12 @@ impl Inner {
         assemble(id, options, standing, home, born, files, place, lineage)
     }
 
-    /// Makes the processes of a session, and tells which zygote they are from.
-    async fn bear(
+    async fn try_to_bear(
         &self,
         id: &str,
         options: &SessionOptions,
         place: &Place<'_>,
-    ) -> Result<(Born, Arc<Zygote>), Error> {
+    ) -> Result<Delivered, Error> {
         // While the launcher makes the mount, we make the rest.
         let (mounted, planned) =
             tokio::join!(self.zygote_with_mount(place.workspace, place.user), async {
@@ -237,7 +220,11 @@ impl Inner {
             loan,
             ..near.with(cgroup, processes, head)
         };
-        Ok((born, zygote))
+        Ok(Delivered {
+            born,
+            zygote,
+            user: place.user,
+        })
     }
 
     /// Without a view, `/tmp` is everybody's, so the session has a directory of its own.
@@ -285,8 +272,8 @@ impl Inner {
     }
 }
 
-/// A session that was born again.
-pub(crate) struct Rebirth {
+/// The processes of a session, the zygote that they are from, and the user that they are.
+pub(crate) struct Delivered {
     pub(crate) born: Born,
     pub(crate) zygote: Arc<Zygote>,
     pub(crate) user: u32,

@@ -1,7 +1,7 @@
 //! The first checkpoint of a session, which needs no standby: as long as nothing was done in it, a new one is as good.
 
 use crate::actor::Actor;
-use crate::birth::Rebirth;
+use crate::birth::Delivered;
 use crate::fork::Lineage;
 use crate::home::Home;
 use crate::keeper;
@@ -34,7 +34,11 @@ impl Actor {
             // The new init knows nothing of what is shared with them.
             runtime.share_nothing(&self.shared.workspace).await.ok()?;
         }
-        let Rebirth { born, zygote, user } = runtime.bear_again(self).await.ok()?;
+        // Its last cgroup may still be there, for forks of the session are.
+        let id = format!("{}-again-{}", self.shared.id, self.cells);
+        let shared = &self.shared;
+        let delivered = runtime.bear(&id, &self.options, &shared.workspace, &self.directory);
+        let Delivered { born, zygote, user } = delivered.await.ok()?;
         if let Some(socket) = born.keeper {
             // For the new processes, all that is there was there before them.
             let begun = Some(SystemTime::now());

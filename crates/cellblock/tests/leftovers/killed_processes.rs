@@ -2,13 +2,14 @@
 
 use super::alone;
 use super::common::{
-    Process, behind, builder, descendants, new_directory, new_host, open, process,
-    process_namespace, run, run_if_alive, wait, within,
+    Process, behind, builder, descendants, in_process_namespace, new_directory, new_host, open,
+    process, process_namespace, run, run_if_alive, wait, within,
 };
-use cellblock::{Cell, Isolation, Limits, Session, StateOutcome, Status};
+use cellblock::{Cell, Host, Isolation, Limits, Session, StateOutcome, Status};
 use serde_json::Map;
 use std::process::Command;
 use std::time::Duration;
+use tempfile::TempDir;
 
 fn kill(pid: u32) {
     let killed = Command::new("/bin/sh")
@@ -42,17 +43,37 @@ fn launcher_and_zygote(before: &[u32]) -> (u32, u32) {
     (launcher, zygote)
 }
 
-#[test]
-fn a_launcher_that_is_killed_takes_its_sessions_along_and_the_next_session_has_a_new_one() {
-    let _alone = alone();
+/// A host of its own with a first session, and its launcher and zygote. Its files are gone with the directory.
+fn started() -> (TempDir, Host, Session, (u32, u32)) {
     let directory = new_directory();
     let host = new_host(directory.path());
     let before: Vec<u32> = descendants(std::process::id())
         .into_iter()
         .map(|process| process.pid)
         .collect();
-    let session = wait(Session::builder().host(&host).start()).unwrap();
-    let (launcher, _) = launcher_and_zygote(&before);
+    let session = start(&host);
+    let ours = launcher_and_zygote(&before);
+    (directory, host, session, ours)
+}
+
+fn start(host: &Host) -> Session {
+    wait(Session::builder().host(host).start()).unwrap()
+}
+
+/// Process 1 of a session, and the name of its process namespace.
+fn init_of(session: &Session) -> (u32, String) {
+    let code = "import os; print(os.readlink('/proc/self/ns/pid'), end='')";
+    let namespace = run(session, code).stdout;
+    let inside = in_process_namespace(&namespace);
+    let numbers: Vec<u32> = inside.iter().map(|process| process.pid).collect();
+    let is_init = |process: &&Process| !numbers.contains(&process.parent);
+    (inside.iter().find(is_init).unwrap().pid, namespace)
+}
+
+#[test]
+fn a_launcher_that_is_killed_takes_its_sessions_along_and_the_next_session_has_a_new_one() {
+    let _alone = alone();
+    let (_directory, host, session, (launcher, _)) = started();
     let offspring = descendants(launcher);
     assert!(offspring.len() >= 3);
     kill(launcher);
@@ -77,18 +98,11 @@ fn a_launcher_that_is_killed_takes_its_sessions_along_and_the_next_session_has_a
 #[test]
 fn a_zygote_that_is_killed_takes_no_session_along() {
     let _alone = alone();
-    let directory = new_directory();
-    let host = new_host(directory.path());
-    let before: Vec<u32> = descendants(std::process::id())
-        .into_iter()
-        .map(|process| process.pid)
-        .collect();
-    let session = wait(Session::builder().host(&host).start()).unwrap();
+    let (_directory, host, session, (_, zygote)) = started();
     run(&session, "x = 'kept'");
-    let (_, zygote) = launcher_and_zygote(&before);
     kill(zygote);
     assert_eq!(run(&session, "x").value.unwrap().repr, "'kept'");
-    let next = wait(Session::builder().host(&host).start()).unwrap();
+    let next = start(&host);
     assert_eq!(run(&next, "1 + 1").value.unwrap().repr, "2");
     assert_eq!(run(&session, "x").value.unwrap().repr, "'kept'");
     wait(session.close());
@@ -121,17 +135,9 @@ fn unborn(zygote: u32, born: &[&Session]) -> (u32, u32) {
 #[test]
 fn the_processes_of_the_next_session_are_made_ahead_and_made_again_when_they_are_killed() {
     let _alone = alone();
-    let directory = new_directory();
-    let host = new_host(directory.path());
-    let before: Vec<u32> = descendants(std::process::id())
-        .into_iter()
-        .map(|process| process.pid)
-        .collect();
-    let start = || wait(Session::builder().host(&host).start()).unwrap();
-    let first = start();
-    let (_, zygote) = launcher_and_zygote(&before);
+    let (_directory, host, first, (_, zygote)) = started();
     let (init, head) = unborn(zygote, &[&first]);
-    let second = start();
+    let second = start(&host);
     assert_eq!(
         process_namespace(head).unwrap(),
         run(&second, "import os; os.readlink('/proc/self/ns/pid')")
@@ -155,7 +161,7 @@ found";
         let (init, head) = unborn(zygote, &[&first, &second]);
         kill(if of_init { init } else { head });
         assert!(within(Duration::from_secs(2), || process(init).is_none()));
-        let next = start();
+        let next = start(&host);
         assert_eq!(run(&next, "1 + 1").value.unwrap().repr, "2");
         wait(next.close());
     }
@@ -172,25 +178,9 @@ found";
 #[test]
 fn the_files_of_cells_that_were_kept_stay_when_init_is_killed() {
     let _alone = alone();
-    let directory = new_directory();
-    let host = new_host(directory.path());
-    let before: Vec<u32> = descendants(std::process::id())
-        .into_iter()
-        .map(|process| process.pid)
-        .collect();
-    let session = wait(Session::builder().host(&host).start()).unwrap();
+    let (_directory, _host, session, _) = started();
     run(&session, "open('report', 'w').write('kept')");
-    run(&session, "x = 1");
-    let (_, zygote) = launcher_and_zygote(&before);
-    let namespace = "import os; print(os.readlink('/proc/self/ns/pid'), end='')";
-    let namespace = run(&session, namespace).stdout;
-    let inside = super::common::in_process_namespace(&namespace);
-    let launcher = process(zygote).unwrap().parent;
-    let init = inside
-        .iter()
-        .find(|process| process.parent == launcher)
-        .unwrap()
-        .pid;
+    let (init, _) = init_of(&session);
     let path = session.workspace().join("report");
     let killer = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(200));
@@ -208,21 +198,10 @@ fn an_init_that_is_killed_takes_its_session_along_and_no_other() {
     let beside = open(builder());
     run(&beside, "x = 'kept'");
     let session = behind(Isolation::default(), Limits::default(), &Map::new());
-    let namespace = run(
-        &session,
-        "import os; print(os.readlink('/proc/self/ns/pid'), end='')",
-    )
-    .stdout;
-    let inside = super::common::in_process_namespace(&namespace);
-    let numbers: Vec<u32> = inside.iter().map(|process| process.pid).collect();
-    let init = inside
-        .iter()
-        .find(|process| !numbers.contains(&process.parent))
-        .unwrap()
-        .pid;
+    let (init, namespace) = init_of(&session);
     kill(init);
     assert!(within(Duration::from_secs(2), || {
-        super::common::in_process_namespace(&namespace).is_empty()
+        in_process_namespace(&namespace).is_empty()
     }));
     let after = run_if_alive(&session, "1 + 1");
     assert!(after.is_none_or(|result| result.status == Status::Crashed));

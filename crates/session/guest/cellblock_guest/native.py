@@ -41,11 +41,7 @@ def load(descriptor: int) -> None:
 def conceive(walls: int) -> tuple[int, int]:
     """Make the processes of a session that will be behind these walls: the id of its init in the zygote, 0 in its head, each with a socket."""
     assert _library is not None
-    socket = ctypes.c_int(-1)
-    pid = _around_fork(lambda: _library.cellblock_conceive(walls, _fork, ctypes.byref(socket)))
-    if pid < 0:
-        raise OSError(-pid, os.strerror(-pid))
-    return pid, socket.value
+    return _with_descriptor(lambda own: _library.cellblock_conceive(walls, _fork, own))
 
 
 def deliver(init: int, socket: int, request: bytes, descriptors: list[int]) -> int:
@@ -84,17 +80,22 @@ def cross(channel: int) -> tuple[int, int]:
     """Copy this process, which speaks on `channel`, into the fork that init has prepared. In the copy the first number is 0, and the
     second is its own channel."""
     assert _library is not None
-    arrived = ctypes.c_int(-1)
-    pid = _around_fork(lambda: _library.cellblock_cross(_fork, channel, ctypes.byref(arrived)))
-    if pid < 0:
-        raise OSError(-pid, os.strerror(-pid))
-    return pid, arrived.value
+    return _with_descriptor(lambda own: _library.cellblock_cross(_fork, channel, own))
 
 
 def forbid_changes() -> None:
     """Give up, for good, every way to change the file system. Where the kernel cannot do that, nothing happens."""
     assert _library is not None
     _library.cellblock_forbid_changes()
+
+
+def _with_descriptor(fork) -> tuple[int, int]:
+    """What a fork returns, and the descriptor that it leaves to each side."""
+    own = ctypes.c_int(-1)
+    pid = _around_fork(lambda: fork(ctypes.byref(own)))
+    if pid < 0:
+        raise OSError(-pid, os.strerror(-pid))
+    return pid, own.value
 
 
 def _around_fork(fork) -> int:
