@@ -137,6 +137,15 @@ fn the_processes_of_the_next_session_are_made_ahead_and_made_again_when_they_are
     let _alone = alone();
     let (_directory, host, first, (_, zygote)) = started();
     let (init, head) = unborn(zygote, &[&first]);
+    // The host must see the end of the zygote at the end of its socket, so nobody else may have that.
+    let control = std::fs::read_link(format!("/proc/{zygote}/fd/4")).ok();
+    for pid in [init, head] {
+        let held = std::fs::read_dir(format!("/proc/{pid}/fd"))
+            .into_iter()
+            .flatten();
+        let mut held = held.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+        assert!(control.is_none() || held.all(|file| Some(file) != control));
+    }
     let second = start(&host);
     assert_eq!(
         process_namespace(head).unwrap(),

@@ -235,3 +235,40 @@ pub fn be_born(socket: Fd) {
     close(socket);
     let _ = limits::limit_open_files(request.open_files);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What becomes of a request when init does this with its end of the socket.
+    fn delivered(init: fn(Fd)) -> sys::Result<()> {
+        let (socket, far) = packet_pair().unwrap();
+        let playing = std::thread::spawn(move || init(far));
+        let unborn = Unborn { init: 0, socket };
+        let outcome = deliver(unborn, &Spawn::default().to_bytes(), &[]);
+        playing.join().unwrap();
+        close(socket);
+        outcome
+    }
+
+    fn hear_request(socket: Fd) {
+        let mut bytes = [0; Spawn::SIZE];
+        assert_eq!(receive(socket, &mut bytes).unwrap().bytes, Spawn::SIZE);
+    }
+
+    #[test]
+    fn a_request_is_delivered_when_init_says_that_it_has_it() {
+        let accepts = |socket| {
+            hear_request(socket);
+            send(socket, &[1], &[]).unwrap();
+            close(socket);
+        };
+        assert_eq!(delivered(accepts), Ok(()));
+        let dies_with_it = |socket| {
+            hear_request(socket);
+            close(socket);
+        };
+        assert!(delivered(dies_with_it).is_err());
+        assert!(delivered(close).is_err());
+    }
+}
