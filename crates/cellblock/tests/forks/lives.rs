@@ -26,6 +26,31 @@ fn a_crash_in_one_is_not_noticed_in_the_other() {
     );
 }
 
+/// To end the processes of a session, its init stops all below it for a moment: the inits of forks too, whatever they do just then.
+#[test]
+fn a_crash_in_a_session_tears_no_file_that_a_fork_opens() {
+    let parent = session();
+    parent.good("import os, signal");
+    let fork = parent.fork();
+    let mut running = fork.start(
+        "import time
+print('go', flush=True)
+n, until = 0, time.monotonic() + 2
+while time.monotonic() < until:
+    n += 1
+    name = str(n % 100)
+    with open(name, 'w') as file: file.write(str(n))
+    with open(name) as file: assert file.read() == str(n)",
+    );
+    running.until("go");
+    for _ in 0..40 {
+        let result = parent.run("os.kill(os.getpid(), signal.SIGSEGV)");
+        assert_eq!(result.status, Status::Crashed);
+    }
+    let result = running.result();
+    assert_eq!(result.status, Status::Success, "{:?}", result.error);
+}
+
 #[test]
 fn a_time_out_in_one_is_not_noticed_in_the_other() {
     let parent = session();

@@ -164,9 +164,23 @@ pub fn is_waiting(listener: Fd, id: u64) -> bool {
 
 /// Tells whoever asked this that init did it in its place. An error when nobody waits for it any more.
 pub fn tell_done(listener: Fd, id: u64) -> Result<()> {
+    tell_value(listener, id, 0)
+}
+
+/// Gives whoever asked this a descriptor of ours, at a number of its own, as what its call returns.
+///
+/// In two steps, though the kernel offers both in one: when init is stopped in the middle of that one, as an init above it does with all
+/// below it, the asker is told 0 and has no descriptor. A single step begins again when init goes on. If a signal makes the asker ask
+/// once more between the two, it keeps a descriptor that it knows nothing of.
+pub fn hand_over(listener: Fd, id: u64, descriptor: Fd, on_execute: OnExecute) -> Result<()> {
+    let number = add_descriptor(listener, id, 0, (descriptor, 0), on_execute)?;
+    tell_value(listener, id, number as i64)
+}
+
+fn tell_value(listener: Fd, id: u64, value: i64) -> Result<()> {
     let response = Response {
         id,
-        value: 0,
+        value,
         error: 0,
         flags: 0,
     };
@@ -178,32 +192,6 @@ pub fn tell_done(listener: Fd, id: u64) -> Result<()> {
         )
     }
     .map(drop)
-}
-
-/// Gives whoever asked this a descriptor of ours, at a number of its own, as what its call returns.
-pub fn hand_over(listener: Fd, id: u64, descriptor: Fd, on_execute: OnExecute) -> Result<()> {
-    const AND_ANSWER: u32 = 2;
-    match add_descriptor(listener, id, AND_ANSWER, (descriptor, 0), on_execute) {
-        // Before Linux 5.14 these are two steps.
-        Err(Errno::INVAL) => {
-            let number = add_descriptor(listener, id, 0, (descriptor, 0), on_execute)?;
-            let response = Response {
-                id,
-                value: number as i64,
-                error: 0,
-                flags: 0,
-            };
-            // SAFETY: the structure is of the size that the request number tells.
-            unsafe {
-                syscall(
-                    nr::IOCTL,
-                    [listener as usize, SEND, &raw const response as usize],
-                )
-            }
-            .map(drop)
-        }
-        outcome => outcome.map(drop),
-    }
 }
 
 /// What becomes of a descriptor that the asker is given when it executes a program.
