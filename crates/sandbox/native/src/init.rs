@@ -71,6 +71,7 @@ pub fn run(init: Init) -> ! {
     sys::set_signal_mask(u64::MAX);
     // Files that it makes in the place of others have the permissions that those want.
     sys::umask(0);
+    notify::take_turns(session.init.listener);
     let Ok(children) = signal_descriptor(1 << (signals::CHLD - 1)) else {
         sys::exit(70)
     };
