@@ -66,6 +66,27 @@ fn the_generators_of_numpy_are_kept_or_refreshed_as_well() {
     assert_eq!(seeded.value(next), parent.value(next));
 }
 
+/// Fresh numbers are drawn for a fork before it is made. A state that the code has read is still its own afterwards.
+#[test]
+fn a_fork_does_not_disturb_the_generator_of_its_session() {
+    let parent = open(packages().import("np"));
+    parent.good("before = np.random.get_state()");
+    let fork = parent.fork();
+    let is_same = "[str(part) for part in np.random.get_state()] == [str(part) for part in before]";
+    assert_eq!(
+        [parent.value(is_same), fork.value(is_same)],
+        ["True", "False"]
+    );
+}
+
+#[test]
+fn a_generator_that_cannot_be_seeded_hinders_no_fork() {
+    let parent = open(packages().import("np"));
+    parent.good("np.random.set_bit_generator(np.random.PCG64(1))");
+    let fork = parent.fork();
+    assert_eq!(fork.value("np.random.random() < 1"), "True");
+}
+
 #[test]
 fn a_fitted_model_predicts_and_fits_in_the_fork() {
     let parent = open(packages().import("np"));

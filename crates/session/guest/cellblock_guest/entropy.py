@@ -12,16 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# The global generators, with what sets their state by hand.
-_SETTERS = {
-    "random": ("seed", "setstate"),
-    "numpy.random": ("seed", "set_state"),
-    "torch": ("manual_seed", "set_rng_state"),
+# The global generators: what seeds them by hand, and what gets and sets their state.
+_FUNCTIONS = {
+    "random": ("seed", "getstate", "setstate"),
+    "numpy.random": ("seed", "get_state", "set_state"),
+    "torch": ("manual_seed", "get_rng_state", "set_rng_state"),
 }
-_LIBRARIES = tuple(_SETTERS)
+_LIBRARIES = tuple(_FUNCTIONS)
 
 _seeded: set[str] = set()
+# As they were before seeds were noticed.
 _fresh: dict[str, Callable[[], Any]] = {}
+_setters: dict[str, Callable[[Any], Any]] = {}
 
 
 def refresh() -> None:
@@ -30,11 +32,32 @@ def refresh() -> None:
         _refresh(name)
 
 
-def refresh_unseeded() -> None:
-    """The same for those that the code never seeded: in a fork. CPython itself has seen to `random`."""
-    for name in _LIBRARIES:
-        if name != "random" and name not in _seeded:
+class Loan:
+    """Fresh numbers for a copy of this process that is about to be made, in the generators that the code never seeded: in the copy that
+    would take longer, for its pages are not its own yet. Afterwards this process takes its own back. CPython itself sees to `random`."""
+
+    def __init__(self) -> None:
+        self._own: list[tuple[str, Any]] = []
+        for name in _LIBRARIES:
+            if name != "random" and name not in _seeded:
+                self._lend(name)
+
+    def _lend(self, name: str) -> None:
+        library: Any = modules.get(name)
+        if library is None:
+            return
+        _, get_state, _ = _FUNCTIONS[name]
+        try:
+            own = getattr(library, get_state)()
             _refresh(name)
+        except Exception:  # the code has put a generator in its place that cannot be seeded like this
+            return
+        self._own.append((name, own))
+
+    def take_back(self) -> None:
+        for name, state in self._own:
+            _, _, set_state = _FUNCTIONS[name]
+            _setters.get(name, getattr(modules[name], set_state))(state)
 
 
 def is_seeded(name: str) -> bool:
@@ -56,8 +79,10 @@ def _refresh(name: str) -> None:
 
 def _notice(name: str) -> None:
     library: Any = modules[name]
+    seed, _, set_state = _FUNCTIONS[name]
     _fresh[name] = library.seed
-    for setter in _SETTERS[name]:
+    _setters[name] = getattr(library, set_state)
+    for setter in (seed, set_state):
         setattr(library, setter, _noticing(name, getattr(library, setter)))
 
 

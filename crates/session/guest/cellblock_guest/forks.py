@@ -30,12 +30,16 @@ class Arrived(BaseException):
 def make(channel: int) -> None:
     """Copy this process into the fork that init has prepared. In the copy, raises `Arrived` once it has settled there."""
     luggage = _Luggage(channel)
+    loan = entropy.Loan()
+    pid = -1
     try:
         pid, arrived = native.cross(channel)
         if pid == 0:
             luggage.unpack()
             raise Arrived(arrived)
     finally:
+        if pid != 0:
+            loan.take_back()
         luggage.close()
 
 
@@ -65,7 +69,6 @@ class _Luggage:
             mapping.renew()
         loops.renew()
         self._open.renew_watches()
-        entropy.refresh_unseeded()
         # CPython seeds `random` anew in every fork.
         if self._random is not None:
             modules["random"].setstate(self._random)  # type: ignore[attr-defined]

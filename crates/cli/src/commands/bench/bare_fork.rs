@@ -1,6 +1,6 @@
 //! What the kernel takes to copy a Python with the same modules, and to end the copy: what no checkpoint can be faster than.
 
-use super::rows::Bench;
+use super::measure::Bench;
 use super::samples::Samples;
 use anyhow::Context as _;
 use cellblock::Strategy;

@@ -1,6 +1,6 @@
 //! What environments cost that were made before.
 
-use super::rows::{GAP, milliseconds};
+use super::measure::{GAP, milliseconds};
 use anyhow::ensure;
 use cellblock::env::{Environment, Requirements};
 use cellblock::{Host, Isolation, SessionOptions};

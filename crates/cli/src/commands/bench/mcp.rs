@@ -1,6 +1,6 @@
 //! What the Model Context Protocol adds to a cell: a client's round trip through `cellblock mcp`, minus the same cell without it.
 
-use super::rows::GAP;
+use super::measure::GAP;
 use anyhow::{Context as _, ensure};
 use cellblock::Session;
 use serde_json::{Value, json};

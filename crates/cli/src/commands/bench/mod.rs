@@ -3,11 +3,15 @@
 mod agent;
 mod bare;
 mod bare_fork;
+mod bulk;
+mod cells;
 mod endpoint;
 mod environments;
 mod mcp;
+mod measure;
 mod memory;
 mod network;
+mod recovery;
 mod rows;
 mod samples;
 mod tools;
@@ -18,6 +22,7 @@ use bare::Bare;
 use bare_fork::BareFork;
 use cellblock::{Preload, Strategy};
 use clap::Args;
+use measure::{Bench, GAP};
 use rows::{Row, Verdict};
 use samples::{Samples, Unit};
 use std::process::ExitCode;
@@ -61,7 +66,7 @@ pub(crate) fn run(args: BenchArgs, console: &Console) -> anyhow::Result<ExitCode
 
 async fn measure(args: BenchArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let host = args.python.host_builder(Preload::Full).pool(4).build()?;
-    let bench = rows::Bench {
+    let bench = Bench {
         host,
         repetitions: if args.quick { 20 } else { 100 },
     };
@@ -84,8 +89,8 @@ async fn measure(args: BenchArgs, console: &Console) -> anyhow::Result<ExitCode>
     let python = session.python().to_owned();
     session.close().await;
     let (bare, computed) = tokio::task::spawn_blocking(move || {
-        let bare = Bare::message(repetitions, rows::GAP)?;
-        let computed = Bare::python(&python, repetitions, rows::GAP)?;
+        let bare = Bare::message(repetitions, GAP)?;
+        let computed = Bare::python(&python, repetitions, GAP)?;
         Ok::<_, std::io::Error>((bare, computed))
     })
     .await??;
