@@ -111,6 +111,36 @@ fn a_cursor_on_a_database_in_memory_goes_on() {
     );
 }
 
+/// What goes on is the session, not a child of it: Python is told nothing of a fork.
+#[test]
+fn what_goes_on_is_not_told_that_it_was_forked() {
+    let session = session();
+    session.good(
+        "import concurrent.futures, logging, multiprocessing, os, subprocess, threading
+told, lock = [], threading.RLock()
+os.register_at_fork(after_in_child=lambda: told.append('child'))
+lock.acquire()",
+    );
+    crash(&session);
+    let result = session.good(
+        "lock.release()
+logging.getLogger().error('still here')
+with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    squares = list(pool.map(lambda n: n * n, range(4)))
+main = threading.main_thread()
+knows_itself = main is threading.current_thread() and main.native_id == threading.get_native_id()
+echo = subprocess.run(['/bin/echo', 'a'], capture_output=True).stdout
+with multiprocessing.get_context('fork').Pool(1) as pool:
+    total = pool.apply(sum, ([1, 2],))
+squares, knows_itself, echo, total, told",
+    );
+    assert_eq!(
+        result.value.unwrap().repr,
+        "([0, 1, 4, 9], True, b'a\\n', 3, [])"
+    );
+    assert!(result.stderr.contains("still here"));
+}
+
 #[test]
 fn a_seeded_generator_goes_on_exactly() {
     let plain = session();

@@ -1,7 +1,7 @@
 """A frozen copy of the head, made between two cells, that goes on when the head dies.
 
 The copy is a fork, so nearly everything is in it: objects, functions, open files, generators, trained models. What a fork
-does not carry is either put right here (file offsets, the state of `random`, OpenMP's threads) or makes the checkpoint
+does not carry is either put right here (file offsets, OpenMP's threads) or makes the checkpoint
 unavailable, with a reason that a person can read.
 """
 
@@ -82,8 +82,6 @@ class _Keepsake:
 
     def __init__(self, descriptors: list[tuple[int, int]]) -> None:
         self._offsets = [(fd, os.lseek(fd, 0, os.SEEK_CUR)) for fd, kind in descriptors if kind == _REGULAR]
-        random: Any = modules.get("random")
-        self._random = random.getstate() if random is not None else None
 
     def put_back(self) -> None:
         # The descriptions of open files are shared with the head that died, and it may have read on.
@@ -92,9 +90,11 @@ class _Keepsake:
                 os.lseek(descriptor, offset, os.SEEK_SET)
             except OSError:
                 pass
-        # CPython seeds `random` anew in every fork.
-        if self._random is not None:
-            modules["random"].setstate(self._random)  # type: ignore[attr-defined]
+        # The one thing that Python itself remembers of the process that it is in.
+        try:
+            modules["threading"].main_thread()._set_native_id()  # type: ignore[attr-defined]
+        except Exception:  # not imported, or the code has put something else in its place
+            pass
 
 
 def descriptors() -> list[tuple[int, int]]:

@@ -70,7 +70,7 @@ def stand_by(channel: int, answer: bytes, place: int) -> int:
     """Make a frozen copy of this process, which speaks on `channel`: the copy's id at once in the caller, 0 in the copy when init wakes it. The
     answer is sent on the channel, with that id written over the digits from `place` on."""
     assert _library is not None
-    pid = _around_fork(lambda: _library.cellblock_stand_by(_fork, channel, answer, len(answer), place))
+    pid = _around_fork(lambda: _library.cellblock_stand_by(_fork, channel, answer, len(answer), place), goes_on=True)
     if pid < 0:
         raise BlockingIOError(-pid, "the process could not be copied")
     return pid
@@ -98,14 +98,16 @@ def _with_descriptor(fork) -> tuple[int, int]:
     return pid, own.value
 
 
-def _around_fork(fork) -> int:
+def _around_fork(fork, goes_on: bool = False) -> int:
+    """Tells Python about a fork. A copy that goes on in the place of this process has one thread and no lock that another would hold:
+    nothing in it must begin anew, and to let Python do so would cost it a millisecond when it is woken."""
     python = ctypes.pythonapi
     python.PyOS_BeforeFork()
     pid = -1
     try:
         pid = fork()
     finally:
-        if pid == 0:
+        if pid == 0 and not goes_on:
             python.PyOS_AfterFork_Child()
         else:
             python.PyOS_AfterFork_Parent()
