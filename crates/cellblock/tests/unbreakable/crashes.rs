@@ -24,6 +24,93 @@ fn a_segfault_loses_no_variable() {
 }
 
 #[test]
+fn a_crash_is_told_by_the_signal_that_it_was() {
+    let session = session();
+    session.good("import os, signal; x = 7");
+    for (name, number) in [
+        ("SIGILL", 4),
+        ("SIGABRT", 6),
+        ("SIGBUS", 7),
+        ("SIGFPE", 8),
+        ("SIGSEGV", 11),
+    ] {
+        let result = session.run(format!("x = 8; os.kill(os.getpid(), signal.{name})").as_str());
+        assert_eq!(
+            (result.status, result.signal),
+            (Status::Crashed, Some(number))
+        );
+        restored(&result);
+        assert_eq!(session.value("x"), "7");
+    }
+}
+
+#[test]
+fn a_crash_in_a_thread_or_without_a_stack_loses_no_variable() {
+    let session = session();
+    session.good("import ctypes, threading; x = 7");
+    let in_thread =
+        "threading.Thread(target=ctypes.string_at, args=(0,)).start()\nimport time; time.sleep(60)";
+    let endless =
+        "f = ctypes.CFUNCTYPE(None)(lambda: f())\nimport sys; sys.setrecursionlimit(1 << 30); f()";
+    for code in [in_thread, endless] {
+        let result = session.run(code);
+        assert_eq!((result.status, result.signal), (Status::Crashed, Some(11)));
+        restored(&result);
+        assert_eq!(session.value("x"), "7");
+    }
+}
+
+#[test]
+fn a_child_that_crashes_dies_as_ever() {
+    let session = session();
+    session.good("import ctypes, os, signal, subprocess, sys");
+    let code = "child = os.fork()
+if child == 0:
+    ctypes.string_at(0)
+by_itself = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+child = os.fork()
+if child == 0:
+    signal.pause()
+os.kill(child, signal.SIGABRT)
+by_a_signal = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+program = subprocess.run([sys.executable, '-c', 'import ctypes; ctypes.string_at(0)']).returncode
+by_itself, by_a_signal, program";
+    assert_eq!(session.value(code), "(-11, -6, -11)");
+}
+
+#[test]
+fn handlers_of_the_code_s_own_are_called_as_ever() {
+    let session = session();
+    session.good("import faulthandler, os, signal; caught = []");
+    session.good("signal.signal(signal.SIGABRT, lambda number, _: caught.append(number))");
+    session.good("os.kill(os.getpid(), signal.SIGABRT)");
+    assert_eq!(session.value("caught"), "[6]");
+    session.good("faulthandler.enable()");
+    let result = session.run(SEGFAULT);
+    assert_eq!((result.status, result.signal), (Status::Crashed, Some(11)));
+    assert!(
+        result.stderr.contains("Segmentation fault"),
+        "{}",
+        result.stderr
+    );
+    restored(&result);
+}
+
+#[test]
+fn what_a_cell_used_is_known_although_it_was_ended() {
+    let session = session();
+    session.good("x = 7");
+    let busy = "held = bytearray(b'x') * (64 << 20)\nwhile True: pass";
+    let usage = session.run(Cell::new(busy).timeout(0.5)).usage;
+    assert!(usage.cpu_ms > 100.0, "{usage:?}");
+    assert!(usage.peak_bytes > 64 << 20, "{usage:?}");
+    let crash = "held = bytearray(b'x') * (64 << 20)\nimport ctypes; ctypes.string_at(0)";
+    let usage = session.run(crash).usage;
+    assert!(usage.cpu_ms > 1.0, "{usage:?}");
+    assert!(usage.peak_bytes > 64 << 20, "{usage:?}");
+}
+
+#[test]
 fn a_time_out_in_a_c_loop_loses_no_variable() {
     let session = session();
     session.good("import re; x = 7");

@@ -222,7 +222,7 @@ impl Session {
                     let _ = kill(head, message.a as i32);
                 }
             }
-            to_init::SWEEP => self.end_head(Reason::Itself, Some(pid)),
+            to_init::SWEEP => self.end_head(Reason::Itself, None, Some(pid)),
             to_init::PROTECT => {
                 let errno = self.protect(pid).err().map_or(0, |error| error.0);
                 self.tell(from_init::PROTECTED, message.a, errno as u64, 0);
@@ -297,7 +297,7 @@ impl Session {
         };
         if over {
             self.doubts = 0;
-            self.end_head(Reason::Memory, self.standbys.newest());
+            self.end_head(Reason::Memory, None, self.standbys.newest());
         }
     }
 
@@ -307,7 +307,7 @@ impl Session {
         // Before we go, so that whoever waits for our end finds that nothing is left.
         self.standbys = Standbys::none();
         self.init.head = None;
-        self.sweep(0, None);
+        self.sweep(0, None, None);
         sys::close(self.init.control);
         self.init.control = -1;
         let listener = self.init.listener;

@@ -41,6 +41,7 @@ pub mod harden;
 pub mod init;
 pub mod keep;
 pub mod kin;
+pub mod last_word;
 pub mod launcher;
 pub mod notify;
 pub mod offspring;
@@ -55,6 +56,7 @@ pub mod standby;
 pub mod stillness;
 pub mod sweep;
 pub mod unborn;
+pub mod used;
 pub mod waiting;
 pub mod watchdog;
 
