@@ -191,6 +191,8 @@ struct Seen {
     /// Its number in each namespace, from the outermost in.
     numbers: usize,
     blocks_signals: bool,
+    /// It was killed, and the kernel takes it apart.
+    is_leaving: bool,
 }
 
 impl Seen {
@@ -200,12 +202,18 @@ impl Seen {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
             line.map(str::trim)
         };
-        let blocked = u64::from_str_radix(field("SigBlk:")?, 16).ok()?;
+        const KILL: u64 = 1 << 8;
+        const EXITING: u64 = 0x4;
+        let mask = |name: &str| u64::from_str_radix(field(name)?, 16).ok();
+        let blocked = mask("SigBlk:")?;
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let started = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?;
+        let after_name: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let number = |index: usize| after_name.get(index)?.parse::<u64>().ok();
+        let is_killed = (mask("SigPnd:")? | mask("ShdPnd:")?) & KILL != 0;
         Some(Seen {
             pid,
-            started: started.parse().ok()?,
+            started: number(19)?,
+            is_leaving: is_killed || number(6)? & EXITING != 0,
             numbers: field("NSpid:")?.split_whitespace().count(),
             blocks_signals: blocked.count_ones() > 32,
         })
@@ -215,6 +223,7 @@ impl Seen {
     fn role(&self, init: u32) -> &'static str {
         match self.pid {
             pid if pid == init => "init",
+            _ if self.is_leaving => "leaving",
             _ if self.blocks_signals => "standby",
             _ => "head",
         }
