@@ -14,9 +14,6 @@ use tokio::time::timeout;
 /// A standby only has to return from one system call.
 const WAKE_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long the kernel may take for the memory of a small process.
-const LEAVE: Duration = Duration::from_millis(5);
-
 /// A session that went back.
 #[derive(Debug)]
 pub(crate) struct Recovered {
@@ -34,10 +31,7 @@ impl Actor {
     /// The files come second: where nobody wakes, the session is over, and what its cells wrote is the user's.
     pub(crate) async fn recover(&mut self, dirty: Changes) -> Option<Recovered> {
         let expected = self.checkpoints.current();
-        // A head that died for want of memory would die again if nobody made room. The last one may still be on its way out.
-        if self.is_short_of_memory() {
-            tokio::time::sleep(LEAVE).await;
-        }
+        // A head that died for want of memory would die again if nobody made room.
         if self.is_short_of_memory() {
             self.let_go_of_taken_back().await;
         }

@@ -218,6 +218,25 @@ fn whatever_a_program_opens_for_writing_it_finds_as_ever_while_there_are_forks()
     }
 }
 
+/// What is opened is handed over by init, and a signal can come in the middle of that. In a fork a few are left, of thousands.
+#[test]
+fn a_program_with_a_timer_does_not_run_out_of_descriptors() {
+    let parent = session();
+    parent.good("import os, signal, time; signal.signal(signal.SIGALRM, lambda *_: None)");
+    let fork = parent.fork();
+    let code = "before = len(os.listdir('/proc/self/fd'))
+signal.setitimer(signal.ITIMER_REAL, 0.0004, 0.0004)
+until = time.monotonic() + 2
+while time.monotonic() < until:
+    with open('file', 'w'): pass
+signal.setitimer(signal.ITIMER_REAL, 0)
+len(os.listdir('/proc/self/fd')) - before";
+    for (session, most) in [(&parent, 0), (&fork, 100)] {
+        let more: usize = session.value(code).parse().unwrap();
+        assert!(more <= most, "{more} more are open");
+    }
+}
+
 #[test]
 fn a_descriptor_that_is_open_for_reading_changes_nothing_of_others() {
     let parent = with_large_file();

@@ -85,6 +85,9 @@ fn a_generator_that_cannot_be_seeded_hinders_no_fork() {
     parent.good("np.random.set_bit_generator(np.random.PCG64(1))");
     let fork = parent.fork();
     assert_eq!(fork.value("np.random.random() < 1"), "True");
+    parent.good("del np.random.set_state; np.random.get_state = None");
+    let fork = parent.fork();
+    assert_eq!(fork.value("np.random.random() < 1"), "True");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! The path of a call lies in memory that other threads can change, and links and names on its way can be changed by other processes. So where
 //! it matters which file is meant, the call does not go on: init looks the path up once, and does to what it found what the call would do.
 
+use crate::handover::Handover;
 use crate::named::{Name, Named};
 use crate::notify::{self, OnExecute, Question};
 use crate::sys::{
@@ -27,7 +28,7 @@ pub enum Done {
 
 impl Done {
     /// Tells who asked. If it asks no more, because a signal came, it will ask again: then what was made must not be in its way.
-    pub fn report(self, listener: Fd, question: &Question) {
+    pub fn report(self, listener: Fd, question: &Question, handover: &mut Handover) {
         let id = question.id();
         let on_execute = if question.open_flags() & flags::CLOEXEC == 0 {
             OnExecute::Kept
@@ -45,13 +46,13 @@ impl Done {
                 close(directory);
             }
             Done::Opened(file) => {
-                if let Err(errno) = notify::hand_over(listener, id, file, on_execute) {
+                if let Err(errno) = handover.give(listener, question, file, on_execute) {
                     notify::respond(listener, id, Err(errno));
                 }
                 close(file);
             }
             Done::Made(file, directory, name) => {
-                if let Err(errno) = notify::hand_over(listener, id, file, on_execute) {
+                if let Err(errno) = handover.give(listener, question, file, on_execute) {
                     let _ = unlink_at(directory, name.as_c_str());
                     notify::respond(listener, id, Err(errno));
                 }

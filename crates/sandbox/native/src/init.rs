@@ -8,6 +8,7 @@ mod standbys;
 mod succession;
 
 use crate::fork::{self, Forks};
+use crate::handover::Handover;
 use crate::keep::Keeper;
 use crate::kin::{Kin, MOST_KIN};
 use crate::message::{Message, from_init, to_init};
@@ -59,6 +60,7 @@ enum Reason {
 /// Runs until the host goes away.
 pub fn run(init: Init) -> ! {
     let mut session = Session {
+        handover: Handover::of(init.judge >= 0),
         init,
         standbys: Standbys::none(),
         unclaimed: false,
@@ -180,6 +182,7 @@ struct Session {
     room: u64,
     /// Where the users of the next fork will be.
     next_users: NextUsers,
+    handover: Handover,
 }
 
 impl Session {
@@ -222,7 +225,7 @@ impl Session {
                     let _ = kill(head, message.a as i32);
                 }
             }
-            to_init::SWEEP => self.end_head(Reason::Itself, None, Some(pid)),
+            to_init::SWEEP => self.end_head(Reason::Itself, Some(pid)),
             to_init::PROTECT => {
                 let errno = self.protect(pid).err().map_or(0, |error| error.0);
                 self.tell(from_init::PROTECTED, message.a, errno as u64, 0);
@@ -297,7 +300,7 @@ impl Session {
         };
         if over {
             self.doubts = 0;
-            self.end_head(Reason::Memory, None, self.standbys.newest());
+            self.end_head(Reason::Memory, self.standbys.newest());
         }
     }
 
@@ -307,7 +310,7 @@ impl Session {
         // Before we go, so that whoever waits for our end finds that nothing is left.
         self.standbys = Standbys::none();
         self.init.head = None;
-        self.sweep(0, None, None);
+        self.sweep(0, None);
         sys::close(self.init.control);
         self.init.control = -1;
         let listener = self.init.listener;

@@ -30,6 +30,13 @@ impl Question {
         self.id
     }
 
+    /// Whether somebody who was interrupted makes the same call again. What opens a file has two arguments or more; what is in the registers
+    /// behind them is left over from before.
+    pub fn is_repeated_by(&self, later: &Question) -> bool {
+        let call = |question: &Question| (question.pid, question.number, question.arguments[0]);
+        call(self) == call(later) && self.arguments[1] == later.arguments[1]
+    }
+
     /// The process that waits, as the one who received the question counts.
     pub fn asker(&self) -> Pid {
         self.pid as Pid
@@ -176,17 +183,8 @@ pub fn tell_done(listener: Fd, id: u64) -> Result<()> {
     tell_value(listener, id, 0)
 }
 
-/// Gives whoever asked this a descriptor of ours, at a number of its own, as what its call returns.
-///
-/// In two steps, though the kernel offers both in one: when init is stopped in the middle of that one, as an init above it does with all
-/// below it, the asker is told 0 and has no descriptor. A single step begins again when init goes on. If a signal makes the asker ask
-/// once more between the two, it keeps a descriptor that it knows nothing of.
-pub fn hand_over(listener: Fd, id: u64, descriptor: Fd, on_execute: OnExecute) -> Result<()> {
-    let number = add_descriptor(listener, id, 0, (descriptor, 0), on_execute)?;
-    tell_value(listener, id, number as i64)
-}
-
-fn tell_value(listener: Fd, id: u64, value: i64) -> Result<()> {
+/// Tells whoever asked this what its call returns. An error when nobody waits for it any more.
+pub fn tell_value(listener: Fd, id: u64, value: i64) -> Result<()> {
     let response = Response {
         id,
         value,
@@ -210,6 +208,24 @@ pub enum OnExecute {
     Closed,
     /// The program has it.
     Kept,
+}
+
+/// Puts a descriptor of ours into the waiting asker's own table, and answers with the number that it has there.
+pub fn add_and_answer(
+    listener: Fd,
+    question: &Question,
+    descriptor: Fd,
+    on_execute: OnExecute,
+) -> Result<()> {
+    const AND_ANSWER: u32 = 2;
+    let both = (descriptor, 0);
+    add_descriptor(listener, question.id, AND_ANSWER, both, on_execute).map(drop)
+}
+
+/// The same without an answer. Returns the number.
+pub fn add(listener: Fd, question: &Question, descriptor: Fd, on_execute: OnExecute) -> Result<Fd> {
+    let both = (descriptor, 0);
+    add_descriptor(listener, question.id, 0, both, on_execute).map(|number| number as Fd)
 }
 
 /// Puts a descriptor of ours into the waiting asker's own table, in the place of what has the number `target` there.

@@ -23,8 +23,6 @@ const FEW: usize = 8;
 
 /// Stops, kills and reaps until only protected processes are left. `seen` is told of every child that was reaped.
 ///
-/// `last` is the one that need not be waited for: when nobody else is left and it is at rest, it is killed, and the kernel takes it apart meanwhile.
-///
 /// `at_rest` is called once, as soon as nobody who is not protected runs: if they can be stopped, before they are killed. To kill someone
 /// can keep this processor busy for milliseconds.
 ///
@@ -35,7 +33,6 @@ pub fn sweep(
     protected: &impl Protected,
     mut seen: impl FnMut(Ended),
     mut at_rest: Option<impl FnOnce()>,
-    last: Option<Pid>,
 ) {
     if reach == Reach::Namespace {
         // In one call, so that a fork bomb cannot outrun us. The protected are stopped too, and go on at once: forked sessions
@@ -46,11 +43,10 @@ pub fn sweep(
     for round in 0.. {
         let is_early = at_rest.is_some() && are_few && round < QUICK_LOOKS;
         let spares = is_early && reach == Reach::Namespace;
-        let (mut left, mut running, mut only) = (0, 0, 0);
+        let (mut left, mut running) = (0, 0);
         each_process(reach, proc_directory, |pid| {
             if !protected.is_protected(pid) {
                 left += 1;
-                only = pid;
                 if !spares {
                     let _ = kill(pid, signals::KILL);
                 }
@@ -76,10 +72,6 @@ pub fn sweep(
                 && let Some(at_rest) = at_rest.take()
             {
                 at_rest();
-                if left == 1 && last == Some(only) {
-                    let _ = kill(only, signals::KILL);
-                    break;
-                }
             }
             hurry |= quiet > 0;
         }

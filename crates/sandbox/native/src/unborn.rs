@@ -20,7 +20,7 @@ use crate::sys::{
     packet_pair, poll, receive, send,
 };
 use crate::users::{Mapping, SESSION_ID, map_users};
-use crate::{doors, last_word, limits, privileges};
+use crate::{doors, limits, privileges};
 
 /// The longest request.
 const LONGEST_REQUEST: usize = 64 << 10;
@@ -234,9 +234,6 @@ pub fn be_born(socket: Fd) {
     report(socket, outcome);
     close(socket);
     let _ = limits::limit_open_files(request.open_files);
-    if request.can_fork() {
-        last_word::promise();
-    }
 }
 
 #[cfg(test)]

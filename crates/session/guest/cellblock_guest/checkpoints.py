@@ -82,6 +82,9 @@ class _Keepsake:
 
     def __init__(self, descriptors: list[tuple[int, int]]) -> None:
         self._offsets = [(fd, os.lseek(fd, 0, os.SEEK_CUR)) for fd, kind in descriptors if kind == _REGULAR]
+        # CPython seeds `random` anew in a copy that is told of it.
+        random: Any = None if native.GOES_ON else modules.get("random")
+        self._random = None if random is None else random.getstate()
 
     def put_back(self) -> None:
         # The descriptions of open files are shared with the head that died, and it may have read on.
@@ -90,7 +93,9 @@ class _Keepsake:
                 os.lseek(descriptor, offset, os.SEEK_SET)
             except OSError:
                 pass
-        # The one thing that Python itself remembers of the process that it is in.
+        if self._random is not None:
+            modules["random"].setstate(self._random)  # type: ignore[attr-defined]
+        # What Python remembers of the process that it is in.
         try:
             modules["threading"].main_thread()._set_native_id()  # type: ignore[attr-defined]
         except Exception:  # not imported, or the code has put something else in its place

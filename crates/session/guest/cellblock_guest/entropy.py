@@ -21,9 +21,8 @@ _FUNCTIONS = {
 _LIBRARIES = tuple(_FUNCTIONS)
 
 _seeded: set[str] = set()
-# As they were before seeds were noticed.
-_fresh: dict[str, Callable[[], Any]] = {}
-_setters: dict[str, Callable[[Any], Any]] = {}
+# What a library had before seeds were noticed: to draw a fresh seed, to get the state, and to set it.
+_originals: dict[str, dict[str, Callable[..., Any]]] = {}
 
 
 def refresh() -> None:
@@ -38,26 +37,22 @@ class Loan:
 
     def __init__(self) -> None:
         self._own: list[tuple[str, Any]] = []
+
+    def take(self) -> None:
         for name in _LIBRARIES:
-            if name != "random" and name not in _seeded:
-                self._lend(name)
+            if name != "random" and name not in _seeded and name in modules:
+                try:
+                    self._own.append((name, _function(name, "get")()))
+                    _refresh(name)
+                except Exception:  # the code has put a generator in its place that cannot be seeded like this
+                    pass
 
-    def _lend(self, name: str) -> None:
-        library: Any = modules.get(name)
-        if library is None:
-            return
-        _, get_state, _ = _FUNCTIONS[name]
-        try:
-            own = getattr(library, get_state)()
-            _refresh(name)
-        except Exception:  # the code has put a generator in its place that cannot be seeded like this
-            return
-        self._own.append((name, own))
-
-    def take_back(self) -> None:
+    def give_back(self) -> None:
         for name, state in self._own:
-            _, _, set_state = _FUNCTIONS[name]
-            _setters.get(name, getattr(modules[name], set_state))(state)
+            try:
+                _function(name, "set")(state)
+            except Exception:  # the same
+                pass
 
 
 def is_seeded(name: str) -> bool:
@@ -72,16 +67,24 @@ def notice_seeds() -> None:
 
 
 def _refresh(name: str) -> None:
-    library: Any = modules.get(name)
-    if library is not None:
-        _fresh.get(name, library.seed)()
+    if name in modules:
+        _function(name, "seed")()
+
+
+def _function(name: str, purpose: str) -> Callable[..., Any]:
+    return (_originals.get(name) or _functions(name))[purpose]
+
+
+def _functions(name: str) -> dict[str, Callable[..., Any]]:
+    library: Any = modules[name]
+    _, get_state, set_state = _FUNCTIONS[name]
+    return {"seed": library.seed, "get": getattr(library, get_state), "set": getattr(library, set_state)}
 
 
 def _notice(name: str) -> None:
     library: Any = modules[name]
     seed, _, set_state = _FUNCTIONS[name]
-    _fresh[name] = library.seed
-    _setters[name] = getattr(library, set_state)
+    _originals[name] = _functions(name)
     for setter in (seed, set_state):
         setattr(library, setter, _noticing(name, getattr(library, setter)))
 

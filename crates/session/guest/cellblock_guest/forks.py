@@ -33,13 +33,14 @@ def make(channel: int) -> None:
     loan = entropy.Loan()
     pid = -1
     try:
+        loan.take()
         pid, arrived = native.cross(channel)
         if pid == 0:
             luggage.unpack()
             raise Arrived(arrived)
     finally:
         if pid != 0:
-            loan.take_back()
+            loan.give_back()
         luggage.close()
 
 

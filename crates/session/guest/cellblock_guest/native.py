@@ -6,6 +6,11 @@ thread of ours runs while the process is being copied.
 
 import ctypes
 import os
+import sys
+
+# Whether a copy that is woken goes on as if it had never been copied: it has one thread, and no lock that another would hold. To let Python begin
+# anew, as in a child, costs it a millisecond. From 3.13 on, Python must: it keeps handles of threads that have ended, which a fork makes useless.
+GOES_ON = sys.version_info < (3, 13)
 
 _library: ctypes.PyDLL | None = None
 _fork: ctypes.c_void_p | None = None
@@ -70,7 +75,7 @@ def stand_by(channel: int, answer: bytes, place: int) -> int:
     """Make a frozen copy of this process, which speaks on `channel`: the copy's id at once in the caller, 0 in the copy when init wakes it. The
     answer is sent on the channel, with that id written over the digits from `place` on."""
     assert _library is not None
-    pid = _around_fork(lambda: _library.cellblock_stand_by(_fork, channel, answer, len(answer), place), goes_on=True)
+    pid = _around_fork(lambda: _library.cellblock_stand_by(_fork, channel, answer, len(answer), place), GOES_ON)
     if pid < 0:
         raise BlockingIOError(-pid, "the process could not be copied")
     return pid
@@ -99,8 +104,7 @@ def _with_descriptor(fork) -> tuple[int, int]:
 
 
 def _around_fork(fork, goes_on: bool = False) -> int:
-    """Tells Python about a fork. A copy that goes on in the place of this process has one thread and no lock that another would hold:
-    nothing in it must begin anew, and to let Python do so would cost it a millisecond when it is woken."""
+    """Tell Python about a fork, and a copy that it is one, unless it goes on in the place of this process."""
     python = ctypes.pythonapi
     python.PyOS_BeforeFork()
     pid = -1

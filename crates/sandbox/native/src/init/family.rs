@@ -1,9 +1,8 @@
 //! Init and its relatives: forks of its session, and in a fork the inits that were there before.
 
-use super::{Reason, Session};
+use super::Session;
 use crate::fork;
 use crate::keep::{Keeper, Sharing};
-use crate::last_word;
 use crate::limits;
 use crate::message::{At, Failure, Message, Stage, from_init, kin};
 use crate::named::{LONGEST_PASSED, Named};
@@ -55,11 +54,6 @@ impl Session {
     }
 
     fn judge(&mut self, question: &Question) {
-        if let Some(signal) = last_word::heard(question)
-            && self.is_of_head(question)
-        {
-            return self.end_head(Reason::Itself, Some(signal), self.standbys.newest());
-        }
         let listener = self.init.listener;
         let (number, arguments) = (question.number(), question.arguments());
         let allowed = match number {
@@ -73,11 +67,6 @@ impl Session {
             }
         };
         notify::answer(listener, question, allowed);
-    }
-
-    /// Only the first init of a family knows: for the others, a question names a process as the first one counts.
-    fn is_of_head(&self, question: &Question) -> bool {
-        self.init.judge < 0 && self.init.head == Some(question.asker()) && !self.unclaimed
     }
 
     /// The host asks us for a fork before it asks the head to enter it. On a busy machine both may have done so before we look.

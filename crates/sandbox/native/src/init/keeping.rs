@@ -72,7 +72,7 @@ impl Session {
         };
         match keeper.act(question, named, own, head) {
             Acted::Waits => {}
-            Acted::Done(Ok(done)) => done.report(listener, question),
+            Acted::Done(Ok(done)) => done.report(listener, question, &mut self.handover),
             Acted::Done(Err(errno)) => respond(listener, question.id(), Err(errno)),
         }
     }

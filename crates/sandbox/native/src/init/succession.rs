@@ -10,10 +10,6 @@ use crate::message::from_init;
 use crate::notify::Protected;
 use crate::sweep;
 use crate::sys::{self, Ended, Errno, Pid, kill, reap, signals};
-use crate::used::Used;
-
-/// Up to this many bytes, a head is not waited for until the kernel has taken it apart.
-const SMALL: u64 = 160 << 20;
 
 impl Session {
     /// The host wants this standby to be the head.
@@ -24,7 +20,7 @@ impl Session {
             }
             // It wants another one.
             let early = self.init.head.take();
-            self.sweep(early.unwrap_or(0), None, None);
+            self.sweep(early.unwrap_or(0), None);
         }
         if self.init.head.is_some() || !self.standbys.has(pid) {
             return Err(Errno::SRCH);
@@ -55,17 +51,17 @@ impl Session {
             self.init.head = None;
             if core::mem::take(&mut self.unclaimed) {
                 // Nobody was told that it is the head: a standby died.
-                self.sweep(ended.pid, None, None);
+                self.sweep(ended.pid, None);
                 self.tell_lost(ended);
             } else {
-                self.sweep(ended.pid, self.standbys.newest(), None);
+                self.sweep(ended.pid, self.standbys.newest());
                 self.report(ended, Reason::Itself);
             }
         }
     }
 
-    /// Ends the head with all it started. `signal` is what it says it dies of, `next` the standby that goes on.
-    pub(super) fn end_head(&mut self, reason: Reason, signal: Option<i32>, next: Option<Pid>) {
+    /// Ends the head with all it started. `next` is the standby that goes on.
+    pub(super) fn end_head(&mut self, reason: Reason, next: Option<Pid>) {
         // Who asks for it before he asked for the one that we woke means the last one, and is about to hear of its end.
         if self.unclaimed {
             return;
@@ -73,29 +69,17 @@ impl Session {
         let Some(head) = self.init.head.take() else {
             return;
         };
-        let used = Used::by(self.init.proc_directory, head);
-        // The memory of a large one is needed by the next.
-        let is_small = reason == Reason::Itself && used.peak <= SMALL;
-        let mut verdict = self
-            .sweep(head, next, is_small.then_some(head))
-            .unwrap_or(Ended {
-                pid: head,
-                status: signals::KILL,
-                cpu: used.cpu,
-                peak: used.peak,
-            });
-        verdict.status = signal.unwrap_or(verdict.status);
+        let verdict = self.sweep(head, next).unwrap_or(Ended {
+            pid: head,
+            status: signals::KILL,
+            cpu: 0,
+            peak: 0,
+        });
         self.report(verdict, reason);
     }
 
-    /// Ends all but the standbys and forks, wakes `next` if it is a standby, and returns how `head` ended if it was among them. `last` may
-    /// still be taken apart afterwards.
-    pub(super) fn sweep(
-        &mut self,
-        head: Pid,
-        next: Option<Pid>,
-        last: Option<Pid>,
-    ) -> Option<Ended> {
+    /// Ends all but the standbys and forks, wakes `next` if it is a standby, and returns how `head` ended if it was among them.
+    pub(super) fn sweep(&mut self, head: Pid, next: Option<Pid>) -> Option<Ended> {
         // A fork that is not finished needs the head.
         self.forks.cancel();
         let kept = self.kept();
@@ -122,7 +106,6 @@ impl Session {
                 let woken = &mut woken;
                 move || *woken = kill(pid, signal).is_ok().then_some(pid)
             }),
-            last,
         );
         for ended in lost.into_iter().flatten() {
             self.forks.forget(ended.pid);

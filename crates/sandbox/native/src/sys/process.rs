@@ -10,12 +10,7 @@ pub type Pid = i32;
 pub mod signals {
     #![allow(missing_docs)]
     pub const INT: i32 = 2;
-    pub const ILL: i32 = 4;
-    pub const ABRT: i32 = 6;
-    pub const BUS: i32 = 7;
-    pub const FPE: i32 = 8;
     pub const KILL: i32 = 9;
-    pub const SEGV: i32 = 11;
     pub const TERM: i32 = 15;
     pub const CHLD: i32 = 17;
     pub const CONT: i32 = 18;
