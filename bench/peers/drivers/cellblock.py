@@ -49,7 +49,6 @@ class Driver(Peer):
         time.sleep(0.02)
 
     def fork(self, session: Sealed) -> Sealed:
-        time.sleep(0.02)
         return Sealed(self, session.ask("fork")["session"])
 
     def processes(self) -> list[int]:
