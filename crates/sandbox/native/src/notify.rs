@@ -33,8 +33,8 @@ impl Question {
     /// Whether somebody who was interrupted makes the same call again. What opens a file has two arguments or more; what is in the registers
     /// behind them is left over from before.
     pub fn is_repeated_by(&self, later: &Question) -> bool {
-        let call = |question: &Question| (question.pid, question.number, question.arguments[0]);
-        call(self) == call(later) && self.arguments[1] == later.arguments[1]
+        (self.pid, self.number) == (later.pid, later.number)
+            && self.arguments[..2] == later.arguments[..2]
     }
 
     /// The process that waits, as the one who received the question counts.

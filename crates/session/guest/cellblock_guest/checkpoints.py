@@ -1,8 +1,8 @@
 """A frozen copy of the head, made between two cells, that goes on when the head dies.
 
 The copy is a fork, so nearly everything is in it: objects, functions, open files, generators, trained models. What a fork
-does not carry is either put right here (file offsets, OpenMP's threads) or makes the checkpoint
-unavailable, with a reason that a person can read.
+does not carry is either put right here (file offsets, OpenMP's threads, from Python 3.13 on the state of `random`) or makes the
+checkpoint unavailable, with a reason that a person can read.
 """
 
 from __future__ import annotations

@@ -41,13 +41,14 @@ impl Bench {
 
     pub(super) async fn cells(
         &self,
-        session: Session,
+        strategy: Strategy,
         code: &str,
-        gap: Option<Duration>,
+        gap: Duration,
     ) -> anyhow::Result<Vec<f64>> {
+        let session = self.session(strategy).await?;
         let mut values = Vec::new();
         for _ in 0..self.repetitions * 2 {
-            if let Some(gap) = gap {
+            if !gap.is_zero() {
                 tokio::time::sleep(gap).await;
             }
             let begun = Instant::now();

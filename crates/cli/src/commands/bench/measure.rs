@@ -20,30 +20,18 @@ impl Bench {
         let values = match row {
             Row::PooledSession => self.pooled_session().await?,
             Row::SessionOnDemand => self.sessions_on_demand(GAP).await?,
-            Row::DirectCell => {
-                self.cells(self.session(Strategy::Direct).await?, "1+1", None)
-                    .await?
-            }
-            Row::ArmedCell => {
-                self.cells(self.session(Strategy::Process).await?, "x = 1", Some(GAP))
-                    .await?
-            }
-            Row::UnchangingCell => {
-                self.cells(self.session(Strategy::Process).await?, "1+1", None)
-                    .await?
-            }
+            Row::DirectCell => self.cells(Strategy::Direct, "1+1", Duration::ZERO).await?,
+            Row::ArmedCell => self.cells(Strategy::Process, "x = 1", GAP).await?,
+            Row::UnchangingCell => self.cells(Strategy::Process, "1+1", Duration::ZERO).await?,
             Row::ChangingCell => {
-                self.cells(self.session(Strategy::Process).await?, "x = 1", None)
+                self.cells(Strategy::Process, "x = 1", Duration::ZERO)
                     .await?
             }
-            Row::Segfault => {
-                self.recoveries(Cell::new(SEGFAULT), Duration::ZERO, Limits::default())
-                    .await?
-            }
+            Row::Segfault => self.recoveries(Cell::new(SEGFAULT), Duration::ZERO).await?,
             Row::TimeOut => {
                 let limit = Duration::from_millis(50);
                 let endless = Cell::new("while True: pass").timeout(limit.as_secs_f64());
-                self.recoveries(endless, limit, Limits::default()).await?
+                self.recoveries(endless, limit).await?
             }
             Row::OutOfMemory => self.memory_kills().await?,
             Row::Undo => self.undos().await?,

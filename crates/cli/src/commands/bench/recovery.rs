@@ -2,7 +2,7 @@
 
 use super::measure::{Bench, GAP, milliseconds};
 use anyhow::{Context as _, ensure};
-use cellblock::{Cell, Event, Limits, Session, StateOutcome, Status, Strategy};
+use cellblock::{Cell, Event, StateOutcome, Status, Strategy};
 use std::time::{Duration, Instant};
 
 impl Bench {
@@ -10,13 +10,8 @@ impl Bench {
         &self,
         deadly: Cell,
         expected: Duration,
-        limits: Limits,
     ) -> anyhow::Result<Vec<f64>> {
-        let session = Session::builder()
-            .host(&self.host)
-            .limits(limits)
-            .start()
-            .await?;
+        let session = self.session(Strategy::Process).await?;
         session.run("x = 7").await?;
         let mut values = Vec::new();
         for _ in 0..self.repetitions / 2 {
@@ -40,15 +35,7 @@ impl Bench {
 
     /// From the kill, not from the first byte: filling the memory is the code's own time.
     pub(super) async fn memory_kills(&self) -> anyhow::Result<Vec<f64>> {
-        let limits = Limits {
-            memory: 256 << 20,
-            ..Limits::default()
-        };
-        let session = Session::builder()
-            .host(&self.host)
-            .limits(limits)
-            .start()
-            .await?;
+        let session = self.made_on_demand(256 << 20).await?;
         session.run("x = 7").await?;
         let greedy = "import mmap, time\nhoard = []\nwhile True:\n    part = mmap.mmap(-1, 1 << 22)\n    part.write(b'x' * (1 << 22))\n    hoard.append(part)\n    print(end='.', flush=True)";
         let mut values = Vec::new();
