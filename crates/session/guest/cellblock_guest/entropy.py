@@ -49,10 +49,7 @@ class Loan:
 
     def give_back(self) -> None:
         for name, state in self._own:
-            try:
-                _function(name, "set")(state)
-            except Exception:  # the same
-                pass
+            _function(name, "set")(state)
 
 
 def is_seeded(name: str) -> bool:
