@@ -3,9 +3,10 @@
 use crate::actor::Actor;
 use crate::checkpoints::Standby;
 use crate::file_history::FileHistory;
+use crate::line::Line;
 use cellblock_protocol::guest::{Armed, ToHead};
 use cellblock_protocol::{Arming, Strategy};
-use cellblock_sandbox::{FromInit, ToInit, stream_pair};
+use cellblock_sandbox::{FromInit, ToInit};
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -76,7 +77,7 @@ impl Actor {
     async fn make_standby(&mut self, hurry: bool) -> Result<(), String> {
         self.questions += 1;
         let seq = self.questions;
-        let (channel, far) = stream_pair().map_err(|error| error.to_string())?;
+        let (line, far) = Line::new().map_err(|error| error.to_string())?;
         let exchange = async {
             let request = ToHead::Arm { seq, hurry };
             self.channel.send_with(&request, Some(far.as_fd())).await?;
@@ -98,7 +99,7 @@ impl Actor {
         }
         self.checkpoints.standbys.push_back(Standby {
             pid,
-            channel,
+            line,
             cell: self.checkpoints.current(),
             since: self.checkpoints.since,
             revision: self.checkpoints.revision,
@@ -110,7 +111,7 @@ impl Actor {
         Ok(())
     }
 
-    async fn protect(&mut self, pid: u32) -> Result<(), String> {
+    pub(crate) async fn protect(&mut self, pid: u32) -> Result<(), String> {
         let lost = "init is gone";
         self.init
             .send(&ToInit::Protect(pid).to_bytes(), &[])

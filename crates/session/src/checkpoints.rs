@@ -1,8 +1,8 @@
 //! The standbys of a session: frozen copies of its head, from the oldest that `undo` can reach to the newest.
 
+use crate::line::Line;
 use cellblock_protocol::{CheckpointEntry, CheckpointState};
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
@@ -13,8 +13,8 @@ const QUIET: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub(crate) struct Standby {
     pub(crate) pid: u32,
-    /// The host's end of the channel that it will speak on.
-    pub(crate) channel: OwnedFd,
+    /// What it will speak on.
+    pub(crate) line: Line,
     /// The last cell whose effects it has; 0 for none.
     pub(crate) cell: u64,
     /// The state was the same after every cell from this one on: the others changed nothing.

@@ -30,6 +30,7 @@ mod guest;
 mod home;
 pub mod journal;
 mod keeper;
+mod line;
 mod loan;
 mod looks;
 mod origin;

@@ -4,10 +4,12 @@
 use crate::actor::Actor;
 use crate::channel::Channel;
 use crate::checkpoints::Standby;
+use crate::line::Line;
 use crate::tracker::Changes;
 use cellblock_protocol::FileChanges;
 use cellblock_protocol::guest::FromHead;
 use cellblock_sandbox::{FromInit, ToInit};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -39,19 +41,23 @@ impl Actor {
             self.drop_oldest_standby().await;
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        while let Some(standby) = self.checkpoints.standbys.pop_back() {
-            let Standby {
-                pid,
-                since,
-                revision,
-                ..
-            } = standby;
+        while let Some(mut standby) = self.checkpoints.standbys.pop_back() {
             let cell = standby.cell.min(expected);
-            if let Some(channel) = self.wake(standby).await {
+            let Line { channel, successor } = standby.line;
+            if let Some((channel, copy)) = self.wake(standby.pid, channel).await {
                 self.channel = channel;
-                self.checkpoints.head = pid;
-                self.checkpoints.revision = revision;
-                self.checkpoints.since = since;
+                self.checkpoints.head = standby.pid;
+                self.checkpoints.revision = standby.revision;
+                self.checkpoints.since = standby.since;
+                standby.cell = cell;
+                if let Some((pid, line)) = self.accept(copy, successor).await {
+                    let standbys = &mut self.checkpoints.standbys;
+                    standbys.push_back(Standby {
+                        pid,
+                        line,
+                        ..standby
+                    });
+                }
                 return Some(self.go_on_after(cell, expected, dirty).await);
             }
         }
@@ -92,8 +98,16 @@ impl Actor {
         self.init.send(&harmless, &[]).await.is_ok()
     }
 
-    async fn wake(&mut self, standby: Standby) -> Option<Channel> {
-        let Standby { pid, channel, .. } = standby;
+    /// The copy that a woken standby left, if it did, as a standby of the same state.
+    async fn accept(&mut self, copy: Option<u32>, channel: Option<OwnedFd>) -> Option<(u32, Line)> {
+        let (pid, channel) = copy.zip(channel)?;
+        let line = Line::along(channel).ok()?;
+        self.protect(pid).await.ok()?;
+        Some((pid, line))
+    }
+
+    /// Returns its channel, and the copy of itself that it says to have left.
+    async fn wake(&mut self, pid: u32, channel: OwnedFd) -> Option<(Channel, Option<u32>)> {
         let mut channel = Channel::new(channel).ok()?;
         self.init
             .send(&ToInit::Wake(pid).to_bytes(), &[])
@@ -114,13 +128,13 @@ impl Actor {
         timeout(WAKE_LIMIT, woken).await.ok()??;
         let up = async {
             loop {
-                if let FromHead::Ready { .. } = channel.receive().await.ok()? {
-                    return Some(());
+                if let FromHead::Ready { standby, .. } = channel.receive().await.ok()? {
+                    return Some(standby);
                 }
             }
         };
         match timeout(WAKE_LIMIT, up).await {
-            Ok(Some(())) => Some(channel),
+            Ok(Some(copy)) => Some((channel, copy)),
             _ => {
                 // Alive but silent, or dead again: either way it is no head.
                 self.end_head().await;

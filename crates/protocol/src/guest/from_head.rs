@@ -15,6 +15,8 @@ pub enum FromHead {
         python: String,
         /// Its own process id, as it sees it.
         pid: u32,
+        /// The frozen copy of itself that it left when it was woken.
+        standby: Option<u32>,
     },
     /// The code shows something.
     Display {
@@ -130,6 +132,8 @@ enum Raw {
     Ready {
         python: String,
         pid: u32,
+        #[serde(default)]
+        standby: u32,
     },
     Display {
         mime: MimeBundle,
@@ -166,9 +170,18 @@ enum Raw {
 impl Raw {
     fn checked(self) -> Result<FromHead, HeadError> {
         Ok(match self {
-            Self::Ready { mut python, pid } => {
+            Self::Ready {
+                mut python,
+                pid,
+                standby,
+            } => {
                 bounds::cut(&mut python, bounds::NAME);
-                FromHead::Ready { python, pid }
+                let standby = (standby > 0).then_some(standby);
+                FromHead::Ready {
+                    python,
+                    pid,
+                    standby,
+                }
             }
             Self::Display { mut mime } => {
                 mime.bound();

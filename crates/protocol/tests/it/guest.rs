@@ -89,7 +89,16 @@ fn frames_of_the_head_are_read() {
         parse(json!({"t": "ready", "python": "3.11.2", "pid": 4})),
         Ok(FromHead::Ready {
             python: "3.11.2".to_owned(),
-            pid: 4
+            pid: 4,
+            standby: None
+        })
+    );
+    assert_eq!(
+        parse(json!({"t": "ready", "python": "3.11.2", "pid": 4, "standby": 9})),
+        Ok(FromHead::Ready {
+            python: "3.11.2".to_owned(),
+            pid: 4,
+            standby: Some(9)
         })
     );
     assert_eq!(

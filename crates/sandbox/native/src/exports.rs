@@ -62,14 +62,17 @@ unsafe extern "C" fn cellblock_side_fork(fork: LibcFork) -> i32 {
 }
 
 /// Makes a standby of a head that speaks on `channel`, and sends `answer` there with its id written at `place`. Returns that id at once in the
-/// caller; in the standby, 0 when init wakes it; or a negative error number, and then nothing was sent.
+/// caller; in the standby, 0 when init wakes it to speak on `next`, with the id of the copy that it left behind in `copy`; or a negative error number,
+/// and then nothing was sent.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cellblock_stand_by(
     fork: LibcFork,
     channel: Fd,
+    next: Fd,
     answer: *const u8,
     length: usize,
     place: usize,
+    copy: *mut Pid,
 ) -> i32 {
     // SAFETY: the guest passes a bytes object with its length.
     let answer = unsafe { core::slice::from_raw_parts(answer, length) };
@@ -80,7 +83,8 @@ unsafe extern "C" fn cellblock_stand_by(
     let outcome = match forked {
         Ok(Forked::Parent(pid)) => pid,
         Ok(Forked::Child) => {
-            standby::stand_by(channel);
+            // SAFETY: the guest calls Python's hooks around this, and passes room for a number.
+            unsafe { copy.write(standby::stand_by(fork, channel, next)) };
             0
         }
         Err(Errno(number)) => -number,

@@ -57,6 +57,7 @@ pub mod stillness;
 pub mod sweep;
 pub mod unborn;
 pub mod waiting;
+pub mod waking;
 pub mod watchdog;
 
 #[cfg(standalone)]

@@ -1,6 +1,9 @@
 //! A frozen copy of the head, waiting to be needed.
 
-use crate::sys::{self, Fd, Pid, nr, open, open_flags, signals, syscall, write_all};
+use crate::side_fork::side_fork;
+use crate::spawn::LibcFork;
+use crate::sys::{self, Fd, Forked, Pid, nr, open, open_flags, receive, syscall, write_all};
+use crate::waking::Waking;
 use crate::{landlock, privileges};
 
 /// Sends an answer of the head's, with the id of its standby written over the digits from `place` on. The host need not wait until Python is
@@ -30,35 +33,87 @@ fn write_number(text: &mut [u8], number: Pid) {
     }
 }
 
-/// Freezes the calling process, which has all signals blocked, until init wakes it. Only a signal from init counts: its sender is the parent, or unknown (0)
-/// where the sender lives outside the process namespace.
-pub fn stand_by(channel: Fd) {
-    // Of its own group and session, so that a signal to the head's group does not reach it.
-    sys::new_session();
-    // Opened before it is hidden from itself, and for both times: when it is woken, init is busy, and nobody would let it open a file.
-    let score = open(c"/proc/self/oom_score_adj", open_flags::WRONLY, 0);
-    let set_score = |value: &[u8]| {
-        if let Ok(score) = score {
-            let _ = write_all(score, value);
-        }
-    };
-    set_score(b"0");
-    let was_open = privileges::is_dumpable();
-    privileges::set_dumpable(false);
+/// Freezes the calling process, which has all signals blocked, until init wakes it; from then on it speaks on `own`. Returns the id of the copy that it
+/// left as the next standby, or 0.
+///
+/// # Safety
+/// As for [`side_fork`].
+pub unsafe fn stand_by(fork: LibcFork, heads: Fd, own: Fd) -> Pid {
     // The head's channel is not ours: while we hold it, the host would not see its end.
-    sys::close(channel);
-    if wait_for_init() == signals::WAKE_APART {
-        let _ = landlock::part_from_forks();
+    sys::close(heads);
+    loop {
+        let frozen = Frozen::freeze();
+        let waking = wait_for_init();
+        if waking.apart {
+            let _ = landlock::part_from_forks();
+        }
+        frozen.thaw();
+        // Whether it is used or not: behind it come the host's requests.
+        let Some(next) = take_enclosed(own) else {
+            return 0;
+        };
+        let copy = if waking.leaves_copy {
+            // SAFETY: the caller's promise.
+            unsafe { side_fork(fork) }
+        } else {
+            Ok(Forked::Parent(0))
+        };
+        if let Ok(Forked::Child) = copy {
+            // In the place of the other, for that is the number that our caller knows.
+            let _ = sys::duplicate_over(next, own);
+        }
+        sys::close(next);
+        match copy {
+            Ok(Forked::Child) => {}
+            Ok(Forked::Parent(copy)) => return copy,
+            Err(_) => return 0,
+        }
     }
-    privileges::set_dumpable(was_open);
-    set_score(b"500");
-    let _ = score.map(sys::close);
 }
 
-/// Returns the signal.
-fn wait_for_init() -> i32 {
+/// What a process is while it stands by, and shall not be when it is the head.
+struct Frozen {
+    /// Opened before it is hidden from itself, and for both times: when it is woken, init is busy, and nobody would let it open a file.
+    score: sys::Result<Fd>,
+    was_open: bool,
+}
+
+impl Frozen {
+    fn freeze() -> Frozen {
+        // Of its own group and session, so that a signal to the head's group does not reach it.
+        sys::new_session();
+        let frozen = Frozen {
+            score: open(c"/proc/self/oom_score_adj", open_flags::WRONLY, 0),
+            was_open: privileges::is_dumpable(),
+        };
+        frozen.set_score(b"0");
+        privileges::set_dumpable(false);
+        frozen
+    }
+
+    fn thaw(self) {
+        privileges::set_dumpable(self.was_open);
+        self.set_score(b"500");
+        let _ = self.score.map(sys::close);
+    }
+
+    /// Whom the kernel ends first where memory is short.
+    fn set_score(&self, value: &[u8]) {
+        if let Ok(score) = self.score {
+            let _ = write_all(score, value);
+        }
+    }
+}
+
+/// The channel of the next standby, which the host has laid ready in this one's.
+fn take_enclosed(channel: Fd) -> Option<Fd> {
+    let received = receive(channel, &mut [0]).ok()?;
+    (received.count > 0).then_some(received.descriptors[0])
+}
+
+fn wait_for_init() -> Waking {
     const USER: i32 = 0;
-    let wanted = 1u64 << (signals::WAKE - 1) | 1u64 << (signals::WAKE_APART - 1);
+    let wanted = Waking::SIGNALS;
     loop {
         // `siginfo`: number, error, code, padding, sender.
         let mut info = [0i32; 32];
@@ -69,9 +124,10 @@ fn wait_for_init() -> i32 {
                 [&raw const wanted as usize, info.as_mut_ptr() as usize, 0, 8],
             )
         };
+        // Only init's word counts: its sender is the parent, or unknown (0) where the sender lives outside the process namespace.
         // Asked for now: at birth the parent was still the helper of the fork.
         if outcome.is_ok() && info[2] == USER && (info[4] == 0 || info[4] == sys::parent_pid()) {
-            return info[0];
+            return Waking::from_signal(info[0]);
         }
     }
 }

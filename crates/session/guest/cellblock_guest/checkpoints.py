@@ -34,6 +34,10 @@ _NOT_KNOWN_YET = 9_999_999_999  # as many digits as an id may have
 class Woken(BaseException):
     """Raised in a copy that was woken: it is the head now."""
 
+    def __init__(self, standby: int) -> None:
+        super().__init__()
+        self.standby = standby  # the copy that it left behind, or 0
+
 
 def obstacle(descriptors: list[tuple[int, int]]) -> str | None:
     """Why a fork could not carry the state as it is, or None."""
@@ -51,15 +55,16 @@ def obstacle(descriptors: list[tuple[int, int]]) -> str | None:
     return None
 
 
-def make(channel: int, descriptors: list[tuple[int, int]], answer: Frame) -> None:
-    """Copy this process, which serves `channel`, and answer with the copy's id. In the copy, when it is woken, raises `Woken`."""
+def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], answer: Frame) -> None:
+    """Copy this process, which serves `channel`, and answer with the copy's id. In the copy, when it is woken to serve the next one, raises `Woken`."""
     keepsake = _Keepsake(descriptors)
     frame = encode({**answer, "pid": _NOT_KNOWN_YET})
     place = frame.index(str(_NOT_KNOWN_YET).encode(), frame.index(b'"pid"'))
-    if native.stand_by(channel, frame, place):
+    pid, left = native.stand_by(channel, next_channel, frame, place)
+    if pid:
         return
     keepsake.put_back()
-    raise Woken
+    raise Woken(left)
 
 
 def size() -> dict[str, int]:

@@ -97,9 +97,10 @@ class Head:
             except BaseException:
                 pass
 
-    def _greet(self) -> None:
+    def _greet(self, standby: int = 0) -> None:
+        """Say that this process serves from now on, and who stands by for it."""
         version = "{}.{}.{}".format(*sys.version_info[:3])
-        self.channel.send({"t": "ready", "python": version, "pid": os.getpid()})
+        self.channel.send({"t": "ready", "python": version, "pid": os.getpid(), "standby": standby})
 
     def _step(self) -> None:
         if self._request is None:
@@ -159,10 +160,10 @@ class Head:
         answer: Frame = {"t": "answer", "seq": request.get("seq")}
         next_channel = self.channel.take_enclosed()
         try:
-            reason = self._stand_by(answer)
-        except checkpoints.Woken:
+            reason = self._stand_by(next_channel, answer)
+        except checkpoints.Woken as woken:
             self.resume(next_channel)
-            self._greet()
+            self._greet(woken.standby)
             return
         except Exception as error:
             reason = f"the process could not be copied: {error}"
@@ -172,14 +173,14 @@ class Head:
         if not request.get("hurry"):
             self.rehearse()
 
-    def _stand_by(self, answer: Frame) -> str | None:
+    def _stand_by(self, next_channel: int, answer: Frame) -> str | None:
         """Make it and answer, or say why not."""
         self._streams.flush()
         descriptors = checkpoints.descriptors()
         reason = checkpoints.obstacle(descriptors)
         if reason is None:
             # Before the fork: after it, every page that this touches would have to be copied.
-            checkpoints.make(self.channel.fd, descriptors, {**answer, **checkpoints.size()})
+            checkpoints.make(self.channel.fd, next_channel, descriptors, {**answer, **checkpoints.size()})
         return reason
 
     def _fork(self, request: Frame) -> None:

@@ -34,9 +34,11 @@ def load(descriptor: int) -> None:
     _library.cellblock_stand_by.argtypes = [
         ctypes.c_void_p,
         ctypes.c_int,
+        ctypes.c_int,
         ctypes.c_char_p,
         ctypes.c_size_t,
         ctypes.c_size_t,
+        ctypes.POINTER(ctypes.c_int),
     ]
     _library.cellblock_cross.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int)]
     # libc's own fork: it runs the handlers that BLAS libraries and allocators registered.
@@ -71,14 +73,17 @@ def side_fork() -> int:
     return pid
 
 
-def stand_by(channel: int, answer: bytes, place: int) -> int:
-    """Make a frozen copy of this process, which speaks on `channel`: the copy's id at once in the caller, 0 in the copy when init wakes it. The
-    answer is sent on the channel, with that id written over the digits from `place` on."""
+def stand_by(channel: int, next_channel: int, answer: bytes, place: int) -> tuple[int, int]:
+    """Make a frozen copy of this process, which speaks on `channel`: the copy's id at once in the caller, 0 in the copy when init wakes it to speak on
+    the next one. The answer is sent on the channel, with that id written over the digits from `place` on. The second number is for who was woken: the id
+    of the frozen copy that it left behind, or 0."""
     assert _library is not None
-    pid = _around_fork(lambda: _library.cellblock_stand_by(_fork, channel, answer, len(answer), place), GOES_ON)
+    left = ctypes.c_int(0)
+    arguments = _fork, channel, next_channel, answer, len(answer), place, ctypes.byref(left)
+    pid = _around_fork(lambda: _library.cellblock_stand_by(*arguments), GOES_ON)
     if pid < 0:
         raise BlockingIOError(-pid, "the process could not be copied")
-    return pid
+    return pid, left.value
 
 
 def cross(channel: int) -> tuple[int, int]:

@@ -8,8 +8,16 @@ use super::{Reason, Session};
 use crate::kin::MOST_KIN;
 use crate::message::from_init;
 use crate::notify::Protected;
-use crate::sweep;
+use crate::sweep::{self, Reach};
 use crate::sys::{self, Ended, Errno, Pid, kill, reap, signals};
+use crate::waking::Waking;
+
+/// The standby that goes on when the head has ended.
+#[derive(Clone, Copy)]
+pub(super) struct Next {
+    pub(super) pid: Pid,
+    pub(super) leaves_copy: bool,
+}
 
 impl Session {
     /// The host wants this standby to be the head.
@@ -25,20 +33,26 @@ impl Session {
         if self.init.head.is_some() || !self.standbys.has(pid) {
             return Err(Errno::SRCH);
         }
-        let signal = self.waking_signal(pid);
+        let signal = self.waking(pid, false).signal();
         self.standbys.replace(pid, 0);
         kill(pid, signal)?;
         self.init.head = Some(pid);
         Ok(())
     }
 
-    /// Who is older than a fork of the session must part from it.
-    fn waking_signal(&self, pid: Pid) -> i32 {
-        if self.standbys.forks_before(pid) < self.forks.made_so_far() {
-            signals::WAKE_APART
-        } else {
-            signals::WAKE
+    fn waking(&self, pid: Pid, leaves_copy: bool) -> Waking {
+        Waking {
+            // Who is older than a fork of the session must part from it.
+            apart: self.standbys.forks_before(pid) < self.forks.made_so_far(),
+            // Elsewhere the sweep would end it.
+            leaves_copy: leaves_copy && self.init.reach == Reach::Namespace,
         }
+    }
+
+    /// The standby that was made last.
+    pub(super) fn newest(&self, leaves_copy: bool) -> Option<Next> {
+        let pid = self.standbys.newest()?;
+        Some(Next { pid, leaves_copy })
     }
 
     pub(super) fn reap_all(&mut self) {
@@ -54,14 +68,16 @@ impl Session {
                 self.sweep(ended.pid, None);
                 self.tell_lost(ended);
             } else {
-                self.sweep(ended.pid, self.standbys.newest());
+                // Who was killed may have been so for want of memory: then there is no room for one more.
+                let leaves_copy = ended.status & 0x7F != signals::KILL;
+                self.sweep(ended.pid, self.newest(leaves_copy));
                 self.report(ended, Reason::Itself);
             }
         }
     }
 
     /// Ends the head with all it started. `next` is the standby that goes on.
-    pub(super) fn end_head(&mut self, reason: Reason, next: Option<Pid>) {
+    pub(super) fn end_head(&mut self, reason: Reason, next: Option<Next>) {
         // Who asks for it before he asked for the one that we woke means the last one, and is about to hear of its end.
         if self.unclaimed {
             return;
@@ -79,7 +95,7 @@ impl Session {
     }
 
     /// Ends all but the standbys and forks, wakes `next` if it is a standby, and returns how `head` ended if it was among them.
-    pub(super) fn sweep(&mut self, head: Pid, next: Option<Pid>) -> Option<Ended> {
+    pub(super) fn sweep(&mut self, head: Pid, next: Option<Next>) -> Option<Ended> {
         // A fork that is not finished needs the head.
         self.forks.cancel();
         let kept = self.kept();
@@ -87,8 +103,8 @@ impl Session {
         let mut lost = [None; MOST_STANDBYS + MOST_KIN];
         let mut woken = None;
         let next = next
-            .filter(|pid| kept.standbys.has(*pid))
-            .map(|pid| (pid, self.waking_signal(pid)));
+            .filter(|next| kept.standbys.has(next.pid))
+            .map(|next| (next.pid, self.waking(next.pid, next.leaves_copy).signal()));
         sweep::sweep(
             self.init.reach,
             self.init.proc_directory,

@@ -166,6 +166,13 @@ pub fn move_to(from: Fd, to: Fd) -> Result<()> {
     Ok(())
 }
 
+/// `dup3`, close-on-exec: what was open under that number is closed.
+pub fn duplicate_over(fd: Fd, number: Fd) -> Result<()> {
+    let words = [fd as usize, number as usize, open_flags::CLOEXEC];
+    // SAFETY: descriptors only.
+    unsafe { syscall(nr::DUP3, words) }.map(drop)
+}
+
 /// Duplicates to the lowest free number from `least` up, close-on-exec.
 pub fn duplicate_above(fd: Fd, least: Fd) -> Result<Fd> {
     const F_DUPFD_CLOEXEC: usize = 1030;

@@ -15,10 +15,8 @@ pub mod signals {
     pub const CHLD: i32 = 17;
     pub const CONT: i32 = 18;
     pub const STOP: i32 = 19;
-    /// What wakes a standby: a real-time signal that C libraries leave alone.
+    /// The first of those that wake a standby (`waking.rs`): real-time signals that C libraries leave alone.
     pub const WAKE: i32 = 40;
-    /// The same for one that is older than a fork of its session.
-    pub const WAKE_APART: i32 = 41;
 }
 
 /// Flags of `clone`.
