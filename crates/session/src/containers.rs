@@ -12,7 +12,7 @@ use crate::home::Home;
 use crate::journal::{self, PythonUsed, SessionJournal};
 use crate::own_files::Files;
 use crate::packages::Packages;
-use crate::runtime::{remove_orphans, session_directory};
+use crate::runtime::{next_number, remove_orphans, session_directory};
 use crate::session::{Session, Shared};
 use crate::sockets::Sockets;
 use crate::telephone::{self, Telephone};
@@ -24,7 +24,6 @@ use cellblock_protocol::{ContainerOptions, Rung, SessionOptions, import_statemen
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
@@ -55,12 +54,6 @@ struct Inner {
     state: PathBuf,
     cache: PathBuf,
     watcher: Arc<Watcher>,
-}
-
-/// The next session's number. No two in this process have the same, whoever opens them: directories and containers are named after it.
-fn next_number() -> u32 {
-    static NUMBERS: AtomicU32 = AtomicU32::new(0);
-    NUMBERS.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Containers {

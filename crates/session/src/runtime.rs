@@ -52,7 +52,6 @@ pub(crate) struct Inner {
     plan: ZygotePlan,
     zygote: Mutex<Option<Arc<Zygote>>>,
     users: AtomicU32,
-    names: AtomicU32,
 }
 
 impl Runtime {
@@ -197,12 +196,17 @@ impl RuntimeBuilder {
             plan,
             zygote: Mutex::new(None),
             users: AtomicU32::new(0),
-            names: AtomicU32::new(0),
         })
     }
 }
 
-/// A directory for what a session spills. No two have the same number.
+/// A number that nothing else in this process has, whichever host asks: sessions, directories and containers are named after it.
+pub(crate) fn next_number() -> u32 {
+    static NUMBERS: AtomicU32 = AtomicU32::new(0);
+    NUMBERS.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A directory for what a session spills. Its number is nobody else's.
 pub(crate) fn session_directory(state: &Path, id: &str, number: u32) -> Result<PathBuf, Error> {
     let name = format!("{id}-{}-{number}", std::process::id());
     let path = state.join("sessions").join(name);
@@ -277,12 +281,12 @@ impl Inner {
     }
 
     pub(crate) fn fresh_id(&self) -> String {
-        format!("s{}", 1 + self.names.fetch_add(1, Ordering::Relaxed))
+        format!("s{}", 1 + next_number())
     }
 
     /// A directory for what a session spills; it goes with the session.
     pub(crate) fn session_directory(&self, id: &str) -> Result<PathBuf, Error> {
-        session_directory(&self.state, id, self.names.fetch_add(1, Ordering::Relaxed))
+        session_directory(&self.state, id, next_number())
     }
 
     /// Whether sessions see a root directory of their own.

@@ -1,9 +1,9 @@
 //! A host that is killed, one that ends, and two at once.
 
 use super::alone;
-use super::common::{builder, is_root, open, run, wait, within};
+use super::common::{builder, ground, is_root, new_host, open, run, wait, within};
 use super::holder::{Holder, bound_to};
-use cellblock::Cgroups;
+use cellblock::{Cgroups, Isolation, Rung, Session};
 use std::time::Duration;
 use std::{fs, thread};
 
@@ -104,4 +104,24 @@ fn two_hosts_do_not_disturb_each_other() {
         "('mine', True)"
     );
     wait(mine.close());
+}
+
+#[test]
+fn a_session_that_ends_takes_nothing_of_another_along() {
+    let _alone = alone();
+    // Two Pythons that sessions are made from: one for each kind of walls, and each counts for itself.
+    let host = new_host(ground());
+    let session = |isolation| open(Session::builder().host(&host).isolation(isolation));
+    let stays = session(Isolation::default());
+    let goes = session(Isolation::on(Rung::Landlock));
+    assert_ne!(stays.id(), goes.id());
+    for session in [&stays, &goes] {
+        run(session, "import os; open('a', 'w').write('old')");
+        wait(session.checkpoints()).unwrap();
+    }
+    wait(goes.close());
+    let result = run(&stays, "open('a', 'w').write('new'); os.abort()");
+    assert_eq!(result.state.not_restored, Vec::<String>::new());
+    assert_eq!(fs::read(stays.workspace().join("a")).unwrap(), b"old");
+    wait(stays.close());
 }

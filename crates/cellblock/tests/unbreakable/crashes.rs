@@ -1,7 +1,9 @@
 //! What is still there after the head died.
 
-use crate::support::{Python, builder, open, packages, session};
-use cellblock::{Cell, CellResult, Limits, StateOutcome, Status};
+use crate::support::{Python, builder, host, open, packages, session, wait};
+use cellblock::{
+    Arming, Cell, CellResult, CheckpointState, Limits, SessionOptions, StateOutcome, Status,
+};
 
 const SEGFAULT: &str = "import ctypes; ctypes.string_at(0)";
 
@@ -269,6 +271,33 @@ fn fifty_crashes_in_a_row_lose_nothing() {
         crash(&session);
         assert_eq!(session.value("x"), round.to_string());
     }
+}
+
+#[test]
+fn whoever_goes_on_has_a_safety_net_before_anyone_waits_for_one() {
+    let options = SessionOptions {
+        // So that no cell waits for a checkpoint to be made.
+        arming: Arming::Lazy,
+        ..SessionOptions::default()
+    };
+    let session = Python(wait(host().open(options)).unwrap().into());
+    session.good("import os, time, ctypes; open('text', 'w').write('one two'); text = open('text', buffering=0, mode='rb'); x = 7");
+    assert_eq!(
+        wait(session.checkpoints()).unwrap().0,
+        CheckpointState::armed()
+    );
+    for end in [
+        "ctypes.string_at(0)",
+        "os.abort()",
+        "os._exit(3)",
+        "time.sleep(60)",
+    ] {
+        let deadly = format!("x = text.read(3); os.listdir('/proc'); {end}");
+        let result = session.run(Cell::new(&deadly).timeout(0.3));
+        restored(&result);
+        assert_eq!(result.state.checkpoint, CheckpointState::armed(), "{end}");
+    }
+    assert_eq!(session.value("x, text.read()"), "(7, b'one two')");
 }
 
 #[test]
