@@ -11,10 +11,6 @@ use crate::{CellError, CellValue, MimeBundle, Stream, VariableChanges};
 pub enum FromHead {
     /// The interpreter is up.
     Ready {
-        /// Its version, such as `3.11.2`.
-        python: String,
-        /// Its own process id, as it sees it.
-        pid: u32,
         /// The frozen copy of itself that it left when it was woken.
         standby: Option<u32>,
     },
@@ -130,8 +126,6 @@ pub enum HeadError {
 #[serde(tag = "t", rename_all = "snake_case")]
 enum Raw {
     Ready {
-        python: String,
-        pid: u32,
         #[serde(default)]
         standby: u32,
     },
@@ -170,19 +164,9 @@ enum Raw {
 impl Raw {
     fn checked(self) -> Result<FromHead, HeadError> {
         Ok(match self {
-            Self::Ready {
-                mut python,
-                pid,
-                standby,
-            } => {
-                bounds::cut(&mut python, bounds::NAME);
-                let standby = (standby > 0).then_some(standby);
-                FromHead::Ready {
-                    python,
-                    pid,
-                    standby,
-                }
-            }
+            Self::Ready { standby } => FromHead::Ready {
+                standby: (standby > 0).then_some(standby),
+            },
             Self::Display { mut mime } => {
                 mime.bound();
                 FromHead::Display { mime }

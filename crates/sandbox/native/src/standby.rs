@@ -6,18 +6,35 @@ use crate::sys::{self, Fd, Forked, Pid, nr, open, open_flags, receive, syscall, 
 use crate::waking::Waking;
 use crate::{landlock, privileges};
 
-/// Sends an answer of the head's, with the id of its standby written over the digits from `place` on. The host need not wait until Python is
-/// ready to do that: after a fork, every page that it touches must be copied.
-pub fn announce(channel: Fd, answer: &[u8], place: usize, standby: Pid) {
-    const LONGEST: usize = 512;
-    let mut bytes = [0; LONGEST];
-    let Some(bytes) = bytes.get_mut(..answer.len()) else {
-        return;
-    };
-    bytes.copy_from_slice(answer);
-    write_number(&mut bytes[place.min(answer.len())..], standby);
-    // Who does not listen any more will be missed elsewhere.
-    let _ = write_all(channel, bytes);
+/// A frame of Python's that says a process id. It was made before the fork that makes the process: after it, every page that Python touches must be
+/// copied, and the host would wait for that.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Announcement {
+    frame: *const u8,
+    length: usize,
+    /// Where the id goes: over the digits from here on.
+    place: usize,
+}
+
+impl Announcement {
+    /// Sends it.
+    ///
+    /// # Safety
+    /// The frame must be there, with its length.
+    pub unsafe fn send(self, channel: Fd, pid: Pid) {
+        const LONGEST: usize = 512;
+        // SAFETY: the caller's promise.
+        let frame = unsafe { core::slice::from_raw_parts(self.frame, self.length) };
+        let mut bytes = [0; LONGEST];
+        let Some(bytes) = bytes.get_mut(..frame.len()) else {
+            return;
+        };
+        bytes.copy_from_slice(frame);
+        write_number(&mut bytes[self.place.min(frame.len())..], pid);
+        // Who does not listen any more will be missed elsewhere.
+        let _ = write_all(channel, bytes);
+    }
 }
 
 /// Writes a number over the digits that `text` begins with, and blanks before it: for JSON they are nothing.
@@ -33,12 +50,12 @@ fn write_number(text: &mut [u8], number: Pid) {
     }
 }
 
-/// Freezes the calling process, which has all signals blocked, until init wakes it; from then on it speaks on `own`. Returns the id of the copy that it
-/// left as the next standby, or 0.
+/// Freezes the calling process, which has all signals blocked, until init wakes it. From then on it speaks on `own`, and says so, with the id of the
+/// copy that it left as the next standby.
 ///
 /// # Safety
-/// As for [`side_fork`].
-pub unsafe fn stand_by(fork: LibcFork, heads: Fd, own: Fd) -> Pid {
+/// As for [`side_fork`] and [`Announcement::send`].
+pub unsafe fn stand_by(fork: LibcFork, heads: Fd, own: Fd, greeting: Announcement) {
     // The head's channel is not ours: while we hold it, the host would not see its end.
     sys::close(heads);
     loop {
@@ -49,25 +66,24 @@ pub unsafe fn stand_by(fork: LibcFork, heads: Fd, own: Fd) -> Pid {
         }
         frozen.thaw();
         // Whether it is used or not: behind it come the host's requests.
-        let Some(next) = take_enclosed(own) else {
-            return 0;
-        };
-        let copy = if waking.leaves_copy {
+        let next = take_enclosed(own);
+        let copy = match next {
             // SAFETY: the caller's promise.
-            unsafe { side_fork(fork) }
-        } else {
-            Ok(Forked::Parent(0))
+            Some(_) if waking.leaves_copy => unsafe { side_fork(fork) }.ok(),
+            _ => None,
         };
-        if let Ok(Forked::Child) = copy {
+        if let (Some(Forked::Child), Some(next)) = (&copy, next) {
             // In the place of the other, for that is the number that our caller knows.
             let _ = sys::duplicate_over(next, own);
         }
-        sys::close(next);
-        match copy {
-            Ok(Forked::Child) => {}
-            Ok(Forked::Parent(copy)) => return copy,
-            Err(_) => return 0,
-        }
+        next.map(sys::close);
+        let copy = match copy {
+            Some(Forked::Child) => continue,
+            Some(Forked::Parent(pid)) => pid,
+            None => 0,
+        };
+        // SAFETY: the caller's promise.
+        return unsafe { greeting.send(own, copy) };
     }
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import os
-import sys
 from _socket import socketpair  # type: ignore[import-not-found]
 from os import close, read, write
 
@@ -97,10 +96,8 @@ class Head:
             except BaseException:
                 pass
 
-    def _greet(self, standby: int = 0) -> None:
-        """Say that this process serves from now on, and who stands by for it."""
-        version = "{}.{}.{}".format(*sys.version_info[:3])
-        self.channel.send({"t": "ready", "python": version, "pid": os.getpid(), "standby": standby})
+    def _greet(self) -> None:
+        self.channel.send({"t": "ready"})
 
     def _step(self) -> None:
         if self._request is None:
@@ -161,9 +158,8 @@ class Head:
         next_channel = self.channel.take_enclosed()
         try:
             reason = self._stand_by(next_channel, answer)
-        except checkpoints.Woken as woken:
+        except checkpoints.Woken:
             self.resume(next_channel)
-            self._greet(woken.standby)
             return
         except Exception as error:
             reason = f"the process could not be copied: {error}"
