@@ -33,8 +33,17 @@ impl AnswerShape {
         match read_value(text) {
             Some(read) if self.validator.is_valid(&read.value) => Ok(read.value),
             Some(read) => Err(self.problems(&read.value)),
-            None => Err("it is not JSON".to_owned()),
+            None => self
+                .behind_label(text)
+                .ok_or_else(|| "it is not JSON".to_owned()),
         }
+    }
+
+    /// `Final answer: 2`. An object or a list is found among words by itself; a number is not, for there may be many.
+    fn behind_label(&self, text: &str) -> Option<Value> {
+        let (_, value) = text.trim().split_once(':')?;
+        let value = serde_json::from_str(value.trim().trim_end_matches('.')).ok()?;
+        self.validator.is_valid(&value).then_some(value)
     }
 
     fn problems(&self, value: &Value) -> String {

@@ -39,6 +39,21 @@ fn an_answer_is_read_into_a_type_and_asked_for_again_where_it_does_not_fit() {
 }
 
 #[test]
+fn a_number_behind_a_label_is_the_answer_and_one_among_words_is_not() {
+    let read = |text: &str| {
+        let replies = (0..4).map(|_| Reply::text(text));
+        let agent = scripted(replies).answers::<u32>().build().unwrap();
+        wait(agent.run("?")).unwrap().answer
+    };
+    for text in ["2", "Final answer: 2", "**The answer**: 2."] {
+        assert_eq!(read(text), Some(json!(2)), "{text}");
+    }
+    for text in ["At 12:30 there were 2", "12:30: 2", "Final answer: -2"] {
+        assert_eq!(read(text), None, "{text}");
+    }
+}
+
+#[test]
 fn an_answer_that_never_fits_ends_the_run() {
     let replies = (0..4).map(|_| Reply::text("about two"));
     let outcome = wait(scripted(replies).answers::<u32>().build().unwrap().run("?")).unwrap();

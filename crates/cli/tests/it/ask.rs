@@ -128,6 +128,17 @@ fn a_schema_and_a_check_guard_the_answer() {
 }
 
 #[test]
+fn an_answer_that_was_verified_says_so() {
+    let place = Place::new();
+    let code = "```python\nprint(17 + 25)\n```".to_owned();
+    let model = FakeModel::saying([code, "42".to_owned()]);
+    let ended = ask(&place, &model, &["17 + 25?", "--verify"]);
+    assert_eq!((ended.status, ended.stdout.as_str()), (0, "42\n"));
+    let words = "answered in 1 step, verified by 1 cell run again, ";
+    assert!(ended.stderr.contains(words), "{}", ended.stderr);
+}
+
+#[test]
 fn a_template_is_asked_with_arguments() {
     let place = Place::new();
     let template = include_str!("../../../agent/examples/outlier_count.md");

@@ -249,8 +249,19 @@ pub(crate) fn print_outcome(
             .cost
             .map(|cost| format!(", cost {:.4}", cost.0))
             .unwrap_or_default();
+        let verified = outcome
+            .verification
+            .as_ref()
+            .filter(|verification| verification.is_good() && verification.cells > 0)
+            .map(|it| {
+                format!(
+                    ", verified by {} run again",
+                    plural(it.cells as u64, "cell")
+                )
+            })
+            .unwrap_or_default();
         let line = format!(
-            "{} in {}, {:.1} s, {} tokens{cost}",
+            "{} in {}{verified}, {:.1} s, {} tokens{cost}",
             outcome.status,
             plural(outcome.steps.len() as u64, "step"),
             outcome.ms as f64 / 1000.0,
