@@ -10,6 +10,7 @@ use crate::pipes::Pipes;
 use crate::ways_out::Opened;
 use cellblock_protocol::guest::FromHead;
 use cellblock_sandbox::{Cgroup, FromInit, packet_pair, stream_pair};
+use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -101,8 +102,8 @@ impl Sockets {
     /// before files are changed.
     pub(crate) async fn up(&mut self) -> Result<(u32, Asked), Error> {
         let born = loop {
-            let waiting = Error::system("waiting for the session's init");
-            let mut packet = self.init.receive().await.map_err(waiting)?;
+            let gone = while_waiting("waiting for the session's init");
+            let mut packet = self.init.receive().await.map_err(gone)?;
             match (
                 FromInit::from_bytes(&packet.bytes)?,
                 packet.descriptors.pop(),
@@ -119,10 +120,9 @@ impl Sockets {
                 process: "the head",
             }
             .into()),
-            Err(error) => Err(Error::System {
-                what: "waiting for the session's interpreter",
-                source: error,
-            }),
+            Err(error) => Err(while_waiting("waiting for the session's interpreter")(
+                error,
+            )),
         }
     }
 
@@ -150,6 +150,19 @@ impl Sockets {
             loan: None,
             opened,
         }
+    }
+}
+
+/// The end of a stream says little to a person.
+fn while_waiting(what: &'static str) -> impl FnOnce(io::Error) -> Error {
+    move |error| {
+        let source = match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                io::Error::new(error.kind(), "its processes have ended")
+            }
+            _ => error,
+        };
+        Error::System { what, source }
     }
 }
 
