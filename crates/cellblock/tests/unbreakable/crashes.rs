@@ -291,6 +291,8 @@ fn whoever_goes_on_has_a_safety_net_before_anyone_waits_for_one() {
         "os.abort()",
         "os._exit(3)",
         "time.sleep(60)",
+        // To take that apart takes longer than to go on.
+        "x = bytearray(256 << 20); time.sleep(60)",
     ] {
         let deadly = format!("x = text.read(3); os.listdir('/proc'); {end}");
         let result = session.run(Cell::new(&deadly).timeout(0.3));
