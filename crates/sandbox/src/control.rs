@@ -13,13 +13,8 @@ use std::path::{Path, PathBuf};
 pub enum ToInit {
     /// Send this signal to the head.
     Signal(i32),
-    /// End the head and all it started; standbys stay.
-    Sweep {
-        /// Goes on as the head.
-        next: Option<u32>,
-        /// Whether it leaves a frozen copy of itself, where that can be done.
-        leaves_copy: bool,
-    },
+    /// End the head and all it started; standbys stay, and this one goes on as the head.
+    Sweep(Option<u32>),
     /// This process is a standby.
     Protect(u32),
     /// This standby is the head now.
@@ -35,18 +30,23 @@ pub enum ToInit {
 impl ToInit {
     /// The wire form.
     pub fn to_bytes(self) -> Vec<u8> {
-        let (kind, a, b) = match self {
-            ToInit::Signal(signal) => (to_init::SIGNAL, u64::from(signal.unsigned_abs()), 0),
-            ToInit::Sweep { next, leaves_copy } => {
-                (to_init::SWEEP, next.unwrap_or(0).into(), leaves_copy.into())
-            }
-            ToInit::Protect(pid) => (to_init::PROTECT, pid.into(), 0),
-            ToInit::Wake(pid) => (to_init::WAKE, pid.into(), 0),
-            ToInit::Drop(pid) => (to_init::DROP, pid.into(), 0),
-            ToInit::Memory(bytes) => (to_init::MEMORY, bytes, 0),
-            ToInit::CancelFork => (to_init::CANCEL, 0, 0),
+        let (kind, a) = match self {
+            ToInit::Signal(signal) => (to_init::SIGNAL, u64::from(signal.unsigned_abs())),
+            ToInit::Sweep(next) => (to_init::SWEEP, next.unwrap_or(0).into()),
+            ToInit::Protect(pid) => (to_init::PROTECT, pid.into()),
+            ToInit::Wake(pid) => (to_init::WAKE, pid.into()),
+            ToInit::Drop(pid) => (to_init::DROP, pid.into()),
+            ToInit::Memory(bytes) => (to_init::MEMORY, bytes),
+            ToInit::CancelFork => (to_init::CANCEL, 0),
         };
-        Message { kind, a, b, c: 0 }.to_bytes().to_vec()
+        Message {
+            kind,
+            a,
+            b: 0,
+            c: 0,
+        }
+        .to_bytes()
+        .to_vec()
     }
 }
 

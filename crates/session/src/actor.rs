@@ -409,29 +409,17 @@ impl Actor {
 
     /// Ends the head with all it started, and returns how it ended; `None` when init is gone too. The newest standby will go on.
     pub(crate) async fn end_head(&mut self) -> Option<Death> {
-        let newest = self.checkpoints.standbys.back();
-        self.end_head_by(ToInit::Sweep {
-            next: newest.map(|newest| newest.pid),
-            leaves_copy: true,
-        })
-        .await
+        self.end_head_for(self.checkpoints.standbys.back().map(|newest| newest.pid))
+            .await
     }
 
-    /// The same, to go on with another standby. It leaves no copy: who goes back waits for it, and not yet for a cell.
+    /// The same, with another standby that will go on. Init wakes it while the head is taken apart.
     pub(crate) async fn end_head_for(&mut self, next: Option<u32>) -> Option<Death> {
-        self.end_head_by(ToInit::Sweep {
-            next,
-            leaves_copy: false,
-        })
-        .await
-    }
-
-    /// Init wakes who goes on while the head is taken apart.
-    async fn end_head_by(&mut self, sweep: ToInit) -> Option<Death> {
         if let Some(death) = self.ended.take() {
             return Some(death);
         }
-        self.init.send(&sweep.to_bytes(), &[]).await.ok()?;
+        let sweep = ToInit::Sweep(next).to_bytes();
+        self.init.send(&sweep, &[]).await.ok()?;
         timeout(SWEEP_LIMIT, self.wait_for_exit()).await.ok()?
     }
 

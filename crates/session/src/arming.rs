@@ -97,7 +97,7 @@ impl Actor {
         if let Some(old) = self.checkpoints.replace_newest() {
             self.let_go(&old).await;
         }
-        self.checkpoints.standbys.push_back(Standby {
+        self.checkpoints.add(Standby {
             pid,
             line,
             cell: self.checkpoints.current(),

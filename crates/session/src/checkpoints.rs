@@ -68,6 +68,15 @@ impl Checkpoints {
         }
     }
 
+    /// There is a standby of the head's state.
+    pub(crate) fn add(&mut self, standby: Standby) {
+        if let Some(older) = self.standbys.back_mut() {
+            // It is woken to take cells back, and leaves no copy then.
+            older.line.successor = None;
+        }
+        self.standbys.push_back(standby);
+    }
+
     /// A cell's effects stay.
     pub(crate) fn keep(&mut self, cell: u64, pure: bool) {
         // A copy from before a cell that changed nothing is as good as one from after.

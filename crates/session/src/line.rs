@@ -8,7 +8,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) channel: OwnedFd,
-    /// There is none where too many descriptors are open or on their way. Then no copy is made.
+    /// Only the newest standby's. There is none either where too many descriptors are open or on their way. Then no copy is made.
     pub(crate) successor: Option<OwnedFd>,
 }
 

@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// A standby only has to return from one system call.
+/// A standby has to return from one system call, and to fork.
 const WAKE_LIMIT: Duration = Duration::from_secs(5);
 
 /// A session that went back.
@@ -51,8 +51,7 @@ impl Actor {
                 self.checkpoints.since = standby.since;
                 standby.cell = cell;
                 if let Some((pid, line)) = self.accept(copy, successor).await {
-                    let standbys = &mut self.checkpoints.standbys;
-                    standbys.push_back(Standby {
+                    self.checkpoints.add(Standby {
                         pid,
                         line,
                         ..standby
@@ -128,7 +127,7 @@ impl Actor {
         timeout(WAKE_LIMIT, woken).await.ok()??;
         let up = async {
             loop {
-                if let FromHead::Ready { standby, .. } = channel.receive().await.ok()? {
+                if let FromHead::Ready { standby } = channel.receive().await.ok()? {
                     return Some(standby);
                 }
             }

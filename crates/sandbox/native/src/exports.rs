@@ -2,10 +2,9 @@
 
 use crate::crossing::{Crossed, cross};
 use crate::spawn::LibcFork;
-use crate::standby::{self, Announcement};
 use crate::sys::{Errno, Fd, Forked, Pid, set_signal_mask};
 use crate::unborn::{Conceived, Unborn, be_born, conceive, deliver};
-use crate::{landlock, side_fork};
+use crate::{landlock, side_fork, standby};
 
 /// Makes the processes of a session that will be behind these walls, ahead of any request. Returns the id of its init in the zygote, 0 in
 /// the head, each with its socket in `socket`; or a negative error number.
@@ -62,16 +61,21 @@ unsafe extern "C" fn cellblock_side_fork(fork: LibcFork) -> i32 {
     }
 }
 
-/// Makes a standby of a head that speaks on `channel`, and sends `answer` there with its id. Returns that id at once in the caller; in the standby, 0 when
-/// init has woken it and it has sent `greeting` on `next`; or a negative error number, and then nothing was sent.
+/// Makes a standby of a head that speaks on `channel`, and sends `answer` there with its id written at `place`. Returns that id at once in the
+/// caller; in the standby, 0 when init wakes it to speak on `next`, with the id of the copy that it left behind in `copy`; or a negative error number,
+/// and then nothing was sent.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cellblock_stand_by(
     fork: LibcFork,
     channel: Fd,
     next: Fd,
-    answer: &Announcement,
-    greeting: &Announcement,
+    answer: *const u8,
+    length: usize,
+    place: usize,
+    copy: *mut Pid,
 ) -> i32 {
+    // SAFETY: the guest passes a bytes object with its length.
+    let answer = unsafe { core::slice::from_raw_parts(answer, length) };
     // Blocked before there is a standby: a signal that wakes it, or one meant for the head, must find it ready.
     let before = set_signal_mask(u64::MAX);
     // SAFETY: the guest calls Python's hooks around this.
@@ -79,8 +83,8 @@ unsafe extern "C" fn cellblock_stand_by(
     let outcome = match forked {
         Ok(Forked::Parent(pid)) => pid,
         Ok(Forked::Child) => {
-            // SAFETY: as above, and the guest keeps the frames.
-            unsafe { standby::stand_by(fork, channel, next, *greeting) };
+            // SAFETY: the guest calls Python's hooks around this, and passes room for a number.
+            unsafe { copy.write(standby::stand_by(fork, channel, next)) };
             0
         }
         Err(Errno(number)) => -number,
@@ -88,8 +92,7 @@ unsafe extern "C" fn cellblock_stand_by(
     set_signal_mask(before);
     if outcome > 0 {
         // Who hears of it may take us for the head that we are again.
-        // SAFETY: the guest keeps the frame.
-        unsafe { answer.send(channel, outcome) };
+        standby::announce(channel, answer, place, outcome);
     }
     outcome
 }

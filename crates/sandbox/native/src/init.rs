@@ -21,7 +21,6 @@ use crate::sys::{
 use crate::waiting;
 use crate::watchdog::{self, Finding, Watched};
 use standbys::{Kept, OutOfBounds, Standbys};
-use succession::Next;
 
 /// How often it is looked whether somebody reads from a pipe that shall be opened, in milliseconds.
 const PIPE_PERIOD: i32 = 10;
@@ -226,13 +225,7 @@ impl Session {
                     let _ = kill(head, message.a as i32);
                 }
             }
-            to_init::SWEEP => {
-                let next = Next {
-                    pid,
-                    leaves_copy: message.b == 1,
-                };
-                self.end_head(Reason::Itself, Some(next));
-            }
+            to_init::SWEEP => self.end_head(Reason::Itself, Some(pid)),
             to_init::PROTECT => {
                 let errno = self.protect(pid).err().map_or(0, |error| error.0);
                 self.tell(from_init::PROTECTED, message.a, errno as u64, 0);
@@ -307,8 +300,7 @@ impl Session {
         };
         if over {
             self.doubts = 0;
-            // There is no room for one more.
-            self.end_head(Reason::Memory, self.newest(false));
+            self.end_head(Reason::Memory, self.standbys.newest());
         }
     }
 

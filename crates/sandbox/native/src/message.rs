@@ -21,8 +21,7 @@ record! {
 pub mod to_init {
     /// Send signal `a` to the head.
     pub const SIGNAL: u64 = 1;
-    /// End the head and everything it started; keep the standbys. The standby `a`, if it is one, is the head then, and leaves a copy of itself if
-    /// `b` is 1.
+    /// End the head and everything it started; keep the standbys. The standby `a`, if it is one, is the head then.
     pub const SWEEP: u64 = 2;
     /// Process `a` is a standby: protect it.
     pub const PROTECT: u64 = 3;

@@ -2,39 +2,24 @@
 
 use crate::side_fork::side_fork;
 use crate::spawn::LibcFork;
-use crate::sys::{self, Fd, Forked, Pid, nr, open, open_flags, receive, syscall, write_all};
+use crate::sys::{
+    self, Fd, Forked, Pid, Poll, nr, open, open_flags, poll, receive, syscall, write_all,
+};
 use crate::waking::Waking;
 use crate::{landlock, privileges};
 
-/// A frame of Python's that says a process id. It was made before the fork that makes the process: after it, every page that Python touches must be
-/// copied, and the host would wait for that.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Announcement {
-    frame: *const u8,
-    length: usize,
-    /// Where the id goes: over the digits from here on.
-    place: usize,
-}
-
-impl Announcement {
-    /// Sends it.
-    ///
-    /// # Safety
-    /// The frame must be there, with its length.
-    pub unsafe fn send(self, channel: Fd, pid: Pid) {
-        const LONGEST: usize = 512;
-        // SAFETY: the caller's promise.
-        let frame = unsafe { core::slice::from_raw_parts(self.frame, self.length) };
-        let mut bytes = [0; LONGEST];
-        let Some(bytes) = bytes.get_mut(..frame.len()) else {
-            return;
-        };
-        bytes.copy_from_slice(frame);
-        write_number(&mut bytes[self.place.min(frame.len())..], pid);
-        // Who does not listen any more will be missed elsewhere.
-        let _ = write_all(channel, bytes);
-    }
+/// Sends an answer of the head's, with the id of its standby written over the digits from `place` on. The host need not wait until Python is
+/// ready to do that: after a fork, every page that it touches must be copied.
+pub fn announce(channel: Fd, answer: &[u8], place: usize, standby: Pid) {
+    const LONGEST: usize = 512;
+    let mut bytes = [0; LONGEST];
+    let Some(bytes) = bytes.get_mut(..answer.len()) else {
+        return;
+    };
+    bytes.copy_from_slice(answer);
+    write_number(&mut bytes[place.min(answer.len())..], standby);
+    // Who does not listen any more will be missed elsewhere.
+    let _ = write_all(channel, bytes);
 }
 
 /// Writes a number over the digits that `text` begins with, and blanks before it: for JSON they are nothing.
@@ -50,12 +35,12 @@ fn write_number(text: &mut [u8], number: Pid) {
     }
 }
 
-/// Freezes the calling process, which has all signals blocked, until init wakes it. From then on it speaks on `own`, and says so, with the id of the
-/// copy that it left as the next standby.
+/// Freezes the calling process, which has all signals blocked, until init wakes it; from then on it speaks on `own`. Returns the id of the copy that it
+/// left as the next standby, or 0.
 ///
 /// # Safety
-/// As for [`side_fork`] and [`Announcement::send`].
-pub unsafe fn stand_by(fork: LibcFork, heads: Fd, own: Fd, greeting: Announcement) {
+/// As for [`side_fork`].
+pub unsafe fn stand_by(fork: LibcFork, heads: Fd, own: Fd) -> Pid {
     // The head's channel is not ours: while we hold it, the host would not see its end.
     sys::close(heads);
     loop {
@@ -69,27 +54,48 @@ pub unsafe fn stand_by(fork: LibcFork, heads: Fd, own: Fd, greeting: Announcemen
         let next = take_enclosed(own);
         let copy = match next {
             // SAFETY: the caller's promise.
-            Some(_) if waking.leaves_copy => unsafe { side_fork(fork) }.ok(),
-            _ => None,
+            Some(next) if waking.leaves_copy => unsafe { leave_copy(fork, next, own) },
+            _ => Copied::Original(0),
         };
-        if let (Some(Forked::Child), Some(next)) = (&copy, next) {
-            // In the place of the other, for that is the number that our caller knows.
-            let _ = sys::duplicate_over(next, own);
-        }
         next.map(sys::close);
-        let copy = match copy {
-            Some(Forked::Child) => continue,
-            Some(Forked::Parent(pid)) => pid,
-            None => 0,
-        };
-        // SAFETY: the caller's promise.
-        return unsafe { greeting.send(own, copy) };
+        if let Copied::Original(copy) = copy {
+            return copy;
+        }
     }
+}
+
+enum Copied {
+    /// Who was there before, with the id of the copy; 0 where there is none.
+    Original(Pid),
+    Copy,
+}
+
+/// Leaves a copy of this process, which speaks on `next`, under the number of `own` that our caller knows.
+unsafe fn leave_copy(fork: LibcFork, next: Fd, own: Fd) -> Copied {
+    if is_hung_up(next) {
+        return Copied::Original(0);
+    }
+    // SAFETY: the caller's promise.
+    match unsafe { side_fork(fork) } {
+        Ok(Forked::Parent(pid)) => Copied::Original(pid),
+        Ok(Forked::Child) => match sys::duplicate_over(next, own) {
+            Ok(()) => Copied::Copy,
+            Err(_) => sys::exit(70),
+        },
+        Err(_) => Copied::Original(0),
+    }
+}
+
+/// Whether the host does not want the copy any more.
+fn is_hung_up(channel: Fd) -> bool {
+    const HANG_UP: i16 = 0x10;
+    let mut wanted = [Poll::readable(channel)];
+    poll(&mut wanted, 0) > 0 && wanted[0].seen & HANG_UP != 0
 }
 
 /// What a process is while it stands by, and shall not be when it is the head.
 struct Frozen {
-    /// Opened before it is hidden from itself, and for both times: when it is woken, init is busy, and nobody would let it open a file.
+    /// Opened before it is hidden from itself, and for both times: when it is woken, init may be busy, and nobody would let it open a file.
     score: sys::Result<Fd>,
     was_open: bool,
 }

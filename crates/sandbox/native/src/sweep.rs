@@ -24,8 +24,7 @@ const FEW: usize = 8;
 /// Stops, kills and reaps until only protected processes are left. `seen` is told of every child that was reaped.
 ///
 /// `at_rest` is called once, as soon as nobody who is not protected runs: if they can be stopped, before they are killed. To kill someone
-/// can keep this processor busy for milliseconds. Who comes after that was started by whom it woke: where all were stopped at once, so that nobody can
-/// have been overlooked, he is left alone.
+/// can keep this processor busy for milliseconds. It is told whether nobody is left at all, and so the sweep is over.
 ///
 /// Dead children still count against the process limit, so nothing may be forked before they are reaped.
 pub fn sweep(
@@ -33,7 +32,7 @@ pub fn sweep(
     proc_directory: Fd,
     protected: &impl Protected,
     mut seen: impl FnMut(Ended),
-    mut at_rest: Option<impl FnOnce()>,
+    mut at_rest: Option<impl FnOnce(bool)>,
 ) {
     if reach == Reach::Namespace {
         // In one call, so that a fork bomb cannot outrun us. The protected are stopped too, and go on at once: forked sessions
@@ -41,20 +40,12 @@ pub fn sweep(
         let _ = kill(-1, signals::STOP);
     }
     let (mut quiet, mut are_few) = (0, true);
-    let mut doomed = Doomed::everyone();
     for round in 0.. {
         let is_early = at_rest.is_some() && are_few && round < QUICK_LOOKS;
         let spares = is_early && reach == Reach::Namespace;
         let (mut left, mut running) = (0, 0);
-        let mut there = [0; FEW];
         each_process(reach, proc_directory, |pid| {
             if !protected.is_protected(pid) {
-                if !doomed.has(pid) {
-                    return;
-                }
-                if let Some(slot) = there.get_mut(left) {
-                    *slot = pid;
-                }
                 left += 1;
                 if !spares {
                     let _ = kill(pid, signals::KILL);
@@ -80,10 +71,7 @@ pub fn sweep(
             if (left == 0 || quiet == 2)
                 && let Some(at_rest) = at_rest.take()
             {
-                if reach == Reach::Namespace {
-                    doomed = Doomed::these(there);
-                }
-                at_rest();
+                at_rest(left == 0);
             }
             hurry |= quiet > 0;
         }
@@ -99,23 +87,6 @@ pub fn sweep(
         each_process(reach, proc_directory, |pid| {
             let _ = kill(pid, signals::CONT);
         });
-    }
-}
-
-/// Whom a sweep ends.
-struct Doomed(Option<[Pid; FEW]>);
-
-impl Doomed {
-    fn everyone() -> Doomed {
-        Doomed(None)
-    }
-
-    fn these(few: [Pid; FEW]) -> Doomed {
-        Doomed(Some(few))
-    }
-
-    fn has(&self, pid: Pid) -> bool {
-        self.0.is_none_or(|few| few.contains(&pid))
     }
 }
 

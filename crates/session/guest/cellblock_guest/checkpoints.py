@@ -32,7 +32,11 @@ _NOT_KNOWN_YET = 9_999_999_999  # as many digits as an id may have
 
 
 class Woken(BaseException):
-    """Raised in a copy that was woken and has greeted: it is the head now."""
+    """Raised in a copy that was woken: it is the head now."""
+
+    def __init__(self, standby: int) -> None:
+        super().__init__()
+        self.standby = standby  # the copy that it left behind, or 0
 
 
 def obstacle(descriptors: list[tuple[int, int]]) -> str | None:
@@ -54,18 +58,13 @@ def obstacle(descriptors: list[tuple[int, int]]) -> str | None:
 def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], answer: Frame) -> None:
     """Copy this process, which serves `channel`, and answer with the copy's id. In the copy, when it is woken to serve the next one, raises `Woken`."""
     keepsake = _Keepsake(descriptors)
-    # Before the fork: after it, every page that Python touches must be copied, and the host would wait for that.
-    announcements = _announcement(answer, "pid"), _announcement({"t": "ready"}, "standby")
-    if native.stand_by(channel, next_channel, *announcements):
+    frame = encode({**answer, "pid": _NOT_KNOWN_YET})
+    place = frame.index(str(_NOT_KNOWN_YET).encode(), frame.index(b'"pid"'))
+    pid, left = native.stand_by(channel, next_channel, frame, place)
+    if pid:
         return
     keepsake.put_back()
-    raise Woken
-
-
-def _announcement(frame: Frame, name: str) -> native.Announcement:
-    """A frame with room for the id of a process under this name."""
-    data = encode({**frame, name: _NOT_KNOWN_YET})
-    return native.Announcement(data, len(data), data.index(str(_NOT_KNOWN_YET).encode(), data.index(f'"{name}"'.encode())))
+    raise Woken(left)
 
 
 def size() -> dict[str, int]:

@@ -96,8 +96,9 @@ class Head:
             except BaseException:
                 pass
 
-    def _greet(self) -> None:
-        self.channel.send({"t": "ready"})
+    def _greet(self, standby: int = 0) -> None:
+        """Say that this process serves from now on, and who stands by for it."""
+        self.channel.send({"t": "ready", "standby": standby})
 
     def _step(self) -> None:
         if self._request is None:
@@ -158,8 +159,9 @@ class Head:
         next_channel = self.channel.take_enclosed()
         try:
             reason = self._stand_by(next_channel, answer)
-        except checkpoints.Woken:
+        except checkpoints.Woken as woken:
             self.resume(next_channel)
+            self._greet(woken.standby)
             return
         except Exception as error:
             reason = f"the process could not be copied: {error}"

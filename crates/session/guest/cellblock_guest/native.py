@@ -12,14 +12,6 @@ import sys
 # anew, as in a child, costs it a millisecond. From 3.13 on, Python must: it keeps handles of threads that have ended, which a fork makes useless.
 GOES_ON = sys.version_info < (3, 13)
 
-
-
-class Announcement(ctypes.Structure):
-    """A frame with digits at `place` that the id of a process will be written over: as many as one may have."""
-
-    _fields_ = [("frame", ctypes.c_char_p), ("length", ctypes.c_size_t), ("place", ctypes.c_size_t)]
-
-
 _library: ctypes.PyDLL | None = None
 _fork: ctypes.c_void_p | None = None
 
@@ -43,8 +35,10 @@ def load(descriptor: int) -> None:
         ctypes.c_void_p,
         ctypes.c_int,
         ctypes.c_int,
-        ctypes.POINTER(Announcement),
-        ctypes.POINTER(Announcement),
+        ctypes.c_char_p,
+        ctypes.c_size_t,
+        ctypes.c_size_t,
+        ctypes.POINTER(ctypes.c_int),
     ]
     _library.cellblock_cross.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int)]
     # libc's own fork: it runs the handlers that BLAS libraries and allocators registered.
@@ -79,14 +73,17 @@ def side_fork() -> int:
     return pid
 
 
-def stand_by(channel: int, next_channel: int, answer: Announcement, greeting: Announcement) -> int:
-    """Make a frozen copy of this process, which speaks on `channel`, and send the answer there with the copy's id: the same id at once in the caller. In
-    the copy 0, when init has woken it and it has sent the greeting on the next channel, with the id of a frozen copy of its own if it left one."""
+def stand_by(channel: int, next_channel: int, answer: bytes, place: int) -> tuple[int, int]:
+    """Make a frozen copy of this process, which speaks on `channel`: the copy's id at once in the caller, 0 in the copy when init wakes it to speak on
+    the next one. The answer is sent on the channel, with that id written over the digits from `place` on. The second number is for who was woken: the id
+    of the frozen copy that it left behind, or 0."""
     assert _library is not None
-    pid = _around_fork(lambda: _library.cellblock_stand_by(_fork, channel, next_channel, answer, greeting), GOES_ON)
+    left = ctypes.c_int(0)
+    arguments = _fork, channel, next_channel, answer, len(answer), place, ctypes.byref(left)
+    pid = _around_fork(lambda: _library.cellblock_stand_by(*arguments), GOES_ON)
     if pid < 0:
         raise BlockingIOError(-pid, "the process could not be copied")
-    return pid
+    return pid, left.value
 
 
 def cross(channel: int) -> tuple[int, int]:

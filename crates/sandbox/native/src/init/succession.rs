@@ -8,15 +8,16 @@ use super::{Reason, Session};
 use crate::kin::MOST_KIN;
 use crate::message::from_init;
 use crate::notify::Protected;
-use crate::sweep::{self, Reach};
+use crate::sweep;
 use crate::sys::{self, Ended, Errno, Pid, kill, reap, signals};
 use crate::waking::Waking;
 
 /// The standby that goes on when the head has ended.
 #[derive(Clone, Copy)]
 pub(super) struct Next {
-    pub(super) pid: Pid,
-    pub(super) leaves_copy: bool,
+    pid: Pid,
+    /// Whether it leaves a copy of itself, if it is woken when all is over.
+    leaves_copy: bool,
 }
 
 impl Session {
@@ -44,15 +45,8 @@ impl Session {
         Waking {
             // Who is older than a fork of the session must part from it.
             apart: self.standbys.forks_before(pid) < self.forks.made_so_far(),
-            // Elsewhere the sweep would end it.
-            leaves_copy: leaves_copy && self.init.reach == Reach::Namespace,
+            leaves_copy,
         }
-    }
-
-    /// The standby that was made last.
-    pub(super) fn newest(&self, leaves_copy: bool) -> Option<Next> {
-        let pid = self.standbys.newest()?;
-        Some(Next { pid, leaves_copy })
     }
 
     pub(super) fn reap_all(&mut self) {
@@ -68,16 +62,19 @@ impl Session {
                 self.sweep(ended.pid, None);
                 self.tell_lost(ended);
             } else {
-                // Who was killed may have been so for want of memory: then there is no room for one more.
-                let leaves_copy = ended.status & 0x7F != signals::KILL;
-                self.sweep(ended.pid, self.newest(leaves_copy));
+                let next = self.standbys.newest().map(|pid| Next {
+                    pid,
+                    // Who was killed may have been so for want of memory: then there is no room for one more.
+                    leaves_copy: ended.status & 0x7F != signals::KILL,
+                });
+                self.sweep(ended.pid, next);
                 self.report(ended, Reason::Itself);
             }
         }
     }
 
     /// Ends the head with all it started. `next` is the standby that goes on.
-    pub(super) fn end_head(&mut self, reason: Reason, next: Option<Next>) {
+    pub(super) fn end_head(&mut self, reason: Reason, next: Option<Pid>) {
         // Who asks for it before he asked for the one that we woke means the last one, and is about to hear of its end.
         if self.unclaimed {
             return;
@@ -85,6 +82,10 @@ impl Session {
         let Some(head) = self.init.head.take() else {
             return;
         };
+        let next = next.map(|pid| Next {
+            pid,
+            leaves_copy: false,
+        });
         let verdict = self.sweep(head, next).unwrap_or(Ended {
             pid: head,
             status: signals::KILL,
@@ -104,7 +105,7 @@ impl Session {
         let mut woken = None;
         let next = next
             .filter(|next| kept.standbys.has(next.pid))
-            .map(|next| (next.pid, self.waking(next.pid, next.leaves_copy).signal()));
+            .map(|next| (next.pid, self.waking(next.pid, next.leaves_copy)));
         sweep::sweep(
             self.init.reach,
             self.init.proc_directory,
@@ -118,9 +119,17 @@ impl Session {
                     *slot = Some(ended);
                 }
             },
-            next.map(|(pid, signal)| {
+            next.map(|(pid, waking)| {
                 let woken = &mut woken;
-                move || *woken = kill(pid, signal).is_ok().then_some(pid)
+                move |is_over| {
+                    // While somebody is left to be ended, nobody may be added.
+                    let leaves_copy = waking.leaves_copy && is_over;
+                    let waking = Waking {
+                        leaves_copy,
+                        ..waking
+                    };
+                    *woken = kill(pid, waking.signal()).is_ok().then_some(pid);
+                }
             }),
         );
         for ended in lost.into_iter().flatten() {
