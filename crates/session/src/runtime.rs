@@ -200,7 +200,7 @@ impl RuntimeBuilder {
     }
 }
 
-/// A number that nothing else in this process has, whichever host asks: sessions, directories and containers are named after it.
+/// A number that nothing else in this process has, whichever host asks: directories and containers are named after it.
 pub(crate) fn next_number() -> u32 {
     static NUMBERS: AtomicU32 = AtomicU32::new(0);
     NUMBERS.fetch_add(1, Ordering::Relaxed)
@@ -280,8 +280,10 @@ impl Inner {
         }
     }
 
+    /// A name that no session of this process has unless it was told to.
     pub(crate) fn fresh_id(&self) -> String {
-        format!("s{}", 1 + next_number())
+        static SESSIONS: AtomicU32 = AtomicU32::new(0);
+        format!("s{}", 1 + SESSIONS.fetch_add(1, Ordering::Relaxed))
     }
 
     /// A directory for what a session spills; it goes with the session.

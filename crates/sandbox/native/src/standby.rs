@@ -57,7 +57,9 @@ pub unsafe fn stand_by(fork: LibcFork, heads: Fd, own: Fd) -> Pid {
             Some(next) if waking.leaves_copy => unsafe { leave_copy(fork, next, own) },
             _ => Copied::Original(0),
         };
-        next.map(sys::close);
+        if let Some(next) = next {
+            sys::close(next);
+        }
         if let Copied::Original(copy) = copy {
             return copy;
         }
