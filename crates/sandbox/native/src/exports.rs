@@ -2,9 +2,11 @@
 
 use crate::crossing::{Crossed, cross};
 use crate::spawn::LibcFork;
+use crate::standby::Copying;
 use crate::sys::{Errno, Fd, Forked, Pid, set_signal_mask};
+use crate::threads::{Obstacle, Stopped};
 use crate::unborn::{Conceived, Unborn, be_born, conceive, deliver};
-use crate::{landlock, side_fork, standby};
+use crate::{landlock, side_fork, standby, threads};
 
 /// Makes the processes of a session that will be behind these walls, ahead of any request. Returns the id of its init in the zygote, 0 in
 /// the head, each with its socket in `socket`; or a negative error number.
@@ -61,12 +63,13 @@ unsafe extern "C" fn cellblock_side_fork(fork: LibcFork) -> i32 {
     }
 }
 
-/// Makes a standby of a head that speaks on `channel`, and sends `answer` there with its id written at `place`. Returns that id at once in the
-/// caller; in the standby, 0 when init wakes it to speak on `next`, with the id of the copy that it left behind in `copy`; or a negative error number,
-/// and then nothing was sent.
+/// Makes a standby of a head that speaks on `channel`, and sends `answer` there with its id written at `place`. With `libc_fork` the head has
+/// one thread; without, all its threads are carried. Returns the standby's id at once in the caller; in the standby, 0 when init wakes it to
+/// speak on `next`, with the id of the copy that it left behind in `copy`; or a negative error number, and then nothing was sent. If a thread
+/// is in the way, its id is in `copy`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cellblock_stand_by(
-    fork: LibcFork,
+    libc_fork: Option<LibcFork>,
     channel: Fd,
     next: Fd,
     answer: *const u8,
@@ -78,16 +81,33 @@ unsafe extern "C" fn cellblock_stand_by(
     let answer = unsafe { core::slice::from_raw_parts(answer, length) };
     // Blocked before there is a standby: a signal that wakes it, or one meant for the head, must find it ready.
     let before = set_signal_mask(u64::MAX);
-    // SAFETY: the guest calls Python's hooks around this.
-    let forked = unsafe { side_fork::side_fork(fork) };
-    let outcome = match forked {
-        Ok(Forked::Parent(pid)) => pid,
+    let copying = match libc_fork.map_or_else(
+        || Stopped::stop_others().map(Copying::AllThreads),
+        |fork| Ok(Copying::OneThread(fork)),
+    ) {
+        Ok(copying) => copying,
+        Err(Obstacle { errno, thread }) => {
+            set_signal_mask(before);
+            // SAFETY: the guest passes room for a number.
+            unsafe { copy.write(thread) };
+            return -errno.0;
+        }
+    };
+    // SAFETY: the guest calls Python's hooks around this; nothing of libc is used while threads are stopped.
+    let outcome = match unsafe { copying.copy() } {
+        Ok(Forked::Parent(pid)) => {
+            copying.release_threads();
+            pid
+        }
         Ok(Forked::Child) => {
-            // SAFETY: the guest calls Python's hooks around this, and passes room for a number.
-            unsafe { copy.write(standby::stand_by(fork, channel, next)) };
+            // SAFETY: as above, and the guest passes room for a number.
+            unsafe { copy.write(standby::stand_by(copying, channel, next)) };
             0
         }
-        Err(Errno(number)) => -number,
+        Err(Errno(number)) => {
+            copying.release_threads();
+            -number
+        }
     };
     set_signal_mask(before);
     if outcome > 0 {
@@ -95,6 +115,18 @@ unsafe extern "C" fn cellblock_stand_by(
         standby::announce(channel, answer, place, outcome);
     }
     outcome
+}
+
+/// Tells where libc keeps a thread's area for restartable sequences, seen from its thread pointer.
+#[unsafe(no_mangle)]
+extern "C" fn cellblock_restartable_sequences(offset: isize, bytes: usize) {
+    threads::remember_restartable_sequences(offset, bytes);
+}
+
+/// In a standby that was woken: the id that a thread has now which had another before; 0 for one that is not known.
+#[unsafe(no_mangle)]
+extern "C" fn cellblock_thread_id(old: Pid) -> Pid {
+    threads::new_id_of(old).unwrap_or(0)
 }
 
 /// Copies a head that speaks on `channel` into the fork that init has prepared. Returns the copy's id in the caller, as the fork

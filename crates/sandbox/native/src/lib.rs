@@ -55,6 +55,7 @@ pub mod spawn;
 pub mod standby;
 pub mod stillness;
 pub mod sweep;
+pub mod threads;
 pub mod unborn;
 pub mod waiting;
 pub mod waking;

@@ -5,6 +5,7 @@ use crate::spawn::LibcFork;
 use crate::sys::{
     self, Fd, Forked, Pid, Poll, nr, open, open_flags, poll, receive, syscall, write_all,
 };
+use crate::threads::Stopped;
 use crate::waking::Waking;
 use crate::{landlock, privileges};
 
@@ -40,7 +41,7 @@ fn write_number(text: &mut [u8], number: Pid) {
 ///
 /// # Safety
 /// As for [`side_fork`].
-pub unsafe fn stand_by(fork: LibcFork, heads: Fd, own: Fd) -> Pid {
+pub unsafe fn stand_by(copying: Copying, heads: Fd, own: Fd) -> Pid {
     // The head's channel is not ours: while we hold it, the host would not see its end.
     sys::close(heads);
     loop {
@@ -54,14 +55,58 @@ pub unsafe fn stand_by(fork: LibcFork, heads: Fd, own: Fd) -> Pid {
         let next = take_enclosed(own);
         let copy = match next {
             // SAFETY: the caller's promise.
-            Some(next) if waking.leaves_copy => unsafe { leave_copy(fork, next, own) },
+            Some(next) if waking.leaves_copy => unsafe { leave_copy(copying, next, own) },
             _ => Copied::Original(0),
         };
         if let Some(next) = next {
             sys::close(next);
         }
         if let Copied::Original(copy) = copy {
+            // Last: from here on the process has all its threads, and cannot be copied without stopping them again.
+            if copying.start_threads().is_err() {
+                sys::exit(70);
+            }
             return copy;
+        }
+    }
+}
+
+/// How a process is copied.
+#[derive(Clone, Copy)]
+pub enum Copying {
+    /// It has one thread: by libc's `fork`, whose handlers put BLAS libraries and allocators right.
+    OneThread(LibcFork),
+    /// With all its threads, which are stopped.
+    AllThreads(Stopped),
+}
+
+impl Copying {
+    /// Copies the process. The copy is a child of init's, not of the caller's.
+    ///
+    /// # Safety
+    /// As for [`side_fork`] and [`Stopped::fork`].
+    pub unsafe fn copy(self) -> sys::Result<Forked> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Copying::OneThread(fork) => side_fork(fork),
+                Copying::AllThreads(stopped) => stopped.fork(),
+            }
+        }
+    }
+
+    /// In the original, after the copy: the threads go on.
+    pub fn release_threads(self) {
+        if let Copying::AllThreads(stopped) = self {
+            stopped.release();
+        }
+    }
+
+    /// In a copy that goes on as the head: makes the threads anew.
+    fn start_threads(self) -> sys::Result<()> {
+        match self {
+            Copying::OneThread(_) => Ok(()),
+            Copying::AllThreads(stopped) => stopped.start_again(),
         }
     }
 }
@@ -73,12 +118,12 @@ enum Copied {
 }
 
 /// Leaves a copy of this process, which speaks on `next`, under the number of `own` that our caller knows.
-unsafe fn leave_copy(fork: LibcFork, next: Fd, own: Fd) -> Copied {
+unsafe fn leave_copy(copying: Copying, next: Fd, own: Fd) -> Copied {
     if is_hung_up(next) {
         return Copied::Original(0);
     }
     // SAFETY: the caller's promise.
-    match unsafe { side_fork(fork) } {
+    match unsafe { copying.copy() } {
         Ok(Forked::Parent(pid)) => Copied::Original(pid),
         Ok(Forked::Child) => match sys::duplicate_over(next, own) {
             Ok(()) => Copied::Copy,

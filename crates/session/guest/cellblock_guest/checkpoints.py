@@ -41,17 +41,22 @@ class Woken(BaseException):
 
 def obstacle(descriptors: list[tuple[int, int]]) -> str | None:
     """Why a fork could not carry the state as it is, or None."""
-    threads = len(sys._current_frames()) - 1
-    if threads > 0:
-        return f"{threads} thread{'s' if threads > 1 else ''} of the code's own still run{'' if threads > 1 else 's'}"
     torch: Any = modules.get("torch")
     if torch is not None and getattr(getattr(torch, "cuda", None), "is_initialized", bool)():
         return "CUDA is in use, and a graphics card's memory cannot be copied"
-    if quiet.pause_openmp() and (name := quiet.foreign_thread()):
-        return f"a native thread of a library runs ({name})"
     for descriptor, kind in descriptors:
         if kind == _SOCKET and descriptor > 3 and _listens(descriptor):
             return "a socket is listening"
+    return None
+
+
+def thread_obstacle() -> str | None:
+    """Why a fork that carries one thread only could not carry the state as it is, or None."""
+    threads = len(sys._current_frames()) - 1
+    if threads > 0:
+        return f"{threads} thread{'s' if threads > 1 else ''} of the code's own still run{'' if threads > 1 else 's'}"
+    if quiet.pause_openmp() and (name := quiet.foreign_thread()):
+        return f"a native thread of a library runs ({name})"
     return None
 
 
@@ -60,7 +65,11 @@ def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], an
     keepsake = _Keepsake(descriptors)
     frame = encode({**answer, "pid": _NOT_KNOWN_YET})
     place = frame.index(str(_NOT_KNOWN_YET).encode(), frame.index(b'"pid"'))
-    pid, left = native.stand_by(channel, next_channel, frame, place)
+    has_threads = quiet.count_threads() > 1
+    try:
+        pid, left = native.stand_by(channel, next_channel, frame, place, has_threads)
+    except native.ThreadInTheWay as error:
+        raise RuntimeError(quiet.why_not_stopped(error)) from None
     if pid:
         return
     keepsake.put_back()
@@ -100,11 +109,20 @@ class _Keepsake:
                 pass
         if self._random is not None:
             modules["random"].setstate(self._random)  # type: ignore[attr-defined]
-        # What Python remembers of the process that it is in.
-        try:
-            modules["threading"].main_thread()._set_native_id()  # type: ignore[attr-defined]
-        except Exception:  # not imported, or the code has put something else in its place
-            pass
+        _renew_thread_ids()
+
+
+def _renew_thread_ids() -> None:
+    """What Python remembers of the process that it is in: the kernel's ids of its threads."""
+    try:
+        threading: Any = modules["threading"]
+        main = threading.main_thread()
+        main._set_native_id()
+        for thread in threading.enumerate():
+            if thread is not main and (new := native.thread_id(thread._native_id)):
+                thread._native_id = new
+    except Exception:  # not imported, or the code has put something else in its place
+        pass
 
 
 def descriptors() -> list[tuple[int, int]]:

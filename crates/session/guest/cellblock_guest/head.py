@@ -186,7 +186,7 @@ class Head:
         answer: Frame = {"t": "answer", "seq": request.get("seq")}
         try:
             self._streams.flush()
-            reason = checkpoints.obstacle(checkpoints.descriptors())
+            reason = checkpoints.obstacle(checkpoints.descriptors()) or checkpoints.thread_obstacle()
             if reason is None:
                 forks.make(self.channel.fd)
         except forks.Arrived as arrived:

@@ -40,9 +40,13 @@ def load(descriptor: int) -> None:
         ctypes.c_size_t,
         ctypes.POINTER(ctypes.c_int),
     ]
+    _library.cellblock_restartable_sequences.argtypes = [ctypes.c_ssize_t, ctypes.c_size_t]
+    _library.cellblock_thread_id.argtypes = [ctypes.c_int]
     _library.cellblock_cross.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int)]
     # libc's own fork: it runs the handlers that BLAS libraries and allocators registered.
-    _fork = ctypes.cast(ctypes.CDLL(None).fork, ctypes.c_void_p)
+    libc = ctypes.CDLL(None)
+    _fork = ctypes.cast(libc.fork, ctypes.c_void_p)
+    _tell_of_restartable_sequences(libc)
 
 
 def conceive(walls: int) -> tuple[int, int]:
@@ -73,17 +77,34 @@ def side_fork() -> int:
     return pid
 
 
-def stand_by(channel: int, next_channel: int, answer: bytes, place: int) -> tuple[int, int]:
+class ThreadInTheWay(OSError):
+    """A thread that cannot be stopped, so that the process cannot be copied with its threads."""
+
+    def __init__(self, number: int, thread: int) -> None:
+        super().__init__(number, os.strerror(number))
+        self.thread = thread
+
+
+def stand_by(channel: int, next_channel: int, answer: bytes, place: int, has_threads: bool) -> tuple[int, int]:
     """Make a frozen copy of this process, which speaks on `channel`: the copy's id at once in the caller, 0 in the copy when init wakes it to speak on
-    the next one. The answer is sent on the channel, with that id written over the digits from `place` on. The second number is for who was woken: the id
-    of the frozen copy that it left behind, or 0."""
+    the next one. The answer is sent on the channel, with that id written over the digits from `place` on. The second number is for a copy that was woken:
+    the id of the frozen copy that it left behind, or 0. Where this process has other threads, the copy has them too when it is woken."""
     assert _library is not None
     left = ctypes.c_int(0)
-    arguments = _fork, channel, next_channel, answer, len(answer), place, ctypes.byref(left)
-    pid = _around_fork(lambda: _library.cellblock_stand_by(*arguments), GOES_ON)
+    fork = None if has_threads else _fork
+    arguments = fork, channel, next_channel, answer, len(answer), place, ctypes.byref(left)
+    pid = _around_fork(lambda: _library.cellblock_stand_by(*arguments), GOES_ON or has_threads)
+    if pid < 0 and left.value:
+        raise ThreadInTheWay(-pid, left.value)
     if pid < 0:
         raise BlockingIOError(-pid, "the process could not be copied")
     return pid, left.value
+
+
+def thread_id(old: int) -> int:
+    """The id that a thread has in a copy that was woken, which had another in the original; 0 for one that is not known."""
+    assert _library is not None
+    return _library.cellblock_thread_id(old)
 
 
 def cross(channel: int) -> tuple[int, int]:
@@ -97,6 +118,19 @@ def forbid_changes() -> None:
     """Give up, for good, every way to change the file system. Where the kernel cannot do that, nothing happens."""
     assert _library is not None
     _library.cellblock_forbid_changes()
+
+
+def _tell_of_restartable_sequences(libc: ctypes.CDLL) -> None:
+    """glibc from 2.35 on says where each thread has its area for them. An older one has none."""
+    assert _library is not None
+    try:
+        offset = ctypes.c_ssize_t.in_dll(libc, "__rseq_offset").value
+        size = ctypes.c_uint.in_dll(libc, "__rseq_size").value
+    except ValueError:
+        return
+    if size:
+        # The kernel takes the size of its first version or more; glibc says how much of it is in use.
+        _library.cellblock_restartable_sequences(offset, max(32, size))
 
 
 def _with_descriptor(fork) -> tuple[int, int]:

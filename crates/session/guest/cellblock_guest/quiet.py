@@ -7,8 +7,10 @@ its pool go; it makes a new one when it is needed. OpenBLAS, Arrow and jemalloc 
 from __future__ import annotations
 
 import os
+from errno import EOVERFLOW, EPERM
 
 from . import BUILTINS as __builtins__
+from . import native
 from .libraries import modules
 
 TYPE_CHECKING = False
@@ -26,12 +28,12 @@ _have_safe_threads = False
 
 def pause_openmp() -> bool:
     """Let go of the threads of every OpenMP runtime that is loaded. True when this process has threads all the same."""
-    if _count_threads() == 1:
+    if count_threads() == 1:
         return False
     _look_for_runtimes()
     for pause in _pauses:
         pause(_HARD)
-    return _count_threads() > 1
+    return count_threads() > 1
 
 
 def foreign_thread() -> str | None:
@@ -49,11 +51,23 @@ def foreign_thread() -> str | None:
     return None
 
 
-def _count_threads() -> int:
+def count_threads() -> int:
+    """How many threads this process has, Python's and others."""
     try:
         return len(os.listdir("/proc/self/task"))
     except OSError:  # no /proc behind these walls: then nothing is known of native threads
         return 1
+
+
+def why_not_stopped(error: native.ThreadInTheWay) -> str:
+    """What to tell a person about a thread that could not be stopped."""
+    try:
+        with open(f"/proc/self/task/{error.thread}/comm") as file:
+            name = file.read().strip()
+    except OSError:
+        name = "ended meanwhile"
+    why = {EPERM: "it blocks all signals", EOVERFLOW: "there are too many threads"}.get(error.errno or 0, "it does not stop")
+    return f"a thread cannot be copied ({name}): {why}"
 
 
 def _look_for_runtimes() -> None:
