@@ -222,7 +222,11 @@ impl ZygotePlan {
             ("MPLBACKEND", "Agg"),
             ("MPLCONFIGDIR", "/tmp/matplotlib"),
             ("CELLBLOCK_FONT_CACHE", &fonts),
-            // One thread each: a pool of threads cannot be carried through a fork, and sessions share the machine.
+            // No background threads of memory allocators (polars, Arrow): they block every signal, so a checkpoint
+            // could not stop them.
+            ("_RJEM_MALLOC_CONF", "background_thread:false"),
+            ("JE_ARROW_MALLOC_CONF", "background_thread:false"),
+            // One thread each: sessions share the machine.
             ("OPENBLAS_NUM_THREADS", "1"),
             ("OMP_NUM_THREADS", "1"),
             ("MKL_NUM_THREADS", "1"),
