@@ -16,4 +16,5 @@ mod given;
 mod origin;
 mod pool;
 mod strategies;
+mod threads;
 mod undo;

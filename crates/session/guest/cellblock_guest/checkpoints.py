@@ -60,8 +60,9 @@ def thread_obstacle() -> str | None:
     return None
 
 
-def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], answer: Frame) -> None:
-    """Copy this process, which serves `channel`, and answer with the copy's id. In the copy, when it is woken to serve the next one, raises `Woken`."""
+def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], answer: Frame) -> str | None:
+    """Copy this process, which serves `channel`, and answer with the copy's id; or say why not. In the copy, when it is woken to serve the next
+    channel, raises `Woken`."""
     keepsake = _Keepsake(descriptors)
     frame = encode({**answer, "pid": _NOT_KNOWN_YET})
     place = frame.index(str(_NOT_KNOWN_YET).encode(), frame.index(b'"pid"'))
@@ -69,9 +70,9 @@ def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], an
     try:
         pid, left = native.stand_by(channel, next_channel, frame, place, has_threads)
     except native.ThreadInTheWay as error:
-        raise RuntimeError(quiet.why_not_stopped(error)) from None
+        return quiet.why_not_stopped(error)
     if pid:
-        return
+        return None
     keepsake.put_back()
     raise Woken(left)
 

@@ -178,7 +178,7 @@ class Head:
         reason = checkpoints.obstacle(descriptors)
         if reason is None:
             # Before the fork: after it, every page that this touches would have to be copied.
-            checkpoints.make(self.channel.fd, next_channel, descriptors, {**answer, **checkpoints.size()})
+            reason = checkpoints.make(self.channel.fd, next_channel, descriptors, {**answer, **checkpoints.size()})
         return reason
 
     def _fork(self, request: Frame) -> None:

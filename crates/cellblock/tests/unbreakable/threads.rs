@@ -1,0 +1,145 @@
+//! Threads are carried by checkpoints: after a crash, a time-out or an undo they run on from where they were.
+
+use crate::support::{Python, session, wait};
+use cellblock::{Cell, CheckpointState, CheckpointStatus, StateOutcome, Status};
+use std::time::Duration;
+
+const SEGFAULT: &str = "import ctypes; ctypes.string_at(0)";
+
+/// Four idle workers, and a thread that counts.
+const POOL_AND_COUNTER: &str = "
+import os, threading, time
+from concurrent.futures import ThreadPoolExecutor
+pool = ThreadPoolExecutor(4)
+list(pool.map(abs, range(8)))
+count, stop, lock = [0], threading.Event(), threading.RLock()
+def run():
+    while not stop.wait(0.002):
+        with lock:
+            count[0] += 1
+counter = threading.Thread(target=run, name='counter')
+counter.start()
+";
+
+/// Whether the pool computes, the counter counts, and both have the ids that the kernel gives them.
+const ALL_WORK: &str = "
+before = count[0]
+time.sleep(0.05)
+sum(pool.map(abs, range(5))), count[0] > before, os.access(f'/proc/self/task/{counter.native_id}', 0), len(os.listdir('/proc/self/task'))
+";
+
+fn assert_all_work(session: &Python) {
+    assert_eq!(session.value(ALL_WORK), "(10, True, True, 6)");
+}
+
+#[test]
+fn a_pool_of_threads_and_a_thread_that_runs_survive_each_kind_of_end() {
+    let session = session();
+    session.good(POOL_AND_COUNTER);
+    let endings = [
+        (Cell::new(SEGFAULT), Status::Crashed),
+        (Cell::new("os._exit(3)"), Status::Crashed),
+        (
+            Cell::new("while True: pass").timeout(0.3),
+            Status::Timeout,
+        ),
+    ];
+    for (cell, status) in endings {
+        let result = session.run(cell);
+        assert_eq!(result.status, status);
+        assert_eq!(result.state.outcome, StateOutcome::Restored);
+        assert_eq!(result.state.checkpoint, CheckpointState::armed());
+        assert_all_work(&session);
+    }
+}
+
+#[test]
+fn threads_are_as_they_were_after_an_undo() {
+    let session = session();
+    session.good(POOL_AND_COUNTER);
+    session.good("stop.set(); counter.join(); counter.is_alive()");
+    assert_eq!(wait(session.undo(1)).unwrap().cell, 1);
+    assert_all_work(&session);
+}
+
+#[test]
+fn a_restored_thread_can_be_joined_and_a_pool_shut_down() {
+    let session = session();
+    session.good(POOL_AND_COUNTER);
+    session.run(SEGFAULT);
+    let ended = "stop.set(); counter.join(5); pool.shutdown(); counter.is_alive(), threading.active_count()";
+    assert_eq!(session.value(ended), "(False, 1)");
+}
+
+#[test]
+fn a_lock_that_a_thread_held_is_held_by_it_after_a_crash_and_can_be_released() {
+    let session = session();
+    session.good(
+        "import threading
+lock, held, release = threading.RLock(), threading.Event(), threading.Event()
+def hold():
+    with lock:
+        held.set()
+        release.wait()
+holder = threading.Thread(target=hold)
+holder.start()
+held.wait()",
+    );
+    session.run(SEGFAULT);
+    assert_eq!(
+        session.value("lock.acquire(blocking=False), release.set(), lock.acquire(timeout=5)"),
+        "(False, None, True)"
+    );
+}
+
+#[test]
+fn thread_local_variables_and_names_are_kept() {
+    let session = session();
+    session.good(
+        "import ctypes, queue, threading
+questions, answers, local = queue.Queue(), queue.Queue(), threading.local()
+def serve():
+    ctypes.CDLL(None).prctl(15, b'a name', 0, 0, 0)
+    local.text = 'kept'
+    while questions.get():
+        answers.put((local.text, threading.current_thread().name, open(f'/proc/self/task/{threading.get_native_id()}/comm').read()))
+threading.Thread(target=serve, name='server', daemon=True).start()
+questions.put(1); answers.get()",
+    );
+    session.run(SEGFAULT);
+    assert_eq!(
+        session.value("questions.put(1); answers.get(timeout=5)"),
+        r"('kept', 'server', 'a name\n')"
+    );
+}
+
+#[test]
+fn many_crashes_in_a_row_lose_no_thread() {
+    let session = session();
+    session.good(POOL_AND_COUNTER);
+    for _ in 0..30 {
+        assert_eq!(session.run(SEGFAULT).state.outcome, StateOutcome::Restored);
+    }
+    assert_all_work(&session);
+}
+
+#[test]
+fn a_thread_that_blocks_every_signal_is_named_and_the_session_is_behind() {
+    let session = session();
+    session.good(
+        "import ctypes, signal, threading, time
+def deaf():
+    signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
+    ctypes.CDLL(None).prctl(15, b'deaf', 0, 0, 0)
+    time.sleep(60)
+threading.Thread(target=deaf, daemon=True).start()
+time.sleep(0.1)",
+    );
+    std::thread::sleep(Duration::from_millis(50));
+    let checkpoint = session.good("x = 1").state.checkpoint;
+    assert_eq!(checkpoint.status, CheckpointStatus::Behind);
+    assert_eq!(
+        checkpoint.reason.as_deref(),
+        Some("a thread cannot be copied (deaf): it blocks all signals")
+    );
+}
