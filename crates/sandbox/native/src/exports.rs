@@ -123,6 +123,12 @@ extern "C" fn cellblock_restartable_sequences(offset: isize, bytes: usize) {
     threads::remember_restartable_sequences(offset, bytes);
 }
 
+/// Whether this process has other threads than the caller: 1 or 0.
+#[unsafe(no_mangle)]
+extern "C" fn cellblock_has_other_threads() -> i32 {
+    i32::from(threads::has_other_threads())
+}
+
 /// In a standby that was woken: the id that a thread has now which had another before; 0 for one that is not known.
 #[unsafe(no_mangle)]
 extern "C" fn cellblock_thread_id(old: Pid) -> Pid {

@@ -140,6 +140,20 @@ fn no_namespace_is_made_by_clone_and_c_libraries_fall_back_from_clone3() {
 }
 
 #[test]
+fn unshare_tells_of_threads_and_makes_no_namespace() {
+    let unshare = |flags: usize| judge(BARE, nr::UNSHARE, [flags as u64, 0, 0, 0, 0, 0]);
+    assert_eq!(unshare(clone_flags::THREAD), Allowed);
+    for flags in [
+        0,
+        clone_flags::NEWUSER,
+        clone_flags::NEWUSER | clone_flags::THREAD,
+        0x80,
+    ] {
+        assert_eq!(unshare(flags), Refused(1));
+    }
+}
+
+#[test]
 fn no_file_gets_the_privileges_of_its_owner() {
     const CREATE: u64 = 0o101;
     const TEMPORARY: u64 = 0o20_200_001;

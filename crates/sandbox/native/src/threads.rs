@@ -48,6 +48,13 @@ impl From<Errno> for Obstacle {
     }
 }
 
+/// Whether this process has other threads than the caller.
+pub fn has_other_threads() -> bool {
+    // The kernel refuses this for a process with several threads, and does nothing for one with a single thread. Unlike `/proc` it can be
+    // asked behind every wall.
+    sys::unshare(clone_flags::THREAD) == Err(Errno::INVAL)
+}
+
 /// The other threads of this process, stopped. They must be released, or made anew in a copy.
 #[derive(Clone, Copy)]
 pub struct Stopped {
@@ -377,11 +384,11 @@ fn release() {
 
 /// Makes one thread anew, on a temporary stack.
 fn start_thread(stack: usize, index: usize) -> Result<()> {
-    const FLAGS: usize = 0x100 // memory
+    const FLAGS: usize = clone_flags::VM
         | 0x200 // working directory and umask
         | 0x400 // descriptors
         | 0x800 // signal handlers
-        | 0x0001_0000 // one process
+        | clone_flags::THREAD
         | 0x0004_0000 // System V undo
         | 0x0008_0000 // the thread pointer
         | 0x0010_0000 // its id is written to memory
@@ -435,7 +442,10 @@ unsafe extern "C" fn restart(thread: *const SavedThread) -> ! {
         }
         register_sequences(thread.thread_pointer);
         const SET_NAME: usize = 15;
-        let _ = syscall(nr::PRCTL, [SET_NAME, thread.name.as_ptr() as usize, 0, 0, 0]);
+        let _ = syscall(
+            nr::PRCTL,
+            [SET_NAME, thread.name.as_ptr() as usize, 0, 0, 0],
+        );
         if thread.processors_bytes > 0 {
             let mask = thread.processors.as_ptr() as usize;
             let _ = syscall(nr::SCHED_SETAFFINITY, [0, thread.processors_bytes, mask]);
@@ -596,5 +606,10 @@ fn wait_for_change(number: &AtomicU32, seen: u32) {
 fn wake_all(number: &AtomicU32) {
     const WAKE: usize = 1;
     // SAFETY: the number is static.
-    let _ = unsafe { syscall(nr::FUTEX, [number.as_ptr() as usize, WAKE, i32::MAX as usize]) };
+    let _ = unsafe {
+        syscall(
+            nr::FUTEX,
+            [number.as_ptr() as usize, WAKE, i32::MAX as usize],
+        )
+    };
 }

@@ -66,7 +66,7 @@ def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], an
     keepsake = _Keepsake(descriptors)
     frame = encode({**answer, "pid": _NOT_KNOWN_YET})
     place = frame.index(str(_NOT_KNOWN_YET).encode(), frame.index(b'"pid"'))
-    has_threads = quiet.count_threads() > 1
+    has_threads = native.has_other_threads()
     try:
         pid, left = native.stand_by(channel, next_channel, frame, place, has_threads)
     except native.ThreadInTheWay as error:

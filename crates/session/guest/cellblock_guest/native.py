@@ -94,11 +94,17 @@ def stand_by(channel: int, next_channel: int, answer: bytes, place: int, has_thr
     fork = None if has_threads else _fork
     arguments = fork, channel, next_channel, answer, len(answer), place, ctypes.byref(left)
     pid = _around_fork(lambda: _library.cellblock_stand_by(*arguments), GOES_ON or has_threads)
-    if pid < 0 and left.value:
+    if pid < 0 and has_threads:
         raise ThreadInTheWay(-pid, left.value)
     if pid < 0:
         raise BlockingIOError(-pid, "the process could not be copied")
     return pid, left.value
+
+
+def has_other_threads() -> bool:
+    """Whether this process has other threads than the caller, Python's or a library's. The kernel tells it also where `/proc` cannot be read."""
+    assert _library is not None
+    return bool(_library.cellblock_has_other_threads())
 
 
 def thread_id(old: int) -> int:

@@ -61,6 +61,8 @@ def count_threads() -> int:
 
 def why_not_stopped(error: native.ThreadInTheWay) -> str:
     """What to tell a person about a thread that could not be stopped."""
+    if not error.thread:
+        return f"there are other threads, and they cannot be copied here: {error.strerror}"
     try:
         with open(f"/proc/self/task/{error.thread}/comm") as file:
             name = file.read().strip()

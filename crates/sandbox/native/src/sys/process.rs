@@ -27,6 +27,7 @@ pub mod clone_flags {
     pub const VM: usize = 0x100;
     pub const VFORK: usize = 0x4000;
     pub const PARENT: usize = 0x8000;
+    pub const THREAD: usize = 0x0001_0000;
     pub const NEWNS: usize = 0x0002_0000;
     pub const NEWCGROUP: usize = 0x0200_0000;
     pub const NEWUTS: usize = 0x0400_0000;
