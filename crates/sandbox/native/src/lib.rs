@@ -36,6 +36,7 @@ pub mod users;
 pub mod acting;
 pub mod crossing;
 pub mod doors;
+pub mod entering;
 pub mod fork;
 pub mod handover;
 pub mod harden;
