@@ -1,7 +1,7 @@
 //! While a fork is made, no code of the session has a capability, wherever it runs and whatever it does to the memory of those who
 //! make the fork.
 
-use crate::support::{Python, session, wait};
+use crate::support::{Python, eventually, session, wait};
 
 const ATTACKS: &str = include_str!("capabilities.py");
 
@@ -92,4 +92,66 @@ fn instructions_that_change_under_the_calls_never_run_with_capabilities() {
         assert_eq!(parent.value("1 + 1"), "2");
     }
     assert_eq!(seen(&parent), NOTHING);
+}
+
+#[test]
+fn who_stays_between_the_session_and_its_fork_is_ended() {
+    let parent = attacker();
+    parent.good(
+        "gate = Gate(); wait_in_the_place_of_the_head(); orphan(lambda: send_copy_and_stay(gate))",
+    );
+    let made = wait(parent.0.fork());
+    assert!(made.is_err(), "the copy does not speak");
+    assert_eq!(parent.value("read(ARRIVED)"), "1");
+    eventually("who stayed has ended", || {
+        let counts = parent
+            .value("import time; before = read(STAYED); time.sleep(0.2); read(STAYED) - before");
+        counts == "0"
+    });
+    assert_ne!(parent.value("read(STAYED)"), "0");
+    parent.good("from cellblock_guest import native; native.cross = native.honest");
+    assert_eq!(parent.fork().value("1 + 1"), "2");
+}
+
+#[test]
+fn what_being_led_changes_in_a_process_is_as_before_in_the_fork_and_in_its_parent() {
+    let parent = session();
+    parent.good(
+        r"
+import ctypes, os, signal
+libc = ctypes.CDLL(None)
+def state():
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    return os.sched_getaffinity(0), libc.prctl(3, 0, 0, 0, 0), signal.getsignal(signal.SIGTRAP), sorted(blocked), len(os.listdir('/proc/self/fd'))
+def on_trap(*_): pass
+",
+    );
+    for change in [
+        "pass",
+        "os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})",
+        "signal.signal(signal.SIGTRAP, on_trap)",
+        "signal.signal(signal.SIGTRAP, signal.SIG_IGN)",
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTRAP, signal.SIGUSR1])",
+        "libc.prctl(4, 0, 0, 0, 0)",
+    ] {
+        parent.good(change);
+        let before = parent.value("before = state(); before");
+        let fork = parent.fork();
+        assert_eq!(
+            fork.value("state() == before"),
+            "True",
+            "{change}: {before}"
+        );
+        assert_eq!(
+            parent.value("state() == before"),
+            "True",
+            "{change}: {before}"
+        );
+        let second = fork.fork();
+        assert_eq!(
+            second.value("state() == before"),
+            "True",
+            "{change}: {before}"
+        );
+    }
 }

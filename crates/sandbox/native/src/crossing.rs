@@ -78,10 +78,11 @@ pub unsafe fn cross(fork: LibcFork, channel: Fd) -> Result<Crossed> {
     crossed
 }
 
-/// Takes the numbers at which the copy shall have what init gives it. They are held by something that takes what is written into it and does nothing.
+/// Takes the numbers at which the copy shall have what init gives it. They are held by something that nothing can be written into; to open it for
+/// that, init would have to be asked.
 fn reserve() -> Result<Hints> {
     const LOWEST: Fd = 4;
-    let nothing = open(c"/dev/null", open_flags::WRONLY, 0)?;
+    let nothing = open(c"/dev/null", open_flags::RDONLY, 0)?;
     let mut numbers = [-1; RESERVED];
     for index in 0..RESERVED {
         match duplicate_above(nothing, LOWEST) {
@@ -147,8 +148,14 @@ fn arrive(journey: &Journey) -> Result<()> {
     } = journey.hints;
     close(journey.from);
     sys::new_session();
-    enter_cgroups(&cgroups)?;
-    cgroups.into_iter().for_each(close);
+    for cgroup in cgroups {
+        match enter_cgroups(&[cgroup]) {
+            // There are fewer.
+            Err(Errno::BADF) => {}
+            outcome => outcome?,
+        }
+        close(cgroup);
+    }
     if !landlock::can_part() {
         // Then the parent goes on under the same rules, and could look into us unless we are closed.
         privileges::set_dumpable(false);

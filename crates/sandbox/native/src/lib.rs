@@ -50,6 +50,7 @@ pub mod own_file;
 pub mod ownership;
 pub mod pending;
 pub mod probe;
+pub mod processor;
 pub mod rest;
 pub mod side_fork;
 pub mod spawn;

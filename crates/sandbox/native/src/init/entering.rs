@@ -4,6 +4,7 @@ use super::{Session, drain};
 use crate::entering::{MOST_ATTEMPTS, Stopped};
 use crate::fork::{Hints, KINDS};
 use crate::notify::{self, Protected, Question};
+use crate::processor::OneProcessor;
 use crate::sweep;
 use crate::sys::trace::{self, Waited};
 use crate::sys::{self, Errno, Fd, Pid, Poll, Result, kill, nr, poll, signals};
@@ -29,12 +30,19 @@ enum Event {
 impl Session {
     /// A process asks to be traced by us. Only who shall enter a fork is, and it is stopped from its next call on until it has no capability.
     pub(super) fn hear_of_entering(&mut self, question: &Question) {
-        self.hear_of_a_fork();
         let listener = self.init.listener;
         let pid = question.asker();
-        let wish = trace::wish_to_be_traced(question.arguments())
-            .filter(|_| self.may_enter(pid) && notify::is_waiting(listener, question.id()));
-        let Some(hints) = wish else {
+        let wish = trace::wish_to_be_traced(question.arguments());
+        if self.is_entering(pid) {
+            // It was interrupted when it had our leave already, and asks again.
+            return notify::answer(listener, question, wish.is_some());
+        }
+        if self.entering.is_none() {
+            self.hear_of_a_fork();
+        }
+        let granted =
+            wish.filter(|_| self.may_enter(pid) && notify::is_waiting(listener, question.id()));
+        let Some(hints) = granted else {
             return notify::answer(listener, question, false);
         };
         self.entering = Some(Entering { pid, asked: None });
@@ -53,9 +61,13 @@ impl Session {
     /// A process asks to enter a namespace. It does so only by our own hand.
     pub(super) fn hear_of_namespace(&mut self, question: &Question) {
         match &mut self.entering {
-            Some(entering) if entering.pid == question.asker() => entering.asked = Some(*question),
+            Some(own) if own.pid == question.asker() => own.asked = Some(*question),
             _ => notify::answer(self.init.listener, question, false),
         }
+    }
+
+    fn is_entering(&self, pid: Pid) -> bool {
+        self.entering.as_ref().is_some_and(|own| own.pid == pid)
     }
 
     /// Whether a process may be led into the fork that waits for a head: one of the session, which we are the parent of.
@@ -71,6 +83,8 @@ impl Session {
     fn lead(&mut self, pid: Pid, hints: Hints) -> Result<()> {
         let own = self.wait_for_call(pid)?;
         let stopped = Stopped::in_call(self.init.proc_directory, pid, &own)?;
+        // Until it is released, it and we take turns many times.
+        let together = OneProcessor::with(pid);
         stopped.hide()?;
         for (index, (kind, _)) in KINDS.into_iter().enumerate() {
             if let Some(namespace) = self.forks.namespace(index) {
@@ -80,6 +94,8 @@ impl Session {
             }
         }
         stopped.drop_capabilities(self.init.proc_directory, hints.capabilities)?;
+        // Before it runs: what it forks may run where it may.
+        drop(together);
         stopped.release()
     }
 
@@ -131,7 +147,11 @@ impl Session {
     fn next_event(&mut self, pid: Pid) -> Result<Event> {
         let start = sys::monotonic_milliseconds();
         loop {
-            if let Some(question) = self.entering.as_mut().and_then(|own| own.asked.take()) {
+            let asked = self.entering.as_mut().and_then(|own| own.asked.take());
+            // One that was interrupted since waits no more.
+            if let Some(question) =
+                asked.filter(|question| notify::is_waiting(self.init.listener, question.id()))
+            {
                 return Ok(Event::Asked(question));
             }
             match trace::look_for_stop(pid)? {

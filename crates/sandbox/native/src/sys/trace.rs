@@ -103,12 +103,12 @@ pub enum Progress {
     Elsewhere,
 }
 
-/// Why a wait for a traced process is over.
+/// What a traced process did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
     /// It has stopped.
     Stopped,
-    /// It has ended, and was reaped if it was our child.
+    /// It has ended. It was not reaped, so that its number stays its own.
     Ended,
 }
 
@@ -185,22 +185,30 @@ pub fn look_for_stop(pid: Pid) -> Result<Option<Waited>> {
 }
 
 fn wait(pid: Pid, flags: usize) -> Result<Option<Waited>> {
+    const BY_NUMBER: usize = 1;
+    const STOPPED_OR_ENDED: usize = 2 | 4;
+    const DO_NOT_REAP: usize = 0x0100_0000;
     const ALL_CHILDREN: usize = 0x4000_0000;
-    const STOPPED: i32 = 0x7F;
-    let mut status = 0i32;
+    const HAS_EXITED: i32 = 1;
+    const WAS_KILLED: i32 = 2;
+    const DUMPED_CORE: i32 = 3;
+    // `siginfo`: number, error, code, padding, process.
+    let mut info = [0i32; 32];
     let words = [
+        BY_NUMBER,
         pid as usize,
-        &raw mut status as usize,
-        ALL_CHILDREN | flags,
+        info.as_mut_ptr() as usize,
+        STOPPED_OR_ENDED | DO_NOT_REAP | ALL_CHILDREN | flags,
         0,
     ];
-    // SAFETY: the status lives through the call.
-    let waited = unsafe { syscall(nr::WAIT4, words) }?;
-    Ok((waited != 0).then_some(if status & 0xFF == STOPPED {
-        Waited::Stopped
-    } else {
-        Waited::Ended
-    }))
+    // SAFETY: room for the structure.
+    unsafe { syscall(nr::WAITID, words) }?;
+    let [_, _, code, _, process, ..] = info;
+    Ok(match code {
+        _ if process == 0 => None,
+        HAS_EXITED | WAS_KILLED | DUMPED_CORE => Some(Waited::Ended),
+        _ => Some(Waited::Stopped),
+    })
 }
 
 #[cfg(test)]
