@@ -52,6 +52,19 @@ fn at_the_limit_of_depth_there_is_a_clear_error_and_nothing_is_lost() {
 }
 
 #[test]
+fn a_fork_that_could_not_be_parted_from_its_parent_can_be_forked() {
+    let parent = session();
+    parent.good("x = 1; import ctypes; is_open = lambda: ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)");
+    // The kernel allows 16 layers of Landlock rules. From then on a fork closes itself.
+    let last = (0..17).map(|_| parent.fork()).last().unwrap();
+    assert_eq!(last.value("x, is_open()"), "(1, 0)");
+    let next = last.fork();
+    assert_eq!(next.value("x, is_open()"), "(1, 0)");
+    assert_eq!(last.value("is_open()"), "0");
+    assert_eq!(parent.value("is_open()"), "1");
+}
+
+#[test]
 fn many_forks_of_one_session_leave_it_room_for_processes() {
     let parent = session();
     parent.good("x = 1");

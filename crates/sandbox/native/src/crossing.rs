@@ -1,16 +1,21 @@
 //! The way of a copy of the head into the namespaces of a fork.
 //!
 //! Nobody moves into another process namespace, only children do; and a child is adopted by process 1 of the namespace that its
-//! parent lives in. So a helper enters the namespaces, a second one is born inside them, and that one makes the copy. Both helpers
-//! share the memory of the head and cost next to nothing; the copy is the only fork.
+//! parent lives in. So a helper is led into the namespaces by init, a second one is born inside them, and that one makes the copy. Both
+//! helpers share the memory of the head and cost next to nothing; the copy is the only fork.
+//!
+//! None of this code is trusted, for it runs in memory that hostile code may have changed. It never runs with a capability
+//! (`entering.rs`).
 
 use crate::fork::{Hints, KINDS};
 use crate::message::{Message, from_init};
-use crate::side_fork::{by_helper, side_fork};
+use crate::privileges::NO_CAPABILITIES;
+use crate::side_fork::{HelperParent, by_helper, side_fork};
 use crate::spawn::{LibcFork, enter_cgroups};
+use crate::sys::trace::be_traced_by_parent;
 use crate::sys::{
-    self, Errno, Fd, Forked, Pid, Result, close, duplicate_above, enter_namespace, open,
-    open_flags, receive, send,
+    self, Errno, Fd, Forked, Pid, Result, SignalAction, close, duplicate_above, enter_namespace,
+    open, open_flags, receive, send, signals,
 };
 use crate::{landlock, privileges};
 use core::ffi::c_void;
@@ -30,6 +35,8 @@ struct Journey {
     from: Fd,
     /// Where init puts what the copy needs.
     hints: Hints,
+    /// Whether others of the session may look into the head.
+    was_open: bool,
 }
 
 /// Copies the head into the fork that init has prepared.
@@ -37,18 +44,18 @@ struct Journey {
 /// # Safety
 /// The caller must be the only running thread that uses libc, and have prepared Python for a fork.
 pub unsafe fn cross(fork: LibcFork, channel: Fd) -> Result<Crossed> {
-    let before = sys::set_signal_mask(u64::MAX);
+    let hints = reserve()?;
     let mut journey = Journey {
         fork,
         from: channel,
-        hints: Hints {
-            report: -1,
-            channel: -1,
-            cgroups: [-1; 3],
-        },
+        hints,
+        was_open: privileges::is_dumpable(),
     };
+    let before = sys::set_signal_mask(u64::MAX);
+    // The helper is hidden from its birth on: nobody of the session even sees it while it has capabilities.
+    privileges::set_dumpable(false);
     // SAFETY: the caller's promise; the journey outlives the helpers.
-    let outcome = unsafe { by_helper(travel, (&raw mut journey).cast()) };
+    let outcome = unsafe { by_helper(HelperParent::Init, travel, (&raw mut journey).cast()) };
     let crossed = match outcome {
         Ok(Forked::Child) => {
             if arrive(&journey).is_err() {
@@ -63,8 +70,47 @@ pub unsafe fn cross(fork: LibcFork, channel: Fd) -> Result<Crossed> {
         }
         Err(errno) => Err(errno),
     };
+    if !matches!(crossed, Ok(Crossed::Arrived(_))) {
+        privileges::set_dumpable(journey.was_open);
+        reserved(&hints).for_each(close);
+    }
     sys::set_signal_mask(before);
     crossed
+}
+
+/// Takes the numbers at which the copy shall have what init gives it. They are held by something that nothing can be written into; to open it for
+/// that, init would have to be asked.
+fn reserve() -> Result<Hints> {
+    const LOWEST: Fd = 4;
+    let nothing = open(c"/dev/null", open_flags::RDONLY, 0)?;
+    let mut numbers = [-1; RESERVED];
+    for index in 0..RESERVED {
+        match duplicate_above(nothing, LOWEST) {
+            Ok(number) => numbers[index] = number,
+            Err(error) => {
+                numbers[..index].iter().copied().for_each(close);
+                close(nothing);
+                return Err(error);
+            }
+        }
+    }
+    close(nothing);
+    let [report, channel, namespace, cgroups @ ..] = numbers;
+    Ok(Hints {
+        report,
+        channel,
+        cgroups,
+        namespace,
+        capabilities: NO_CAPABILITIES.as_ptr() as usize,
+    })
+}
+
+const RESERVED: usize = 6;
+
+fn reserved(hints: &Hints) -> impl Iterator<Item = Fd> {
+    [hints.report, hints.channel, hints.namespace]
+        .into_iter()
+        .chain(hints.cgroups)
 }
 
 /// Runs in the first helper.
@@ -80,44 +126,36 @@ unsafe fn travel(journey: *mut c_void) -> Pid {
     }
 }
 
-/// Enters the namespaces one by one. Each call waits for init, who hands over the descriptor that it needs.
-fn enter(journey: &mut Journey) -> Result<()> {
-    const LOWEST: Fd = 4;
-    // Numbers that are free, held by something that takes what is written into it and does nothing.
-    let nothing = open(c"/dev/null", open_flags::WRONLY, 0)?;
-    let namespace = duplicate_above(nothing, LOWEST)?;
-    let Hints {
-        report,
-        channel,
-        cgroups,
-    } = &mut journey.hints;
-    for number in [report, channel].into_iter().chain(cgroups) {
-        *number = duplicate_above(nothing, LOWEST)?;
-    }
-    close(nothing);
-    for (kind, _) in KINDS {
-        let entered = enter_namespace(namespace, kind, journey.hints.to_words());
-        // By a policy, sessions share the network or the like: then there is nothing to enter.
-        let may_be_shared = sys::clone_flags::SHAREABLE & kind != 0;
-        match entered {
-            Err(Errno::PERM) if may_be_shared => {}
-            outcome => outcome?,
-        }
-    }
-    close(namespace);
+/// Enters the namespaces. Once init traces this process, it takes the first call for all that is needed: when the call returns, the process is in
+/// every namespace, has what it needs, and has no capability.
+fn enter(journey: &Journey) -> Result<()> {
+    let trap = SignalAction::of(signals::TRAP);
+    be_traced_by_parent(journey.hints.to_words())?;
+    let (first, _) = KINDS[0];
+    enter_namespace(journey.hints.namespace, first)?;
+    // To be led step by step has changed what the process does with this signal, and whether it is blocked.
+    sys::set_signal_mask(u64::MAX);
+    trap.restore(signals::TRAP);
+    privileges::set_dumpable(journey.was_open);
+    close(journey.hints.namespace);
     Ok(())
 }
 
-/// Runs in the copy: gives up what entering gave it, and waits until the new init has looked at it.
+/// Runs in the copy: enters what it was given, and waits until the new init has looked at it.
 fn arrive(journey: &Journey) -> Result<()> {
     let Hints {
         report, cgroups, ..
     } = journey.hints;
     close(journey.from);
     sys::new_session();
-    enter_cgroups(&cgroups)?;
-    cgroups.into_iter().for_each(close);
-    privileges::drop_all()?;
+    for cgroup in cgroups {
+        match enter_cgroups(&[cgroup]) {
+            // There are fewer.
+            Err(Errno::BADF) => {}
+            outcome => outcome?,
+        }
+        close(cgroup);
+    }
     if !landlock::can_part() {
         // Then the parent goes on under the same rules, and could look into us unless we are closed.
         privileges::set_dumpable(false);

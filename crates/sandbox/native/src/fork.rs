@@ -1,15 +1,15 @@
 //! What init knows of the sessions that were forked from its own, and what it allows for the next one.
 //!
 //! A fork is made in two halves. Init makes its namespaces with an init of its own in them (`offspring.rs`); that code is ours. Then
-//! a helper of the head, whose memory may be the work of hostile code, enters these namespaces and copies the head into them
-//! (`crossing.rs`). The filter refuses it every call on the way that init does not allow: each namespace once, by a descriptor that
-//! init puts into its hands, and only while the host waits for the fork.
+//! a helper of the head, whose memory may be the work of hostile code, asks init to be led into these namespaces (`entering.rs`), each of which is
+//! entered once, and only while the host waits for the fork. Inside it copies the head (`crossing.rs`).
 
 use crate::message::Message;
 use crate::notify::{OnExecute, Question, give};
 use crate::sweep::{find_upwards, wait_readable};
 use crate::sys::{
-    Errno, Fd, Pid, Result, clone_flags, close, each_line_at, kill, receive, signals,
+    self, Errno, Fd, Pid, Result, clone_flags, close, each_line_at, kill, poll, reap, receive,
+    signals,
 };
 use crate::text::{Text, hexadecimal, leading_number};
 use core::mem::replace;
@@ -33,7 +33,7 @@ pub const KINDS: [(usize, &core::ffi::CStr); 7] = [
 pub struct Luggage {
     /// The namespaces, as [`KINDS`] lists them; -1 for one that was entered already or that the sessions share.
     pub namespaces: [Fd; KINDS.len()],
-    /// Its channel to the host.
+    /// Its channel to the host; -1, as for what follows, once it was given.
     pub channel: Fd,
     /// Its standard output.
     pub output: Fd,
@@ -45,7 +45,7 @@ pub struct Luggage {
     pub cgroups: [Fd; 3],
 }
 
-/// The numbers at which the asker wants what it is given, in registers that the kernel passes over.
+/// What the helper tells in registers that the kernel passes over: the numbers at which it wants the descriptors that it is given, and more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hints {
     /// For the report.
@@ -54,25 +54,37 @@ pub struct Hints {
     pub channel: Fd,
     /// For the cgroups.
     pub cgroups: [Fd; 3],
+    /// For each namespace in turn.
+    pub namespace: Fd,
+    /// The address of [`NO_CAPABILITIES`](crate::privileges::NO_CAPABILITIES) in its memory.
+    pub capabilities: usize,
 }
 
 impl Hints {
     const BITS: u32 = 21;
 
     /// As registers.
-    pub fn to_words(self) -> [usize; 3] {
+    pub fn to_words(self) -> [usize; 5] {
         let [first, second, third] = self.cgroups.map(|fd| fd as usize & ((1 << Self::BITS) - 1));
         let cgroups = first | second << Self::BITS | third << (2 * Self::BITS);
-        [self.report as usize, self.channel as usize, cgroups]
+        [
+            self.report as usize,
+            self.channel as usize,
+            cgroups,
+            self.namespace as usize,
+            self.capabilities,
+        ]
     }
 
     /// From registers.
-    pub fn from_words([report, channel, cgroups]: [u64; 3]) -> Hints {
+    pub fn from_words([report, channel, cgroups, namespace, capabilities]: [u64; 5]) -> Hints {
         let part = |index: u32| (cgroups >> (index * Self::BITS) & ((1 << Self::BITS) - 1)) as Fd;
         Hints {
             report: report as Fd,
             channel: channel as Fd,
             cgroups: [part(0), part(1), part(2)],
+            namespace: namespace as Fd,
+            capabilities: capabilities as usize,
         }
     }
 }
@@ -118,6 +130,8 @@ pub struct Forks {
     /// How many there ever were.
     count: u32,
     prepared: Option<Prepared>,
+    /// The child of ours that was led into it.
+    helper: Option<Pid>,
 }
 
 impl Forks {
@@ -127,6 +141,7 @@ impl Forks {
             inits: [0; MOST_KIN],
             count: 0,
             prepared: None,
+            helper: None,
         }
     }
 
@@ -180,6 +195,8 @@ impl Forks {
 
     /// It told: it lives, or it is gone. Either way nobody may enter it any more.
     pub fn settle(&mut self) {
+        const PATIENCE: u64 = 1000;
+        self.end_helper(PATIENCE);
         if let Some(prepared) = self.prepared.take() {
             let mut bytes = [0; Message::SIZE];
             let lives = receive(prepared.socket, &mut bytes).is_ok_and(|told| told.bytes > 0);
@@ -196,72 +213,114 @@ impl Forks {
         if wait_readable(self.news(), 0) {
             return self.settle();
         }
+        self.end_helper(0);
         if let Some(prepared) = self.prepared.take() {
             prepared.give_up();
         }
     }
 
-    /// The init of one has ended.
+    /// A child of ours has ended: the init of one, or who was led into it.
     pub fn forget(&mut self, pid: Pid) {
+        self.helper = self.helper.filter(|helper| *helper != pid);
         if let Some(slot) = self.inits.iter_mut().find(|init| pid > 0 && **init == pid) {
             *slot = 0;
         }
     }
 
-    /// Answers who asks to enter a namespace: with the descriptor of it, if it is one of the fork that is being made.
-    pub fn let_enter(&mut self, listener: Fd, question: &Question) -> Result<()> {
-        let [target, kind, hints @ .., _] = *question.arguments();
-        let hints = Hints::from_words(hints);
-        let luggage = match &mut self.prepared {
-            Some(prepared) => &mut prepared.luggage,
-            None => return Err(Errno::PERM),
-        };
-        let index = KINDS
-            .iter()
-            .position(|(flag, _)| *flag as u64 == kind)
-            .ok_or(Errno::PERM)?;
-        let is_first = luggage.namespaces[0] >= 0;
-        if is_first != (index == 0) {
-            return Err(Errno::PERM);
+    /// Whether one waits for its head, and nobody has entered it yet.
+    pub fn is_enterable(&self) -> bool {
+        self.namespace(0).is_some()
+    }
+
+    /// A namespace of the one that is being made, by its place in [`KINDS`]; `None` if it was entered already, or is the parent's as well.
+    pub fn namespace(&self, index: usize) -> Option<Fd> {
+        let prepared = self.prepared.as_ref()?;
+        Some(prepared.luggage.namespaces[index]).filter(|fd| *fd >= 0)
+    }
+
+    /// A namespace was entered, and nobody enters it again.
+    pub fn namespace_entered(&mut self, index: usize) {
+        if let Some(prepared) = &mut self.prepared {
+            close(replace(&mut prepared.luggage.namespaces[index], -1));
         }
-        let namespace = replace(&mut luggage.namespaces[index], -1);
-        if namespace < 0 {
-            return Err(Errno::PERM);
-        }
-        let mut outcome = Ok(());
-        let mut hand = |descriptor: Fd, target: Fd, on_execute| {
-            if descriptor < 0 {
-                return;
+    }
+
+    /// Gives the helper the descriptor of a namespace that it is about to enter. Once it is in the first, it is given the rest as well: before,
+    /// it may still turn out that it cannot enter.
+    pub fn hand_over(
+        &mut self,
+        listener: Fd,
+        question: &Question,
+        namespace: Fd,
+        hints: &Hints,
+    ) -> Result<()> {
+        let is_inside = !self.is_enterable();
+        let give = |descriptor: Fd, target: Fd, on_execute| {
+            if target > 0 {
+                give(listener, question, descriptor, target, on_execute)
+            } else {
+                Err(Errno::INVAL)
             }
-            if outcome.is_ok() {
-                outcome = if target > 0 {
-                    give(listener, question, descriptor, target, on_execute)
-                } else {
-                    Err(Errno::INVAL)
-                };
-            }
-            close(descriptor);
         };
-        if is_first {
+        if is_inside && let Some(prepared) = &mut self.prepared {
             let Luggage {
-                channel: own_channel,
+                channel,
                 output,
                 error,
-                report: own_report,
+                report,
                 cgroups,
                 ..
-            } = luggage;
-            hand(replace(own_channel, -1), hints.channel, OnExecute::Closed);
-            hand(replace(own_report, -1), hints.report, OnExecute::Closed);
-            for (cgroup, target) in cgroups.iter_mut().zip(hints.cgroups) {
-                hand(replace(cgroup, -1), target, OnExecute::Closed);
+            } = &mut prepared.luggage;
+            let mut all = [
+                (channel, hints.channel, OnExecute::Closed),
+                (report, hints.report, OnExecute::Closed),
+                (output, 1, OnExecute::Kept),
+                (error, 2, OnExecute::Kept),
+            ];
+            for (descriptor, target, on_execute) in &mut all {
+                hand_once(descriptor, |fd| give(fd, *target, *on_execute))?;
             }
-            hand(replace(output, -1), 1, OnExecute::Kept);
-            hand(replace(error, -1), 2, OnExecute::Kept);
+            for (cgroup, target) in cgroups.iter_mut().zip(hints.cgroups) {
+                hand_once(cgroup, |fd| give(fd, target, OnExecute::Closed))?;
+            }
         }
-        hand(namespace, target as Fd, OnExecute::Closed);
-        outcome
+        give(namespace, hints.namespace, OnExecute::Closed)
     }
+
+    /// This process, a child of ours, has entered the one that is being made.
+    pub fn helper_entered(&mut self, pid: Pid) {
+        self.helper = Some(pid);
+    }
+
+    /// It has ended, and was reaped.
+    pub fn forget_helper(&mut self) {
+        self.helper = None;
+    }
+
+    /// The helper is in the namespaces of the fork, but seen from here one of our own session. It must be gone when the fork lives.
+    fn end_helper(&mut self, patience: u64) {
+        let Some(pid) = self.helper.take() else {
+            return;
+        };
+        let start = sys::monotonic_milliseconds();
+        while let Ok(None) = reap(pid, false) {
+            if sys::monotonic_milliseconds() - start >= patience {
+                let _ = kill(pid, signals::KILL);
+                return;
+            }
+            poll(&mut [], 1);
+        }
+    }
+}
+
+/// Gives a descriptor away, and lets go of it.
+fn hand_once(descriptor: &mut Fd, give: impl FnOnce(Fd) -> Result<()>) -> Result<()> {
+    if *descriptor < 0 {
+        return Ok(());
+    }
+    give(*descriptor)?;
+    close(replace(descriptor, -1));
+    Ok(())
 }
 
 /// What a process may do.
@@ -369,6 +428,8 @@ mod tests {
             report: 5,
             channel: 1_048_575,
             cgroups: [6, 1_048_574, 7],
+            namespace: 8,
+            capabilities: 0x7FFF_0000_1000,
         };
         assert_eq!(
             Hints::from_words(hints.to_words().map(|word| word as u64)),

@@ -2,6 +2,7 @@
 //!
 //! It is the only judge of how a head ended: it holds a socket to the host that no head ever had.
 
+mod entering;
 mod family;
 mod keeping;
 mod standbys;
@@ -59,6 +60,10 @@ enum Reason {
 
 /// Runs until the host goes away.
 pub fn run(init: Init) -> ! {
+    sys::set_signal_mask(u64::MAX);
+    let Ok(children) = signal_descriptor(1 << (signals::CHLD - 1)) else {
+        sys::exit(70)
+    };
     let mut session = Session {
         handover: Handover::of(init.judge >= 0),
         init,
@@ -69,14 +74,13 @@ pub fn run(init: Init) -> ! {
         kin: Kin::none(),
         room: 0,
         next_users: NextUsers::NONE,
+        entering: None,
+        children,
+        has_unreaped: false,
     };
-    sys::set_signal_mask(u64::MAX);
     // Files that it makes in the place of others have the permissions that those want.
     sys::umask(0);
     notify::take_turns(session.init.listener);
-    let Ok(children) = signal_descriptor(1 << (signals::CHLD - 1)) else {
-        sys::exit(70)
-    };
     session.tell(
         from_init::BORN,
         session.init.head.unwrap_or(0) as u64,
@@ -97,17 +101,12 @@ pub fn run(init: Init) -> ! {
         } else {
             -1
         };
-        let questions = if session.init.judge < 0 {
-            session.init.listener
-        } else {
-            session.init.judge
-        };
         let mut wanted = [Poll::readable(-1); 5 + MOST_KIN];
         for (slot, fd) in wanted.iter_mut().zip(
             [
                 session.init.control,
                 children,
-                questions,
+                session.questions(),
                 session.forks.news(),
                 session
                     .init
@@ -150,6 +149,9 @@ pub fn run(init: Init) -> ! {
         }
         if child.seen != 0 {
             drain(children);
+            session.has_unreaped = true;
+        }
+        if core::mem::take(&mut session.has_unreaped) {
             session.reap_all();
         }
         session.end_sharing();
@@ -183,6 +185,12 @@ struct Session {
     /// Where the users of the next fork will be.
     next_users: NextUsers,
     handover: Handover,
+    /// Who is being led into a fork.
+    entering: Option<entering::Entering>,
+    /// Readable when a child has ended or stopped.
+    children: Fd,
+    /// That was heard, but nobody was reaped yet.
+    has_unreaped: bool,
 }
 
 impl Session {
@@ -198,6 +206,15 @@ impl Session {
             standbys: &self.standbys,
             forks: &self.forks,
             proc_directory: self.init.proc_directory,
+        }
+    }
+
+    /// Where questions of the system call filter come from.
+    fn questions(&self) -> Fd {
+        if self.init.judge < 0 {
+            self.init.listener
+        } else {
+            self.init.judge
         }
     }
 
@@ -237,10 +254,7 @@ impl Session {
             to_init::DROP => self.drop_standby(pid),
             to_init::MEMORY => self.init.memory = message.a,
             to_init::FORK => self.prepare_fork(rest, &received),
-            to_init::CANCEL => {
-                self.forks.cancel();
-                self.end_the_privileged();
-            }
+            to_init::CANCEL => self.forks.cancel(),
             _ => {}
         }
     }

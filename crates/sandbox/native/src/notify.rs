@@ -42,6 +42,19 @@ impl Question {
         self.pid as Pid
     }
 
+    /// The same question with the number that the asker has in its own session.
+    pub fn asked_by(self, pid: Pid) -> Question {
+        Question {
+            pid: pid as u32,
+            ..self
+        }
+    }
+
+    /// The address behind the instruction that made the call.
+    pub fn instruction(&self) -> u64 {
+        self.instruction
+    }
+
     /// The system call.
     pub fn number(&self) -> usize {
         self.number as usize

@@ -107,7 +107,7 @@ pub unsafe fn clone_into(users: Fd, flags: usize) -> Result<Forked> {
         Ok(Forked::Child) => {
             close(near);
             let others = flags & !clone_flags::NEWUSER | clone_flags::PARENT;
-            let outcome = enter_namespace(users, clone_flags::NEWUSER, [0; 3])
+            let outcome = enter_namespace(users, clone_flags::NEWUSER)
                 // SAFETY: the caller's promise.
                 .and_then(|()| unsafe { clone_process(others) });
             let answer = match outcome {

@@ -2,19 +2,29 @@
 
 use crate::sys::{Result, nr, prctl, syscall};
 
-const SET_DUMPABLE: usize = 4;
+use options::{DROP_BOUNDING, SET_DUMPABLE, SET_SECUREBITS};
+
+/// Options of `prctl` that init also uses in the place of another process (`entering.rs`).
+pub mod options {
+    #![allow(missing_docs)]
+    pub const SET_DUMPABLE: usize = 4;
+    pub const DROP_BOUNDING: usize = 24;
+    pub const SET_SECUREBITS: usize = 28;
+}
+
 const SET_PARENT_DEATH_SIGNAL: usize = 1;
-const DROP_BOUNDING: usize = 24;
-const SET_SECUREBITS: usize = 28;
 const SET_CHILD_SUBREAPER: usize = 36;
 const SET_NO_NEW_PRIVS: usize = 38;
 /// Of the layout of sets of capabilities.
 const VERSION_3: u32 = 0x2008_0522;
+/// `SECBIT_NOROOT` and its lock: even an id of 0 gets no capability back.
+pub const NO_ROOT_LOCKED: usize = 0b11;
+
+/// What `capset` is given to give up everything: the header, and behind it empty sets.
+pub static NO_CAPABILITIES: [u32; 8] = [VERSION_3, 0, 0, 0, 0, 0, 0, 0];
 
 /// Gives every capability up for good, for this process and whatever it executes.
 pub fn drop_all() -> Result<()> {
-    // NOROOT and its lock: even an id of 0 gets nothing back.
-    const NO_ROOT_LOCKED: usize = 0b11;
     for capability in 0..64 {
         if prctl(DROP_BOUNDING, capability).is_err() {
             break;

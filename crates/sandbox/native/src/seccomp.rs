@@ -60,7 +60,6 @@ const DENIED: &[usize] = &[
     nr::SWAPON,
     nr::SWAPOFF,
     // Other processes' memory and descriptors.
-    nr::PTRACE,
     nr::PROCESS_VM_READV,
     nr::PROCESS_VM_WRITEV,
     nr::PROCESS_MADVISE,
@@ -376,10 +375,14 @@ impl Program {
             }
         }
         match rules.forks {
-            Forks::Forbidden => self.when(nr::SETNS, PERM),
-            // A copy of the head enters its own namespaces, once and when the host asked for it (`fork.rs`).
+            Forks::Forbidden => {
+                self.when(nr::SETNS, PERM);
+                self.when(nr::PTRACE, PERM);
+            }
+            // A helper of the head enters the namespaces of a fork, traced by init (`entering.rs`).
             Forks::AskInit => {
                 self.when(nr::SETNS, ASK_INIT);
+                self.being_traced();
                 self.process_limit();
             }
         }
@@ -492,6 +495,16 @@ impl Program {
         self.add(JUMP_EQUAL, F_SETOWN_EX, 0, 1);
         self.answer(PERM);
         self.answer(ALLOW);
+    }
+
+    /// Nobody traces another process. To be traced by the parent, who may be init, is what init is asked about.
+    fn being_traced(&mut self) {
+        const TRACE_ME: u32 = 0;
+        self.add(JUMP_EQUAL, nr::PTRACE as u32, 0, 4);
+        self.add(LOAD, argument(0), 0, 0);
+        self.add(JUMP_EQUAL, TRACE_ME, 0, 1);
+        self.answer(ASK_INIT);
+        self.answer(PERM);
     }
 
     /// The limit of processes is a soft one, for init raises it when forks of the session need room. So the session itself may

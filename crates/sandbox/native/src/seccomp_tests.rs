@@ -262,6 +262,20 @@ fn namespaces_are_entered_with_init_s_leave_or_not_at_all() {
 }
 
 #[test]
+fn nobody_traces_and_only_init_allows_to_be_traced() {
+    let [trace_me, attach, seize] = [0, 16, 0x4206];
+    let traced = |rules, request| judge(rules, nr::PTRACE, [request, 7, 0, 0, 0, 0]);
+    assert_eq!(
+        [trace_me, attach, seize].map(|request| traced(SEALED, request)),
+        [Asked, Refused(1), Refused(1)]
+    );
+    assert_eq!(
+        [trace_me, attach, seize].map(|request| traced(BARE, request)),
+        [Refused(1); 3]
+    );
+}
+
+#[test]
 fn a_session_cannot_raise_its_limit_of_processes() {
     const PROCESSES: u64 = 6;
     let somewhere = 0x7FFF_0000_0000;

@@ -19,6 +19,15 @@ struct Errand {
     outcome: Pid,
 }
 
+/// Whose child a helper is, and so who reaps it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum HelperParent {
+    /// Of the process that needs it.
+    Caller,
+    /// Of that one's own parent: init.
+    Init,
+}
+
 /// What a helper does: it returns twice, as `fork` does, or once with a negative error number.
 pub type Task = unsafe fn(data: *mut c_void) -> Pid;
 
@@ -36,14 +45,18 @@ pub unsafe fn side_fork(fork: LibcFork) -> Result<sys::Forked> {
     }
     let mut fork = fork;
     // SAFETY: the caller's promise.
-    unsafe { by_helper(call, (&raw mut fork).cast()) }
+    unsafe { by_helper(HelperParent::Caller, call, (&raw mut fork).cast()) }
 }
 
 /// Lets a helper that shares our memory fork; `data` is what its task is given.
 ///
 /// # Safety
 /// As for [`side_fork`]; `data` must be what `task` expects.
-pub unsafe fn by_helper(task: Task, data: *mut c_void) -> Result<sys::Forked> {
+pub unsafe fn by_helper(
+    parent: HelperParent,
+    task: Task,
+    data: *mut c_void,
+) -> Result<sys::Forked> {
     let stack = Stack::new()?;
     let mut errand = Errand {
         task,
@@ -51,16 +64,19 @@ pub unsafe fn by_helper(task: Task, data: *mut c_void) -> Result<sys::Forked> {
         outcome: -Errno::AGAIN.0,
     };
     // SAFETY: the stack is ours, the errand outlives the helper: VFORK holds us until it has gone.
-    let helper = unsafe { run_on(stack.top(), &raw mut errand) };
+    let helper = unsafe { run_on(stack.top(), parent, &raw mut errand) };
     if errand.outcome == 0 {
         // The child came back on the helper's stack and then onto a copy of ours, see `run_on`. The mapping is a copy too.
         drop(stack);
         return Ok(sys::Forked::Child);
     }
-    // The helper raises no signal when it ends; it must be asked for by this flag.
-    const CLONE_CHILDREN: usize = 0x8000_0000;
-    // SAFETY: no status is wanted.
-    let _ = unsafe { syscall(nr::WAIT4, [helper? as usize, 0, CLONE_CHILDREN, 0]) };
+    let helper = helper?;
+    if parent == HelperParent::Caller {
+        // The helper raises no signal when it ends; it must be asked for by this flag.
+        const CLONE_CHILDREN: usize = 0x8000_0000;
+        // SAFETY: no status is wanted.
+        let _ = unsafe { syscall(nr::WAIT4, [helper as usize, 0, CLONE_CHILDREN, 0]) };
+    }
     if errand.outcome < 0 {
         Err(Errno(-errand.outcome))
     } else {
@@ -72,8 +88,13 @@ pub unsafe fn by_helper(task: Task, data: *mut c_void) -> Result<sys::Forked> {
 ///
 /// There are two ways back here: the caller, with the helper's id; and the helper's child, which switches from its copy of the
 /// helper's stack to its copy of ours and returns 0 as if it had called.
-unsafe fn run_on(top: usize, errand: *mut Errand) -> Result<Pid> {
-    let flags = clone_flags::VM | clone_flags::VFORK;
+unsafe fn run_on(top: usize, parent: HelperParent, errand: *mut Errand) -> Result<Pid> {
+    let flags = clone_flags::VM
+        | clone_flags::VFORK
+        | match parent {
+            HelperParent::Caller => 0,
+            HelperParent::Init => clone_flags::PARENT,
+        };
     let outcome: isize;
     // SAFETY: the helper starts with a stack of its own, aligned to 16, and the errand in a register that `clone` keeps. The
     // caller's stack pointer is kept in a register that the called function preserves.

@@ -1,6 +1,7 @@
 //! Init and its relatives: forks of its session, and in a fork the inits that were there before.
 
 use super::Session;
+use crate::entering;
 use crate::fork;
 use crate::keep::{Keeper, Sharing};
 use crate::limits;
@@ -9,7 +10,7 @@ use crate::named::{LONGEST_PASSED, Named};
 use crate::notify::{self, Question};
 use crate::stillness;
 use crate::sweep;
-use crate::sys::{self, Errno, Pid, Received, kill, nr, poll, receive, send, send_now, signals};
+use crate::sys::{self, Errno, Pid, Received, nr, receive, send, send_now};
 
 impl Session {
     /// The kernel, or the first init of the family, asks about a call.
@@ -28,7 +29,10 @@ impl Session {
                 None => self.judge(&question),
                 Some(socket) => {
                     // Who cannot keep up must not hold up the whole family.
-                    if send_now(socket, question.as_bytes(), &[]).is_err() {
+                    let passed = self
+                        .as_its_session_counts(question)
+                        .and_then(|question| send_now(socket, question.as_bytes(), &[]));
+                    if passed.is_err() {
                         notify::answer(self.init.listener, &question, false);
                     }
                 }
@@ -53,14 +57,23 @@ impl Session {
         }
     }
 
+    /// A question for the init of a fork. Who is led into one of its own forks must have the number by which that init knows it.
+    fn as_its_session_counts(&self, question: Question) -> sys::Result<Question> {
+        match question.number() {
+            nr::PTRACE | nr::SETNS => {
+                entering::innermost_number(self.init.proc_directory, question.asker())
+                    .map(|pid| question.asked_by(pid))
+            }
+            _ => Ok(question),
+        }
+    }
+
     fn judge(&mut self, question: &Question) {
         let listener = self.init.listener;
         let (number, arguments) = (question.number(), question.arguments());
         let allowed = match number {
-            nr::SETNS => {
-                self.hear_of_a_fork();
-                self.forks.let_enter(listener, question).is_ok()
-            }
+            nr::PTRACE => return self.hear_of_entering(question),
+            nr::SETNS => return self.hear_of_namespace(question),
             _ => {
                 notify::is_harmless(number, arguments, &self.out_of_bounds())
                     && !self.may_hit_a_group_of_forks(number, arguments)
@@ -70,7 +83,7 @@ impl Session {
     }
 
     /// The host asks us for a fork before it asks the head to enter it. On a busy machine both may have done so before we look.
-    fn hear_of_a_fork(&mut self) {
+    pub(super) fn hear_of_a_fork(&mut self) {
         while !self.forks.is_preparing() && sweep::wait_readable(self.init.control, 0) {
             self.obey();
         }
@@ -197,40 +210,6 @@ impl Session {
     pub(super) fn hear_fork(&mut self) {
         if self.forks.is_preparing() && sweep::wait_readable(self.forks.news(), 0) {
             self.forks.settle();
-            self.end_the_privileged();
         }
-    }
-
-    /// Whoever helped a fork into its namespaces had capabilities there. Nobody of the session may keep any: who does not go by
-    /// himself is ended.
-    pub(super) fn end_the_privileged(&self) {
-        const PATIENCE: u64 = 1000;
-        let start = sys::monotonic_milliseconds();
-        loop {
-            let late = sys::monotonic_milliseconds() - start >= PATIENCE;
-            let mut left = 0;
-            self.each_privileged(|pid| {
-                left += 1;
-                if late {
-                    let _ = kill(pid, signals::KILL);
-                }
-            });
-            if late || left == 0 {
-                return;
-            }
-            poll(&mut [], 1);
-        }
-    }
-
-    fn each_privileged(&self, mut visit: impl FnMut(Pid)) {
-        let processes = self.init.proc_directory;
-        sweep::each_process(self.init.reach, processes, |pid| {
-            if !self.forks.has(processes, pid)
-                && fork::credentials_of(processes, pid)
-                    .is_ok_and(|credentials| !credentials.is_powerless())
-            {
-                visit(pid);
-            }
-        });
     }
 }

@@ -132,6 +132,8 @@ impl Session {
                 }
             }),
         );
+        // What was led into a fork was one of those who ended.
+        self.forks.forget_helper();
         for ended in lost.into_iter().flatten() {
             self.forks.forget(ended.pid);
             self.forget_standby(ended);

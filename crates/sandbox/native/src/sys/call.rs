@@ -19,6 +19,8 @@ impl Errno {
     pub const IO: Errno = Errno(5);
     /// No such device, or nobody reads from a pipe.
     pub const NXIO: Errno = Errno(6);
+    /// No such descriptor, or not open for this.
+    pub const BADF: Errno = Errno(9);
     /// No child processes.
     pub const CHILD: Errno = Errno(10);
     /// Try again.

@@ -6,6 +6,7 @@ mod files;
 pub mod numbers;
 mod process;
 mod sockets;
+pub mod trace;
 
 pub use call::{Errno, Result, syscall};
 pub use changes::*;

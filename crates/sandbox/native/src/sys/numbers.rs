@@ -54,6 +54,7 @@ pub const FSETXATTR: usize = 190;
 pub const FTRUNCATE: usize = 77;
 pub const FUTEX: usize = 202;
 pub const FUTIMESAT: usize = 261;
+pub const GETCPU: usize = 309;
 pub const GETDENTS64: usize = 217;
 pub const GETEGID: usize = 108;
 pub const GETEUID: usize = 107;

@@ -10,6 +10,7 @@ pub type Pid = i32;
 pub mod signals {
     #![allow(missing_docs)]
     pub const INT: i32 = 2;
+    pub const TRAP: i32 = 5;
     pub const KILL: i32 = 9;
     pub const TERM: i32 = 15;
     pub const CHLD: i32 = 17;
@@ -76,12 +77,10 @@ pub fn unshare(flags: usize) -> Result<()> {
     unsafe { syscall(nr::UNSHARE, [flags]) }.map(drop)
 }
 
-/// `setns`. What follows the first two arguments means nothing to the kernel; init reads it (`fork.rs`).
-pub fn enter_namespace(namespace: Fd, kind: usize, hints: [usize; 3]) -> Result<()> {
-    let [first, second, third] = hints;
-    let words = [namespace as usize, kind, first, second, third];
+/// `setns`
+pub fn enter_namespace(namespace: Fd, kind: usize) -> Result<()> {
     // SAFETY: no pointers.
-    unsafe { syscall(nr::SETNS, words) }.map(drop)
+    unsafe { syscall(nr::SETNS, [namespace as usize, kind]) }.map(drop)
 }
 
 /// `execve` with arrays that end in a null pointer. Returns only on failure.
@@ -263,6 +262,39 @@ pub fn signal_descriptor(mask: u64) -> Result<Fd> {
         )
     }
     .map(|fd| fd as Fd)
+}
+
+/// What this process does with a signal: the kernel's `struct sigaction`.
+pub struct SignalAction([u64; 4]);
+
+impl SignalAction {
+    const MASK_BYTES: usize = 8;
+
+    /// What it does with it now.
+    pub fn of(signal: i32) -> SignalAction {
+        let mut action = [0; 4];
+        let words = [
+            signal as usize,
+            0,
+            action.as_mut_ptr() as usize,
+            SignalAction::MASK_BYTES,
+        ];
+        // SAFETY: room for the structure.
+        let _ = unsafe { syscall(nr::RT_SIGACTION, words) };
+        SignalAction(action)
+    }
+
+    /// Does this with it again.
+    pub fn restore(&self, signal: i32) {
+        let words = [
+            signal as usize,
+            self.0.as_ptr() as usize,
+            0,
+            SignalAction::MASK_BYTES,
+        ];
+        // SAFETY: the structure lives through the call; its handler is the one from before.
+        let _ = unsafe { syscall(nr::RT_SIGACTION, words) };
+    }
 }
 
 /// Puts every signal back to its default, as after a fresh start.

@@ -1,0 +1,157 @@
+//! While a fork is made, no code of the session has a capability, wherever it runs and whatever it does to the memory of those who
+//! make the fork.
+
+use crate::support::{Python, eventually, session, wait};
+
+const ATTACKS: &str = include_str!("capabilities.py");
+
+/// A session in which these attacks can be begun.
+fn attacker() -> Python {
+    let parent = session();
+    parent.good(ATTACKS);
+    parent
+}
+
+/// What the processes of the session have seen, and whether they did anything at all.
+fn seen(parent: &Python) -> String {
+    parent.value("hex(read(SEEN)), read(TRIED)")
+}
+
+const NOTHING: &str = "('0x0', 1)";
+
+#[test]
+fn who_asks_for_namespaces_while_a_fork_is_made_is_refused_and_the_fork_is_made() {
+    let parent = attacker();
+    parent.good("pids = [started(ask_for_namespaces), started(ask_with_threads)]");
+    for _ in 0..10 {
+        assert_eq!(parent.fork().value("1 + 1"), "2");
+    }
+    assert_eq!(seen(&parent), NOTHING);
+    assert_eq!(parent.value("read(ENTERED)"), "0");
+}
+
+#[test]
+fn a_fork_function_of_the_code_s_own_is_called_without_capabilities() {
+    let parent = attacker();
+    parent.good("replace_fork()");
+    let fork = parent.fork();
+    assert_eq!(fork.value("1 + 1"), "2");
+    assert_eq!(seen(&parent), NOTHING);
+    let second = fork.fork();
+    assert_eq!(second.value("1 + 1"), "2");
+    assert_eq!(seen(&fork), NOTHING);
+}
+
+#[test]
+fn nobody_sees_a_process_with_capabilities_while_a_fork_is_made() {
+    let parent = attacker();
+    parent.good("pids = [started(look_at_everyone) for _ in range(2)]");
+    for _ in 0..10 {
+        assert_eq!(parent.fork().value("1 + 1"), "2");
+    }
+    assert_eq!(seen(&parent), NOTHING);
+}
+
+#[test]
+fn who_takes_the_place_of_the_copy_has_no_capability_there() {
+    let parent = attacker();
+    parent.good("gate = Gate(); orphan(lambda: take_the_place(gate))");
+    for _ in 0..5 {
+        if let Ok(fork) = wait(parent.0.fork()) {
+            assert_eq!(Python(fork).value("1 + 1"), "2");
+        }
+        assert_eq!(parent.value("1 + 1"), "2");
+    }
+    assert_eq!(seen(&parent), NOTHING);
+    // It was there before the helper of the head, in one of five attempts.
+    assert_eq!(parent.value("read(ENTERED)"), "1");
+    assert_eq!(parent.fork().value("1 + 1"), "2");
+}
+
+#[test]
+fn who_says_which_capabilities_it_wants_to_keep_is_ended() {
+    let parent = attacker();
+    parent.good(
+        "gate = Gate()\nfor _ in range(3): orphan(lambda: take_the_place(gate, [0xffffffff] * 6))",
+    );
+    for _ in 0..5 {
+        let _ = wait(parent.0.fork());
+        assert_eq!(parent.value("1 + 1"), "2");
+    }
+    assert_eq!(seen(&parent), NOTHING);
+    assert_eq!(parent.value("read(ENTERED)"), "0");
+    assert_eq!(parent.fork().value("1 + 1"), "2");
+}
+
+#[test]
+fn instructions_that_change_under_the_calls_never_run_with_capabilities() {
+    let parent = attacker();
+    parent.good("gate = Gate(); started(gate.flip)\nfor _ in range(30): orphan(lambda: take_the_place(gate))");
+    for _ in 0..20 {
+        let _ = wait(parent.0.fork());
+        assert_eq!(parent.value("1 + 1"), "2");
+    }
+    assert_eq!(seen(&parent), NOTHING);
+}
+
+#[test]
+fn who_stays_between_the_session_and_its_fork_is_ended() {
+    let parent = attacker();
+    parent.good(
+        "gate = Gate(); wait_in_the_place_of_the_head(); orphan(lambda: send_copy_and_stay(gate))",
+    );
+    let made = wait(parent.0.fork());
+    assert!(made.is_err(), "the copy does not speak");
+    assert_eq!(parent.value("read(ARRIVED)"), "1");
+    eventually("who stayed has ended", || {
+        let counts = parent
+            .value("import time; before = read(STAYED); time.sleep(0.2); read(STAYED) - before");
+        counts == "0"
+    });
+    assert_ne!(parent.value("read(STAYED)"), "0");
+    parent.good("from cellblock_guest import native; native.cross = native.honest");
+    assert_eq!(parent.fork().value("1 + 1"), "2");
+}
+
+#[test]
+fn what_being_led_changes_in_a_process_is_as_before_in_the_fork_and_in_its_parent() {
+    let parent = session();
+    parent.good(
+        r"
+import ctypes, os, signal
+libc = ctypes.CDLL(None)
+def state():
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    return os.sched_getaffinity(0), libc.prctl(3, 0, 0, 0, 0), signal.getsignal(signal.SIGTRAP), sorted(blocked), len(os.listdir('/proc/self/fd'))
+def on_trap(*_): pass
+",
+    );
+    for change in [
+        "pass",
+        "os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})",
+        "signal.signal(signal.SIGTRAP, on_trap)",
+        "signal.signal(signal.SIGTRAP, signal.SIG_IGN)",
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTRAP, signal.SIGUSR1])",
+        "libc.prctl(4, 0, 0, 0, 0)",
+    ] {
+        parent.good(change);
+        let before = parent.value("before = state(); before");
+        let fork = parent.fork();
+        assert_eq!(
+            fork.value("state() == before"),
+            "True",
+            "{change}: {before}"
+        );
+        assert_eq!(
+            parent.value("state() == before"),
+            "True",
+            "{change}: {before}"
+        );
+        let second = fork.fork();
+        assert_eq!(
+            second.value("state() == before"),
+            "True",
+            "{change}: {before}"
+        );
+    }
+}
