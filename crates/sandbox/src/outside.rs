@@ -3,7 +3,7 @@
 //! Standbys share most of their pages with the head, and how many is only known to who may look into them. They are closed to
 //! everyone of the session, init included; but the user who started the session owns its namespaces, so the host may look.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 use std::{fs, io};
@@ -28,6 +28,10 @@ impl SessionProcesses {
         SessionProcesses { init }
     }
 
+    pub(crate) fn init(self) -> u32 {
+        self.init
+    }
+
     /// Bytes of memory that it holds: pages that n processes share count one n-th in each, so that they count once in all. `None`
     /// when none of its processes is there.
     pub fn memory(self) -> Option<u64> {
@@ -41,23 +45,6 @@ impl SessionProcesses {
     pub fn memory_beyond(self, head: u32) -> Option<u64> {
         let head = self.ids().find(|pid| ids_of(*pid).last() == Some(&head))?;
         Some(self.memory()?.saturating_sub(field(head, "Anonymous:")?))
-    }
-
-    /// Bytes on the file system `device` (as `stat` numbers it) in files that have no name any more but are still open or mapped:
-    /// no walk through the workspace finds them.
-    pub fn nameless_bytes(self, device: u64) -> u64 {
-        let mut files = HashMap::new();
-        for pid in self.ids() {
-            for (inode, bytes) in open_nameless(pid, device).chain(mapped_nameless(pid, device)) {
-                let most = files.entry(inode).or_insert(0);
-                *most = bytes.max(*most);
-            }
-        }
-        // Init has what the zygote had mapped, and nothing of the session's: a library that was replaced on disk meanwhile.
-        for (inode, _) in mapped_nameless(self.init, device) {
-            files.remove(&inode);
-        }
-        files.into_values().sum()
     }
 
     /// The inodes of all files on the file system `device` that one of its processes has open or maps shared. `None` when that cannot
@@ -102,7 +89,7 @@ impl SessionProcesses {
     }
 
     /// Its own processes. Those of its forks live below them, in namespaces of their own.
-    fn ids(self) -> impl Iterator<Item = u32> {
+    pub(crate) fn ids(self) -> impl Iterator<Item = u32> {
         let depth = ids_of(self.init).len();
         self.all_below()
             .filter(move |pid| ids_of(*pid).len() == depth)
@@ -127,7 +114,7 @@ fn is_known_as(pid: u32, id: u32) -> bool {
     }
 }
 
-fn ids_of(pid: u32) -> Vec<u32> {
+pub(crate) fn ids_of(pid: u32) -> Vec<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let ids = status
         .lines()
@@ -148,7 +135,7 @@ fn processor_time(pid: u32) -> Duration {
 }
 
 /// When it began, in ticks of the machine.
-fn started(pid: u32) -> u64 {
+pub(crate) fn started(pid: u32) -> u64 {
     const START: usize = 19;
     stat(pid).get(START).copied().unwrap_or(0)
 }
@@ -219,43 +206,9 @@ fn shared_mapping(line: &str) -> Option<u64> {
     (is_shared && inode != 0).then_some(inode)
 }
 
-fn open_nameless(pid: u32, device: u64) -> impl Iterator<Item = (u64, u64)> {
-    let open = fs::read_dir(format!("/proc/{pid}/fd"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    // The link leads to the open file itself, whatever became of its name.
-    let files = open.filter_map(|entry| fs::metadata(entry.path()).ok());
-    let wanted =
-        files.filter(move |file| file.is_file() && file.dev() == device && file.nlink() == 0);
-    wanted.map(|file| (file.ino(), file.blocks() * 512))
-}
-
-fn mapped_nameless(pid: u32, device: u64) -> impl Iterator<Item = (u64, u64)> {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let found: Vec<(u64, u64)> = maps
-        .lines()
-        .filter_map(|line| deleted_mapping(line, device))
-        .collect();
-    found.into_iter()
-}
-
-/// The inode of a file that has no name, and how far a line of `maps` reaches into it.
-fn deleted_mapping(line: &str, device: u64) -> Option<(u64, u64)> {
-    let mut words = line.strip_suffix(" (deleted)")?.split_whitespace();
-    let (start, end) = words.next()?.split_once('-')?;
-    let hexadecimal = |word: &str| u64::from_str_radix(word, 16).ok();
-    let offset = hexadecimal(words.nth(1)?)?;
-    let (major, minor) = words.next()?.split_once(':')?;
-    let inode = words.next()?.parse().ok()?;
-    let on = rustix::fs::makedev(hexadecimal(major)? as u32, hexadecimal(minor)? as u32);
-    (on == device).then_some((inode, offset + hexadecimal(end)? - hexadecimal(start)?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write as _;
     use std::process::{Command, Stdio};
 
     #[test]
@@ -282,32 +235,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_holds_nothing() {
-        let nobody = SessionProcesses { init: u32::MAX };
-        assert_eq!((nobody.memory(), nobody.nameless_bytes(0)), (None, 0));
-    }
-
-    #[test]
-    fn a_file_without_a_name_counts_for_who_has_it_open() {
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(&[1; 100_000]).unwrap();
-        file.sync_all().unwrap();
-        let device = file.metadata().unwrap().dev();
-        let own = SessionProcesses {
-            init: std::process::id(),
-        };
-        let with = own.nameless_bytes(device);
-        drop(file);
-        // A child that another test is just starting has it open too, for a moment.
-        let is_less = || with >= own.nameless_bytes(device) + 100_000;
-        let pause = std::time::Duration::from_millis(20);
-        assert!((0..100).any(|_| is_less() || {
-            std::thread::sleep(pause);
-            false
-        }));
-    }
-
-    #[test]
     fn a_file_that_is_open_or_mapped_is_held() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let (device, inode) = {
@@ -325,17 +252,5 @@ mod tests {
             "7f0000000000-7f0000003000 rw-s 00001000 fd:01 4711                       /workspace/x";
         assert_eq!(shared_mapping(line), Some(4711));
         assert_eq!(shared_mapping(&line.replace("rw-s", "rw-p")), None);
-    }
-
-    #[test]
-    fn a_mapping_of_a_file_without_a_name_counts_as_far_as_it_reaches() {
-        let line = "7f0000000000-7f0000003000 rw-s 00001000 fd:01 4711                       /workspace/x (deleted)";
-        let device = rustix::fs::makedev(0xFD, 1);
-        assert_eq!(deleted_mapping(line, device), Some((4711, 0x4000)));
-        assert_eq!(deleted_mapping(line, device + 1), None);
-        assert_eq!(
-            deleted_mapping(line.trim_end_matches(" (deleted)"), device),
-            None
-        );
     }
 }

@@ -4,9 +4,10 @@ use crate::Error;
 use crate::cell_run::CellRun;
 use crate::channel::Channel;
 use crate::checkpoints::Checkpoints;
-use crate::disk::Disk;
+use crate::disk::{Disk, Own};
 use crate::file_history::FileHistory;
 use crate::fork::Lineage;
+use crate::guard::Duty;
 use crate::home::Home;
 use crate::journal::{Record, SessionJournal};
 use crate::loan::Loan;
@@ -24,6 +25,7 @@ use cellblock_protocol::{
     Cell, CellResult, CheckpointEntry, CheckpointState, Event, SessionOptions, Stream, Undone, Wall,
 };
 use cellblock_sandbox::{Cgroup, Death, Exit, FromInit, ToInit};
+use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -157,6 +159,11 @@ impl Actor {
         let mut idle_since = Instant::now();
         self.checkpoints.plan();
         loop {
+            if let Some(hit) = self.disk.hit() {
+                self.end_head().await;
+                return hit.reason();
+            }
+            self.guard_disk(Duty::LeftBehind);
             let expiry = idle_since + self.options.limits.idle;
             let due = self.checkpoints.due();
             if let Some(Death { exit, .. }) = self.ended.take() {
@@ -200,6 +207,8 @@ impl Actor {
                         let _ = self.shared.logs.send(Event::Log { text });
                     }
                 }
+                // If it is over its limit, that is seen above.
+                _ = self.disk.report() => {}
                 () = sleep_until(due.unwrap_or(expiry)), if due.is_some() => self.arm().await,
                 () = sleep_until(expiry) => {
                     return format!("it was idle for {} s", self.options.limits.idle.as_secs());
@@ -362,6 +371,14 @@ impl Actor {
                     Some(death) => died_idle(death.exit),
                     None => self.home.why_lost().await,
                 };
+                if let Some(hit) = self.disk.hit() {
+                    let (session, reason) = (self.shared.id.clone(), hit.reason());
+                    let error = Error::Ended {
+                        session,
+                        reason: reason.clone(),
+                    };
+                    return (Err(error), Fate::Over(reason));
+                }
                 let dirty = self.disk.changes().await;
                 let (fate, _) = self.survive(reason.clone(), dirty).await;
                 if matches!(fate, Fate::Lives) {
@@ -439,6 +456,23 @@ impl Actor {
         const SIGURG: i32 = 23;
         let signal = ToInit::Signal(SIGURG).to_bytes();
         let _ = self.init.send(&signal, &[]).await;
+    }
+
+    /// Holds the session to its disk limit.
+    pub(crate) fn guard_disk(&mut self, duty: Duty) {
+        let (channel, limit) = (self.channel.descriptor(), self.disk_limit());
+        let standbys = self.checkpoints.standbys.iter();
+        let own = Own {
+            processes: std::iter::once(self.checkpoints.head)
+                .chain(standbys.clone().map(|standby| standby.pid))
+                .collect(),
+            laid: standbys.clone().map(|standby| standby.line.far).collect(),
+            ends: standbys
+                .map(|standby| standby.line.channel.as_raw_fd())
+                .chain([channel])
+                .collect(),
+        };
+        self.disk.guard(duty, limit, own);
     }
 
     /// What the session may add on disk; `None` for no limit.

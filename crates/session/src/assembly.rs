@@ -55,6 +55,7 @@ pub(crate) fn assemble(
     } = born;
     let Files {
         tracker,
+        temporary,
         history,
         keeping,
         ..
@@ -77,7 +78,7 @@ pub(crate) fn assemble(
         channel,
         init,
         pipes,
-        disk: Disk::new(tracker, processes),
+        disk: Disk::new(tracker, temporary, processes),
         history,
         keeping,
         outputs: Outputs::default(),

@@ -103,6 +103,9 @@ impl Inner {
         if let Some(socket) = born.keeper.take() {
             files.keep_by(socket)?;
         }
+        if !self.has_view() {
+            files.watch_temporary(&directory.join("tmp"), &self.watcher)?;
+        }
         let lineage = Lineage::first(user);
         let place = (workspace, directory);
         let home = Home::Zygote(zygote);

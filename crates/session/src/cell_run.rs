@@ -5,8 +5,8 @@ use crate::actor::{Actor, Command, Effect, INTERRUPT_GRACE};
 use crate::calls::Calls;
 use crate::capture::Capture;
 use crate::clock::Clock;
-use crate::disk::Look;
 use crate::echo::Echo;
+use crate::guard::{Duty, LOOK_PERIOD};
 use crate::verdict::Ending;
 use cellblock_protocol::guest::{Done, FromHead, ToHead};
 use cellblock_protocol::{Cell, CheckpointState, Event, MimeBundle, Strategy, Stream, Wall};
@@ -14,11 +14,8 @@ use cellblock_sandbox::{Death, Exit, FromInit};
 use std::io;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-/// How often a running cell is looked at from outside: what it takes on disk, and of the processor.
-const LOOK_PERIOD: Duration = Duration::from_millis(200);
 /// How long an interrupt may go unheard before the head is nudged.
 const NUDGE_PERIOD: Duration = Duration::from_millis(100);
 /// Displays of one cell, in number and together.
@@ -65,6 +62,7 @@ impl CellRun {
     ) -> CellRun {
         actor.note_outside_changes().await;
         actor.copy_files().await;
+        actor.guard_disk(Duty::Cell);
         let limits = &actor.options.limits;
         let walled = !actor.options.isolation.without.contains(&Wall::Output);
         let kept = if walled { limits.output_kept } else { u64::MAX };
@@ -105,8 +103,6 @@ impl CellRun {
         let mut outgoing = vec![request];
         outgoing.extend(actor.shared.packages.message());
         let mut next_look = self.started + LOOK_PERIOD;
-        let mut look = None;
-        let disk_limit = actor.disk_limit();
         let mut last_word: Option<Instant> = None;
         let mut next_nudge = self.started;
         loop {
@@ -195,16 +191,17 @@ impl CellRun {
                     next_nudge = Instant::now() + NUDGE_PERIOD;
                     actor.nudge_head().await;
                 }
-                () = sleep_until(next_look), if look.is_none() => look = Some(actor.disk.look()),
-                Look { added, processor } = ended(&mut look), if look.is_some() => {
-                    look = None;
-                    // A look that takes long must not be all that the machine does.
-                    next_look = Instant::now() + LOOK_PERIOD.max(next_look.elapsed());
-                    if let Some(hit) = added.over(disk_limit) {
+                () = sleep_until(next_look) => {
+                    next_look = Instant::now() + LOOK_PERIOD;
+                    actor.disk.nudge();
+                }
+                report = actor.disk.report() => {
+                    next_look = Instant::now() + LOOK_PERIOD;
+                    if let Some(hit) = actor.disk.hit() {
                         return self.end(actor, Ending::Limit(hit)).await;
                     }
                     actor.looks.expire();
-                    self.clock.charge(processor, Instant::now());
+                    self.clock.charge(report.processor, Instant::now());
                     if self.clock.is_over() {
                         return self.end(actor, Ending::Timeout).await;
                     }
@@ -436,14 +433,6 @@ async fn room_again(events: Option<&mpsc::Sender<Event>>) {
     if let Some(events) = events {
         // Gone, or free: either way there is nothing to wait for.
         let _ = events.reserve_many(ROOM).await;
-    }
-}
-
-/// Waits for a look to end; for ever when there is none.
-async fn ended(look: &mut Option<JoinHandle<Look>>) -> Look {
-    match look {
-        Some(look) => look.await.unwrap_or_default(),
-        None => std::future::pending().await,
     }
 }
 

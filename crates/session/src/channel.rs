@@ -4,7 +4,7 @@ use cellblock_protocol::codec::{FrameDecoder, MAX_FRAME_FROM_HEAD};
 use cellblock_protocol::guest::{FromHead, ToHead};
 use cellblock_sandbox::{readiness, receive_bytes, send_bytes};
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -28,6 +28,11 @@ impl Channel {
             buffer,
             vain: 0,
         })
+    }
+
+    /// The number of the host's end.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.socket.as_raw_fd()
     }
 
     /// Sends one frame. The head may be stuck and not read: the caller bounds the time.

@@ -179,6 +179,9 @@ impl CellRun {
             .cgroup
             .as_ref()
             .map_or(0, |cgroup| cgroup.memory_kills());
+        if let Some(hit) = actor.disk.hit() {
+            return Ending::Limit(hit);
+        }
         if out_of_memory || (exit == Exit::Signal(9) && kills > self.memory_kills) {
             return Ending::Limit(LimitHit::Memory {
                 limit: actor.options.limits.memory,

@@ -1,11 +1,17 @@
 //! What a session does to its files and takes on disk. What may take long is looked at on a thread of its own, for the threads
 //! that serve sessions serve all of them.
 
+use crate::guard::{Duty, Guard, Report};
+use crate::hidden::{Hidden, Tallied};
 use crate::tracker::{Changes, Tracker};
 use crate::verdict::LimitHit;
-use cellblock_sandbox::SessionProcesses;
+use crate::watch::Listener;
+use cellblock_sandbox::{FileSystem, SessionProcesses, descriptors_waiting_in};
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
+use std::iter;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -17,9 +23,34 @@ const BYTES_FOR_A_FILE: u64 = 16 << 10;
 #[derive(Debug)]
 pub(crate) struct Disk {
     began_empty: bool,
-    tracker: Arc<Mutex<Tracker>>,
-    processes: Arc<Processes>,
+    looker: Arc<Looker>,
+    guard: Guard,
     search: Option<JoinHandle<()>>,
+}
+
+/// Looks at what a session takes on disk.
+#[derive(Debug)]
+pub(crate) struct Looker {
+    tracker: Arc<Mutex<Tracker>>,
+    /// The session's temporary files, where they are on disk.
+    temporary: Option<Arc<Mutex<Tracker>>>,
+    listeners: Vec<Listener>,
+    processes: Mutex<Arc<Processes>>,
+    own: Mutex<Own>,
+    hidden: Mutex<Hidden>,
+    /// Bytes that someone else brought.
+    brought: AtomicU64,
+}
+
+/// What the host itself has made for a session: it must not be taken for the code's.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Own {
+    /// The head and its standbys, by their ids inside, the head first.
+    pub(crate) processes: Vec<u32>,
+    /// Sockets in which the host has put a descriptor, by their inodes.
+    pub(crate) laid: Vec<u64>,
+    /// The host's ends of sockets that the session may send descriptors to.
+    pub(crate) ends: Vec<RawFd>,
 }
 
 /// What a session added to the disk since it began.
@@ -33,15 +64,27 @@ pub(crate) struct Added {
     pub(crate) vanished: bool,
 }
 
-/// A session seen from outside while its cell runs.
+/// A session seen from outside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Look {
     pub(crate) added: Added,
     /// How much of the processor its processes have used.
     pub(crate) processor: Duration,
+    pub(crate) tallied: Tallied,
+    /// Whether the kernel counts what each process writes to its workspace.
+    pub(crate) counts_writes: bool,
+    /// Whether it must be looked at from time to time, since not everything is heard of.
+    pub(crate) is_ticking: bool,
 }
 
 impl Added {
+    fn add(&mut self, other: Added) {
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.files = self.files.saturating_add(other.files);
+        self.beyond |= other.beyond;
+        self.vanished |= other.vanished;
+    }
+
     /// The limit that this is over; `None` as a limit means that there is none.
     pub(crate) fn over(self, limit: Option<u64>) -> Option<LimitHit> {
         let limit = limit?;
@@ -58,19 +101,136 @@ impl Added {
     }
 }
 
+impl Looker {
+    /// Returns when something was touched.
+    pub(crate) async fn disturbed(&self) {
+        match &self.listeners[..] {
+            [one] => one.disturbed().await,
+            [one, other, ..] => tokio::select! {
+                () = one.disturbed() => {}
+                () = other.disturbed() => {}
+            },
+            [] => std::future::pending().await,
+        }
+    }
+
+    /// Looks at everything, files without a name as well.
+    pub(crate) fn look(&self) -> Look {
+        let (mut added, workspace) = {
+            let mut tracker = lock(&self.tracker);
+            (tracker.added(), Arc::clone(tracker.workspace()))
+        };
+        let mut devices = vec![workspace.device()];
+        if let Some(temporary) = &self.temporary {
+            let mut temporary = lock(temporary);
+            added.add(temporary.added());
+            devices.push(temporary.workspace().device());
+        }
+        let added = self.without_brought(added);
+        let file_system = workspace.file_system();
+        let mut look = Look {
+            added,
+            counts_writes: file_system.is_some_and(FileSystem::counts_writes),
+            is_ticking: self.listeners.iter().any(Listener::is_blind),
+            ..Look::default()
+        };
+        let Some(processes) = self.processes().find() else {
+            return look;
+        };
+        let own = lock(&self.own).clone();
+        let mut holdings = processes.holdings(&devices, &own.laid);
+        let at_host = own.ends.iter().map(|end| descriptors_waiting_in(*end));
+        holdings.in_flight += at_host.sum::<u64>();
+        let written = processes.written();
+        let mut hidden = lock(&self.hidden);
+        let nameless = hidden.take(
+            &holdings,
+            &written,
+            &own.processes,
+            added.bytes,
+            file_system,
+        );
+        look.added.bytes = added.bytes.saturating_add(nameless.bytes);
+        look.added.files = added.files.saturating_add(nameless.files);
+        look.processor = processes.processor_time();
+        look.tallied = hidden.tallied();
+        look.is_ticking |= nameless.has_unknown;
+        look
+    }
+
+    /// Whether the session's processes have done nothing since they had written so much and used so much of the processor.
+    pub(crate) fn is_idle_since(&self, tallied: Tallied, processor: Duration) -> bool {
+        let Some(processes) = self.processes().find() else {
+            return true;
+        };
+        let own = lock(&self.own).clone();
+        let now = lock(&self.hidden).tally(&processes.written(), &own.processes);
+        now == tallied && processes.processor_time() == processor
+    }
+
+    /// Kills the head, as far as this process may.
+    pub(crate) fn kill_head(&self) {
+        let head = lock(&self.own).processes.first().copied();
+        if let (Some(head), Some(processes)) = (head, self.processes().find()) {
+            processes.kill_head(head);
+        }
+    }
+
+    /// So many bytes that are new are not the session's work.
+    pub(crate) fn accept(&self, bytes: u64) {
+        self.brought.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// What was brought counts for as long as there is as much.
+    fn without_brought(&self, added: Added) -> Added {
+        let brought = self.brought.fetch_min(added.bytes, Ordering::Relaxed);
+        Added {
+            bytes: added.bytes.saturating_sub(brought),
+            ..added
+        }
+    }
+
+    /// What the session had added at the last look; `None` where one is under way.
+    fn measured(&self) -> Option<Added> {
+        let mut added = Added::default();
+        for tracker in iter::once(&self.tracker).chain(&self.temporary) {
+            added.add(tracker.try_lock().ok()?.measured());
+        }
+        let mut added = self.without_brought(added);
+        added.bytes += self.hidden.try_lock().ok()?.seen_nameless();
+        Some(added)
+    }
+
+    fn processes(&self) -> Arc<Processes> {
+        Arc::clone(&lock(&self.processes))
+    }
+}
+
 impl Disk {
-    pub(crate) fn new(tracker: Tracker, processes: Processes) -> Disk {
-        Disk {
-            began_empty: tracker.known().is_empty(),
+    pub(crate) fn new(tracker: Tracker, temporary: Option<Tracker>, processes: Processes) -> Disk {
+        let began_empty = tracker.known().is_empty();
+        let mut listeners = vec![tracker.listener()];
+        listeners.extend(temporary.as_ref().map(Tracker::listener));
+        let looker = Arc::new(Looker {
             tracker: Arc::new(Mutex::new(tracker)),
-            processes: Arc::new(processes),
+            temporary: temporary.map(|tracker| Arc::new(Mutex::new(tracker))),
+            listeners,
+            processes: Mutex::new(Arc::new(processes)),
+            own: Mutex::default(),
+            hidden: Mutex::default(),
+            brought: AtomicU64::new(0),
+        });
+        Disk {
+            began_empty,
+            guard: Guard::new(Arc::clone(&looker)),
+            looker,
             search: None,
         }
     }
 
     /// The session has other processes from now on.
     pub(crate) fn move_to(&mut self, processes: Processes) {
-        self.processes = Arc::new(processes);
+        *lock(&self.looker.processes) = Arc::new(processes);
     }
 
     /// Whether there was nothing in the workspace when the session began.
@@ -78,34 +238,57 @@ impl Disk {
         self.began_empty
     }
 
-    /// Begins to look at everything, files without a name as well.
-    pub(crate) fn look(&self) -> JoinHandle<Look> {
-        let (tracker, processes) = (Arc::clone(&self.tracker), Arc::clone(&self.processes));
-        spawn_blocking(move || {
-            let (mut added, device) = {
-                let mut tracker = tracker.lock().unwrap_or_else(PoisonError::into_inner);
-                (tracker.added(), tracker.device())
+    /// Holds the session to this limit, and tells what is the host's own in it.
+    pub(crate) fn guard(&mut self, duty: Duty, limit: Option<u64>, own: Own) {
+        *lock(&self.looker.own) = own;
+        if self.guard.duty() != duty {
+            // Where that is not known, nothing counts as brought by others.
+            let most = Added {
+                bytes: u64::MAX,
+                files: usize::MAX,
+                ..Added::default()
             };
-            let mut processor = Duration::ZERO;
-            if let Some(processes) = processes.find() {
-                added.bytes = added.bytes.saturating_add(processes.nameless_bytes(device));
-                processor = processes.processor_time();
-            }
-            Look { added, processor }
-        })
+            let ground = self.looker.measured().unwrap_or(most);
+            self.guard.watch(duty, limit, ground);
+        }
+    }
+
+    /// The limit that the session is over, if it is. Its head is dead then, or dies.
+    pub(crate) fn hit(&self) -> Option<LimitHit> {
+        self.guard.hit()
+    }
+
+    /// The session is over no limit any more.
+    pub(crate) fn forget_hit(&self) {
+        self.guard.forget_hit();
+    }
+
+    /// Asks for a look, which [`report`](Disk::report) tells of.
+    pub(crate) fn nudge(&self) {
+        self.guard.nudge();
+    }
+
+    /// The next look, asked for or not.
+    pub(crate) async fn report(&mut self) -> Report {
+        self.guard.report().await
     }
 
     /// Looks once more when a cell has ended: at its files, and at those without a name only if it may have made some.
     pub(crate) async fn look_at_end(&self) -> Added {
+        let has_none = lock(&self.looker.hidden).is_nothing() && self.looker.temporary.is_none();
         match self.quickly(Tracker::added) {
-            Some(added) if !added.vanished => added,
-            _ => self.look().await.unwrap_or_default().added,
+            Some(added) if has_none && !added.vanished => self.looker.without_brought(added),
+            _ => {
+                let looker = Arc::clone(&self.looker);
+                let look = spawn_blocking(move || looker.look()).await;
+                look.unwrap_or_default().added
+            }
         }
     }
 
     /// Bytes of memory that the session's processes hold beyond the head with this id inside.
     pub(crate) async fn memory_beyond(&self, head: u32) -> Option<u64> {
-        let processes = Arc::clone(&self.processes);
+        let processes = self.looker.processes();
         let work = move || processes.find()?.memory_beyond(head);
         spawn_blocking(work).await.ok().flatten()
     }
@@ -113,7 +296,7 @@ impl Disk {
     /// The processes of the fork that this session made last. They are looked for in the background; until the search is over,
     /// which [`has_found_fork`](Disk::has_found_fork) waits for, there must be no other fork.
     pub(crate) fn youngest_fork(&mut self) -> Processes {
-        let parents = Arc::clone(&self.processes);
+        let parents = self.looker.processes();
         let found = Arc::new(OnceLock::new());
         let result = Arc::clone(&found);
         self.search = Some(spawn_blocking(move || {
@@ -127,7 +310,7 @@ impl Disk {
 
     /// Whose open files must not be shared with a fork.
     pub(crate) fn processes(&self) -> Arc<Processes> {
-        Arc::clone(&self.processes)
+        self.looker.processes()
     }
 
     /// Waits until the processes of the last fork were found, or not.
@@ -151,14 +334,14 @@ impl Disk {
         if let Some(changes) = self.quickly(work) {
             return changes;
         }
-        let tracker = Arc::clone(&self.tracker);
-        let work = move || work(&mut tracker.lock().unwrap_or_else(PoisonError::into_inner));
+        let tracker = Arc::clone(&self.looker.tracker);
+        let work = move || work(&mut lock(&tracker));
         spawn_blocking(work).await.unwrap_or_default()
     }
 
     /// Does the work here and now, if it is little.
     fn quickly<T>(&self, work: fn(&mut Tracker) -> T) -> Option<T> {
-        let mut tracker = match self.tracker.try_lock() {
+        let mut tracker = match self.looker.tracker.try_lock() {
             Ok(tracker) => tracker,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
@@ -205,7 +388,7 @@ impl Processes {
         }
     }
 
-    fn find(&self) -> Option<SessionProcesses> {
+    pub(crate) fn find(&self) -> Option<SessionProcesses> {
         match self.seek {
             Seek::Below { launcher, init } => *self
                 .found
@@ -213,4 +396,8 @@ impl Processes {
             Seek::Nowhere => self.found.get().copied().flatten(),
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -15,6 +15,8 @@ use tokio::task::JoinHandle;
 /// The files of a session, and how they are looked after.
 pub(crate) struct Files {
     pub(crate) tracker: Tracker,
+    /// Of the session's temporary directory, where that is one of the host's.
+    pub(crate) temporary: Option<Tracker>,
     pub(crate) history: Arc<Mutex<FileHistory>>,
     /// When they were looked at, if there were any.
     since: Option<SystemTime>,
@@ -41,6 +43,7 @@ impl Files {
             Files {
                 since: (!tracker.known().is_empty()).then(SystemTime::now),
                 tracker,
+                temporary: None,
                 history: Arc::new(Mutex::new(history)),
                 keeping: None,
             }
@@ -49,6 +52,13 @@ impl Files {
             what: "watching the workspace",
             source: std::io::Error::other(error),
         })
+    }
+
+    /// Watches the session's temporary directory as well, which counts as its files do.
+    pub(crate) fn watch_temporary(&mut self, path: &Path, watcher: &Arc<Watcher>) -> Result<(), Error> {
+        let workspace = Arc::new(Workspace::temporary(path)?);
+        self.temporary = Some(Tracker::new(workspace, watcher));
+        Ok(())
     }
 
     /// Init asks on this socket before it lets code change what was there.

@@ -48,7 +48,7 @@ impl Copying {
         most: u64,
         asked: Asked,
     ) -> Result<Copying, Error> {
-        let Found { entries, left } = from.walk(Path::new(""), &mut |_, _| {});
+        let Found { entries, left, .. } = from.walk(Path::new(""), &mut |_, _| {});
         if !left.is_empty() {
             return Err(Error::Refused(
                 "a fork works on a copy of the files, and there are more than can be looked at"

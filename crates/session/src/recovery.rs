@@ -4,7 +4,8 @@
 use crate::actor::Actor;
 use crate::channel::Channel;
 use crate::checkpoints::Standby;
-use crate::line::Line;
+use crate::guard::Duty;
+use crate::line::{Line, Successor};
 use crate::tracker::Changes;
 use cellblock_protocol::FileChanges;
 use cellblock_protocol::guest::FromHead;
@@ -32,6 +33,13 @@ impl Actor {
     ///
     /// The files come second: where nobody wakes, the session is over, and what its cells wrote is the user's.
     pub(crate) async fn recover(&mut self, dirty: Changes) -> Option<Recovered> {
+        self.guard_disk(Duty::Nobody);
+        let recovered = self.recover_head(dirty).await;
+        self.disk.forget_hit();
+        recovered
+    }
+
+    async fn recover_head(&mut self, dirty: Changes) -> Option<Recovered> {
         let expected = self.checkpoints.current();
         // A head that died for want of memory would die again if nobody made room.
         if self.is_short_of_memory() {
@@ -43,7 +51,9 @@ impl Actor {
         }
         while let Some(mut standby) = self.checkpoints.standbys.pop_back() {
             let cell = standby.cell.min(expected);
-            let Line { channel, successor } = standby.line;
+            let Line {
+                channel, successor, ..
+            } = standby.line;
             if let Some((channel, copy)) = self.wake(standby.pid, channel).await {
                 self.channel = channel;
                 self.checkpoints.head = standby.pid;
@@ -98,9 +108,13 @@ impl Actor {
     }
 
     /// The copy that a woken standby left, if it did, as a standby of the same state.
-    async fn accept(&mut self, copy: Option<u32>, channel: Option<OwnedFd>) -> Option<(u32, Line)> {
-        let (pid, channel) = copy.zip(channel)?;
-        let line = Line::along(channel).ok()?;
+    async fn accept(
+        &mut self,
+        copy: Option<u32>,
+        successor: Option<Successor>,
+    ) -> Option<(u32, Line)> {
+        let (pid, successor) = copy.zip(successor)?;
+        let line = Line::along(successor).ok()?;
         self.protect(pid).await.ok()?;
         Some((pid, line))
     }

@@ -1,7 +1,8 @@
 //! What a cell did to the files, at a cost that grows with what it did.
 
 use crate::disk::Added;
-use crate::watch::{Touched, Watch, Watcher};
+use crate::measure::Measure;
+use crate::watch::{Listener, Touched, Watch, Watcher};
 use crate::workspace::{Found, Kind, Seen, Workspace};
 use cellblock_protocol::{FileChange, FileChanges, mime_of};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,9 +26,13 @@ pub(crate) struct Tracker {
     lately: VecDeque<PathBuf>,
     /// Seen while a cell runs, to be told when it ends.
     pending: Touched,
-    /// Bytes and entries that are there, and that were before the session.
-    total: (u64, usize),
+    /// The part of it that came after the last look at sizes.
+    unmeasured: Touched,
+    measure: Measure,
+    /// Bytes and entries that were there before the session.
     ground: (u64, usize),
+    /// Something was touched since the last cell that is not there: it may be open, without a name.
+    vanished: bool,
     /// Directories that hold more than is looked at.
     left: BTreeSet<PathBuf>,
     /// There were such before the session.
@@ -48,21 +53,35 @@ pub(crate) struct Changes {
 impl Tracker {
     pub(crate) fn new(workspace: Arc<Workspace>, watcher: &Arc<Watcher>) -> Tracker {
         let watch = watcher.watch();
-        let Found { entries, left } = workspace.walk(Path::new(""), &mut |path, directory| {
+        let found = workspace.walk(Path::new(""), &mut |path, directory| {
             watch.add(path, directory)
         });
-        let ground = (entries.values().map(|seen| seen.bytes).sum(), entries.len());
+        let mut measure = Measure::default();
+        measure.replace(Path::new(""), sizes(&workspace, &found));
+        let Found { entries, left, .. } = found;
         Tracker {
             workspace,
             watch,
             known: entries,
             lately: VecDeque::new(),
             pending: Touched::default(),
-            total: ground,
-            ground,
+            unmeasured: Touched::default(),
+            ground: measure.total(),
+            measure,
+            vanished: false,
             began_beyond: !left.is_empty(),
             left,
         }
+    }
+
+    /// Tells when something happens in the workspace.
+    pub(crate) fn listener(&self) -> Listener {
+        self.watch.listener()
+    }
+
+    /// The workspace.
+    pub(crate) fn workspace(&self) -> &Arc<Workspace> {
+        &self.workspace
     }
 
     /// What is there, as far as was looked.
@@ -82,6 +101,7 @@ impl Tracker {
             paths,
             directories,
             everything,
+            ..
         } = &self.pending;
         !everything && !directories && paths.len() <= FEW
     }
@@ -104,28 +124,51 @@ impl Tracker {
     /// What this session added so far. What is seen on the way still counts as this cell's.
     pub(crate) fn added(&mut self) -> Added {
         self.gather();
-        let (mut bytes, mut files) = self.total;
-        let mut vanished = self.pending.everything;
-        let mut beyond = !self.left.is_empty();
-        for path in roots(&self.pending) {
-            let Found { entries, left } = self.workspace.walk(path, &mut |_, _| {});
-            vanished |= entries.is_empty();
-            beyond |= !left.is_empty();
-            let (known_bytes, known_files) = sizes(self.known_from(path).map(|(_, seen)| seen));
-            let (found_bytes, found_files) = sizes(entries.values());
-            bytes = (bytes + found_bytes).saturating_sub(known_bytes);
-            files = (files + found_files).saturating_sub(known_files);
+        let touched = std::mem::take(&mut self.unmeasured);
+        self.vanished |= touched.everything;
+        let watch = &self.watch;
+        for path in roots(&touched) {
+            // Directories that are new are watched from here on, so that more in them is heard of.
+            let found = self
+                .workspace
+                .walk(path, &mut |path, directory| watch.add(path, directory));
+            self.vanished |= found.entries.is_empty() && found.special.is_empty();
+            self.left.retain(|left| !left.starts_with(path));
+            self.left.extend(found.left.iter().cloned());
+            self.measure.replace(path, sizes(&self.workspace, &found));
         }
+        self.measure_directories(&touched);
+        self.measured()
+    }
+
+    /// What this session had added at the last look.
+    pub(crate) fn measured(&self) -> Added {
+        let (bytes, files) = self.measure.total();
         Added {
             bytes: bytes.saturating_sub(self.ground.0),
             files: files.saturating_sub(self.ground.1),
-            beyond: beyond && !self.began_beyond,
-            vanished,
+            beyond: !self.left.is_empty() && !self.began_beyond,
+            vanished: self.vanished,
+        }
+    }
+
+    /// Directories grow with what is put into them, and on some file systems they stay as large when it is removed again.
+    fn measure_directories(&mut self, touched: &Touched) {
+        let parents = touched.paths.iter().filter_map(|path| path.parent());
+        let directories: BTreeSet<&Path> = parents
+            .chain(touched.marked.iter().map(PathBuf::as_path))
+            .collect();
+        for directory in directories {
+            if let Some(seen) = self.workspace.look(directory) {
+                self.measure.resize(directory, self.workspace.taken_by(&seen));
+            }
         }
     }
 
     fn gather(&mut self) {
-        self.pending.add(self.watch.take());
+        let touched = self.watch.take();
+        self.unmeasured.add(touched.clone());
+        self.pending.add(touched);
     }
 
     fn differences(&mut self, touched: Touched) -> Changes {
@@ -136,6 +179,9 @@ impl Tracker {
         for path in roots(&touched) {
             self.difference(path, &mut changes);
         }
+        self.measure_directories(&touched);
+        self.unmeasured = Touched::default();
+        self.vanished = false;
         changes
     }
 
@@ -146,6 +192,7 @@ impl Tracker {
             .workspace
             .walk(path, &mut |path, directory| watch.add(path, directory));
         self.left.retain(|left| !left.starts_with(path));
+        self.measure.replace(path, sizes(&self.workspace, &found));
         changes.left.extend(found.left.iter().cloned());
         // Where not everything was looked at, what was not found may still be there.
         let is_gone = |old: &PathBuf| {
@@ -187,10 +234,6 @@ impl Tracker {
             (None, None) => {}
         }
         changes.paths.push(path.to_owned());
-        let (bytes, files) = &mut self.total;
-        *bytes = (*bytes + seen.map_or(0, |new| new.bytes))
-            .saturating_sub(old.map_or(0, |old| old.bytes));
-        *files = (*files + usize::from(seen.is_some())).saturating_sub(usize::from(old.is_some()));
         match seen {
             Some(new) => {
                 self.known.insert(path.to_owned(), new);
@@ -228,10 +271,12 @@ fn roots(touched: &Touched) -> Vec<&Path> {
     roots
 }
 
-fn sizes<'a>(seen: impl Iterator<Item = &'a Seen>) -> (u64, usize) {
-    seen.fold((0, 0), |(bytes, files), seen| {
-        (bytes + seen.bytes, files + 1)
-    })
+/// What everything that a walk found takes on disk.
+fn sizes(workspace: &Workspace, found: &Found) -> Vec<(PathBuf, u64)> {
+    let entries = found.entries.iter();
+    let sizes = entries.map(|(path, seen)| (path.clone(), workspace.taken_by(seen)));
+    let special = found.special.iter().map(|path| (path.clone(), 0));
+    sizes.chain(special).collect()
 }
 
 fn push(list: &mut Vec<FileChange>, path: &Path, bytes: u64) {

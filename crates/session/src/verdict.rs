@@ -105,6 +105,19 @@ impl Verdict {
 }
 
 impl LimitHit {
+    /// Why a session is over that went over a limit while no cell ran.
+    pub(crate) fn reason(&self) -> String {
+        let what = match self {
+            LimitHit::Memory { limit } => format!("needed more than its {} of memory", size(*limit)),
+            LimitHit::Disk { limit } => {
+                format!("wrote more than its {} to the workspace", size(*limit))
+            }
+            LimitHit::TooDeep => "made directories that are nested too deep".to_owned(),
+            LimitHit::Files { limit } => format!("made more than {limit} files in the workspace"),
+        };
+        format!("what a cell left running {what}")
+    }
+
     fn explain(&self) -> CellError {
         match self {
             LimitHit::Memory { limit } => plain(

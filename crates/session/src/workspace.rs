@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::shares::Shares;
 use cellblock_protocol::{FileEntry, mime_of};
-use cellblock_sandbox::{Access, Budget, Closed, Confined, Stat, Step};
+use cellblock_sandbox::{Access, Budget, Closed, Confined, FileSystem, Stat, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read, Write as _};
@@ -24,6 +24,7 @@ pub(crate) struct Workspace {
     directory: Confined,
     origin: Origin,
     shares: Arc<Shares>,
+    file_system: Option<FileSystem>,
 }
 
 /// Where a workspace comes from.
@@ -70,6 +71,11 @@ impl Workspace {
         Workspace::make(state, session, Origin::Fresh, Arc::default())
     }
 
+    /// A directory for temporary files of a session, which goes with the session's own directory.
+    pub(crate) fn temporary(path: &Path) -> Result<Workspace, Error> {
+        Workspace::open(path.to_owned(), Origin::Fresh, Arc::default())
+    }
+
     /// One that a copy of this one's files is put into.
     pub(crate) fn for_copy(&self, state: &Path, session: &str) -> Result<Workspace, Error> {
         Workspace::make(state, session, Origin::Copied, Arc::clone(&self.shares))
@@ -97,6 +103,7 @@ impl Workspace {
         })?;
         Ok(Workspace {
             path,
+            file_system: directory.file_system().ok(),
             directory,
             origin,
             shares,
@@ -193,10 +200,10 @@ impl Workspace {
     ) -> Found {
         let mut found = Found::default();
         if !from.as_os_str().is_empty() {
-            let seen = self.look(from);
-            found
-                .entries
-                .extend(seen.map(|seen| (from.to_owned(), seen)));
+            let Ok(stat) = self.directory.stat(from) else {
+                return found;
+            };
+            let seen = found.add(from, &stat);
             if seen.is_none_or(|seen| seen.kind != Kind::Directory) {
                 return found;
             }
@@ -214,15 +221,31 @@ impl Workspace {
             .walk(from, &mut budget, &mut |step| match step {
                 Step::Enters(path, directory) => on_directory(path, directory),
                 Step::Finds(path, stat) => {
-                    if let Some(seen) = Seen::from_stat(stat) {
-                        found.entries.insert(path.to_owned(), seen);
-                    }
+                    found.add(path, stat);
                 }
                 Step::Leaves(path) => {
                     found.left.insert(path.to_owned());
                 }
             });
         found
+    }
+
+    /// What the kernel says of the file system that it is on.
+    pub(crate) fn file_system(&self) -> Option<FileSystem> {
+        self.directory.file_system().ok()
+    }
+
+    /// What something takes on disk: its size, or what is reserved for it, whichever is more.
+    pub(crate) fn taken_by(&self, seen: &Seen) -> u64 {
+        /// XFS reserves at least this much for a file that grows.
+        const LEAST_AHEAD: u64 = 64 << 10;
+        let reserves_ahead = self.file_system.is_some_and(FileSystem::reserves_ahead);
+        let ahead = if reserves_ahead && seen.kind == Kind::File {
+            seen.bytes + LEAST_AHEAD
+        } else {
+            0
+        };
+        seen.bytes.max(seen.allocated.saturating_sub(ahead))
     }
 
     /// What is at a path; pipes, sockets and devices count as nothing.
@@ -235,8 +258,21 @@ impl Workspace {
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) entries: BTreeMap<PathBuf, Seen>,
+    /// Pipes, sockets and devices.
+    pub(crate) special: Vec<PathBuf>,
     /// Directories that hold more than is looked at.
     pub(crate) left: BTreeSet<PathBuf>,
+}
+
+impl Found {
+    fn add(&mut self, path: &Path, stat: &Stat) -> Option<Seen> {
+        let seen = Seen::from_stat(stat);
+        match seen {
+            Some(seen) => drop(self.entries.insert(path.to_owned(), seen)),
+            None => self.special.push(path.to_owned()),
+        }
+        seen
+    }
 }
 
 /// What something in a workspace looked like. A directory only is or is not: two are equal, whatever else there is to them.
@@ -249,6 +285,8 @@ pub(crate) struct Seen {
     pub(crate) inode: u64,
     changed: i128,
     names: u64,
+    /// What the file system has taken for it.
+    allocated: u64,
 }
 
 impl Seen {
@@ -272,6 +310,7 @@ impl Seen {
             inode: stat.st_ino,
             changed: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
             names: stat.st_nlink,
+            allocated: u64::try_from(stat.st_blocks).unwrap_or(0) * 512,
         })
     }
 

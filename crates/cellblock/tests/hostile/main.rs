@@ -12,6 +12,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod descriptors;
+mod disk;
 mod interpreter;
 mod processes;
 mod resources;

@@ -34,6 +34,7 @@ const PERM: u32 = fail_with(1);
 const ACCES: u32 = fail_with(13);
 const NO_CONTROL: u32 = fail_with(25);
 const NOSYS: u32 = fail_with(38);
+const NOT_SUPPORTED: u32 = fail_with(95);
 const NO_FAMILY: u32 = fail_with(97);
 
 const fn argument(index: u32) -> u32 {
@@ -195,6 +196,16 @@ const FILE_FLAGS: &[u32] = &[
     0x4080_6685,
 ];
 
+/// Requests that reserve blocks for any file, as `fallocate` does: `FS_IOC_RESVSP`, `FS_IOC_RESVSP64`, `FS_IOC_ZERO_RANGE`, and two that
+/// XFS had until Linux 5.17.
+const RESERVES: &[u32] = &[
+    0x4030_5828,
+    0x4030_582A,
+    0x4030_5839,
+    0x4030_580A,
+    0x4030_5824,
+];
+
 const UNIX: u32 = 1;
 const INET: u32 = 2;
 const INET6: u32 = 10;
@@ -255,6 +266,15 @@ pub enum Changes {
     Free,
 }
 
+/// How a file gets blocks on disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Blocks {
+    /// Only by writing, which takes time: gigabytes are reserved faster than anyone could look.
+    ByWriting,
+    /// Also by reserving them.
+    ByReserving,
+}
+
 /// What a session is allowed beyond the common list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
@@ -270,6 +290,8 @@ pub struct Rules {
     pub forks: Forks,
     /// Who is asked before a file is changed.
     pub changes: Changes,
+    /// How files get blocks on disk.
+    pub blocks: Blocks,
 }
 
 const MOST: usize = 450;
@@ -364,6 +386,9 @@ impl Program {
             clone_flags::ALL_NAMESPACES as u32 & !0x80,
             PERM,
         );
+        if rules.blocks == Blocks::ByWriting {
+            self.reservations();
+        }
         self.controls(rules.changes);
         self.sockets(rules.sockets);
         if rules.nameless == NamelessFiles::Forbidden {
@@ -457,6 +482,25 @@ impl Program {
             self.answer(PERM);
             self.answer(otherwise);
         }
+    }
+
+    /// Reserving blocks. C libraries write instead where `fallocate` is not supported, as on some file systems; what makes a file
+    /// smaller on disk stays.
+    fn reservations(&mut self) {
+        const PUNCH_HOLE_KEEP_SIZE: u32 = 3;
+        const COLLAPSE_RANGE: u32 = 8;
+        self.add(JUMP_EQUAL, nr::FALLOCATE as u32, 0, 5);
+        self.add(LOAD, argument(1), 0, 0);
+        self.add(JUMP_EQUAL, PUNCH_HOLE_KEEP_SIZE, 1, 0);
+        self.add(JUMP_EQUAL, COLLAPSE_RANGE, 0, 1);
+        self.answer(ALLOW);
+        self.answer(NOT_SUPPORTED);
+        self.add(JUMP_EQUAL, nr::IOCTL as u32, 0, 2 + 2 * RESERVES.len() as u8);
+        self.add(LOAD, argument(1), 0, 0);
+        for &request in RESERVES {
+            self.when(request as usize, NO_CONTROL);
+        }
+        self.add(LOAD, OFFSET_NUMBER, 0, 0);
     }
 
     /// Typing into a terminal that is shared with a person; and signals to a process that a descriptor is tied to, which the

@@ -19,6 +19,7 @@ const SEALED: Rules = Rules {
     ipc: Ipc::OfItsNamespace,
     forks: Forks::AskInit,
     changes: Changes::Free,
+    blocks: Blocks::ByWriting,
 };
 const BARE: Rules = Rules {
     sockets: Sockets::PairsOnly,
@@ -27,6 +28,7 @@ const BARE: Rules = Rules {
     ipc: Ipc::Forbidden,
     forks: Forks::Forbidden,
     changes: Changes::Free,
+    blocks: Blocks::ByReserving,
 };
 
 fn judge(rules: Rules, number: usize, arguments: [u64; 6]) -> Verdict {
@@ -311,6 +313,7 @@ fn init_hears_of_changes_to_files_where_it_keeps_them() {
         signals: Signals::AskInit,
         nameless: NamelessFiles::Forbidden,
         changes: Changes::AskInit,
+        blocks: Blocks::ByWriting,
         ..BARE
     };
     assert_eq!(opened(longest, write), Asked);
@@ -336,6 +339,34 @@ fn init_hears_of_changes_to_files_where_it_keeps_them() {
             ],
             [Asked, Allowed],
             "call {number}"
+        );
+    }
+}
+
+#[test]
+fn blocks_of_files_are_had_by_writing() {
+    let asked = |rules, mode| judge(rules, nr::FALLOCATE, [3, mode, 0, 1 << 30, 0, 0]);
+    let [grow, keep_size, zero, insert, unshare] = [0, 1, 0x10, 0x20, 0x40];
+    for mode in [grow, keep_size, zero, zero | keep_size, insert, unshare] {
+        assert_eq!(
+            [asked(SEALED, mode), asked(BARE, mode)],
+            [Refused(95), Allowed],
+            "mode {mode:#x}"
+        );
+    }
+    let [punch_hole, collapse] = [3, 8];
+    assert_eq!(
+        [punch_hole, collapse].map(|mode| asked(SEALED, mode)),
+        [Allowed; 2]
+    );
+    let reserve = |rules, request| judge(rules, nr::IOCTL, [3, request, 0, 0, 0, 0]);
+    for &request in RESERVES {
+        assert_eq!(
+            [
+                reserve(SEALED, request.into()),
+                reserve(BARE, request.into())
+            ],
+            [Refused(25), Allowed]
         );
     }
 }

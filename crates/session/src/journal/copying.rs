@@ -19,6 +19,7 @@ pub fn copy_directory(from: &Path, to: &Path) -> Result<(), Error> {
     let Found {
         entries: found,
         left,
+        ..
     } = source.walk(Path::new(""), &mut |_, _| {});
     let bytes: u64 = found.values().map(|seen| seen.bytes).sum();
     if bytes > MOST_COPIED_BYTES || found.len() > MOST_COPIED_FILES || !left.is_empty() {

@@ -32,6 +32,7 @@ pub const EXECVE: usize = 59;
 pub const EXIT: usize = 60;
 pub const EXIT_GROUP: usize = 231;
 pub const FACCESSAT2: usize = 439;
+pub const FALLOCATE: usize = 285;
 pub const FANOTIFY_INIT: usize = 300;
 pub const FCHDIR: usize = 81;
 pub const FCHMOD: usize = 91;
