@@ -8,7 +8,7 @@ use crate::line::Line;
 use crate::tracker::Changes;
 use cellblock_protocol::FileChanges;
 use cellblock_protocol::guest::FromHead;
-use cellblock_sandbox::{FromInit, ToInit};
+use cellblock_sandbox::{FromInit, Made, ToInit};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -101,7 +101,7 @@ impl Actor {
     async fn accept(&mut self, copy: Option<u32>, channel: Option<OwnedFd>) -> Option<(u32, Line)> {
         let (pid, channel) = copy.zip(channel)?;
         let line = Line::along(channel).ok()?;
-        self.protect(pid).await.ok()?;
+        self.protect(pid, Made::WhenWoken).await.ok()?;
         Some((pid, line))
     }
 

@@ -13,6 +13,7 @@
 mod common;
 mod descriptors;
 mod interpreter;
+mod kernel_memory;
 mod processes;
 mod resources;
 mod scene;

@@ -10,6 +10,7 @@ use crate::notify::{self, Question};
 use crate::stillness;
 use crate::sweep;
 use crate::sys::{self, Errno, Pid, Received, kill, nr, poll, receive, send, send_now, signals};
+use crate::user_objects::UserObjects;
 
 impl Session {
     /// The kernel, or the first init of the family, asks about a call.
@@ -54,6 +55,9 @@ impl Session {
     }
 
     fn judge(&mut self, question: &Question) {
+        if UserObjects::is_about(question.number()) {
+            return self.judge_object(question);
+        }
         let listener = self.init.listener;
         let (number, arguments) = (question.number(), question.arguments());
         let allowed = match number {
