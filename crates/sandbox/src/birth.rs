@@ -1,6 +1,6 @@
 //! The request that makes a session, as the zygote passes it to the native code.
 
-use crate::{Error, View};
+use crate::{Error, View, first_id};
 use cellblock_native::config::{Item, Spawn};
 use std::ffi::CString;
 use std::path::Path;
@@ -29,6 +29,8 @@ impl Birth {
     /// The session's own user id, counted from the zygote's.
     pub fn user(mut self, user: u32) -> Birth {
         self.spawn.user = user.into();
+        // An ordinary user has no ids to give away, so the kernel counts its sessions' objects as its own.
+        self.spawn.shares_user = u64::from(first_id() == 0);
         self
     }
 

@@ -16,7 +16,12 @@ pub enum ToInit {
     /// End the head and all it started; standbys stay, and this one goes on as the head.
     Sweep(Option<u32>),
     /// This process is a standby.
-    Protect(u32),
+    Protect {
+        /// Its id inside.
+        pid: u32,
+        /// Since when it can be there.
+        made: Made,
+    },
     /// This standby is the head now.
     Wake(u32),
     /// This standby is not needed any more.
@@ -27,26 +32,46 @@ pub enum ToInit {
     CancelFork,
 }
 
+/// When a standby was made. Init takes no process for a standby that is older.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// After the head was asked for it.
+    Since(Moment),
+    /// When its original was woken, which init knows.
+    WhenWoken,
+}
+
+/// A point in time, in ticks since the machine was started: the clock by which the kernel says when a process was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// This one.
+    pub fn now() -> Moment {
+        Moment(cellblock_native::sys::boot_ticks())
+    }
+}
+
 impl ToInit {
     /// The wire form.
     pub fn to_bytes(self) -> Vec<u8> {
+        let mut b = 0;
         let (kind, a) = match self {
             ToInit::Signal(signal) => (to_init::SIGNAL, u64::from(signal.unsigned_abs())),
             ToInit::Sweep(next) => (to_init::SWEEP, next.unwrap_or(0).into()),
-            ToInit::Protect(pid) => (to_init::PROTECT, pid.into()),
+            ToInit::Protect { pid, made } => {
+                if let Made::Since(Moment(ticks)) = made {
+                    // 0 is for the other case, and no process is that old.
+                    b = ticks.max(1);
+                }
+                (to_init::PROTECT, pid.into())
+            }
             ToInit::Wake(pid) => (to_init::WAKE, pid.into()),
             ToInit::Drop(pid) => (to_init::DROP, pid.into()),
             ToInit::Memory(bytes) => (to_init::MEMORY, bytes),
             ToInit::CancelFork => (to_init::CANCEL, 0),
         };
-        Message {
-            kind,
-            a,
-            b: 0,
-            c: 0,
-        }
-        .to_bytes()
-        .to_vec()
+        Message { kind, a, b, c: 0 }.to_bytes().to_vec()
     }
 }
 
@@ -116,12 +141,21 @@ impl From<Unprepared> for Error {
 pub struct Death {
     /// How.
     pub exit: Exit,
-    /// Because the memory watchdog ended it.
-    pub out_of_memory: bool,
+    /// Because init ended it for this.
+    pub over: Option<Over>,
     /// Milliseconds of CPU in its whole life, with its children's.
     pub cpu_ms: f64,
     /// The most bytes it held.
     pub peak_bytes: u64,
+}
+
+/// A limit of which init saw that a session is over it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// Memory, that of the kernel included.
+    Memory,
+    /// Objects that the kernel counts for each user.
+    UserObjects,
 }
 
 /// How a process ended.
@@ -158,7 +192,11 @@ impl FromInit {
             from_init::FAILED => return Err(Error::build("the session", message.a, message.b)),
             from_init::ENDED => FromInit::Ended(Death {
                 exit: Exit::from_status(message.a),
-                out_of_memory: message.b & 0xFF == 1,
+                over: match message.b & 0xFF {
+                    1 => Some(Over::Memory),
+                    2 => Some(Over::UserObjects),
+                    _ => None,
+                },
                 cpu_ms: (message.b >> 8) as f64 / 1e3,
                 peak_bytes: message.c,
             }),

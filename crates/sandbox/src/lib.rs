@@ -27,8 +27,8 @@ mod walls;
 pub use birth::Birth;
 pub use cgroup::{Cgroup, Cgroups, Loan};
 pub use control::{
-    Change, Changing, Death, Exit, FromInit, FromLauncher, HowMuch, ToInit, Unprepared,
-    fork_request, mount_request,
+    Change, Changing, Death, Exit, FromInit, FromLauncher, HowMuch, Made, Moment, Over, ToInit,
+    Unprepared, fork_request, mount_request,
 };
 pub use error::Error;
 pub use files::{Access, Confined};

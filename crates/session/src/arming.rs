@@ -6,7 +6,7 @@ use crate::file_history::FileHistory;
 use crate::line::Line;
 use cellblock_protocol::guest::{Armed, ToHead};
 use cellblock_protocol::{Arming, Strategy};
-use cellblock_sandbox::{FromInit, ToInit};
+use cellblock_sandbox::{FromInit, Made, Moment, ToInit};
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -78,6 +78,7 @@ impl Actor {
         self.questions += 1;
         let seq = self.questions;
         let (line, far) = Line::new().map_err(|error| error.to_string())?;
+        let asked = Moment::now();
         let exchange = async {
             let request = ToHead::Arm { seq, hurry };
             self.channel.send_with(&request, Some(far.as_fd())).await?;
@@ -93,7 +94,7 @@ impl Actor {
             resident,
             faults,
         } = reply.armed().map_err(|error| error.to_string())??;
-        self.protect(pid).await?;
+        self.protect(pid, Made::Since(asked)).await?;
         if let Some(old) = self.checkpoints.replace_newest() {
             self.let_go(&old).await;
         }
@@ -111,10 +112,11 @@ impl Actor {
         Ok(())
     }
 
-    pub(crate) async fn protect(&mut self, pid: u32) -> Result<(), String> {
+    /// Has init take a process for a standby: one that was made when we asked for it, and no other.
+    pub(crate) async fn protect(&mut self, pid: u32, made: Made) -> Result<(), String> {
         let lost = "init is gone";
         self.init
-            .send(&ToInit::Protect(pid).to_bytes(), &[])
+            .send(&ToInit::Protect { pid, made }.to_bytes(), &[])
             .await
             .map_err(|_| lost)?;
         loop {
@@ -124,7 +126,10 @@ impl Actor {
                     return if done {
                         Ok(())
                     } else {
-                        Err("the copy is not init's child".to_owned())
+                        Err(
+                            "the head named a process that is not the copy which it was asked for"
+                                .to_owned(),
+                        )
                     };
                 }
                 Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),

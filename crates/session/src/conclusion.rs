@@ -7,7 +7,7 @@ use cellblock_protocol::guest::Done;
 use cellblock_protocol::{
     CellResult, Event, FileChanges, State, StateOutcome, Status, Usage, VariableChanges,
 };
-use cellblock_sandbox::{Death, Exit};
+use cellblock_sandbox::{Death, Exit, Over};
 
 /// What became of the state.
 struct Settled {
@@ -166,15 +166,7 @@ impl CellRun {
         }
     }
 
-    pub(crate) fn why_it_died(
-        &self,
-        actor: &Actor,
-        Death {
-            exit,
-            out_of_memory,
-            ..
-        }: Death,
-    ) -> Ending {
+    pub(crate) fn why_it_died(&self, actor: &Actor, Death { exit, over, .. }: Death) -> Ending {
         let kills = actor
             .cgroup
             .as_ref()
@@ -182,7 +174,10 @@ impl CellRun {
         if let Some(hit) = actor.disk.hit() {
             return Ending::Limit(hit);
         }
-        if out_of_memory || (exit == Exit::Signal(9) && kills > self.memory_kills) {
+        if over == Some(Over::UserObjects) {
+            return Ending::Limit(LimitHit::UserObjects);
+        }
+        if over.is_some() || (exit == Exit::Signal(9) && kills > self.memory_kills) {
             return Ending::Limit(LimitHit::Memory {
                 limit: actor.options.limits.memory,
             });

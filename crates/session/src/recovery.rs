@@ -9,7 +9,7 @@ use crate::line::{Line, Successor};
 use crate::tracker::Changes;
 use cellblock_protocol::FileChanges;
 use cellblock_protocol::guest::FromHead;
-use cellblock_sandbox::{FromInit, ToInit};
+use cellblock_sandbox::{FromInit, Made, ToInit};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -115,7 +115,7 @@ impl Actor {
     ) -> Option<(u32, Line)> {
         let (pid, successor) = copy.zip(successor)?;
         let line = Line::along(successor).ok()?;
-        self.protect(pid).await.ok()?;
+        self.protect(pid, Made::WhenWoken).await.ok()?;
         Some((pid, line))
     }
 

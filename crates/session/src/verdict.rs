@@ -31,6 +31,8 @@ pub(crate) enum LimitHit {
     Files {
         limit: usize,
     },
+    /// Objects that the kernel counts for each user, and so for the host's own.
+    UserObjects,
     /// Directories so deep, or names so long, that nobody can look at them all.
     TooDeep,
 }
@@ -112,6 +114,9 @@ impl LimitHit {
             LimitHit::Disk { limit } => {
                 format!("wrote more than its {} to the workspace", size(*limit))
             }
+            LimitHit::UserObjects => {
+                "held more of the kernel's objects than one session may".to_owned()
+            }
             LimitHit::TooDeep => "made directories that are nested too deep".to_owned(),
             LimitHit::Files { limit } => format!("made more than {limit} files in the workspace"),
         };
@@ -126,6 +131,10 @@ impl LimitHit {
                     "the session needed more than its {} of memory and was ended; work on less at a time, or ask for a higher limit",
                     size(*limit)
                 ),
+            ),
+            LimitHit::UserObjects => plain(
+                "KernelLimit",
+                "the session held more of the kernel's objects than one session may (32 768 watches of epoll, 16 384 locks on files) and was ended; use fewer at a time",
             ),
             LimitHit::Disk { limit } => plain(
                 "DiskLimit",

@@ -14,6 +14,7 @@ mod common;
 mod descriptors;
 mod disk;
 mod interpreter;
+mod kernel_memory;
 mod processes;
 mod resources;
 mod scene;

@@ -18,7 +18,7 @@ fn small() -> Limits {
 }
 
 /// Runs code that takes more than it may. It fails by itself or is ended; success would mean that there is no limit.
-fn is_refused(limits: Limits, code: &str) {
+pub(crate) fn is_refused(limits: Limits, code: &str) {
     let scene = Scene::with(limits);
     let result = scene.run_for(20.0, code);
     assert!(

@@ -96,6 +96,8 @@ record! {
         watched_memory,
         /// 1 where a socket comes along on which init tells what is about to be changed in the workspace.
         keeps,
+        /// 1 where the kernel counts the session's objects as those of the host's own user.
+        shares_user,
     }
 }
 
@@ -109,6 +111,12 @@ impl Spawn {
         | walls::SECCOMP
         | walls::SIGNALS
         | walls::PRIVILEGES;
+
+    /// Whether init bounds what the kernel counts for each user: the host's own user must be left enough, and where no cgroup counts memory,
+    /// these objects are memory too.
+    pub fn bounds_user_objects(&self) -> bool {
+        self.shares_user != 0 || self.walls & walls::MEMORY != 0 && self.watched_memory > 0
+    }
 
     /// Whether the session can be forked.
     pub fn can_fork(&self) -> bool {

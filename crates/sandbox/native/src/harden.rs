@@ -2,7 +2,9 @@
 
 use crate::config::{Item, Items, Spawn, walls};
 use crate::message::{At, Failure, Message, Stage, from_init};
-use crate::seccomp::{Blocks, Changes, Forks, Ipc, NamelessFiles, Rules, Signals, Sockets};
+use crate::seccomp::{
+    Blocks, Changes, Forks, Ipc, KernelMemory, Rules, Signals, Sockets, UserObjects,
+};
 use crate::spawn::{enter_cgroups, has, take_identity};
 use crate::sys::{
     self, Fd, MOST_DESCRIPTORS, close, close_all_but, move_to, open, open_flags, receive, send,
@@ -80,10 +82,15 @@ fn rules(request: &Spawn) -> Rules {
         Signals::Free
     };
     let watched = has(request, walls::MEMORY) && request.watched_memory > 0;
-    let nameless = if watched {
-        NamelessFiles::Forbidden
+    let memory = if watched {
+        KernelMemory::CountedByInit
     } else {
-        NamelessFiles::Counted
+        KernelMemory::CountedByCgroup
+    };
+    let objects = if request.bounds_user_objects() {
+        UserObjects::AskInit
+    } else {
+        UserObjects::Free
     };
     let forks = if request.can_fork() {
         Forks::AskInit
@@ -98,7 +105,8 @@ fn rules(request: &Spawn) -> Rules {
     Rules {
         sockets,
         signals,
-        nameless,
+        memory,
+        objects,
         ipc,
         forks,
         changes: if request.keeps != 0 {

@@ -7,6 +7,7 @@ mod family;
 mod keeping;
 mod standbys;
 mod succession;
+mod watching;
 
 use crate::fork::{self, Forks};
 use crate::handover::Handover;
@@ -15,16 +16,23 @@ use crate::kin::{Kin, MOST_KIN};
 use crate::message::{Message, from_init, to_init};
 use crate::notify::{self, Protected};
 use crate::ownership::NextUsers;
-use crate::sweep::Reach;
+use crate::sweep::{self, Reach};
 use crate::sys::{
     self, Errno, Fd, Pid, Poll, kill, poll, reap, receive, send, signal_descriptor, signals,
 };
+use crate::user_objects::UserObjects;
 use crate::waiting;
-use crate::watchdog::{self, Finding, Watched};
+use crate::watchdog;
 use standbys::{Kept, OutOfBounds, Standbys};
 
 /// How often it is looked whether somebody reads from a pipe that shall be opened, in milliseconds.
 const PIPE_PERIOD: i32 = 10;
+
+/// How often the standbys of a fork are stopped again, in milliseconds: the init of its parent lets everyone go on when it has swept.
+const KEEP_FROZEN_PERIOD: i32 = 1_000;
+
+/// How often it is looked whether a new standby waits, and can be stopped, in milliseconds.
+const FREEZE_PERIOD: i32 = 2;
 
 /// How long nothing must have happened before the next fork is prepared for, in milliseconds.
 const QUIET: i32 = 10;
@@ -49,6 +57,8 @@ pub struct Init {
     pub memory: u64,
     /// How many processes it may have.
     pub processes: u64,
+    /// Its walls, as bits of [`walls`](crate::config::walls).
+    pub walls: u64,
 }
 
 /// Why the head is about to end, when we are the reason.
@@ -56,6 +66,7 @@ pub struct Init {
 enum Reason {
     Itself = 0,
     Memory = 1,
+    UserObjects = 2,
 }
 
 /// Runs until the host goes away.
@@ -77,6 +88,8 @@ pub fn run(init: Init) -> ! {
         entering: None,
         children,
         has_unreaped: false,
+        objects: UserObjects::default(),
+        copy_since: None,
     };
     // Files that it makes in the place of others have the permissions that those want.
     sys::umask(0);
@@ -87,15 +100,19 @@ pub fn run(init: Init) -> ! {
         u64::from(session.init.keeper.is_some()),
         0,
     );
-    let mut looked = sys::monotonic_milliseconds();
+    let mut next_look = 0;
     loop {
-        let watching = session.init.memory > 0 && session.init.head.is_some();
-        let period = if session.has_pipes_to_open() {
+        let watching = session.is_watching();
+        let period = if session.standbys.has_one_to_freeze() {
+            FREEZE_PERIOD
+        } else if session.has_pipes_to_open() {
             PIPE_PERIOD
         } else if watching {
             watchdog::PERIOD
         } else if session.keeps_someone_waiting() {
             waiting::PERIOD
+        } else if session.may_be_swept_from_above() {
+            KEEP_FROZEN_PERIOD
         } else if session.may_be_forked_again() {
             QUIET
         } else {
@@ -159,12 +176,13 @@ pub fn run(init: Init) -> ! {
         if session.init.control < 0 && session.forks.is_empty() {
             sys::exit(0);
         }
+        session.freeze_standbys(is_quiet);
         // By the clock: a process that keeps us busy with questions must not keep us from looking.
-        if watching
-            && sys::monotonic_milliseconds().saturating_sub(looked) >= watchdog::PERIOD as u64
-        {
-            session.watch_memory();
-            looked = sys::monotonic_milliseconds();
+        let now = sys::monotonic_milliseconds();
+        if watching && now >= next_look {
+            session.watch();
+            let after = sys::monotonic_milliseconds();
+            next_look = after + watchdog::pause_after(after - now);
         }
     }
 }
@@ -191,6 +209,10 @@ struct Session {
     children: Fd,
     /// That was heard, but nobody was reaped yet.
     has_unreaped: bool,
+    /// What the session was allowed of what the kernel counts for each user.
+    objects: UserObjects,
+    /// When the head was woken, in ticks, if it was told to leave a copy of itself and the host has not yet named that copy.
+    copy_since: Option<u64>,
 }
 
 impl Session {
@@ -244,7 +266,10 @@ impl Session {
             }
             to_init::SWEEP => self.end_head(Reason::Itself, Some(pid)),
             to_init::PROTECT => {
-                let errno = self.protect(pid).err().map_or(0, |error| error.0);
+                let errno = self
+                    .protect(pid, message.b)
+                    .err()
+                    .map_or(0, |error| error.0);
                 self.tell(from_init::PROTECTED, message.a, errno as u64, 0);
             }
             to_init::WAKE => {
@@ -259,13 +284,24 @@ impl Session {
         }
     }
 
-    /// A head may only name a child of ours; its word alone proves nothing.
-    fn protect(&mut self, pid: Pid) -> sys::Result<()> {
+    /// Makes a process a standby that was made at the host's request: not before `since`, in ticks; or, where that is 0, when the head was woken.
+    ///
+    /// A head may only name a child of ours, and for each request only one that is younger than the request. Whatever code runs in that
+    /// process, it stops here ([`Session::freeze_standbys`]).
+    fn protect(&mut self, pid: Pid, since: u64) -> sys::Result<()> {
         if pid <= 1 || Some(pid) == self.init.head || self.standbys.is_protected(pid) {
             return Err(Errno::INVAL);
         }
+        let since = match since {
+            0 => self.copy_since.take().ok_or(Errno::PERM)?,
+            since => since,
+        };
         if reap(pid, false)?.is_some() {
             return Err(Errno::SRCH);
+        }
+        let started = sweep::start_of(self.init.proc_directory, pid).ok_or(Errno::SRCH)?;
+        if started < since {
+            return Err(Errno::PERM);
         }
         if self.standbys.add(pid, self.forks.made_so_far()) {
             Ok(())
@@ -282,39 +318,6 @@ impl Session {
     fn drop_standby(&mut self, pid: Pid) {
         if pid > 1 && self.standbys.replace(pid, 0) {
             let _ = kill(pid, signals::KILL);
-        }
-    }
-
-    fn watch_memory(&mut self) {
-        let Init {
-            reach,
-            proc_directory,
-            memory,
-            ..
-        } = self.init;
-        let Some(head) = self.init.head.filter(|_| !self.unclaimed) else {
-            return;
-        };
-        let watched = Watched {
-            reach,
-            proc_directory,
-            head,
-            standbys: &self.kept(),
-        };
-        let over = match watched.look(memory) {
-            Finding::Fine => {
-                self.doubts = 0;
-                false
-            }
-            Finding::Doubtful(bytes) => {
-                self.doubts += 1;
-                self.doubts >= watchdog::patience(bytes)
-            }
-            Finding::Over => true,
-        };
-        if over {
-            self.doubts = 0;
-            self.end_head(Reason::Memory, self.standbys.newest());
         }
     }
 

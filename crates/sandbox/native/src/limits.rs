@@ -12,7 +12,16 @@ const FILE_SIZE: usize = 1;
 const CORE: usize = 4;
 const PROCESSES: usize = 6;
 const OPEN_FILES: usize = 7;
+const LOCKED_MEMORY: usize = 8;
+const PENDING_SIGNALS: usize = 11;
 const MESSAGE_QUEUES: usize = 12;
+const NICENESS: usize = 13;
+const REAL_TIME_PRIORITY: usize = 14;
+
+/// What one session may have of what the kernel counts for each user. It counts within a user namespace, but for the users of the namespaces
+/// around it as well, and the outermost is the host's own.
+const MOST_LOCKED_BYTES: u64 = 64 << 10;
+const MOST_PENDING_SIGNALS: u64 = 256;
 
 /// What the interpreter itself may use beyond the memory limit.
 const RESERVE: u64 = 48 << 20;
@@ -23,6 +32,16 @@ pub fn apply(spawn: &Spawn) -> Result<()> {
     // program would run as root on memory of the session's making, and take its time over every crash.
     set(CORE, 1)?;
     set(MESSAGE_QUEUES, 0)?;
+    set(LOCKED_MEMORY, MOST_LOCKED_BYTES)?;
+    set(NICENESS, 0)?;
+    set(REAL_TIME_PRIORITY, 0)?;
+    // Timers too: each has a signal set aside.
+    let pending = if spawn.walls & walls::NAMESPACES != 0 {
+        0
+    } else {
+        signals_of_own_user()
+    };
+    set(PENDING_SIGNALS, pending + MOST_PENDING_SIGNALS)?;
     // Threads take their stack size from this limit, and stacks count against DATA. Deep recursion needs the usual eight megabytes;
     // with more, as some hosts have, a hundred threads would not fit.
     set_soft(STACK, 8 << 20)?;
@@ -97,6 +116,20 @@ fn tasks_of_own_user() -> Result<u64> {
     });
     close(processes);
     Ok(tasks)
+}
+
+/// Signals that wait for a process of the user that this process runs as, and timers of these processes.
+fn signals_of_own_user() -> u64 {
+    let mut found = 0;
+    if let Ok(processes) = mounts::open_proc() {
+        let _ = each_line_at(processes, c"self/status", |line| {
+            if let Some(counts) = line.strip_prefix(b"SigQ:") {
+                found = leading_number(counts.trim_ascii_start()).unwrap_or(0);
+            }
+        });
+        close(processes);
+    }
+    found
 }
 
 fn tasks_of(processes: Fd, pid: Pid, user: u32) -> Option<u64> {

@@ -23,7 +23,8 @@ pub mod to_init {
     pub const SIGNAL: u64 = 1;
     /// End the head and everything it started; keep the standbys. The standby `a`, if it is one, is the head then.
     pub const SWEEP: u64 = 2;
-    /// Process `a` is a standby: protect it.
+    /// Process `a` is a standby: protect it. `b`: when the head was asked for it, in ticks since the machine was started; 0 when it is the
+    /// copy that a standby left when it was woken.
     pub const PROTECT: u64 = 3;
     /// Wake the standby `a`, unless it was woken already: it is the head now.
     pub const WAKE: u64 = 4;
@@ -48,8 +49,8 @@ pub mod from_init {
     pub const BORN: u64 = 1;
     /// The session could not be built. `a`: the [`Stage`](super::Stage), `b`: the error number.
     pub const FAILED: u64 = 2;
-    /// The head ended and nothing of it is left. A standby may have been woken: the newest, or the one that the host named. `a`: wait status, `b`: in the lowest byte 1 when the memory watchdog ended it,
-    /// above it microseconds of CPU, `c`: the most bytes it held.
+    /// The head ended and nothing of it is left. A standby may have been woken: the newest, or the one that the host named. `a`: wait status, `b`: in the lowest byte 1 when init
+    /// ended it for want of memory, 2 for too many objects that the kernel counts for each user, above it microseconds of CPU, `c`: the most bytes it held.
     pub const ENDED: u64 = 3;
     /// Process `a` is protected now (`b` = 0), or is not ours to protect (`b` = error number).
     pub const PROTECTED: u64 = 4;

@@ -216,10 +216,16 @@ pub fn cover(path: &CStr, text: &[u8]) -> Result<()> {
     outcome
 }
 
+/// How many files a temporary directory may have: as many as would fill it with this size each.
+const BYTES_FOR_A_FILE: u64 = 8 << 10;
+const LEAST_FILES: u64 = 4_096;
+const MOST_FILES: u64 = 100_000;
+
 fn mount_temporary(bytes: u64) -> Result<()> {
     let flags = mount_flags::NOSUID | mount_flags::NODEV;
     // Without a bound on inodes, empty files would fill the kernel's memory.
-    let options = Text::<96>::new(format_args!("mode=1777,size={bytes},nr_inodes=100k"))?;
+    let inodes = (bytes / BYTES_FOR_A_FILE).clamp(LEAST_FILES, MOST_FILES);
+    let options = Text::<96>::new(format_args!("mode=1777,size={bytes},nr_inodes={inodes}"))?;
     for target in [c"/tmp", c"/dev/shm"] {
         make_parents(target)?;
         // In a session the view is read-only and both are there.

@@ -6,6 +6,11 @@ use crate::sys::{Errno, Fd, Pid, Result, nr, syscall};
 pub trait Protected {
     /// Whether `pid` (or the group it leads) is protected.
     fn is_protected(&self, pid: Pid) -> bool;
+
+    /// Whether a protected process is stopped, and shall not go on when the others do.
+    fn is_frozen(&self, _pid: Pid) -> bool {
+        false
+    }
 }
 
 /// One question: a process that waits in a system call, and what it called.

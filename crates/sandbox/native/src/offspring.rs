@@ -173,6 +173,7 @@ fn live(request: &Spawn, items: Items<'_>, taken: &Descriptors, kept: Kept) -> !
         reach: Reach::Namespace,
         memory: watched_memory(request),
         processes: request.processes,
+        walls: request.walls,
     })
 }
 

@@ -1,7 +1,9 @@
 //! What this machine can enforce, found out by trying each mechanism in a child of its own.
 
 use crate::message::Message;
-use crate::seccomp::{Blocks, Changes, Forks, Ipc, NamelessFiles, Rules, Signals, Sockets};
+use crate::seccomp::{
+    Blocks, Changes, Forks, Ipc, KernelMemory, Rules, Signals, Sockets, UserObjects,
+};
 use crate::sys::{
     self, Errno, Forked, Pid, clone_flags, clone_process, exit, mount_flags, reap, send,
 };
@@ -138,7 +140,8 @@ fn filter(signals: Signals) -> sys::Result<()> {
     let rules = Rules {
         sockets: Sockets::InEmptyNamespace,
         signals,
-        nameless: NamelessFiles::Forbidden,
+        memory: KernelMemory::CountedByInit,
+        objects: UserObjects::AskInit,
         forks: Forks::Forbidden,
         ipc: Ipc::Forbidden,
         changes: Changes::Free,

@@ -2,6 +2,10 @@
 
 use crate::sys::{Errno, Fd, Result, clone_flags, nr, syscall};
 
+#[path = "seccomp_memory.rs"]
+mod memory;
+pub use memory::{KernelMemory, UserObjects};
+
 /// One instruction of the filter machine.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -230,15 +234,6 @@ pub enum Ipc {
     Forbidden,
 }
 
-/// Who counts the memory of files that live in memory and have no name.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum NamelessFiles {
-    /// A cgroup, which sees everything.
-    Counted,
-    /// Nobody: the watchdog sees processes and file systems only. So there are none.
-    Forbidden,
-}
-
 /// Who is asked about signals.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Signals {
@@ -282,8 +277,10 @@ pub struct Rules {
     pub sockets: Sockets,
     /// Who decides about signals.
     pub signals: Signals,
-    /// Whether files without a name.
-    pub nameless: NamelessFiles,
+    /// What counts the kernel's memory.
+    pub memory: KernelMemory,
+    /// What bounds the objects that are counted for each user.
+    pub objects: UserObjects,
     /// Whose objects of System V and POSIX.
     pub ipc: Ipc,
     /// Whether it can be forked.
@@ -294,7 +291,7 @@ pub struct Rules {
     pub blocks: Blocks,
 }
 
-const MOST: usize = 450;
+const MOST: usize = 600;
 
 struct Program {
     instructions: [Instruction; MOST],
@@ -370,6 +367,11 @@ impl Program {
 
     fn build(&mut self, rules: Rules) {
         self.begin();
+        let asks_about_objects =
+            rules.objects == UserObjects::AskInit && rules.signals == Signals::AskInit;
+        if asks_about_objects {
+            self.named_pipes(ASK_INIT);
+        }
         // First what is called most: the kernel remembers the answers that depend on the number alone, but not these.
         self.privileged_files(rules.changes);
         for &number in DENIED {
@@ -390,9 +392,15 @@ impl Program {
             self.reservations();
         }
         self.controls(rules.changes);
+        self.netlink_protocols(NETLINK);
         self.sockets(rules.sockets);
-        if rules.nameless == NamelessFiles::Forbidden {
-            self.when(nr::MEMFD_CREATE, NOSYS);
+        self.uncounted_memory();
+        self.socket_options(rules.memory);
+        if rules.memory == KernelMemory::CountedByInit {
+            self.hidden_memory();
+        }
+        if rules.objects == UserObjects::AskInit {
+            self.user_objects(asks_about_objects.then_some(ASK_INIT));
         }
         if rules.ipc == Ipc::Forbidden {
             for &number in IPC {

@@ -15,7 +15,8 @@ use Verdict::*;
 const SEALED: Rules = Rules {
     sockets: Sockets::InEmptyNamespace,
     signals: Signals::AskInit,
-    nameless: NamelessFiles::Forbidden,
+    memory: KernelMemory::CountedByInit,
+    objects: UserObjects::AskInit,
     ipc: Ipc::OfItsNamespace,
     forks: Forks::AskInit,
     changes: Changes::Free,
@@ -24,7 +25,8 @@ const SEALED: Rules = Rules {
 const BARE: Rules = Rules {
     sockets: Sockets::PairsOnly,
     signals: Signals::Free,
-    nameless: NamelessFiles::Counted,
+    memory: KernelMemory::CountedByCgroup,
+    objects: UserObjects::Free,
     ipc: Ipc::Forbidden,
     forks: Forks::Forbidden,
     changes: Changes::Free,
@@ -247,13 +249,77 @@ fn objects_of_the_host_s_are_out_of_reach_where_there_is_no_namespace() {
 }
 
 #[test]
-fn memory_that_nobody_counts_is_not_given_out() {
+fn memory_that_init_cannot_see_is_not_given_out_where_init_counts() {
+    let both = |number, arguments| [SEALED, BARE].map(|rules| judge(rules, number, arguments));
+    for number in [nr::MEMFD_CREATE, nr::VMSPLICE, nr::SPLICE, nr::SENDFILE] {
+        assert_eq!(both(number, [0; 6]), [Refused(38), Allowed]);
+    }
+    let process = |option| both(nr::PRCTL, [option, 0, 0, 0, 0, 0]);
+    assert_eq!(
+        [process(78), process(15)],
+        [[Refused(22), Allowed], [Allowed; 2]]
+    );
+    let lock = |command| both(nr::FCNTL, [3, command, 0, 0, 0, 0]);
+    let [of_process, of_open_file] = [6, 37];
+    assert_eq!(
+        [lock(of_process), lock(of_open_file)],
+        [[Allowed; 2], [Refused(22), Allowed]]
+    );
+    let option = |level, name| both(nr::SETSOCKOPT, [3, level, name, 0, 0, 0]);
+    let [send_buffer, reuse_address] = [7, 2];
     assert_eq!(
         [
-            judge(SEALED, nr::MEMFD_CREATE, [0; 6]),
-            judge(BARE, nr::MEMFD_CREATE, [0; 6])
+            option(1, send_buffer),
+            option(1, reuse_address),
+            option(6, send_buffer)
         ],
-        [Refused(38), Allowed]
+        [[Refused(0), Allowed], [Allowed; 2], [Allowed; 2]]
+    );
+}
+
+#[test]
+fn memory_that_no_cgroup_counts_is_not_given_out() {
+    let both = |number, arguments| [SEALED, BARE].map(|rules| judge(rules, number, arguments));
+    assert_eq!(both(nr::IO_SETUP, [0; 6]), [Refused(38); 2]);
+    assert_eq!(both(nr::SETXATTRAT, [0; 6]), [Refused(38); 2]);
+    for number in [nr::SETXATTR, nr::LSETXATTR, nr::FSETXATTR] {
+        let of = |bytes| both(number, [0, 0, 0, bytes, 0, 0]);
+        assert_eq!([of(512), of(513)], [[Allowed; 2], [Refused(28); 2]]);
+    }
+    let program = 26;
+    assert_eq!(
+        both(nr::SETSOCKOPT, [3, 1, program, 0, 0, 0]),
+        [Refused(1); 2]
+    );
+    let to_kernel = |protocol| judge(SEALED, nr::SOCKET, [16, 3, protocol, 0, 0, 0]);
+    let [routes, between_processes] = [0, 2];
+    assert_eq!(
+        [to_kernel(routes), to_kernel(between_processes)],
+        [Allowed, Refused(93)]
+    );
+}
+
+#[test]
+fn init_is_asked_before_something_is_made_that_is_counted_for_each_user() {
+    let both = |number, arguments| [SEALED, BARE].map(|rules| judge(rules, number, arguments));
+    for number in [nr::PIPE, nr::PIPE2, nr::EPOLL_CREATE, nr::EPOLL_CREATE1] {
+        assert_eq!(both(number, [0; 6]), [Asked, Allowed]);
+    }
+    let made = |mode| both(nr::MKNODAT, [0, 0, mode, 0, 0, 0]);
+    assert_eq!(
+        [made(0o010_644), made(0o100_644), made(0o014_644)],
+        [[Asked, Allowed], [Allowed; 2], [Refused(1); 2]]
+    );
+    let size = |bytes| both(nr::FCNTL, [3, 1031, bytes, 0, 0, 0]);
+    assert_eq!(
+        [size(64 << 10), size((64 << 10) + 1)],
+        [[Allowed; 2], [Refused(1), Allowed]]
+    );
+    let rule = |kind| both(nr::LANDLOCK_ADD_RULE, [3, kind, 0, 0, 0, 0]);
+    let [path, port] = [1, 2];
+    assert_eq!(
+        [rule(path), rule(port)],
+        [[Asked, Allowed], [Refused(95), Allowed]]
     );
 }
 
@@ -311,7 +377,8 @@ fn init_hears_of_changes_to_files_where_it_keeps_them() {
     // The longest program of all fits as well.
     let longest = Rules {
         signals: Signals::AskInit,
-        nameless: NamelessFiles::Forbidden,
+        memory: KernelMemory::CountedByInit,
+        objects: UserObjects::AskInit,
         changes: Changes::AskInit,
         blocks: Blocks::ByWriting,
         ..BARE

@@ -35,8 +35,8 @@ pub fn sweep(
     mut at_rest: Option<impl FnOnce(bool)>,
 ) {
     if reach == Reach::Namespace {
-        // In one call, so that a fork bomb cannot outrun us. The protected are stopped too, and go on at once: forked sessions
-        // are among them.
+        // In one call, so that a fork bomb cannot outrun us. The protected are stopped too, and go on at once, but for standbys:
+        // forked sessions are among them.
         let _ = kill(-1, signals::STOP);
     }
     let (mut quiet, mut are_few) = (0, true);
@@ -53,7 +53,7 @@ pub fn sweep(
                 if left > FEW || at_rest.is_some() && !is_at_rest(proc_directory, pid) {
                     running += 1;
                 }
-            } else if round == 0 && reach == Reach::Namespace {
+            } else if round == 0 && reach == Reach::Namespace && !protected.is_frozen(pid) {
                 let _ = kill(pid, signals::CONT);
             }
         });
@@ -85,7 +85,9 @@ pub fn sweep(
     }
     if reach == Reach::Namespace {
         each_process(reach, proc_directory, |pid| {
-            let _ = kill(pid, signals::CONT);
+            if !protected.is_frozen(pid) {
+                let _ = kill(pid, signals::CONT);
+            }
         });
     }
 }
@@ -208,6 +210,25 @@ fn parent_in(stat: &[u8]) -> Option<Pid> {
     leading_number(parent).map(|parent| parent as Pid)
 }
 
+/// When a process was started, in ticks since the machine was.
+pub fn start_of(proc_directory: Fd, pid: Pid) -> Option<u64> {
+    let path = Text::<32>::new(format_args!("{pid}/stat")).ok()?;
+    let mut buffer = [0u8; 512];
+    let text = sys::read_file_at(proc_directory, path.as_c_str(), &mut buffer).ok()?;
+    start_in(text)
+}
+
+/// The twenty-second field, counted behind the name as in [`parent_in`].
+fn start_in(stat: &[u8]) -> Option<u64> {
+    const BEHIND_NAME: usize = 19;
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    let start = stat[end + 1..]
+        .split(|byte| *byte == b' ')
+        .filter(|field| !field.is_empty())
+        .nth(BEHIND_NAME)?;
+    leading_number(start)
+}
+
 /// Waits until `fd` is readable or the time is over.
 pub fn wait_readable(fd: Fd, milliseconds: i32) -> bool {
     poll(&mut [Poll::readable(fd)], milliseconds) > 0
@@ -228,5 +249,21 @@ mod tests {
     fn a_process_cannot_choose_its_parent_by_its_name() {
         assert_eq!(parent_in(b"77 (a) S 1 1 (b) R 42 7 7 0"), Some(42));
         assert_eq!(parent_in(b"77 (a"), None);
+    }
+
+    #[test]
+    fn a_process_cannot_choose_when_it_was_started_by_its_name() {
+        let stat = b"77 (a) S 1 2 3) S 1 77 77 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 678 9";
+        assert_eq!(start_in(stat), Some(12345));
+        assert_eq!(start_in(b"77 (a) S 1 2"), None);
+        let processes = crate::mounts::open_proc().unwrap();
+        let now = sys::boot_ticks();
+        let own = start_of(processes, sys::own_pid()).unwrap();
+        assert!((1..=now).contains(&own), "{own} is after {now}");
+        let child = std::process::Command::new("/bin/true").spawn();
+        let mut child = child.unwrap();
+        assert!(start_of(processes, child.id() as Pid).unwrap() >= now);
+        child.wait().unwrap();
+        sys::close(processes);
     }
 }

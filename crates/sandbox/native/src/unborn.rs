@@ -210,6 +210,7 @@ fn be_session(
         reach,
         memory: watched_memory(request),
         processes: request.processes,
+        walls: request.walls,
     })
 }
 

@@ -1,6 +1,6 @@
 //! How a standby is woken. The signal that wakes it says so.
 
-use crate::sys::signals;
+use crate::sys::{Pid, Result, kill, signals};
 
 /// What a standby has to do before it goes on as the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,12 @@ impl Waking {
     /// The signal that says this.
     pub fn signal(self) -> i32 {
         signals::WAKE + i32::from(self.apart) + 2 * i32::from(self.leaves_copy)
+    }
+
+    /// Wakes a standby, which is stopped.
+    pub fn send(self, pid: Pid) -> Result<()> {
+        kill(pid, self.signal())?;
+        kill(pid, signals::CONT)
     }
 
     /// What one of those signals says.

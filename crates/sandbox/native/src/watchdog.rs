@@ -1,12 +1,23 @@
-//! The memory limit where there is no cgroup: `RLIMIT_DATA` bounds one process, this bounds all of them together.
+//! The memory limit where there is no cgroup: `RLIMIT_DATA` bounds one process, this bounds all of them together, with what the kernel holds for
+//! them.
 
+use crate::config::walls;
+use crate::kernel_memory;
 use crate::notify::Protected;
+use crate::process_memory::{ProcessMemory, Share, most_areas};
+use crate::socket_memory;
 use crate::sweep::{Reach, each_process};
-use crate::sys::{Fd, Pid, each_line_at, read_file_at, used_on};
-use crate::text::{Text, leading_number};
+use crate::sys::{Fd, Pid};
+use crate::user_objects::DescriptorCensus;
 
 /// How often it looks, in milliseconds.
 pub const PERIOD: i32 = 100;
+
+/// When to look again, in milliseconds, after a look that took so long: not all of the time.
+pub fn pause_after(cost: u64) -> u64 {
+    const LONGEST: u64 = 1_000;
+    (5 * cost).clamp(PERIOD as u64, LONGEST)
+}
 
 /// How often in a row it may be in doubt over so many bytes. Making a copy of a head of gigabytes takes a second where others compute too,
 /// and nobody shall lose a session because the machine is busy.
@@ -24,6 +35,8 @@ pub enum Finding {
     /// There may be none: of a process that cannot be looked into it is not known what it shares. A standby is one for the
     /// moment between its birth and the host's word that it is one. How many bytes these have.
     Doubtful(u64),
+    /// There is room once this standby, which is not the newest, is gone.
+    OverWith(Pid),
     /// There is none.
     Over,
 }
@@ -34,10 +47,24 @@ pub struct Watched<'a, P> {
     pub reach: Reach,
     /// `/proc`.
     pub proc_directory: Fd,
+    /// The session's walls: which namespaces are its own.
+    pub walls: u64,
     /// The live interpreter.
     pub head: Pid,
-    /// The standbys: what they hold beyond the head is the host's to bound, who can look into them.
-    pub standbys: &'a P,
+    /// Processes that do not count like others: init, the standbys, and those of forks.
+    pub kept: &'a P,
+    /// The standbys, the oldest first.
+    pub standbys: &'a [Pid],
+    /// Bytes that the session's pipes can hold.
+    pub pipe_bytes: u64,
+}
+
+/// What a session holds, but for its standbys.
+struct Held {
+    certain: u64,
+    doubtful: u64,
+    /// What the head has in common with others: standbys, and whatever it forked.
+    shared_by_head: u64,
 }
 
 impl<P: Protected> Watched<'_, P> {
@@ -46,130 +73,143 @@ impl<P: Protected> Watched<'_, P> {
     /// Resident sizes are quick to read but count shared pages once per process; only when their sum is over the limit are the
     /// exact, slower shares read.
     pub fn look(&self, limit: u64) -> Finding {
-        let named = match self.reach {
-            Reach::Namespace => temporary_files() + shared_segments(self.proc_directory),
-            Reach::Descendants => 0,
-        };
-        let mut resident = named;
-        self.each_counted(|pid| resident += resident_bytes(self.proc_directory, pid).unwrap_or(0));
-        if resident <= limit {
+        let named = kernel_memory::named(self.reach, self.proc_directory);
+        let in_kernel = self.in_kernel(limit);
+        let most_areas = most_areas(self.proc_directory);
+        let has_own_network = self.has_own_network();
+        let mut most = named + in_kernel;
+        self.each_counted(|pid| {
+            let memory = self.of(pid);
+            most += memory.most(most_areas);
+            if !has_own_network {
+                most += memory.most_for_sockets();
+            }
+        });
+        most += self.page_tables_of_standbys();
+        most += self
+            .standbys
+            .iter()
+            .map(|pid| self.of(*pid).anonymous)
+            .max()
+            .unwrap_or(0);
+        if most <= limit {
             return Finding::Fine;
         }
+        self.judge(self.weigh(named, in_kernel, limit), limit)
+    }
+
+    fn weigh(&self, named: u64, mut in_kernel: u64, limit: u64) -> Held {
+        let most_areas = most_areas(self.proc_directory);
         let (mut own, mut shared, mut doubtful) = (0, 0, 0);
-        self.each_counted(|pid| match shares(self.proc_directory, pid) {
-            Some(share) => {
-                // The head counts in full: what it shares with its standbys is still its own.
-                own += if pid == self.head {
-                    share.own_in_full
-                } else {
-                    share.own
-                };
-                shared += share.shared;
+        if !self.has_own_network() {
+            in_kernel += self.open_sockets() * socket_memory::BUFFER_BYTES;
+        }
+        let mut shared_by_head = self.of(self.head).resident;
+        self.each_counted(|pid| {
+            let memory = self.of(pid);
+            own += memory.in_kernel();
+            if own > limit {
+                // To look at all of a hundred processes takes long, and this is enough to know.
+                return;
             }
-            // A process that made itself unreadable counts in full.
-            None => doubtful += resident_bytes(self.proc_directory, pid).unwrap_or(0),
+            match memory.areas(self.proc_directory, pid, most_areas, limit - own) {
+                Ok(areas) => own += areas,
+                Err(areas) => doubtful += areas,
+            }
+            match Share::of(self.proc_directory, pid) {
+                Some(share) if pid == self.head => {
+                    // The head counts in full: what it shares with its standbys is still its own.
+                    own += share.own_in_full;
+                    shared += share.shared;
+                    shared_by_head = share.with_others;
+                }
+                Some(share) => {
+                    own += share.own;
+                    shared += share.shared;
+                }
+                // A process that made itself unreadable counts in full.
+                None => doubtful += memory.resident + memory.swapped,
+            }
         });
-        // What is mapped and has a name stands in both; to add them would end a session at half its limit.
-        let certain = own + shared.max(named);
+        Held {
+            // What is mapped and has a name stands in both; to add them would end a session at half its limit.
+            certain: own + shared.max(named) + in_kernel + self.page_tables_of_standbys(),
+            doubtful,
+            shared_by_head,
+        }
+    }
+
+    fn judge(&self, held: Held, limit: u64) -> Finding {
+        let Held {
+            certain,
+            doubtful,
+            shared_by_head,
+        } = held;
         if certain > limit {
-            Finding::Over
-        } else if certain + doubtful > limit {
+            return Finding::Over;
+        }
+        // Nobody of the session may look into a standby. But what it has in common with the head is not more than what the head has in
+        // common with anybody: the rest is the standby's alone.
+        let alone = |pid: Pid| {
+            let memory = self.of(pid);
+            (memory.anonymous + memory.swapped).saturating_sub(shared_by_head)
+        };
+        if let Some((newest, older)) = self.standbys.split_last() {
+            let is_too_large = |pid: &&Pid| certain + alone(**pid) > limit;
+            if let Some(oldest) = older.iter().find(is_too_large) {
+                return Finding::OverWith(*oldest);
+            }
+            if is_too_large(&newest) {
+                return match older.first() {
+                    Some(oldest) => Finding::OverWith(*oldest),
+                    None => Finding::Over,
+                };
+            }
+        }
+        if certain + doubtful > limit {
             Finding::Doubtful(doubtful)
         } else {
             Finding::Fine
         }
     }
 
+    /// Bytes that the kernel holds for the session and that no process shows.
+    fn in_kernel(&self, limit: u64) -> u64 {
+        let mut sum = self.pipe_bytes;
+        sum += kernel_memory::unmapped(self.walls, self.reach, self.proc_directory);
+        if self.has_own_network() {
+            sum += socket_memory::bytes(self.proc_directory, limit);
+        }
+        sum
+    }
+
+    /// Whether the sockets of its network are the session's own, and no others.
+    fn has_own_network(&self) -> bool {
+        const OWN_NETWORK: u64 = walls::NAMESPACES | walls::NETWORK;
+        self.walls & OWN_NETWORK == OWN_NETWORK
+    }
+
+    /// How many sockets its processes have open. How full they are, nobody can tell one of many users of a network.
+    fn open_sockets(&self) -> u64 {
+        let mut census = DescriptorCensus::new();
+        self.each_counted(|pid| census.add(self.proc_directory, pid));
+        census.sockets()
+    }
+
+    fn page_tables_of_standbys(&self) -> u64 {
+        let tables = self.standbys.iter().map(|pid| self.of(*pid).page_tables);
+        tables.sum()
+    }
+
+    fn of(&self, pid: Pid) -> ProcessMemory {
+        ProcessMemory::of(self.proc_directory, pid)
+    }
+
     fn each_counted(&self, mut visit: impl FnMut(Pid)) {
         each_process(self.reach, self.proc_directory, |pid| {
-            if !self.standbys.is_protected(pid) {
+            if !self.kept.is_protected(pid) {
                 visit(pid);
             }
         });
-    }
-}
-
-/// The part of a process's memory that counts as its own: pages shared by n processes count one n-th.
-struct Share {
-    /// Its heap and the like.
-    own: u64,
-    /// The same, with every page counted once.
-    own_in_full: u64,
-    /// Memory that it shares on purpose.
-    shared: u64,
-}
-
-fn temporary_files() -> u64 {
-    [c"/tmp", c"/dev/shm"]
-        .into_iter()
-        .filter_map(|path| used_on(path).ok())
-        .map(|(bytes, _)| bytes)
-        .sum()
-}
-
-/// System V segments stay when nobody has them mapped, so no process shows them.
-fn shared_segments(proc_directory: Fd) -> u64 {
-    let mut sum = 0;
-    let _ = each_line_at(proc_directory, c"sysvipc/shm", |line| {
-        sum += segment_bytes(line).unwrap_or(0)
-    });
-    sum
-}
-
-/// The resident bytes in a line of `sysvipc/shm`. Segments that were made outside of the session, where it has no IPC
-/// namespace of its own, show process 0 as their maker.
-fn segment_bytes(line: &[u8]) -> Option<u64> {
-    const MAKER: usize = 4;
-    const RESIDENT: usize = 14;
-    let mut fields = line
-        .split(|byte| *byte == b' ')
-        .filter(|field| !field.is_empty());
-    let maker = leading_number(fields.nth(MAKER)?)?;
-    let bytes = leading_number(fields.nth(RESIDENT - MAKER - 1)?)?;
-    (maker != 0).then_some(bytes)
-}
-
-fn resident_bytes(proc_directory: Fd, pid: i32) -> Option<u64> {
-    let path = Text::<32>::new(format_args!("{pid}/statm")).ok()?;
-    let mut buffer = [0u8; 128];
-    let text = read_file_at(proc_directory, path.as_c_str(), &mut buffer).ok()?;
-    let pages = leading_number(text.splitn(3, |byte| *byte == b' ').nth(1)?)?;
-    Some(pages * 4096)
-}
-
-fn shares(proc_directory: Fd, pid: i32) -> Option<Share> {
-    let path = Text::<48>::new(format_args!("{pid}/smaps_rollup")).ok()?;
-    let mut buffer = [0u8; 2048];
-    let text = read_file_at(proc_directory, path.as_c_str(), &mut buffer).ok()?;
-    let share = |name: &[u8]| {
-        let line = text
-            .split(|byte| *byte == b'\n')
-            .find(|line| line.starts_with(name))?;
-        leading_number(line[name.len()..].trim_ascii_start()).map(|kilobytes| kilobytes * 1024)
-    };
-    Some(Share {
-        own: share(b"Pss_Anon:")?,
-        own_in_full: share(b"Anonymous:")?,
-        shared: share(b"Pss_Shmem:").unwrap_or(0),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_segment_counts_with_what_is_resident_of_it_if_the_session_made_it() {
-        let of = |maker: &str| {
-            let line = std::format!(
-                "         0          3   600             104857600 {maker:>5}     0      0  1000  1000  1000  1000 1 2 3  4096     0"
-            );
-            segment_bytes(line.as_bytes())
-        };
-        assert_eq!([of("2"), of("0")], [Some(4096), None]);
-        assert_eq!(
-            segment_bytes(b"       key      shmid perms                  size  cpid"),
-            None
-        );
     }
 }

@@ -11,6 +11,7 @@ use crate::notify::{self, Question};
 use crate::stillness;
 use crate::sweep;
 use crate::sys::{self, Errno, Pid, Received, nr, receive, send, send_now};
+use crate::user_objects::UserObjects;
 
 impl Session {
     /// The kernel, or the first init of the family, asks about a call.
@@ -69,6 +70,9 @@ impl Session {
     }
 
     fn judge(&mut self, question: &Question) {
+        if UserObjects::is_about(question.number()) {
+            return self.judge_object(question);
+        }
         let listener = self.init.listener;
         let (number, arguments) = (question.number(), question.arguments());
         let allowed = match number {

@@ -3,7 +3,9 @@
 use crate::fork::Forks;
 use crate::notify::Protected;
 use crate::sweep::{self, Reach};
-use crate::sys::{self, Fd, Pid};
+use crate::sys::{self, Fd, Pid, each_line_at, kill, signals};
+use crate::text::{Text, hexadecimal};
+use crate::waking::Waking;
 
 /// Most standbys of one session: the history and the newest.
 pub(super) const MOST_STANDBYS: usize = 64;
@@ -15,6 +17,10 @@ pub(super) struct Standbys {
     pub(super) forks: [u32; MOST_STANDBYS],
     /// Which of all that were ever made each is.
     pub(super) made: [u64; MOST_STANDBYS],
+    /// Which of them are stopped, and stay so until they are woken.
+    frozen: [bool; MOST_STANDBYS],
+    /// How often it was looked whether a new one waits to be stopped.
+    looks: u32,
     so_far: u64,
     pub(super) init: Pid,
 }
@@ -52,6 +58,10 @@ impl Protected for Kept<'_> {
     fn is_protected(&self, pid: Pid) -> bool {
         self.standbys.is_protected(pid) || self.forks.has(self.proc_directory, pid)
     }
+
+    fn is_frozen(&self, pid: Pid) -> bool {
+        self.standbys.is_frozen(pid)
+    }
 }
 
 impl Standbys {
@@ -60,6 +70,8 @@ impl Standbys {
             pids: [0; MOST_STANDBYS],
             forks: [0; MOST_STANDBYS],
             made: [0; MOST_STANDBYS],
+            frozen: [false; MOST_STANDBYS],
+            looks: 0,
             so_far: 0,
             init: sys::own_pid(),
         }
@@ -85,13 +97,84 @@ impl Standbys {
         if let Some(index) = free {
             self.so_far += 1;
             (self.pids[index], self.forks[index]) = (pid, forks);
-            self.made[index] = self.so_far;
+            (self.made[index], self.frozen[index]) = (self.so_far, false);
+            self.looks = 0;
         }
         free.is_some()
+    }
+
+    /// The one that was made last.
+    pub(super) fn newest(&self) -> Option<Pid> {
+        let (pids, count) = self.by_age();
+        pids[..count].last().copied()
+    }
+
+    /// All of them, the oldest first, and how many they are.
+    pub(super) fn by_age(&self) -> ([Pid; MOST_STANDBYS], usize) {
+        let mut living = [(u64::MAX, 0); MOST_STANDBYS];
+        let mut count = 0;
+        for (pid, made) in self.pids.into_iter().zip(self.made) {
+            if pid != 0 {
+                living[count] = (made, pid);
+                count += 1;
+            }
+        }
+        living.sort_unstable();
+        (living.map(|(_, pid)| pid), count)
+    }
+
+    /// Whether one is still to be stopped.
+    pub(super) fn has_one_to_freeze(&self) -> bool {
+        let mut both = self.pids.iter().zip(self.frozen);
+        both.any(|(pid, frozen)| *pid != 0 && !frozen)
+    }
+
+    fn is_frozen(&self, pid: Pid) -> bool {
+        let mut both = self.pids.iter().zip(self.frozen);
+        pid != 0 && both.any(|(standby, frozen)| *standby == pid && frozen)
+    }
+
+    /// Stops each new one as soon as it waits to be woken. Code of the session may run in it instead: after some time it is stopped in any case.
+    pub(super) fn freeze(&mut self, proc_directory: Fd) {
+        /// A copy of gigabytes on a busy machine takes its time until it first runs.
+        const MOST_LOOKS: u32 = 500;
+        self.looks += 1;
+        for (pid, frozen) in self.pids.into_iter().zip(&mut self.frozen) {
+            if pid != 0
+                && !*frozen
+                && (self.looks > MOST_LOOKS || waits_to_be_woken(proc_directory, pid))
+            {
+                *frozen = kill(pid, signals::STOP).is_ok();
+            }
+        }
+    }
+
+    /// Stops those again that somebody above us let go on, who does not know them.
+    pub(super) fn keep_frozen(&self) {
+        for (pid, frozen) in self.pids.into_iter().zip(self.frozen) {
+            if pid != 0 && frozen {
+                let _ = kill(pid, signals::STOP);
+            }
+        }
     }
 
     pub(super) fn forks_before(&self, pid: Pid) -> u32 {
         let index = self.pids.iter().position(|standby| *standby == pid);
         index.map_or(0, |index| self.forks[index])
     }
+}
+
+/// Whether a process waits for the signals that wake a standby, with all others blocked: the kernel takes those that are waited for out of
+/// the blocked ones meanwhile.
+fn waits_to_be_woken(proc_directory: Fd, pid: Pid) -> bool {
+    const NEVER_BLOCKED: u64 = 1 << (signals::KILL - 1) | 1 << (signals::STOP - 1);
+    let mut blocked = 0;
+    let _ = Text::<32>::new(format_args!("{pid}/status")).and_then(|path| {
+        each_line_at(proc_directory, path.as_c_str(), |line| {
+            if let Some(mask) = line.strip_prefix(b"SigBlk:") {
+                blocked = hexadecimal(mask.trim_ascii()).unwrap_or(0);
+            }
+        })
+    });
+    blocked | NEVER_BLOCKED == !Waking::SIGNALS
 }

@@ -3,13 +3,13 @@
 //! The next one is woken as soon as nobody of the old head's runs any more. The old one is taken apart while the new one gets ready, and
 //! the host, which is told only when nothing is left, finds it waiting.
 
-use super::standbys::{MOST_STANDBYS, Standbys};
+use super::standbys::MOST_STANDBYS;
 use super::{Reason, Session};
 use crate::kin::MOST_KIN;
 use crate::message::from_init;
 use crate::notify::Protected;
 use crate::sweep;
-use crate::sys::{self, Ended, Errno, Pid, kill, reap, signals};
+use crate::sys::{self, Ended, Errno, Pid, reap, signals};
 use crate::waking::Waking;
 
 /// The standby that goes on when the head has ended.
@@ -34,9 +34,10 @@ impl Session {
         if self.init.head.is_some() || !self.standbys.has(pid) {
             return Err(Errno::SRCH);
         }
-        let signal = self.waking(pid, false).signal();
+        let waking = self.waking(pid, false);
         self.standbys.replace(pid, 0);
-        kill(pid, signal)?;
+        self.copy_since = None;
+        waking.send(pid)?;
         self.init.head = Some(pid);
         Ok(())
     }
@@ -102,7 +103,8 @@ impl Session {
         let kept = self.kept();
         let mut verdict = None;
         let mut lost = [None; MOST_STANDBYS + MOST_KIN];
-        let mut woken = None;
+        let (mut woken, mut leaves_copy) = (None, false);
+        let since = sys::boot_ticks();
         let next = next
             .filter(|next| kept.standbys.has(next.pid))
             .map(|next| (next.pid, self.waking(next.pid, next.leaves_copy)));
@@ -120,15 +122,15 @@ impl Session {
                 }
             },
             next.map(|(pid, waking)| {
-                let woken = &mut woken;
+                let (woken, leaves_copy) = (&mut woken, &mut leaves_copy);
                 move |is_over| {
                     // While somebody is left to be ended, nobody may be added.
-                    let leaves_copy = waking.leaves_copy && is_over;
+                    *leaves_copy = waking.leaves_copy && is_over;
                     let waking = Waking {
-                        leaves_copy,
+                        leaves_copy: *leaves_copy,
                         ..waking
                     };
-                    *woken = kill(pid, waking.signal()).is_ok().then_some(pid);
+                    *woken = waking.send(pid).is_ok().then_some(pid);
                 }
             }),
         );
@@ -144,7 +146,23 @@ impl Session {
             self.init.head = Some(pid);
             self.unclaimed = true;
         }
+        self.copy_since = leaves_copy.then_some(since);
         verdict
+    }
+
+    /// Stops new standbys as soon as they wait, and where this session has others above it, `again` those that were stopped before.
+    pub(super) fn freeze_standbys(&mut self, again: bool) {
+        if self.standbys.has_one_to_freeze() {
+            self.standbys.freeze(self.init.proc_directory);
+        }
+        if again && self.may_be_swept_from_above() {
+            self.standbys.keep_frozen();
+        }
+    }
+
+    /// Whether the init of another session may let the standbys of this one go on.
+    pub(super) fn may_be_swept_from_above(&self) -> bool {
+        self.init.judge >= 0 && self.standbys.newest().is_some()
     }
 
     fn forget_standby(&mut self, ended: Ended) {
@@ -165,17 +183,5 @@ impl Session {
             reason as u64 | ended.cpu << 8,
             ended.peak,
         );
-    }
-}
-
-impl Standbys {
-    /// The one that was made last.
-    pub(super) fn newest(&self) -> Option<Pid> {
-        let living = self
-            .pids
-            .iter()
-            .zip(self.made)
-            .filter(|(pid, _)| **pid != 0);
-        living.max_by_key(|(_, made)| *made).map(|(pid, _)| *pid)
     }
 }

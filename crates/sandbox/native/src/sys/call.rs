@@ -39,6 +39,8 @@ impl Errno {
     pub const ISDIR: Errno = Errno(21);
     /// Invalid argument.
     pub const INVAL: Errno = Errno(22);
+    /// Too many open files.
+    pub const MFILE: Errno = Errno(24);
     /// The file would be too large.
     pub const FBIG: Errno = Errno(27);
     /// The other side has gone.

@@ -245,8 +245,20 @@ pub fn read_file_at<'a>(directory: Fd, path: &CStr, buffer: &'a mut [u8]) -> Res
     Ok(&buffer[..outcome?])
 }
 
-/// Calls `visit` with every line of a file that may be longer than any buffer. Lines beyond 512 bytes are cut in pieces.
+/// Calls `visit` with every line of a file that may be longer than any buffer. Lines beyond 4 096 bytes are cut in pieces.
 pub fn each_line_at(directory: Fd, path: &CStr, mut visit: impl FnMut(&[u8])) -> Result<()> {
+    each_line_while_at(directory, path, |line| {
+        visit(line);
+        true
+    })
+}
+
+/// The same, until `visit` says that it is enough.
+pub fn each_line_while_at(
+    directory: Fd,
+    path: &CStr,
+    mut visit: impl FnMut(&[u8]) -> bool,
+) -> Result<()> {
     // SAFETY: the path is a C string.
     let fd = unsafe {
         syscall(
@@ -258,27 +270,29 @@ pub fn each_line_at(directory: Fd, path: &CStr, mut visit: impl FnMut(&[u8])) ->
             ],
         )
     }? as Fd;
-    let mut buffer = [0u8; 512];
-    let mut held = 0;
-    loop {
+    let mut buffer = [0u8; 4096];
+    let (mut held, mut goes_on) = (0, true);
+    while goes_on {
         let length = match read(fd, &mut buffer[held..]) {
             Ok(0) | Err(_) => break,
             Ok(length) => held + length,
         };
         let mut start = 0;
-        while let Some(end) = buffer[start..length].iter().position(|byte| *byte == b'\n') {
-            visit(&buffer[start..start + end]);
+        while goes_on
+            && let Some(end) = buffer[start..length].iter().position(|byte| *byte == b'\n')
+        {
+            goes_on = visit(&buffer[start..start + end]);
             start += end + 1;
         }
         held = length - start;
         buffer.copy_within(start..length, 0);
-        if held == buffer.len() {
-            visit(&buffer);
+        if goes_on && held == buffer.len() {
+            goes_on = visit(&buffer);
             held = 0;
         }
     }
     close(fd);
-    if held > 0 {
+    if goes_on && held > 0 {
         visit(&buffer[..held]);
     }
     Ok(())

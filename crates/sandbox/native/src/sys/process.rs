@@ -320,6 +320,16 @@ pub fn monotonic_milliseconds() -> u64 {
     time[0] * 1000 + time[1] / 1_000_000
 }
 
+/// Ticks since the machine was started, as `/proc` counts them: a hundred in a second.
+pub fn boot_ticks() -> u64 {
+    const BOOTTIME: usize = 7;
+    const NANOSECONDS: u64 = 10_000_000;
+    let mut time = [0u64; 2];
+    // SAFETY: `struct timespec` is two words.
+    let _ = unsafe { syscall(nr::CLOCK_GETTIME, [BOOTTIME, time.as_mut_ptr() as usize]) };
+    time[0] * 100 + time[1] / NANOSECONDS
+}
+
 /// One descriptor to wait for.
 #[repr(C)]
 #[derive(Clone, Copy)]

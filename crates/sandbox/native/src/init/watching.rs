@@ -1,0 +1,120 @@
+//! Init as a watchdog: memory where no cgroup counts it, and what the kernel counts for each user.
+
+use super::{Reason, Session};
+use crate::message::from_init;
+use crate::notify::{self, Protected, Question};
+use crate::socket_memory::unix_sockets;
+use crate::sweep::{Reach, each_process, is_descendant};
+use crate::sys::{Errno, signals};
+use crate::user_objects::{DescriptorCensus, WatchCensus, has_too_many_locks};
+use crate::watchdog::{self, Finding, Watched};
+
+impl Session {
+    /// Whether there is something to look at every now and then.
+    pub(super) fn is_watching(&self) -> bool {
+        self.init.head.is_some() && (self.init.memory > 0 || self.objects.has_epoll())
+    }
+
+    /// Looks once, and ends the head if it has more than it may.
+    pub(super) fn watch(&mut self) {
+        if self.init.head.is_none() || self.unclaimed {
+            return;
+        }
+        let is_over = self.objects.has_epoll() && self.has_too_many_watches()
+            || self.init.memory > 0 && self.has_too_many_locks();
+        if is_over {
+            self.end_head(Reason::UserObjects, self.standbys.newest());
+        } else if self.init.memory > 0 {
+            self.watch_memory();
+        }
+    }
+
+    fn has_too_many_locks(&self) -> bool {
+        let processes = self.init.proc_directory;
+        let kept = self.kept();
+        has_too_many_locks(processes, |pid| match self.init.reach {
+            Reach::Namespace => !kept.is_protected(pid),
+            // The list is that of the whole machine.
+            Reach::Descendants => is_descendant(processes, pid),
+        })
+    }
+
+    fn watch_memory(&mut self) {
+        let Some(head) = self.init.head else {
+            return;
+        };
+        let (standbys, count) = self.standbys.by_age();
+        let watched = Watched {
+            reach: self.init.reach,
+            proc_directory: self.init.proc_directory,
+            walls: self.init.walls,
+            head,
+            kept: &self.kept(),
+            standbys: &standbys[..count],
+            pipe_bytes: self.objects.pipe_bytes(),
+        };
+        let over = match watched.look(self.init.memory) {
+            Finding::Fine => {
+                self.doubts = 0;
+                false
+            }
+            Finding::Doubtful(bytes) => {
+                self.doubts += 1;
+                self.doubts >= watchdog::patience(bytes)
+            }
+            Finding::OverWith(standby) => {
+                self.drop_standby(standby);
+                self.tell(from_init::LOST, standby as u64, signals::KILL as u64, 0);
+                false
+            }
+            Finding::Over => true,
+        };
+        if over {
+            self.doubts = 0;
+            self.end_head(Reason::Memory, self.standbys.newest());
+        }
+    }
+
+    fn has_too_many_watches(&self) -> bool {
+        let mut census = WatchCensus::new();
+        let kept = self.kept();
+        let processes = self.init.proc_directory;
+        each_process(self.init.reach, processes, |pid| {
+            if !kept.is_protected(pid) {
+                census.add(processes, pid);
+            }
+        });
+        census.is_over()
+    }
+
+    /// A call asks for something that the kernel counts for each user.
+    pub(super) fn judge_object(&mut self, question: &Question) {
+        let mut objects = core::mem::take(&mut self.objects);
+        let outcome = if objects.allow(question.number(), || self.count_pipes()) {
+            Ok(())
+        } else {
+            Err(Errno::MFILE)
+        };
+        self.objects = objects;
+        notify::respond(self.init.listener, question.id(), outcome);
+    }
+
+    /// The pipes of the session, if all of them can be seen. Standbys have those that the head had.
+    fn count_pipes(&self) -> Option<u64> {
+        let mut census = DescriptorCensus::new();
+        let kept = self.kept();
+        let processes = self.init.proc_directory;
+        each_process(self.init.reach, processes, |pid| {
+            if !kept.is_protected(pid) {
+                census.add(processes, pid);
+            }
+        });
+        let has_own_network = self.has_own_network();
+        census.pipes(has_own_network.then(|| unix_sockets(processes)))
+    }
+
+    fn has_own_network(&self) -> bool {
+        use crate::config::walls::{NAMESPACES, NETWORK};
+        self.init.walls & (NAMESPACES | NETWORK) == NAMESPACES | NETWORK
+    }
+}
