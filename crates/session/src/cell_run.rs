@@ -65,6 +65,7 @@ impl CellRun {
     ) -> CellRun {
         actor.note_outside_changes().await;
         actor.copy_files().await;
+        actor.ways_out.begin_cell();
         let limits = &actor.options.limits;
         let walled = !actor.options.isolation.without.contains(&Wall::Output);
         let kept = if walled { limits.output_kept } else { u64::MAX };
