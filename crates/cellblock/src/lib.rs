@@ -60,3 +60,8 @@ pub mod eval {
 pub mod model {
     pub use cellblock_model::*;
 }
+
+/// What the guard of a session's network saw.
+pub mod network {
+    pub use cellblock_session::network::*;
+}

@@ -1,40 +1,44 @@
-//! What a session wanted to reach and did not, read from the log of its guard.
+//! What a session wanted to reach and did not, as its guard saw it.
 
 use cellblock_env::Unreached;
-use cellblock_protocol::Event;
 use cellblock_session::Session;
+use cellblock_session::network::{Authority, Connection, Refusal};
+use std::sync::Arc;
 use tokio::sync::broadcast::{Receiver, error::TryRecvError};
 
-/// More than this is not told.
-const MOST: usize = 5;
+/// The most hosts that are told of.
+const MAX_HOSTS: usize = 5;
+/// The longest reason, in characters.
+const MAX_REASON_CHARS: usize = 400;
 
-/// Listens to the log, and keeps each host once.
+/// Listens to the guard, and keeps each host once.
 pub(crate) struct Refusals {
-    logs: Receiver<Event>,
+    connections: Receiver<Arc<Connection>>,
     found: Vec<Unreached>,
 }
 
 impl Refusals {
     pub(crate) fn of(session: &Session) -> Refusals {
         Refusals {
-            logs: session.logs(),
+            connections: session.connections(),
             found: Vec::new(),
         }
     }
 
-    /// Takes in what was logged since the last time. The log forgets what nobody takes in.
+    /// Takes in what happened since the last time. The channel forgets what nobody takes in.
     pub(crate) fn listen(&mut self) {
         loop {
-            match self.logs.try_recv() {
-                Ok(Event::Log { text }) => {
-                    for one in text.lines().filter_map(read) {
-                        let is_new = self.found.iter().all(|other| other.host != one.host);
-                        if is_new && self.found.len() < MOST {
-                            self.found.push(one);
-                        }
+            match self.connections.try_recv() {
+                Ok(connection) => {
+                    let Some(one) = unreached(&connection) else {
+                        continue;
+                    };
+                    let is_new = self.found.iter().all(|other| other.host != one.host);
+                    if is_new && self.found.len() < MAX_HOSTS {
+                        self.found.push(one);
                     }
                 }
-                Ok(_) | Err(TryRecvError::Lagged(_)) => {}
+                Err(TryRecvError::Lagged(_)) => {}
                 Err(TryRecvError::Empty | TryRecvError::Closed) => return,
             }
         }
@@ -47,41 +51,68 @@ impl Refusals {
     }
 }
 
-/// `network: refused CONNECT example.com:443: this session may not reach …`
-fn read(line: &str) -> Option<Unreached> {
-    let rest = line.strip_prefix("network: refused ")?;
-    let (_, rest) = rest.split_once(' ')?;
-    let (target, why) = rest.split_once(": ")?;
-    let host = target
-        .strip_suffix(":443")
-        .or(target.strip_suffix(":80"))
-        .unwrap_or(target);
+fn unreached(connection: &Connection) -> Option<Unreached> {
+    let refusal = connection.refusal()?;
+    let target = connection.target.as_ref()?;
     Some(Unreached {
-        host: host.to_owned(),
-        why: why.chars().take(400).collect(),
-        is_foreign: why.starts_with("this session may not reach"),
+        host: match target {
+            Authority {
+                host,
+                port: 80 | 443,
+            } => host.clone(),
+            _ => target.to_string(),
+        },
+        why: refusal.to_string().chars().take(MAX_REASON_CHARS).collect(),
+        is_foreign: matches!(refusal, Refusal::NoRule { .. }),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cellblock_session::network::{Kind, Outcome};
+    use std::time::Duration;
+
+    fn connection(port: u16, outcome: Outcome) -> Connection {
+        let host = "files.example".to_owned();
+        Connection {
+            kind: Kind::Tunnel,
+            target: Some(Authority { host, port }),
+            outcome,
+            time: Duration::ZERO,
+        }
+    }
 
     #[test]
-    fn a_line_of_the_log_says_who_was_refused() {
-        let why = "this session may not reach files.example:443; it may reach pypi.org";
-        let line = format!("network: refused CONNECT files.example:443: {why}");
+    fn a_refused_connection_says_who_was_not_reached() {
+        let refusal = Refusal::NoRule {
+            target: "files.example:443".to_owned(),
+            method: None,
+            allowed: "pypi.org".to_owned(),
+        };
         assert_eq!(
-            read(&line),
+            unreached(&connection(443, Outcome::Refused(refusal))),
             Some(Unreached {
                 host: "files.example".to_owned(),
-                why: why.to_owned(),
+                why: "this session may not reach files.example:443; it may reach pypi.org"
+                    .to_owned(),
                 is_foreign: true,
             })
         );
+        let gone = Refusal::Unreachable {
+            target: "files.example:8080".to_owned(),
+            source: std::io::ErrorKind::ConnectionRefused.into(),
+        };
+        let found = unreached(&connection(8080, Outcome::Refused(gone))).unwrap();
         assert_eq!(
-            read("network: allowed CONNECT a.example:443 at 1.2.3.4:443"),
-            None
+            (found.host.as_str(), found.is_foreign),
+            ("files.example:8080", false)
         );
+        let allowed = Outcome::Allowed {
+            address: ([192, 0, 2, 1], 443).into(),
+            sent: 1,
+            received: 1,
+        };
+        assert_eq!(unreached(&connection(443, allowed)), None);
     }
 }

@@ -4,6 +4,7 @@
 //! and take that for a failure.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{
     AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, copy_buf,
 };
@@ -11,16 +12,34 @@ use tokio::io::{
 /// A longer head is handed on as it is.
 const LONGEST_HEAD: u64 = 256 << 10;
 
-/// Hands on everything that comes. Returns how many bytes came.
+/// The status of a server that goes on with another protocol.
+const SWITCHING_PROTOCOLS: u16 = 101;
+/// The most answers such as `100 Continue` before the answer itself.
+const MAX_INTERIM_ANSWERS: usize = 16;
+
+/// Passes on everything that comes. Returns how many bytes came. `is_begun` is set before the client gets the first of them.
 pub(crate) async fn pass(
     from: &mut (impl AsyncBufRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
+    is_begun: &AtomicBool,
 ) -> io::Result<u64> {
     let mut received = 0;
+    let mut interim_answers = 0;
     loop {
         let head = head(from).await?;
         received += head.len() as u64;
-        if is_before_the_answer(&head) {
+        let status = status(&head);
+        if status == Some(SWITCHING_PROTOCOLS) {
+            return Err(io::Error::other(
+                "it switches to another protocol, which was not asked for",
+            ));
+        }
+        is_begun.store(true, Ordering::Relaxed);
+        if matches!(status, Some(100..200)) {
+            interim_answers += 1;
+            if interim_answers > MAX_INTERIM_ANSWERS {
+                return Err(io::Error::other("it announces its answer without end"));
+            }
             to.write_all(&head).await?;
             continue;
         }
@@ -46,10 +65,15 @@ async fn head(from: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Vec<u8>> {
     }
 }
 
-/// `HTTP/1.1 100 Continue` and its kin: the answer itself comes after them.
-fn is_before_the_answer(head: &[u8]) -> bool {
-    let status = head.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
-    head.starts_with(b"HTTP/1.") && head.ends_with(b"\n") && matches!(status, [b'1', _, _])
+/// The status of a whole head of HTTP/1. Those from 100 to 199 are before the answer.
+pub(crate) fn status(head: &[u8]) -> Option<u16> {
+    let line = head.split_inclusive(|byte| *byte == b'\n').next()?;
+    // The first line alone: what its headers look like is between the server and the client.
+    let line = [line.trim_ascii_end(), b"\r\n\r\n"].concat();
+    let mut answer = httparse::Response::new(&mut []);
+    let parsed = answer.parse(&line);
+    let is_whole = head.ends_with(b"\n") && matches!(parsed, Ok(httparse::Status::Complete(_)));
+    answer.code.filter(|_| is_whole)
 }
 
 /// The same head with the word that the connection closes. None where it is no whole head of a kind that we know.
@@ -87,8 +111,9 @@ mod tests {
 
     async fn passed(answer: &str) -> String {
         let mut to = Vec::new();
-        let received = pass(&mut answer.as_bytes(), &mut to).await.unwrap();
-        assert_eq!(received, answer.len() as u64);
+        let is_begun = AtomicBool::new(false);
+        let received = pass(&mut answer.as_bytes(), &mut to, &is_begun).await;
+        assert_eq!(received.unwrap(), answer.len() as u64);
         String::from_utf8(to).unwrap()
     }
 
@@ -115,5 +140,17 @@ mod tests {
         }
         let endless = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\nbody", "y".repeat(300_000));
         assert_eq!(passed(&endless).await, endless);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_switches_protocols_or_never_answers_is_no_server() {
+        let switched = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\nbytes".to_owned();
+        let endless = "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(MAX_INTERIM_ANSWERS + 1);
+        for answer in [switched, endless] {
+            let mut to = Vec::new();
+            let is_begun = AtomicBool::new(false);
+            let passed = pass(&mut answer.as_bytes(), &mut to, &is_begun).await;
+            assert!(passed.is_err(), "{answer}");
+        }
     }
 }

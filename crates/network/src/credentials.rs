@@ -85,8 +85,9 @@ impl Credential {
         self.rule.tls
     }
 
-    pub(crate) fn replaces(&self, header: &str) -> bool {
-        self.rule.header.eq_ignore_ascii_case(header)
+    /// The name of the header.
+    pub(crate) fn header(&self) -> &str {
+        &self.rule.header
     }
 
     pub(crate) fn line(&self) -> String {

@@ -43,9 +43,20 @@ pub enum Refusal {
         /// What the system says.
         source: io::Error,
     },
+    /// The connection broke before anything was passed on.
+    #[error("the connection broke: {0}")]
+    Broken(io::Error),
     /// What the client sent is not a request to a proxy.
     #[error("this is the way out of a session, and it did not understand the request: {0}")]
     Malformed(&'static str),
+    /// The client wants to be told to go on before it sends its body (`Expect`). Clients try again without it.
+    #[error(
+        "this is the way out of a session, and it does not support the header Expect; send the body without it"
+    )]
+    Expectation,
+    /// The request is clear, but a server could take it for one that no rule allows.
+    #[error("this session may not send this request: {0}")]
+    NotPassedOn(&'static str),
     /// The session has too many connections.
     #[error("this session has {0} connections open already; close some first")]
     TooMany(usize),
@@ -64,8 +75,9 @@ impl Refusal {
     /// The status that a proxy answers with.
     pub(crate) fn status(&self) -> u16 {
         match self {
-            Refusal::NoRule { .. } | Refusal::Private { .. } => 403,
-            Refusal::Unknown { .. } | Refusal::Unreachable { .. } => 502,
+            Refusal::NoRule { .. } | Refusal::Private { .. } | Refusal::NotPassedOn(_) => 403,
+            Refusal::Expectation => 417,
+            Refusal::Unknown { .. } | Refusal::Unreachable { .. } | Refusal::Broken(_) => 502,
             Refusal::Malformed(_) => 400,
             Refusal::TooMany(_) => 503,
         }

@@ -1,6 +1,7 @@
 //! Who may be reached, and how.
 
 use crate::address::is_private;
+use crate::authority::Authority;
 use crate::credentials::Credential;
 use crate::error::Refusal;
 use crate::proxies::Proxies;
@@ -161,9 +162,15 @@ impl Guard {
             .map_err(|_| Refusal::TooMany(MOST_CONNECTIONS))
     }
 
-    pub(crate) fn note(&self, kind: Kind, target: String, begun: Instant, outcome: Outcome) {
+    pub(crate) fn note(
+        &self,
+        kind: Kind,
+        target: Option<Authority>,
+        begun: Instant,
+        outcome: Outcome,
+    ) {
         let time = begun.elapsed();
-        (self.log)(&Connection {
+        (self.log)(Connection {
             kind,
             target,
             outcome,
@@ -174,9 +181,6 @@ impl Guard {
 
 /// A host and a port as one word.
 pub(crate) fn target(host: &str, port: u16) -> String {
-    if host.contains(':') {
-        format!("[{host}]:{port}")
-    } else {
-        format!("{host}:{port}")
-    }
+    let host = host.to_owned();
+    Authority { host, port }.to_string()
 }

@@ -8,17 +8,21 @@
 
 mod address;
 mod answer;
+mod authority;
 mod body;
 mod credentials;
 mod error;
 mod guard;
 mod head;
+mod headers;
 mod http;
 mod proxies;
 mod record;
+mod request;
 mod tcp;
 mod tls;
 
+pub use authority::Authority;
 pub use credentials::{Credential, CredentialError};
 pub use error::Refusal;
 pub use guard::{Guard, Lookup};

@@ -1,6 +1,7 @@
 //! Proxies between this machine and the Internet. The guard goes through them, and keeps its rules all the same: it asks a proxy only
 //! for hosts that a rule allows.
 
+use crate::answer;
 use crate::error::Refusal;
 use crate::guard::{CONNECT_LIMIT, target};
 use base64::Engine as _;
@@ -140,16 +141,17 @@ impl Proxy {
                 }
                 answer.push(stream.read_u8().await?);
             }
-            Ok(String::from_utf8_lossy(&answer).into_owned())
+            Ok(answer)
         };
         let answer = match timeout(CONNECT_LIMIT, asking).await {
             Ok(answer) => answer.map_err(|source| self.unreachable(source))?,
             Err(_) => return Err(self.unreachable(io::ErrorKind::TimedOut.into())),
         };
-        let first = answer.lines().next().unwrap_or_default();
-        if first.split(' ').nth(1) == Some("200") {
+        if matches!(answer::status(&answer), Some(200..300)) {
             return Ok(stream);
         }
+        let answer = String::from_utf8_lossy(&answer);
+        let first = answer.lines().next().unwrap_or_default();
         let said: String = first
             .chars()
             .filter(|c| !c.is_control())

@@ -1,20 +1,22 @@
-//! One line for every connection.
+//! What is known about a connection when it is over.
 
+use crate::authority::Authority;
+use crate::error::Refusal;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who is told of every connection when it is over.
-pub type Log = Arc<dyn Fn(&Connection) + Send + Sync>;
+/// Is called with every connection when it is over. A refused one is told of before its client is.
+pub type Log = Arc<dyn Fn(Connection) + Send + Sync>;
 
 /// A connection that the code of a session made, or tried to make.
 #[derive(Debug)]
 pub struct Connection {
     /// In which way.
     pub kind: Kind,
-    /// Whom it asked for, as `host:port`.
-    pub target: String,
+    /// Whom it asked for. `None` where that was not understood.
+    pub target: Option<Authority>,
     /// What came of it.
     pub outcome: Outcome,
     /// How long it was open.
@@ -30,6 +32,8 @@ pub enum Kind {
     Tunnel,
     /// By a rule for TCP.
     Tcp,
+    /// To the proxy, with a request that was not understood or not read.
+    Unknown,
 }
 
 /// What came of a connection.
@@ -44,8 +48,18 @@ pub enum Outcome {
         /// Bytes into it.
         received: u64,
     },
-    /// It was not, and why.
-    Refused(String),
+    /// It was not made, and why.
+    Refused(Refusal),
+}
+
+impl Connection {
+    /// Why the connection was not made; `None` where it was.
+    pub fn refusal(&self) -> Option<&Refusal> {
+        match &self.outcome {
+            Outcome::Refused(refusal) => Some(refusal),
+            Outcome::Allowed { .. } => None,
+        }
+    }
 }
 
 impl fmt::Display for Kind {
@@ -54,6 +68,7 @@ impl fmt::Display for Kind {
             Kind::Http(method) => out.write_str(method),
             Kind::Tunnel => out.write_str("CONNECT"),
             Kind::Tcp => out.write_str("TCP"),
+            Kind::Unknown => out.write_str("?"),
         }
     }
 }
@@ -66,6 +81,8 @@ impl fmt::Display for Connection {
             outcome,
             time,
         } = self;
+        let target = target.as_ref().map(Authority::to_string);
+        let target = target.as_deref().unwrap_or("?");
         match outcome {
             Outcome::Allowed {
                 address,

@@ -1,6 +1,8 @@
 //! Connections that a rule for TCP allows: the session finds the host under its own name, and bytes go both ways.
 
-use crate::guard::{Guard, target};
+use crate::authority::Authority;
+use crate::error::Refusal;
+use crate::guard::Guard;
 use crate::record::{Kind, Outcome};
 use cellblock_protocol::{HostPattern, NetworkRule};
 use std::io;
@@ -21,30 +23,32 @@ impl Guard {
         };
         let port = rule.port.unwrap_or_default();
         let outcome = match self.enter() {
-            Err(refusal) => Outcome::Refused(refusal.to_string()),
+            Err(refusal) => Err(refusal),
             Ok(_place) => match self.connect(rule, &host, port).await {
-                Err(refusal) => Outcome::Refused(refusal.to_string()),
+                Err(refusal) => Err(refusal),
                 Ok(mut server) => relay(&mut client, &mut server).await,
             },
         };
-        self.note(Kind::Tcp, target(&host, port), begun, outcome);
+        let outcome = outcome.unwrap_or_else(Outcome::Refused);
+        let target = Authority { host, port };
+        self.note(Kind::Tcp, Some(target), begun, outcome);
     }
 }
 
 /// Hands bytes on in both directions until both have ended.
-pub(crate) async fn relay(client: &mut TcpStream, server: &mut TcpStream) -> Outcome {
-    let address = match server.peer_addr() {
-        Ok(address) => address,
-        Err(error) => return Outcome::Refused(error.to_string()),
-    };
+pub(crate) async fn relay(
+    client: &mut TcpStream,
+    server: &mut TcpStream,
+) -> Result<Outcome, Refusal> {
+    let address = server.peer_addr().map_err(Refusal::Broken)?;
     let _ = client.set_nodelay(true);
     let copied: io::Result<(u64, u64)> =
         copy_bidirectional_with_sizes(client, server, BUFFER, BUFFER).await;
     // A connection that was torn was still one.
     let (sent, received) = copied.unwrap_or_default();
-    Outcome::Allowed {
+    Ok(Outcome::Allowed {
         address,
         sent,
         received,
-    }
+    })
 }

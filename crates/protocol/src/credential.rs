@@ -54,6 +54,19 @@ impl CredentialRule {
     }
 }
 
+/// Headers that say where a request begins and ends, and whom it is for. A secret in one of them would break every request.
+const RESERVED_HEADERS: [&str; 9] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
 const EXPECTED: &str = "a rule such as `api.example.org Authorization: Bearer env:API_TOKEN` or `api.example.org X-Key: file:/run/keys/example`";
 
 impl FromStr for CredentialRule {
@@ -90,6 +103,9 @@ fn parse(text: &str) -> Result<CredentialRule, &'static str> {
         .strip_suffix(':')
         .filter(|name| !name.is_empty() && name.chars().all(is_name))
         .ok_or("a header is a name with a colon, such as `Authorization:`")?;
+    if RESERVED_HEADERS.contains(&header.to_ascii_lowercase().as_str()) {
+        return Err("this header belongs to the request itself and can hold no credential");
+    }
     Ok(CredentialRule {
         host: parse_host(host)?,
         port,

@@ -18,6 +18,7 @@ mod for_model;
 pub mod guest;
 mod imports;
 mod invalid;
+mod invisible;
 mod isolation;
 mod journaling;
 mod limits;
@@ -56,6 +57,6 @@ pub use result::{
 };
 pub use seed::{Seed, bytes_seed, validate_seed};
 pub use state::{CheckpointState, CheckpointStatus, State, StateOutcome};
-pub use text::strip_terminal_escapes;
+pub use text::{strip_terminal_escapes, visible_name};
 pub use tool::ToolSpec;
 pub use variable::{Inspection, Variable};

@@ -1,20 +1,23 @@
 //! Text that came from a guest, made safe to show and small enough to hold.
 
+use crate::invisible::{is_in_emoji, is_invisible};
 use std::borrow::Cow;
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Takes out everything that a terminal would obey instead of print.
+/// Takes out everything that a terminal would obey instead of print, and everything that a reader would not see.
 ///
 /// Colours, cursor moves, window titles and clipboard writes (CSI, OSC, DCS and their kin, in 7-bit and 8-bit
 /// form) go, and so does every other control character but `\n` and `\t`. A carriage return could paint over
 /// what stands on the line, so it begins a new one; in front of `\n` it just goes. What is left of a sequence that a
 /// chunk boundary cut in two is plain text, and harmless.
+///
+/// Marks that turn the direction of a text and characters without a shape go too: with them, a name looks like another one. They stay
+/// inside an emoji. A line separator of Unicode becomes `\n`.
+///
+/// In running text nothing is missed. For a name, where two that differ must look different, there is [`visible_name`].
 pub fn strip_terminal_escapes(text: &str) -> Cow<'_, str> {
-    if !text
-        .chars()
-        .any(|c| c.is_control() && c != '\n' && c != '\t')
-    {
+    if !text.chars().any(is_hidden) {
         return Cow::Borrowed(text);
     }
     let mut plain = String::with_capacity(text.len());
@@ -26,11 +29,47 @@ pub fn strip_terminal_escapes(text: &str) -> Cow<'_, str> {
             ESCAPE => escape(&mut rest),
             '\u{9b}' => control_sequence(&mut rest),
             '\u{90}' | '\u{98}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => control_string(&mut rest),
+            LINE_SEPARATOR | PARAGRAPH_SEPARATOR => plain.push('\n'),
             _ if c.is_control() => {}
+            _ if is_invisible(c) => {
+                if is_in_emoji(c, plain.chars().next_back(), rest.peek().copied()) {
+                    plain.push(c);
+                }
+            }
             _ => plain.push(c),
         }
     }
     Cow::Owned(plain)
+}
+
+/// A name (of a file, a variable, a tool, a session) as it may stand in a line on a terminal: what [`strip_terminal_escapes`] would take
+/// out is written as `\u{202e}`, and a line break or a tab as `\n` or `\t`.
+///
+/// A backslash of the name itself stays single, so the way back is not always clear. It is for reading only.
+pub fn visible_name(name: &str) -> Cow<'_, str> {
+    let is_shown = |c: char| matches!(c, '\n' | '\t') || is_hidden(c);
+    if !name.chars().any(is_shown) {
+        return Cow::Borrowed(name);
+    }
+    let mut visible = String::with_capacity(name.len() + 8);
+    let mut rest = name.chars().peekable();
+    let mut before = None;
+    while let Some(c) = rest.next() {
+        if !is_shown(c) || is_in_emoji(c, before, rest.peek().copied()) {
+            visible.push(c);
+        } else if matches!(c, '\n' | '\t' | '\r') {
+            visible.extend(c.escape_default());
+        } else {
+            visible.extend(c.escape_unicode());
+        }
+        before = Some(c);
+    }
+    Cow::Owned(visible)
+}
+
+/// Whether a character of running text is obeyed or not seen.
+fn is_hidden(c: char) -> bool {
+    (c.is_control() && c != '\n' && c != '\t') || is_invisible(c)
 }
 
 /// The largest place at or before `at` where a text may be cut.
@@ -48,6 +87,8 @@ pub(crate) fn ceil_boundary(text: &str, at: usize) -> usize {
         .unwrap_or(text.len())
 }
 
+const LINE_SEPARATOR: char = '\u{2028}';
+const PARAGRAPH_SEPARATOR: char = '\u{2029}';
 const ESCAPE: char = '\u{1b}';
 const BELL: char = '\u{7}';
 const STRING_TERMINATOR: char = '\u{9c}';

@@ -68,6 +68,7 @@ pub(crate) fn assemble(
             workspace,
             rung: standing.rung,
             logs,
+            connections: broadcast::channel(1).0,
             end: OnceLock::new(),
             journal: Recorder::default(),
             python: standing.python,

@@ -61,6 +61,7 @@ impl Inner {
             workspace,
             rung: self.rung,
             logs,
+            connections: broadcast::channel(MOST_LOGS).0,
             end: OnceLock::new(),
             journal: journal.clone(),
             python: self.python().executable.clone(),
@@ -70,7 +71,7 @@ impl Inner {
         let mut environment = self.environment(&actor.directory);
         let doors = Doors::of(&options).through(&self.proxies);
         environment.extend(doors.environment());
-        actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared.logs)?;
+        actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared)?;
         actor.shared = Arc::clone(&shared);
         actor.commands = receiver;
         actor.checkpoints.never = options.strategy == Strategy::Direct;

@@ -63,6 +63,7 @@ impl CellRun {
         actor.note_outside_changes().await;
         actor.copy_files().await;
         actor.guard_disk(Duty::Cell);
+        actor.ways_out.begin_cell();
         let limits = &actor.options.limits;
         let walled = !actor.options.isolation.without.contains(&Wall::Output);
         let kept = if walled { limits.output_kept } else { u64::MAX };

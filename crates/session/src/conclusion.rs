@@ -28,7 +28,7 @@ impl CellRun {
             self.drain(actor);
         }
         self.echo.end();
-        let (verdict, done, death) = match finish {
+        let (mut verdict, done, death) = match finish {
             Finish::Done(done) => {
                 actor.spent_ms += done.cpu_ms;
                 (Verdict::of_done(&done, self.interrupted), *done, None)
@@ -53,6 +53,9 @@ impl CellRun {
                 (verdict, Done::default(), Some(reason))
             }
         };
+        if let Some(error) = verdict.error.as_mut().filter(|error| error.hint.is_none()) {
+            error.hint = actor.ways_out.hint(error);
+        }
         let Settled {
             outcome,
             fate,

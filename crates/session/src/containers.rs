@@ -176,13 +176,14 @@ impl Inner {
             workspace: Arc::clone(&actor.shared.workspace),
             rung: Rung::None,
             logs,
+            connections: broadcast::channel(MOST_LOGS).0,
             end: OnceLock::new(),
             journal: journal.clone(),
             python: "python3".into(),
             packages: Packages::default(),
             wall: options.limits.wall,
         });
-        actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared.logs)?;
+        actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared)?;
         actor.shared = Arc::clone(&shared);
         actor.commands = receiver;
         actor.checkpoints.never = true;

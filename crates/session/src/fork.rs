@@ -384,6 +384,7 @@ fn hand_out(mut actor: Actor, parent: &Recorder, cell: u64) -> Result<Session, E
         workspace: Arc::clone(&actor.shared.workspace),
         rung: actor.shared.rung,
         logs,
+        connections: broadcast::channel(MOST_LOGS).0,
         end: OnceLock::new(),
         journal: journal.clone(),
         python: actor.shared.python.clone(),
@@ -391,7 +392,7 @@ fn hand_out(mut actor: Actor, parent: &Recorder, cell: u64) -> Result<Session, E
         wall: actor.options.limits.wall,
     });
     let doors = Doors::of(&actor.options);
-    actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared.logs)?;
+    actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared)?;
     actor.shared = Arc::clone(&shared);
     actor.commands = receiver;
     actor.journal = SessionJournal::new(journal);

@@ -71,3 +71,8 @@ pub use python::{Preload, Python};
 pub use running::Running;
 pub use runtime::{Runtime, RuntimeBuilder};
 pub use session::Session;
+
+/// What the guard of a session's network saw: connections, and why they were refused.
+pub mod network {
+    pub use cellblock_network::{Authority, Connection, Kind, Outcome, Refusal};
+}

@@ -6,6 +6,7 @@ use crate::outputs::LONGEST_PAGE;
 use crate::packages::Packages;
 use crate::workspace::Workspace;
 use crate::{Error, Running};
+use cellblock_network::Connection;
 use cellblock_protocol::guest::{Reply, ToHead, ToolContent};
 use cellblock_protocol::{
     Cell, CellResult, CheckpointEntry, CheckpointState, Computed, Event, FileEntry, Inspection,
@@ -40,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) rung: Rung,
     pub(crate) logs: broadcast::Sender<Event>,
+    /// The connections that the guard of the network saw.
+    pub(crate) connections: broadcast::Sender<Arc<Connection>>,
     /// Why it ended, once it has.
     pub(crate) end: OnceLock<String>,
     pub(crate) journal: Recorder,
@@ -325,6 +328,12 @@ impl Session {
     /// What threads write after their cell has ended, as [`Event::Log`].
     pub fn logs(&self) -> broadcast::Receiver<Event> {
         self.shared.logs.subscribe()
+    }
+
+    /// Every connection that code of the session made or tried to make, when it is over. Only what the guard saw itself: unlike a line of
+    /// [`logs`](Session::logs), it cannot be made up by code that prints.
+    pub fn connections(&self) -> broadcast::Receiver<Arc<Connection>> {
+        self.shared.connections.subscribe()
     }
 
     /// Ends the session and waits until nothing of it is left.

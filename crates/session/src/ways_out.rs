@@ -1,18 +1,20 @@
 //! A session's ways to the network: sockets on its own loopback, with a guard of the host's behind each.
 
 use crate::Error;
-use cellblock_network::{Credential, Guard, Log, Proxies};
-use cellblock_protocol::{CredentialRule, Event, HostPattern, NetworkRule, SessionOptions};
+use crate::session::Shared;
+use cellblock_network::{Connection, Credential, Guard, Log, Proxies};
+use cellblock_protocol::{
+    CellError, CredentialRule, Event, HostPattern, NetworkRule, SessionOptions,
+};
 use cellblock_sandbox::Birth;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::broadcast;
 use tokio::task::{AbortHandle, JoinSet};
 
 /// Where the proxy listens inside.
@@ -37,10 +39,15 @@ pub(crate) struct Doors {
 /// A door that init has opened: its number, and the socket that listens there.
 pub(crate) type Opened = (usize, OwnedFd);
 
+/// The most refusals of one cell that are kept.
+const MAX_REFUSALS: usize = 8;
+
 /// Those who serve the doors, for as long as this lives.
 #[derive(Debug, Default)]
 pub(crate) struct WaysOut {
     serving: Vec<AbortHandle>,
+    /// The connections that the guard refused since the last cell began.
+    refused: Arc<Mutex<Vec<Arc<Connection>>>>,
 }
 
 impl Doors {
@@ -133,16 +140,9 @@ impl Doors {
     }
 
     /// Serves what init has opened. Each connection is told to those who listen to the session.
-    pub(crate) fn serve(
-        &self,
-        opened: Vec<Opened>,
-        logs: &broadcast::Sender<Event>,
-    ) -> Result<WaysOut, Error> {
-        let logs = logs.clone();
-        let log: Log = Arc::new(move |connection| {
-            let text = format!("network: {connection}\n");
-            let _ = logs.send(Event::Log { text });
-        });
+    pub(crate) fn serve(&self, opened: Vec<Opened>, shared: &Shared) -> Result<WaysOut, Error> {
+        let mut ways = WaysOut::default();
+        let log = log(shared, Arc::clone(&ways.refused));
         let credentials = self.credentials.iter().map(Credential::read);
         let credentials = credentials
             .collect::<Result<Vec<_>, _>>()
@@ -150,7 +150,6 @@ impl Doors {
         let guard = Guard::new(&self.rules, log)
             .credentials(&credentials)
             .proxies(Arc::clone(&self.proxies));
-        let mut ways = WaysOut::default();
         for (number, socket) in opened {
             let behind = self.behind.get(number).cloned();
             let behind = behind.ok_or(cellblock_sandbox::Error::Protocol { process: "init" })?;
@@ -160,6 +159,45 @@ impl Doors {
         }
         Ok(ways)
     }
+}
+
+impl WaysOut {
+    /// Forgets what earlier cells were refused.
+    pub(crate) fn begin_cell(&self) {
+        self.refused().clear();
+    }
+
+    /// What to tell about an error of a cell that was refused a connection, unless the error says it already.
+    pub(crate) fn hint(&self, error: &CellError) -> Option<String> {
+        let refused = self.refused();
+        let refusals = refused.iter().filter_map(|connection| connection.refusal());
+        // The last one is the most likely cause.
+        let text = refusals.last()?.to_string();
+        let is_said = error.value.contains(&text) || error.traceback.contains(&text);
+        (!is_said).then_some(text)
+    }
+
+    fn refused(&self) -> MutexGuard<'_, Vec<Arc<Connection>>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells the readers of a session of every connection: as a value, and as a line of the log.
+fn log(shared: &Shared, refused: Arc<Mutex<Vec<Arc<Connection>>>>) -> Log {
+    let (logs, connections) = (shared.logs.clone(), shared.connections.clone());
+    Arc::new(move |connection| {
+        let connection = Arc::new(connection);
+        if connection.refusal().is_some() {
+            let mut refused = refused.lock().unwrap_or_else(PoisonError::into_inner);
+            if refused.len() == MAX_REFUSALS {
+                refused.remove(0);
+            }
+            refused.push(Arc::clone(&connection));
+        }
+        let text = format!("network: {connection}\n");
+        let _ = logs.send(Event::Log { text });
+        let _ = connections.send(connection);
+    })
 }
 
 impl Drop for WaysOut {

@@ -1,8 +1,9 @@
 //! What was not allowed is not reached, and the message says what is.
 
-use super::common::{builder, open, run, wait};
+use super::common::{builder, ground, open, run, wait};
 use super::servers::{Server, fails, prints, session};
-use cellblock::{Isolation, NetworkRule, Rung};
+use cellblock::network::Refusal;
+use cellblock::{Event, Isolation, NetworkRule, Rung};
 
 const FETCH: &str = "from urllib.request import Request, urlopen
 def fetch(url, method='GET'): return urlopen(Request(url, method=method), timeout=10).read().decode()
@@ -71,21 +72,6 @@ fn a_name_that_leads_to_a_private_address_is_refused_unless_that_was_meant() {
     assert!(server.heard().is_empty());
     let meant = session(&[&format!("{name}:{port} private")]);
     assert_eq!(prints(&meant, &fetch), "a secret\n");
-}
-
-#[test]
-fn a_raw_connection_to_a_name_with_a_private_address_is_refused_too() {
-    let server = Server::web("a secret");
-    let session = session(&[&format!("tcp://0x7f.1:{}", server.port)]);
-    let code = format!(
-        "import socket
-with socket.create_connection(('0x7f.1', {}), timeout=10) as connection:
-    connection.sendall(b'hello\\n')
-    print(connection.recv(100))",
-        server.port
-    );
-    run(&session, code.as_str());
-    assert!(server.heard().is_empty());
 }
 
 #[test]
@@ -187,4 +173,93 @@ fn without_a_network_of_its_own_a_session_gets_no_rules() {
         "import socket; socket.create_connection(('example.org', 80), timeout=3)",
     );
     assert!(message.contains("this session has no network"), "{message}");
+}
+
+#[test]
+fn a_request_that_hides_another_one_reaches_no_server_and_takes_no_credential_along() {
+    let server = Server::web("a page");
+    let key = ground().join("key-of-smuggling");
+    std::fs::write(&key, "5ecret\n").unwrap();
+    let target = format!("localhost:{}", server.port);
+    let credential = format!("http://{target} X-Key: file:{}", key.display());
+    let session = open(
+        builder()
+            .allow_net(format!("GET {target}").parse().unwrap())
+            .credential(credential.parse().unwrap()),
+    );
+    let code = format!(
+        "import os, socket
+host, _, port = os.environ['http_proxy'].rpartition('/')[2].partition(':')
+for text in [
+    b'GET http://{target}/a\\tHTTP/1.1\\nHost:x\\n\\nDELETE\\t/all HTTP/1.1\\r\\n\\r\\n',
+    b'GET http://{target}/a HTTP/1.1\\nX: y\\n\\nDELETE /all HTTP/1.1\\r\\n\\r\\n',
+    b'GET http://{target}/a HTTP/1.1\\r\\nX: y\\rDELETE /all HTTP/1.1\\r\\n\\r\\n',
+    b'GET http://{target}/a HTTP/1.1\\r\\nContent-Length: 5\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n0\\r\\n\\r\\n',
+    b'GET http://{target}/a HTTP/1.1\\r\\nX_Key: mine\\r\\n\\r\\n',
+    b'GET http://{target}/a HTTP/1.1\\r\\nConnection: x-key\\r\\n\\r\\n',
+]:
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(text)
+        print(connection.recv(10).decode())"
+    );
+    assert_eq!(
+        prints(&session, &code),
+        "HTTP/1.1 4\n".repeat(6),
+        "{:?}",
+        server.heard()
+    );
+    assert_eq!(server.heard(), Vec::<String>::new());
+}
+
+#[test]
+fn a_refusal_that_the_code_cannot_see_is_the_hint_of_its_error() {
+    // Bound and gone: nothing listens there any more.
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = gone.local_addr().unwrap().port();
+    drop(gone);
+    let session = session(&[&format!("tcp://localhost:{port}")]);
+    let code = format!(
+        "import socket
+with socket.create_connection(('localhost', {port}), timeout=10) as connection:
+    raise RuntimeError(connection.recv(100))"
+    );
+    let error = run(&session, code.as_str()).error.unwrap();
+    let hint = error.hint.clone().unwrap_or_default();
+    assert!(
+        hint.starts_with(&format!("localhost:{port} cannot be reached: ")),
+        "{error:?}"
+    );
+    // The next cell was refused nothing.
+    let error = run(&session, "1 / 0").error.unwrap();
+    assert_eq!(error.hint, None);
+}
+
+#[test]
+fn what_code_prints_is_never_taken_for_a_word_of_the_guard() {
+    let session = session(&["example.org"]);
+    let mut connections = session.connections();
+    let mut logs = session.logs();
+    run(
+        &session,
+        "import threading, time, urllib.request
+def lie():
+    time.sleep(0.3)
+    print('network: refused CONNECT evil.example:443: this session may not reach evil.example:443')
+threading.Thread(target=lie).start()
+try: urllib.request.urlopen('http://other.example/', timeout=10)
+except OSError: pass",
+    );
+    let mut texts = String::new();
+    while !(texts.contains("evil.example") && texts.contains("other.example")) {
+        if let Event::Log { text } = wait(logs.recv()).unwrap() {
+            texts.push_str(&text);
+        }
+    }
+    let connection = connections.try_recv().unwrap();
+    assert_eq!(connection.target.as_ref().unwrap().host, "other.example");
+    assert!(
+        matches!(connection.refusal(), Some(Refusal::NoRule { .. })),
+        "{connection:?}"
+    );
+    assert!(connections.try_recv().is_err());
 }

@@ -1,10 +1,12 @@
 //! Many clients over streamable HTTP.
 
 use super::Server;
+use super::connections::{Connections, Place};
 use super::gate::{Gate, Reply, plain};
 use super::presence::Presence;
 use super::visitor::Visitor;
-use http::{Method, Request, StatusCode};
+use http::header::CONNECTION;
+use http::{HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -16,18 +18,17 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 /// Where clients find us on the address.
 const PATH: &str = "/mcp";
 /// The header that names a session of the protocol.
 const SESSION: &str = "mcp-session-id";
-/// Connections that are open at the same time.
-const MOST_CONNECTIONS: usize = 256;
 /// The longest request: the largest arguments, in JSON.
 const LONGEST_REQUEST: usize = 48 << 20;
-/// How long a client may take to send the head of a request.
+/// The longest head of a request, and what is read of a body at once.
+const MAX_HEAD_BYTES: usize = 64 << 10;
+/// How long a client that has shown the token may take to send the head of its next request.
 const HEAD_LIMIT: Duration = Duration::from_secs(10);
 /// How long connections may take to end when we stop.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -67,31 +68,31 @@ impl Server {
     /// Serves whoever comes to `/mcp` on this listener, until [`stop`](Server::stop).
     pub async fn serve_http(&self, listener: TcpListener, options: HttpOptions) -> io::Result<()> {
         let desk = self.desk(options);
-        let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-        let connections = TaskTracker::new();
+        let connections = Connections::new();
+        let serving = TaskTracker::new();
         let stop = self.inner.stop.clone();
         loop {
-            let place = Arc::clone(&places).acquire_owned();
             let accepted = tokio::select! {
                 () = stop.cancelled() => break,
-                accepted = async { (place.await, listener.accept().await) } => accepted,
+                accepted = listener.accept() => accepted,
             };
-            let (Ok(place), Ok((stream, _))) = accepted else {
+            let Ok((stream, _)) = accepted else {
                 // Out of descriptors, for example: others may end meanwhile.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
             let (desk, stop) = (desk.clone(), stop.clone());
-            connections.spawn(async move {
-                let _place = place;
+            let place = Arc::new(connections.enter());
+            serving.spawn(async move {
                 tokio::select! {
-                    () = serve_connection(stream, desk) => {}
+                    () = serve_connection(stream, desk, Arc::clone(&place)) => {}
+                    () = place.has_to_go() => {}
                     () = stop.cancelled() => {}
                 }
             });
         }
-        connections.close();
-        let _ = tokio::time::timeout(FAREWELL, connections.wait()).await;
+        serving.close();
+        let _ = tokio::time::timeout(FAREWELL, serving.wait()).await;
         desk.presence.end_all().await;
         self.wait_for_sessions().await;
         Ok(())
@@ -130,28 +131,37 @@ struct Desk {
     service: Service,
 }
 
-async fn serve_connection(stream: TcpStream, desk: Desk) {
+async fn serve_connection(stream: TcpStream, desk: Desk, place: Arc<Place>) {
     // Answers are small and must not wait for each other.
     let _ = stream.set_nodelay(true);
     let answer = service_fn(move |request: Request<Incoming>| {
-        let desk = desk.clone();
-        async move { Ok::<Reply, Infallible>(desk.reply(request).await) }
+        let (desk, place) = (desk.clone(), Arc::clone(&place));
+        async move { Ok::<Reply, Infallible>(desk.reply(request, &place).await) }
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_LIMIT)
+        .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), answer);
     // A connection that breaks is the client's loss only.
     let _ = serving.await;
 }
 
 impl Desk {
-    async fn reply(&self, request: Request<Incoming>) -> Reply {
+    async fn reply(&self, request: Request<Incoming>, place: &Place) -> Reply {
+        // First of all the token: without it, nothing else of a request counts, and the connection ends with the answer.
+        if let Err(refusal) = self.gate.check(request.headers()) {
+            return closing(*refusal);
+        }
+        if place.prove().is_err() {
+            let reply = plain(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "there are too many connections; close some and try again",
+            );
+            return closing(reply);
+        }
         if request.uri().path().trim_end_matches('/') != PATH {
             return plain(StatusCode::NOT_FOUND, "MCP is served at /mcp");
-        }
-        if let Err(refusal) = self.gate.check(request.headers()) {
-            return *refusal;
         }
         let method = request.method().clone();
         let session = request
@@ -172,4 +182,11 @@ impl Desk {
             _ => reply,
         }
     }
+}
+
+/// The same reply, after which the connection is closed.
+fn closing(mut reply: Reply) -> Reply {
+    let close = HeaderValue::from_static("close");
+    reply.headers_mut().insert(CONNECTION, close);
+    reply
 }

@@ -1,5 +1,6 @@
 //! Cellblock as a server: the tools of a registry, and a session for each client.
 
+mod connections;
 mod content;
 mod files;
 mod gate;

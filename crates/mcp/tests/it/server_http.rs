@@ -69,3 +69,110 @@ fn names_and_pages_of_strangers_are_refused() {
     assert_eq!(status(&open, &[token, ("Host", "localhost"), page]), 200);
     open.stop();
 }
+
+/// Clients that connect and then say only this.
+fn mute(listening: &Listening, count: usize, said: &str) -> Vec<TcpStream> {
+    let connect = |_| {
+        let mut stream = TcpStream::connect(listening.address).unwrap();
+        stream.write_all(said.as_bytes()).unwrap();
+        stream
+    };
+    (0..count).map(connect).collect()
+}
+
+/// Whether the server closed a connection, after waiting for that so long.
+fn is_closed(stream: &mut TcpStream, limit: Duration) -> bool {
+    stream.set_read_timeout(Some(limit)).unwrap();
+    let mut buffer = [0; 1024];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() == std::io::ErrorKind::ConnectionReset,
+        }
+    }
+}
+
+#[test]
+fn clients_without_the_token_take_no_place_from_one_that_has_it() {
+    let listening = Listening::new(|_| {});
+    let bearer = format!("Bearer {TOKEN}");
+    let headers = [("Host", "localhost"), ("Authorization", bearer.as_str())];
+    for said in [
+        "",
+        "POST /mcp HTTP/1.1\r\nHost: loc",
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer guessed\r\nContent-Length: 1000\r\n\r\n",
+    ] {
+        let mut strangers = mute(&listening, 400, said);
+        // It would wait for ten seconds at most.
+        assert_eq!(status(&listening, &headers), 200, "{said:?}");
+        // They have a share of their own, and the oldest go first.
+        strangers.retain_mut(|stream| !is_closed(stream, Duration::from_millis(1)));
+        let kept = strangers.len();
+        assert!(kept <= 64, "{kept} strangers are still there: {said:?}");
+    }
+    listening.stop();
+}
+
+#[test]
+fn a_client_that_drips_its_head_is_let_go() {
+    let listening = Listening::new(|_| {});
+    let mut dripping = mute(&listening, 4, "POST /mcp HTTP/1.1\r\n");
+    for _ in 0..60 {
+        for stream in &mut dripping {
+            // A connection that is closed already takes no more.
+            let _ = stream.write_all(b"X: y\r\n");
+        }
+        dripping.retain_mut(|stream| !is_closed(stream, Duration::from_millis(50)));
+        if dripping.is_empty() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    assert!(dripping.is_empty(), "{} are still there", dripping.len());
+    listening.stop();
+}
+
+#[test]
+fn a_head_without_end_is_not_kept() {
+    let listening = Listening::new(|_| {});
+    let mut stream = TcpStream::connect(listening.address).unwrap();
+    let line = format!("X: {}\r\n", "y".repeat(1000));
+    let _ = stream.write_all(b"POST /mcp HTTP/1.1\r\n");
+    let mut written = 0;
+    // The kernel takes some more than the server does.
+    while written < 64 << 20 && stream.write_all(line.as_bytes()).is_ok() {
+        written += line.len();
+    }
+    assert!(written < 64 << 20);
+    listening.stop();
+}
+
+#[test]
+fn a_client_with_the_token_keeps_its_connection_whoever_comes() {
+    let listening = Listening::new(|_| {});
+    let request = format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: {}\r\n\r\n{GREETING}",
+        GREETING.len()
+    );
+    let mut stream = TcpStream::connect(listening.address).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
+    let mut answer = [0; 4096];
+    for _ in 0..3 {
+        stream.write_all(request.as_bytes()).unwrap();
+        let read = stream.read(&mut answer).unwrap();
+        let text = String::from_utf8_lossy(&answer[..read]).into_owned();
+        assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+        // The rest of the answer: it ends with an empty chunk.
+        let mut rest = text;
+        while !rest.ends_with("0\r\n\r\n") {
+            let read = stream.read(&mut answer).unwrap();
+            assert!(read > 0, "the connection was closed: {rest}");
+            rest.push_str(&String::from_utf8_lossy(&answer[..read]));
+        }
+        drop(mute(&listening, 300, ""));
+    }
+    listening.stop();
+}

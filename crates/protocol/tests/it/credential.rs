@@ -35,6 +35,8 @@ fn a_secret_on_the_command_line_is_refused_and_not_repeated() {
         "api.example.org/path X-Key: env:5ecret",
         "ftp://api.example.org X-Key: env:5ecret",
         "api.example.org X Key: Bearer env:5ecret",
+        "api.example.org Content-Length: env:5ecret",
+        "api.example.org HOST: env:5ecret",
         "api.example.org",
         "",
     ] {

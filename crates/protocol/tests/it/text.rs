@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-use cellblock_protocol::strip_terminal_escapes;
+use cellblock_protocol::{strip_terminal_escapes, visible_name};
 use proptest::prelude::*;
 
 #[test]
@@ -57,4 +57,97 @@ proptest! {
         let plain = strip_terminal_escapes(&text);
         prop_assert!(plain.chars().all(|c| c == '\n' || c == '\t' || !c.is_control()));
     }
+}
+
+/// Every character that turns the direction of a text.
+const BIDIRECTIONAL: [char; 12] = [
+    '\u{61c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}',
+    '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}',
+];
+
+/// Characters without a shape.
+const SHAPELESS: [char; 36] = [
+    '\u{ad}',
+    '\u{34f}',
+    '\u{115f}',
+    '\u{1160}',
+    '\u{17b4}',
+    '\u{180b}',
+    '\u{180e}',
+    '\u{200b}',
+    '\u{200c}',
+    '\u{200d}',
+    '\u{2028}',
+    '\u{2029}',
+    '\u{2060}',
+    '\u{2061}',
+    '\u{2062}',
+    '\u{2063}',
+    '\u{2064}',
+    '\u{206a}',
+    '\u{206f}',
+    '\u{3164}',
+    '\u{fe00}',
+    '\u{fe0e}',
+    '\u{fe0f}',
+    '\u{feff}',
+    '\u{ffa0}',
+    '\u{fff9}',
+    '\u{fffb}',
+    '\u{13430}',
+    '\u{1bca0}',
+    '\u{1d173}',
+    '\u{e0000}',
+    '\u{e0001}',
+    '\u{e0020}',
+    '\u{e007f}',
+    '\u{e0100}',
+    '\u{e01ef}',
+];
+
+#[test]
+fn what_turns_the_direction_of_a_text_or_has_no_shape_is_not_shown() {
+    for hidden in BIDIRECTIONAL.into_iter().chain(SHAPELESS) {
+        let written = format!("photo{hidden}gpj.exe");
+        let shown = strip_terminal_escapes(&written).replace('\n', "");
+        assert_eq!(shown, "photogpj.exe", "{hidden:?}");
+    }
+}
+
+#[test]
+fn in_a_name_it_is_written_out() {
+    for hidden in BIDIRECTIONAL.into_iter().chain(SHAPELESS) {
+        let shown = format!("a{}b", hidden.escape_unicode());
+        assert_eq!(visible_name(&format!("a{hidden}b")), shown);
+    }
+    assert_eq!(
+        visible_name("a\nb\tc\rd\x1b[31m\u{9b}"),
+        "a\\nb\\tc\\rd\\u{1b}[31m\\u{9b}"
+    );
+    assert!(matches!(visible_name("naïve ☃"), Cow::Borrowed("naïve ☃")));
+}
+
+#[test]
+fn letters_of_every_script_and_emoji_stay_as_they_are() {
+    for text in [
+        "שלום עולם",
+        "مرحبا ۝ ١٢٣",
+        "हिन्दी",
+        "日本語",
+        "é ñ å",
+        "👩\u{200d}💻",
+        "🏳\u{fe0f}\u{200d}🌈",
+        "👨🏽\u{200d}🚀",
+        "❤\u{fe0f}",
+        "1\u{fe0f}\u{20e3}",
+        "🇩🇪",
+        "⠀⠿",
+    ] {
+        assert_eq!(strip_terminal_escapes(text), text);
+        assert_eq!(visible_name(text), text);
+    }
+    // But not a second selector, and no joiner that joins nothing.
+    assert_eq!(strip_terminal_escapes("❤\u{fe0f}\u{fe0f}"), "❤\u{fe0f}");
+    assert_eq!(strip_terminal_escapes("👩\u{200d}"), "👩");
+    assert_eq!(strip_terminal_escapes("\u{200d}👩"), "👩");
 }

@@ -1,102 +1,12 @@
-//! The guard, between a client and a server on this machine, with a telephone book of its own.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "helpers of tests are tests"
-)]
+//! One request or tunnel, and what comes of it.
 
-use cellblock_network::{Connection, Credential, Guard, Outcome, Proxies};
-use cellblock_protocol::NetworkRule;
+use super::support::{Notes, ask, call, guard, hear, server, tunnel};
+use cellblock_network::{Credential, Guard, Proxies};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use std::io;
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
-
-/// What was written down.
-type Notes = Arc<Mutex<Vec<String>>>;
-
-/// A guard with these rules, to whom every name is the server at `address`.
-fn guard(rules: &[&str], address: SocketAddr) -> (Guard, Notes) {
-    let notes = Notes::default();
-    let rules: Vec<NetworkRule> = rules.iter().map(|rule| rule.parse().unwrap()).collect();
-    let noted = Arc::clone(&notes);
-    let log = move |connection: &Connection| {
-        let what = match &connection.outcome {
-            Outcome::Allowed { .. } => "allowed".to_owned(),
-            Outcome::Refused(reason) => format!("refused: {reason}"),
-        };
-        let Connection { kind, target, .. } = connection;
-        noted
-            .lock()
-            .unwrap()
-            .push(format!("{kind} {target} {what}"));
-    };
-    let guard = Guard::new(&rules, Arc::new(log)).lookup(Arc::new(move |host, _| {
-        Box::pin(async move {
-            match host.as_str() {
-                "nowhere.example" => Err(io::Error::other("no such name")),
-                _ => Ok(vec![address]),
-            }
-        })
-    }));
-    (guard, notes)
-}
-
-/// A server that hands back what it was sent.
-async fn server() -> (SocketAddr, JoinHandle<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let heard = tokio::spawn(async move {
-        let (mut client, _) = listener.accept().await.unwrap();
-        let mut bytes = vec![0; 65536];
-        let read = client.read(&mut bytes).await.unwrap();
-        client
-            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-            .await
-            .unwrap();
-        String::from_utf8_lossy(&bytes[..read]).into_owned()
-    });
-    (address, heard)
-}
-
-/// What a client gets back who sends this to the proxy.
-async fn ask(guard: &Guard, request: &str) -> String {
-    let (client, serving) = call(guard, request).await;
-    hear(client, serving).await
-}
-
-/// The same for a client that has nothing more to say, and waits for the end of a tunnel.
-async fn tunnel(guard: &Guard, request: &str) -> String {
-    let (mut client, serving) = call(guard, request).await;
-    client.shutdown().await.unwrap();
-    let heard = hear(client, serving);
-    let limit = std::time::Duration::from_secs(20);
-    tokio::time::timeout(limit, heard).await.unwrap()
-}
-
-/// A client that has said this, and the guard that serves it.
-async fn call(guard: &Guard, request: &str) -> (TcpStream, JoinHandle<()>) {
-    let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let mut client = TcpStream::connect(door.local_addr().unwrap())
-        .await
-        .unwrap();
-    let (inside, _) = door.accept().await.unwrap();
-    let guard = guard.clone();
-    let serving = tokio::spawn(async move { guard.serve_http(inside).await });
-    client.write_all(request.as_bytes()).await.unwrap();
-    (client, serving)
-}
-
-async fn hear(mut client: TcpStream, serving: JoinHandle<()>) -> String {
-    let mut answer = String::new();
-    client.read_to_string(&mut answer).await.unwrap();
-    serving.await.unwrap();
-    answer
-}
+use tokio::net::TcpListener;
 
 #[tokio::test]
 async fn a_client_hears_that_the_connection_ends_although_the_server_did_not_say_so() {
@@ -284,8 +194,9 @@ enum Trusted {
 /// A guard with a credential for `own.example`, and a server of that name behind TLS.
 async fn guard_of_tls_server(trusted: Trusted) -> (Guard, Notes, tokio::task::JoinHandle<String>) {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let certificate = CertificateDer::from_pem_slice(include_bytes!("fixtures/cert.pem")).unwrap();
-    let key = PrivateKeyDer::from_pem_slice(include_bytes!("fixtures/key.pem")).unwrap();
+    let certificate =
+        CertificateDer::from_pem_slice(include_bytes!("../fixtures/cert.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(include_bytes!("../fixtures/key.pem")).unwrap();
     let config = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -312,7 +223,7 @@ async fn guard_of_tls_server(trusted: Trusted) -> (Guard, Notes, tokio::task::Jo
         roots.add(certificate).unwrap();
     } else {
         // Somebody else, so that there is anybody to believe.
-        let other = include_bytes!("fixtures/other.pem");
+        let other = include_bytes!("../fixtures/other.pem");
         roots
             .add(CertificateDer::from_pem_slice(other).unwrap())
             .unwrap();
@@ -348,4 +259,50 @@ async fn what_cannot_be_found_or_reached_is_told() {
         answer.starts_with("HTTP/1.1 502 gone.example:443 cannot be reached"),
         "{answer}"
     );
+}
+
+#[tokio::test]
+async fn a_session_with_too_many_connections_is_told_at_once_and_holds_no_more() {
+    let (guard, notes) = guard(&["far.example"], "192.0.2.1:1".parse().unwrap());
+    let mut silent = Vec::new();
+    for _ in 0..128 {
+        silent.push(call(&guard, "").await);
+    }
+    // Every one of them is served before the next comes.
+    while notes.lock().unwrap().is_empty() {
+        let (client, serving) = call(&guard, "").await;
+        let limit = std::time::Duration::from_secs(10);
+        let answer = tokio::time::timeout(limit, hear(client, serving)).await;
+        let answer = answer.expect("it waits for what a client says for which it has no place");
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    }
+    drop(silent);
+}
+
+#[tokio::test]
+async fn a_raw_connection_to_a_name_with_a_private_address_is_refused_unless_that_was_meant() {
+    let (address, heard) = server().await;
+    for (rule, expected) in [
+        (
+            "tcp://own.example:5432",
+            "TCP own.example:5432 refused: own.example has the private address 127.0.0.1",
+        ),
+        (
+            "tcp://own.example:5432 private",
+            "TCP own.example:5432 allowed",
+        ),
+    ] {
+        let (guard, notes) = guard(&[rule], address);
+        let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = tokio::net::TcpStream::connect(door.local_addr().unwrap())
+            .await
+            .unwrap();
+        client.write_all(b"hello").await.unwrap();
+        client.shutdown().await.unwrap();
+        let (inside, _) = door.accept().await.unwrap();
+        guard.serve_tcp(inside, &rule.parse().unwrap()).await;
+        let note = notes.lock().unwrap().pop().unwrap();
+        assert!(note.starts_with(expected), "{note}");
+    }
+    assert_eq!(heard.await.unwrap(), "hello");
 }

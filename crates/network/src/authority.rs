@@ -1,0 +1,145 @@
+//! The host and the port that a request names.
+
+use std::fmt;
+use std::net::Ipv6Addr;
+
+/// The longest name of a host, and of one label in it, as the name service has them.
+const MAX_NAME_BYTES: usize = 253;
+const MAX_LABEL_BYTES: usize = 63;
+
+/// A host and a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Authority {
+    /// A name in small letters, or an address without brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+impl Authority {
+    /// Reads `host`, `host:port`, `[address]` or `[address]:port`. Without a port, `default_port` is meant. `None` for everything else:
+    /// user names, a port with a sign or leading zeros, empty labels.
+    pub(crate) fn parse(text: &str, default_port: Option<u16>) -> Option<Authority> {
+        let (host, port) = match text.strip_prefix('[') {
+            Some(rest) => {
+                let (address, rest) = rest.split_once(']')?;
+                let address: Ipv6Addr = address.parse().ok()?;
+                match rest {
+                    "" => (address.to_string(), None),
+                    _ => (address.to_string(), Some(rest.strip_prefix(':')?)),
+                }
+            }
+            None => match text.split_once(':') {
+                Some((host, port)) => (parse_name(host)?, Some(port)),
+                None => (parse_name(text)?, None),
+            },
+        };
+        let port = match port {
+            Some(digits) => parse_port(digits)?,
+            None => default_port?,
+        };
+        Some(Authority { host, port })
+    }
+
+    /// The value of the header `Host`. `usual_port` is left out.
+    pub(crate) fn host_header(&self, usual_port: u16) -> String {
+        let shown = self.to_string();
+        let suffix = format!(":{usual_port}");
+        match shown.strip_suffix(&suffix) {
+            Some(host) if self.port == usual_port => host.to_owned(),
+            _ => shown,
+        }
+    }
+}
+
+impl fmt::Display for Authority {
+    /// `host:port`, with brackets around an IPv6 address.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Authority { host, port } = self;
+        if host.contains(':') {
+            write!(out, "[{host}]:{port}")
+        } else {
+            write!(out, "{host}:{port}")
+        }
+    }
+}
+
+fn parse_name(text: &str) -> Option<String> {
+    // A dot at the end means the same host.
+    let name = text.strip_suffix('.').unwrap_or(text);
+    let is_label = |label: &str| {
+        (1..=MAX_LABEL_BYTES).contains(&label.len())
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    };
+    let is_name = name.len() <= MAX_NAME_BYTES && name.split('.').all(is_label);
+    is_name.then(|| name.to_ascii_lowercase())
+}
+
+/// `parse::<u16>` alone would take `+80` and `0080`, which other readers take for something else.
+fn parse_port(digits: &str) -> Option<u16> {
+    let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
+    digits.parse().ok().filter(|_| is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Option<(String, u16)> {
+        Authority::parse(text, Some(80)).map(|authority| (authority.host, authority.port))
+    }
+
+    #[test]
+    fn hosts_with_and_without_ports() {
+        let expected = |host: &str, port| Some((host.to_owned(), port));
+        assert_eq!(parsed("Example.ORG"), expected("example.org", 80));
+        assert_eq!(parsed("a_b.example.:8080"), expected("a_b.example", 8080));
+        assert_eq!(parsed("127.0.0.1:65535"), expected("127.0.0.1", 65535));
+        assert_eq!(parsed("[0:0::1]"), expected("::1", 80));
+        assert_eq!(parsed("[::1]:443"), expected("::1", 443));
+        assert_eq!(Authority::parse("a.b", None), None);
+    }
+
+    #[test]
+    fn what_two_readers_could_read_differently_is_no_authority() {
+        for text in [
+            "",
+            ".",
+            "a..b",
+            ".a",
+            "a:",
+            "a:0",
+            "a:+80",
+            "a:080",
+            "a:65536",
+            "a:80:80",
+            "a@b",
+            "me:word@b",
+            "a b",
+            "a%00b",
+            "[::1",
+            "[::1]80",
+            "[::1]:",
+            "[fe80::1%eth0]",
+            "[1.2.3.4]",
+            "[a]",
+            "::1",
+            "a/b",
+            "a\\b",
+        ] {
+            assert_eq!(parsed(text), None, "{text:?}");
+        }
+        assert_eq!(parsed(&format!("{}.b", "a".repeat(64))), None);
+        assert_eq!(parsed(&"a.".repeat(128)), None);
+    }
+
+    #[test]
+    fn the_usual_port_is_not_said() {
+        let header = |text, usual| Authority::parse(text, Some(80)).unwrap().host_header(usual);
+        assert_eq!(header("a.b", 80), "a.b");
+        assert_eq!(header("a.b", 443), "a.b:80");
+        assert_eq!(header("[::1]:443", 443), "[::1]");
+    }
+}

@@ -1,0 +1,10 @@
+//! The guard between clients and servers on this machine.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests are tests"
+)]
+
+mod exchanges;
+mod smuggling;
+mod support;
