@@ -9,6 +9,7 @@
 #[allow(dead_code, reason = "the contract tests use the rest of it")]
 mod support;
 
+mod deputy;
 mod files;
 mod kin;
 mod lives;

@@ -316,7 +316,7 @@ impl Session {
         let listener = self.init.listener;
         if let Some(mut keeper) = self.init.keeper.take() {
             keeper.end(|id, outcome| notify::respond(listener, id, outcome));
-            sys::close(keeper.home);
+            keeper.places.close();
         }
     }
 }

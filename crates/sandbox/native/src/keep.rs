@@ -10,16 +10,16 @@ use crate::mounts::LONGEST_PATH;
 use crate::named::Named;
 use crate::notify::Question;
 use crate::pending::Pending;
+use crate::places::Places;
 use crate::sys::{self, Errno, Fd, Result, close, nr};
-use crate::text::Text;
 use crate::waiting::{Unanswered, Waiting};
 
 /// What init needs for it.
 pub struct Keeper {
     /// To the host, for this and nothing else.
     pub socket: Fd,
-    /// Where the workspace is.
-    pub home: Fd,
+    /// The session's own workspace and temporary directories.
+    pub places: &'static Places,
     /// `/proc`, for our own descriptors.
     pub proc_directory: Fd,
     /// Nobody changed what is older than this, in nanoseconds. The host says when that is.
@@ -212,9 +212,8 @@ impl Keeper {
     /// The path below the workspace of what a call is about. An error when the host need not know of it.
     fn look_up(&self, named: &Named, change: Change, path: &mut [u8]) -> Result<usize> {
         let mut home = [0; LONGEST_PATH];
-        let home_length = self.path_of(self.home, &mut home)?;
-        let home = &home[..home_length];
-        let file = named.open(self.home, home)?;
+        let home = self.home_path(&mut home)?;
+        let file = named.open(self.places)?;
         let outcome = self
             .look(file, change)
             .and_then(|()| self.path_below(home, file, path));
@@ -232,7 +231,7 @@ impl Keeper {
     }
 
     pub(crate) fn path_below(&self, home: &[u8], file: Fd, path: &mut [u8]) -> Result<usize> {
-        let length = self.path_of(file, path)?;
+        let length = self.places.path_of(file, path)?;
         let below = path[..length]
             .strip_prefix(home)
             .and_then(|rest| rest.strip_prefix(b"/"))
@@ -242,10 +241,10 @@ impl Keeper {
         Ok(below)
     }
 
-    /// Where a file of ours is.
-    pub(crate) fn path_of(&self, file: Fd, path: &mut [u8]) -> Result<usize> {
-        let link = Text::<32>::new(format_args!("self/fd/{file}"))?;
-        sys::read_link_at(self.proc_directory, link.as_c_str(), path)
+    /// Where the workspace is now.
+    pub(crate) fn home_path<'a>(&self, path: &'a mut [u8]) -> Result<&'a [u8]> {
+        let length = self.places.path_of(self.places.workspace(), path)?;
+        Ok(&path[..length])
     }
 }
 

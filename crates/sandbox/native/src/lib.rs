@@ -48,6 +48,7 @@ pub mod offspring;
 pub mod own_file;
 pub mod ownership;
 pub mod pending;
+pub mod places;
 pub mod probe;
 pub mod rest;
 pub mod side_fork;

@@ -33,6 +33,10 @@ impl Session {
             Err(_) if !is_done_by_init => return answer(listener, &question, true),
             Err(errno) => return respond(listener, question.id(), Err(errno)),
         };
+        // What was read under the number of whoever asked was not another's: it is still there.
+        if !is_waiting(listener, question.id()) {
+            return;
+        }
         match relative {
             None => self.keep_named(&question, named),
             // Who cannot keep up must not hold up the whole family.

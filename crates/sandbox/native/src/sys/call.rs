@@ -41,6 +41,8 @@ impl Errno {
     pub const FBIG: Errno = Errno(27);
     /// The other side has gone.
     pub const PIPE: Errno = Errno(32);
+    /// A name or a path is too long.
+    pub const NAME_TOO_LONG: Errno = Errno(36);
     /// Not implemented by this kernel.
     pub const NOSYS: Errno = Errno(38);
     /// Too many links on the way.

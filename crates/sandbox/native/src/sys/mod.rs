@@ -3,6 +3,7 @@
 mod call;
 mod changes;
 mod files;
+mod location;
 pub mod numbers;
 mod process;
 mod sockets;
@@ -10,6 +11,7 @@ mod sockets;
 pub use call::{Errno, Result, syscall};
 pub use changes::*;
 pub use files::*;
+pub use location::*;
 pub use numbers as nr;
 pub use process::*;
 pub use sockets::*;
