@@ -13,6 +13,7 @@
 mod common;
 mod descriptors;
 mod interpreter;
+mod marks;
 mod processes;
 mod resources;
 mod scene;

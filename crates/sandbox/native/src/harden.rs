@@ -2,7 +2,7 @@
 
 use crate::config::{Item, Items, Spawn, walls};
 use crate::message::{At, Failure, Message, Stage, from_init};
-use crate::seccomp::{Changes, Forks, Ipc, NamelessFiles, Rules, Signals, Sockets};
+use crate::seccomp::{Changes, Forks, Ipc, Marks, NamelessFiles, Rules, Signals, Sockets};
 use crate::spawn::{enter_cgroups, has, take_identity};
 use crate::sys::{
     self, Fd, MOST_DESCRIPTORS, close, close_all_but, move_to, open, open_flags, receive, send,
@@ -105,6 +105,11 @@ fn rules(request: &Spawn) -> Rules {
             Changes::AskInit
         } else {
             Changes::Free
+        },
+        marks: if request.guards_marks() {
+            Marks::ByInit
+        } else {
+            Marks::Free
         },
     }
 }

@@ -80,7 +80,7 @@ pub fn run(init: Init) -> ! {
     session.tell(
         from_init::BORN,
         session.init.head.unwrap_or(0) as u64,
-        u64::from(session.init.keeper.is_some()),
+        u64::from(session.asks_host()),
         0,
     );
     let mut looked = sys::monotonic_milliseconds();

@@ -31,6 +31,8 @@ pub struct Named {
     other_directory: Fd,
     other: [u8; LONGEST_OTHER],
     other_length: usize,
+    /// The memory of whoever asked, where the call returns something there; else -1.
+    memory: Fd,
 }
 
 /// What a call is about.
@@ -111,6 +113,13 @@ impl Named {
             nr::REMOVEXATTR | nr::LREMOVEXATTR | nr::FREMOVEXATTR => {
                 self.other_length = read_text(asker, second, &mut self.other)? + 1;
             }
+            nr::GETXATTR | nr::LGETXATTR | nr::FGETXATTR => {
+                self.other_length = read_text(asker, second, &mut self.other)? + 1;
+                self.memory = memory_of(asker, processes)?;
+            }
+            nr::LISTXATTR | nr::LLISTXATTR | nr::FLISTXATTR => {
+                self.memory = memory_of(asker, processes)?;
+            }
             nr::UTIME => self.read_times(asker, second, 16)?,
             nr::UTIMES => self.read_times(asker, second, 32)?,
             nr::UTIMENSAT | nr::FUTIMESAT => self.read_times(asker, third, 32)?,
@@ -155,6 +164,7 @@ impl Named {
             other_directory: -1,
             other: [0; LONGEST_OTHER],
             other_length: 0,
+            memory: -1,
         }
     }
 
@@ -229,6 +239,11 @@ impl Named {
         &self.other[..self.other_length]
     }
 
+    /// Writes to the memory of whoever asked.
+    pub fn write_back(&self, address: u64, bytes: &[u8]) -> Result<()> {
+        sys::write_at(self.memory, bytes, address)
+    }
+
     /// Opens the file itself, as a descriptor that only stands for it. Whether it is one of the session's own is for the caller to check.
     pub fn open(&self, places: &Places) -> Result<Fd> {
         if self.is_open_already() {
@@ -276,7 +291,7 @@ impl Named {
 
 impl Drop for Named {
     fn drop(&mut self) {
-        for fd in [self.directory, self.other_directory] {
+        for fd in [self.directory, self.other_directory, self.memory] {
             if fd >= 0 {
                 close(fd);
             }
@@ -321,13 +336,22 @@ fn read_whole(asker: Pid, address: u64, bytes: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
+/// The memory of another process, to write to. It stays that one's, whoever has its number later.
+fn memory_of(asker: Pid, processes: Fd) -> Result<Fd> {
+    let name = Text::<32>::new(format_args!("{asker}/mem"))?;
+    open_at(processes, name.as_c_str(), open_flags::RDWR, 0)
+}
+
 /// What a number of a descriptor stands for in another process.
 fn directory_of(asker: Pid, directory: Fd, processes: Fd) -> Result<Fd> {
     let name = match directory {
         AT_FDCWD => Text::<64>::new(format_args!("{asker}/cwd")),
         fd => Text::<64>::new(format_args!("{asker}/fd/{fd}")),
     }?;
-    open_at(processes, name.as_c_str(), open_flags::PATH, 0)
+    open_at(processes, name.as_c_str(), open_flags::PATH, 0).map_err(|errno| match errno {
+        Errno::NOENT => Errno::BAD_DESCRIPTOR,
+        errno => errno,
+    })
 }
 
 /// The descriptor that a path of this form stands for, whoever uses it.
@@ -373,7 +397,12 @@ fn argument_of(question: &Question) -> (Fd, u64, LastLink) {
     match question.number() {
         nr::OPENAT => (first as Fd, second, link(is_opened_through(third))),
         nr::OPEN => (AT_FDCWD, first, link(is_opened_through(second))),
-        nr::FCHMOD | nr::FCHOWN | nr::FSETXATTR | nr::FREMOVEXATTR => (first as Fd, 0, IsFollowed),
+        nr::FCHMOD
+        | nr::FCHOWN
+        | nr::FSETXATTR
+        | nr::FREMOVEXATTR
+        | nr::FGETXATTR
+        | nr::FLISTXATTR => (first as Fd, 0, IsFollowed),
         nr::FUTIMESAT | nr::FCHMODAT => (first as Fd, second, IsFollowed),
         nr::UTIMENSAT => (first as Fd, second, link(fourth & NOFOLLOW == 0)),
         nr::FCHMODAT2 => (first as Fd, second, link(fourth & NOFOLLOW == 0)),
@@ -383,9 +412,13 @@ fn argument_of(question: &Question) -> (Fd, u64, LastLink) {
         // What the new name stood for is lost; what moves is not.
         nr::RENAME => (AT_FDCWD, second, IsMeant),
         nr::RENAMEAT | nr::RENAMEAT2 => (third as Fd, fourth, IsMeant),
-        nr::UNLINK | nr::LINK | nr::LCHOWN | nr::LSETXATTR | nr::LREMOVEXATTR => {
-            (AT_FDCWD, first, IsMeant)
-        }
+        nr::UNLINK
+        | nr::LINK
+        | nr::LCHOWN
+        | nr::LSETXATTR
+        | nr::LREMOVEXATTR
+        | nr::LGETXATTR
+        | nr::LLISTXATTR => (AT_FDCWD, first, IsMeant),
         _ => (AT_FDCWD, first, IsFollowed),
     }
 }
@@ -394,7 +427,14 @@ fn argument_of(question: &Question) -> (Fd, u64, LastLink) {
 fn takes_descriptor(number: usize) -> bool {
     matches!(
         number,
-        nr::FCHMOD | nr::FCHOWN | nr::FSETXATTR | nr::FREMOVEXATTR | nr::UTIMENSAT | nr::FUTIMESAT
+        nr::FCHMOD
+            | nr::FCHOWN
+            | nr::FSETXATTR
+            | nr::FREMOVEXATTR
+            | nr::FGETXATTR
+            | nr::FLISTXATTR
+            | nr::UTIMENSAT
+            | nr::FUTIMESAT
     )
 }
 

@@ -145,6 +145,18 @@ impl Keeper {
         };
         let largest = || sys::largest_file_of(head.ok_or(Errno::IO)?);
         let place = || named.other_place(self.places);
+        if self.sharing == Sharing::None {
+            // Only a copy is at stake, and only of what is in the workspace.
+            if own.is_none()
+                && self.since != 0
+                && self.look(file, change(question.number())).is_ok()
+                && let Ok(length) = self.path_below(home, file, path)
+            {
+                return Ok(Attempt::Ask(length));
+            }
+            let done = object.change(question, named, largest, place);
+            return done.map(Attempt::Done);
+        }
         match self.must_be_told(file, home, named, question, own) {
             Err(errno) => Err(errno),
             Ok(true) => self

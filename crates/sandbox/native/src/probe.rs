@@ -1,7 +1,7 @@
 //! What this machine can enforce, found out by trying each mechanism in a child of its own.
 
 use crate::message::Message;
-use crate::seccomp::{Changes, Forks, Ipc, NamelessFiles, Rules, Signals, Sockets};
+use crate::seccomp::{Changes, Forks, Ipc, Marks, NamelessFiles, Rules, Signals, Sockets};
 use crate::sys::{
     self, Errno, Forked, Pid, clone_flags, clone_process, exit, mount_flags, reap, send,
 };
@@ -142,6 +142,7 @@ fn filter(signals: Signals) -> sys::Result<()> {
         forks: Forks::Forbidden,
         ipc: Ipc::Forbidden,
         changes: Changes::Free,
+        marks: Marks::Free,
     };
     seccomp::install(rules).map(drop)
 }

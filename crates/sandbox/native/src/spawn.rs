@@ -142,7 +142,7 @@ pub fn settle_in(
     }
 }
 
-/// What is needed to keep files, if the host wants them kept.
+/// What is needed to keep files, if the host wants them kept, and to change them in the place of code.
 pub fn keeper(
     request: &Spawn,
     items: Items<'_>,
@@ -150,7 +150,8 @@ pub fn keeper(
     proc_directory: Fd,
     sharing: Sharing,
 ) -> Option<Keeper> {
-    if socket < 0 {
+    let guards_marks = request.guards_marks();
+    if socket < 0 && !guards_marks {
         return None;
     }
     Some(Keeper {
@@ -158,7 +159,8 @@ pub fn keeper(
         places: places(request, items, proc_directory).ok()?,
         proc_directory,
         // Everything, until the host knows what there is.
-        since: u64::MAX,
+        since: if socket < 0 { 0 } else { u64::MAX },
+        guards_marks,
         sharing,
         waiting: Waiting::NOBODY,
         pending: Pending::NONE,

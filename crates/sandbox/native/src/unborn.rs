@@ -193,6 +193,9 @@ fn be_session(
     send(socket, bytes, &belongings[..count]).at(Stage::Fork)?;
     let listener = hear(socket)?;
     let keeper = keeper(request, items, taken.keeper, proc_directory, Sharing::None);
+    if keeper.is_none() && request.guards_marks() {
+        return Err(Errno::NOENT).at(Stage::Home);
+    }
     let mut kept = [-1; 4 + MOST_ROOTS];
     kept[..3].copy_from_slice(&[taken.control, proc_directory, listener]);
     if let Some(keeper) = &keeper {

@@ -156,6 +156,12 @@ impl Session {
         }
     }
 
+    /// Whether the host hears of files before they are changed.
+    pub(super) fn asks_host(&self) -> bool {
+        let keeper = self.init.keeper.as_ref();
+        keeper.is_some_and(|keeper| keeper.socket >= 0)
+    }
+
     pub(super) fn keeps_someone_waiting(&self) -> bool {
         let keeper = self.init.keeper.as_ref();
         keeper.is_some_and(|keeper| !keeper.waiting.is_empty())

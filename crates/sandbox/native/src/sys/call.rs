@@ -19,6 +19,8 @@ impl Errno {
     pub const IO: Errno = Errno(5);
     /// No such device, or nobody reads from a pipe.
     pub const NXIO: Errno = Errno(6);
+    /// There is no such descriptor.
+    pub const BAD_DESCRIPTOR: Errno = Errno(9);
     /// No child processes.
     pub const CHILD: Errno = Errno(10);
     /// Try again.
@@ -47,6 +49,8 @@ impl Errno {
     pub const NOSYS: Errno = Errno(38);
     /// Too many links on the way.
     pub const LOOP: Errno = Errno(40);
+    /// There is no such attribute.
+    pub const NO_DATA: Errno = Errno(61);
     /// A message of ours that makes no sense.
     pub const PROTO: Errno = Errno(71);
     /// The answer does not fit.

@@ -196,6 +196,21 @@ pub fn write_all(fd: Fd, mut bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// `pwrite`, all of it or an error: for the memory of another process.
+pub fn write_at(fd: Fd, bytes: &[u8], offset: u64) -> Result<()> {
+    let words = [
+        fd as usize,
+        bytes.as_ptr() as usize,
+        bytes.len(),
+        offset as usize,
+    ];
+    // SAFETY: the buffer is ours and its length is told.
+    match unsafe { syscall(nr::PWRITE64, words) }? {
+        written if written == bytes.len() => Ok(()),
+        _ => Err(Errno::FAULT),
+    }
+}
+
 /// Writes a file of the kernel's, such as `/proc/self/uid_map`, in one call.
 pub fn write_file(path: &CStr, bytes: &[u8]) -> Result<()> {
     write_file_at(AT_FDCWD, path, bytes)
