@@ -31,6 +31,18 @@ impl Rung {
     }
 }
 
+impl Rung {
+    /// What this rung does not protect though one may expect it, in one sentence for a person. `None` where there is nothing to say.
+    pub fn caveat(self) -> Option<&'static str> {
+        match self {
+            Self::Landlock => Some(
+                "this rung protects contents, not names: code can find out which files and processes the machine has",
+            ),
+            Self::None | Self::Full => None,
+        }
+    }
+}
+
 impl fmt::Display for Rung {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.pad(self.name())

@@ -51,6 +51,10 @@ pub struct CellResult {
     pub backend: Backend,
     /// What it was walled in by, in the words of [`Isolation`](crate::Isolation): `full`, or `full without seccomp`.
     pub isolation: String,
+    /// What that does not protect though one may expect it, in one sentence ([`Rung::caveat`](crate::Rung::caveat)). Left out where there is
+    /// nothing to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation_note: Option<String>,
 }
 
 /// How a cell ended.

@@ -99,6 +99,7 @@ impl CellRun {
             strategy: actor.options.strategy,
             backend: actor.home.backend(),
             isolation: actor.isolation.clone(),
+            isolation_note: actor.shared.rung.caveat().map(str::to_owned),
         };
         actor.outputs.keep(self.number, self.capture.into_written());
         (result, fate)

@@ -383,14 +383,13 @@ fn check_writable(path: &Path) -> io::Result<()> {
     fs::remove_file(&draft)
 }
 
-/// The session's id, when it began, and who made it: two processes may both have a session `default`.
+/// The session's id, when it began, and a number that nobody can guess: two processes may both have a session `default`, and where sessions
+/// see the host's files, none shall find the workspace of another by trying names.
 fn unique_name(session: &str) -> String {
+    use std::hash::{BuildHasher as _, RandomState};
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default();
-    format!(
-        "{session}-{}-{:x}",
-        now.as_secs(),
-        now.subsec_nanos() ^ std::process::id()
-    )
+    let number = RandomState::new().hash_one((now, std::process::id()));
+    format!("{session}-{}-{number:016x}", now.as_secs())
 }

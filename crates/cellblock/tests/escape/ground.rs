@@ -1,8 +1,11 @@
 //! The host that a snippet would escape to: the canary, what an escape would change, and how that is seen.
 
 use super::common::{
-    Child, behind, new_directory, process, python, run, run_if_alive, token, wait, within,
+    Child, behind, new_directory, permissions_of, process, python, run, run_if_alive, token, wait,
+    within,
 };
+use super::marks::{self, Marked};
+use super::queues::{OF_QUEUES, Queue};
 use super::snippets::Snippet;
 use super::stage::Stage;
 use cellblock::{Cell, CellResult, Isolation, Limits, Session};
@@ -76,6 +79,10 @@ impl Ground {
     pub(crate) fn has(&self, snippet: &Snippet) -> bool {
         let door = match snippet.canary() {
             "key_name" => "key",
+            "mailbox_gone" => "mailbox",
+            "attribute" | "attribute_secret" => {
+                return marks::has_attributes(self.directory.path());
+            }
             other => other,
         };
         match self.doors.get(door) {
@@ -103,10 +110,12 @@ impl Ground {
             Start::Fork => wait(session.fork()).unwrap(),
         };
         let visitor = scene.visit.map(|port| thread::spawn(move || visit(port)));
+        let maker = scene.make_names_for(snippet);
         let result = run(&session, Cell::new(snippet.code).timeout(10.0));
         let visited = visitor
             .map(|visitor| visitor.join().unwrap())
             .unwrap_or_default();
+        maker.map(|maker| maker.join().unwrap());
         let reached = self.is_reached(snippet, &mut scene, &result, &visited);
         wait(session.close());
         scene.clean_up();
@@ -154,10 +163,22 @@ impl Ground {
                 result.stdout.as_bytes(),
                 format!("CANARY:{}", scene.mark).as_bytes(),
             ),
+            "neighbour_closed" => scene
+                .neighbour
+                .as_ref()
+                .is_some_and(|(neighbour, _)| permissions_of(neighbour.workspace()) == 0),
             "neighbour_death" => scene
                 .neighbour
                 .take()
                 .is_some_and(|(neighbour, pid)| !is_still(&neighbour, pid)),
+            mark if marks::OF_FILES.contains(&mark) => scene
+                .marked
+                .as_ref()
+                .is_some_and(|marked| marked.is_reached(mark, &result.stdout)),
+            queue if OF_QUEUES.contains(&queue) => scene
+                .queue
+                .as_ref()
+                .is_some_and(|made| made.is_reached(queue)),
             name => {
                 let token = self.tokens[name].as_str().unwrap();
                 result.stdout.contains("CANARY:") && result.stdout.contains(token)
@@ -184,6 +205,8 @@ struct Scene {
     victim: Child,
     visit: Option<u16>,
     neighbour: Option<(Session, u64)>,
+    marked: Option<Marked>,
+    queue: Option<Queue>,
 }
 
 impl Scene {
@@ -203,6 +226,20 @@ impl Scene {
         door("visit", json!(visit));
         let neighbour =
             (snippet.family == "neighbours").then(|| start_neighbour(&mark, isolation, &mut door));
+        let marked = marks::OF_FILES
+            .contains(&snippet.canary())
+            .then(|| Marked::new(ground.directory.path(), &mark));
+        if let Some(marked) = &marked {
+            door("marked", marked.file.to_str().into());
+            door("names", marked.directory.to_str().into());
+        }
+        let queue = OF_QUEUES
+            .contains(&snippet.canary())
+            .then(|| Queue::new(&mark));
+        if let Some(queue) = &queue {
+            door("own_queue", queue.number.into());
+            door("own_mailbox", queue.name.clone().into());
+        }
         let seeds = Map::from_iter([("canary".to_owned(), Value::Object(doors))]);
         Scene {
             seeds,
@@ -210,6 +247,8 @@ impl Scene {
             victim,
             visit,
             neighbour,
+            marked,
+            queue,
         }
     }
 
@@ -217,8 +256,26 @@ impl Scene {
         self.seeds["canary"][name].as_str().unwrap().to_owned()
     }
 
-    /// What a neighbour without walls left on the host.
+    /// Makes files with a secret name, for a snippet that listens for names.
+    fn make_names_for(&self, snippet: &Snippet) -> Option<thread::JoinHandle<()>> {
+        let marked = self
+            .marked
+            .as_ref()
+            .filter(|_| snippet.canary() == "name")?;
+        let (directory, name) = (marked.directory.clone(), marked.name.clone());
+        Some(thread::spawn(move || {
+            Marked::make_names(&directory, &name);
+        }))
+    }
+
+    /// What was there for this run, and what a neighbour without walls left on the host.
     fn clean_up(&mut self) {
+        if let Some(marked) = &self.marked {
+            marked.clean_up();
+        }
+        if let Some(queue) = &self.queue {
+            queue.remove();
+        }
         if let Some((neighbour, _)) = self.neighbour.take() {
             wait(neighbour.close());
         }

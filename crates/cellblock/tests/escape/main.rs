@@ -14,6 +14,8 @@
 mod common;
 mod forged_frames;
 mod ground;
+mod marks;
+mod queues;
 mod snippets;
 #[path = "../common/stage.rs"]
 mod stage;

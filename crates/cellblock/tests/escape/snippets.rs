@@ -46,13 +46,17 @@ pub(crate) static CORPUS: &[Snippet] = corpus! {
         descriptor_of_the_host, every_descriptor, inherited_descriptor, own_memory, variable,
         variable_of_a_child, variable_of_our_parent, variable_of_the_first_start;
     files:
-        a_database, a_shell, absolute_path, another_program, by_handle, imported,
+        a_database, a_shell, absolute_path, another_program, attribute_listed, attribute_read,
+        attribute_written, attribute_written_through_a_descriptor, by_handle, imported,
         left_in_shared_memory, left_in_the_common_directory, linked_into_the_workspace,
-        listed_directory, machine_code_of_another_architecture, mapped, openat2,
+        listed_directory, machine_code_of_another_architecture, mapped, name_overheard, openat2,
+        owner_changed, permissions_changed, permissions_changed_from_a_directory,
+        permissions_changed_through_a_descriptor, permissions_changed_through_a_link,
         raw_system_call, relative_path, renamed_outside, sent_by_the_kernel,
-        through_a_directory_descriptor, written_by_a_child, written_outside;
+        through_a_directory_descriptor, times_changed, times_changed_through_a_descriptor,
+        written_by_a_child, written_outside;
     ipc:
-        mailbox, queue, segment, segment_by_key, shared_file;
+        mailbox, mailbox_removed, queue, queue_removed, segment, segment_by_key, shared_file;
     keyrings:
         listed, requested, searched;
     mounts:
@@ -62,7 +66,7 @@ pub(crate) static CORPUS: &[Snippet] = corpus! {
         entered_network, entered_through_a_process, own_user_namespace;
     neighbours:
         abstract_socket, process, service, shared_memory, temporary_file, workspace,
-        workspaces_beside_ours;
+        workspace_closed, workspaces_beside_ours;
     network:
         a_web_page, asked_in, by_a_shell, datagrams, loopback, loopback_of_version_6,
         raw_system_calls, seen_in_tables;
@@ -77,7 +81,7 @@ pub(crate) static CORPUS: &[Snippet] = corpus! {
         starved_of_files, thread_killed, thread_of_group_killed, through_a_descriptor,
         through_its_directory;
     sockets:
-        abstract, abstract_datagrams, datagrams_in_a_directory, handed_out_descriptor,
+        abstract, abstract_datagrams, datagrams_in_a_directory, datagrams_of_a_pair, handed_out_descriptor,
         in_a_directory, in_a_directory_through_a_link;
     symlinks:
         in_a_chain, to_the_directory, to_the_file, to_the_root, written_through;

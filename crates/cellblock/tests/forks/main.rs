@@ -10,6 +10,7 @@
 mod support;
 
 mod capabilities;
+mod deputy;
 mod files;
 mod kin;
 mod lives;

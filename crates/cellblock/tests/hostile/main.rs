@@ -15,6 +15,7 @@ mod descriptors;
 mod disk;
 mod interpreter;
 mod kernel_memory;
+mod marks;
 mod processes;
 mod resources;
 mod scene;

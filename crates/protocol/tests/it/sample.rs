@@ -64,6 +64,7 @@ pub(crate) fn w6() -> CellResult {
         strategy: Strategy::Process,
         backend: Backend::Local,
         isolation: Isolation::on(Rung::Full).to_string(),
+        isolation_note: None,
     }
 }
 

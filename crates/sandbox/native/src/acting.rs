@@ -7,9 +7,9 @@ use crate::handover::Handover;
 use crate::named::{Name, Named};
 use crate::notify::{self, OnExecute, Question};
 use crate::sys::{
-    self, Errno, Fd, Result, change_mode_at, change_owner, change_times, close, link_at, nr,
-    open_at, open_flags as flags, remove_attribute, set_attribute, set_file_flags, truncate,
-    unlink_at,
+    self, Errno, Fd, Result, change_mode_at, change_owner, change_times, close, get_attribute,
+    link_at, list_attributes, nr, open_at, open_flags as flags, remove_attribute, set_attribute,
+    set_file_flags, truncate, unlink_at,
 };
 use crate::text::Text;
 use core::ffi::CStr;
@@ -24,6 +24,8 @@ pub enum Done {
     Named(Fd, Name),
     /// Something else.
     Changed,
+    /// This is what the call returns: what it asks for is in the caller's memory.
+    Told(usize),
 }
 
 impl Done {
@@ -38,6 +40,9 @@ impl Done {
         match self {
             Done::Changed => {
                 let _ = notify::tell_done(listener, id);
+            }
+            Done::Told(length) => {
+                let _ = notify::tell_value(listener, id, length as i64);
             }
             Done::Named(directory, name) => {
                 if notify::tell_done(listener, id).is_err() {
@@ -150,6 +155,21 @@ impl Object {
                 change_times(self.file, times(question.number(), named.other())?.as_ref())
             }
             nr::LINK | nr::LINKAT => return self.give_name(place()?),
+            nr::GETXATTR | nr::LGETXATTR | nr::FGETXATTR => {
+                let (name, _) = named.attribute()?;
+                if self.is_link()? {
+                    return Err(Errno::NO_DATA);
+                }
+                return self.tell(named, (third, fourth), |path, room| {
+                    get_attribute(path, name, room)
+                });
+            }
+            nr::LISTXATTR | nr::LLISTXATTR | nr::FLISTXATTR => {
+                if self.is_link()? {
+                    return Ok(Done::Told(0));
+                }
+                return self.tell(named, (second, third), list_attributes);
+            }
             _ => Err(Errno::NOSYS),
         }
         .map(|()| Done::Changed)
@@ -163,9 +183,35 @@ impl Object {
         )
     }
 
+    fn is_link(self) -> Result<bool> {
+        sys::status(self.file).map(|status| status.is_link())
+    }
+
+    /// Writes what `read` finds of attributes into the memory of whoever asked: where a call wants it, and as much as it has room for.
+    #[inline(never)]
+    fn tell(
+        self,
+        named: &Named,
+        (address, size): (u64, u64),
+        read: impl FnOnce(&CStr, &mut [u8]) -> Result<usize>,
+    ) -> Result<Done> {
+        const LARGEST: usize = 64 << 10;
+        let mut room = [0; LARGEST];
+        let room = &mut room[..(size as usize).min(LARGEST)];
+        let mut length = 0;
+        self.by_path(|path| {
+            length = read(path, room)?;
+            Ok(())
+        })?;
+        if !room.is_empty() && length > 0 {
+            named.write_back(address, &room[..length.min(room.len())])?;
+        }
+        Ok(Done::Told(length))
+    }
+
     fn by_path(self, work: impl FnOnce(&CStr) -> Result<()>) -> Result<()> {
         // These calls follow a link, and a link has no attributes that code could set.
-        if sys::status(self.file)?.is_link() {
+        if self.is_link()? {
             return Err(Errno::PERM);
         }
         let path = Text::<48>::new(format_args!("/proc/self/fd/{}", self.file))?;

@@ -118,6 +118,13 @@ impl Spawn {
         self.shares_user != 0 || self.walls & walls::MEMORY != 0 && self.watched_memory > 0
     }
 
+    /// Whether the session sees the host's files, and only Landlock keeps it from them: then init changes their marks, or does not.
+    pub fn guards_marks(&self) -> bool {
+        const VIEW: u64 = walls::NAMESPACES | walls::FILES;
+        const GUARDS: u64 = walls::LANDLOCK | walls::SECCOMP;
+        self.walls & VIEW != VIEW && self.walls & GUARDS == GUARDS
+    }
+
     /// Whether the session can be forked.
     pub fn can_fork(&self) -> bool {
         self.walls & Self::FORKABLE == Self::FORKABLE

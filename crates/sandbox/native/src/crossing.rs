@@ -151,7 +151,7 @@ fn arrive(journey: &Journey) -> Result<()> {
     for cgroup in cgroups {
         match enter_cgroups(&[cgroup]) {
             // There are fewer.
-            Err(Errno::BADF) => {}
+            Err(Errno::BAD_DESCRIPTOR) => {}
             outcome => outcome?,
         }
         close(cgroup);

@@ -3,7 +3,7 @@
 use crate::config::{Item, Items, Spawn, walls};
 use crate::message::{At, Failure, Message, Stage, from_init};
 use crate::seccomp::{
-    Blocks, Changes, Forks, Ipc, KernelMemory, Rules, Signals, Sockets, UserObjects,
+    Blocks, Changes, Forks, Ipc, KernelMemory, Marks, Rules, Signals, Sockets, UserObjects,
 };
 use crate::spawn::{enter_cgroups, has, take_identity};
 use crate::sys::{
@@ -118,6 +118,11 @@ fn rules(request: &Spawn) -> Rules {
             Blocks::ByWriting
         } else {
             Blocks::ByReserving
+        },
+        marks: if request.guards_marks() {
+            Marks::ByInit
+        } else {
+            Marks::Free
         },
     }
 }

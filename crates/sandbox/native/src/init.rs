@@ -97,7 +97,7 @@ pub fn run(init: Init) -> ! {
     session.tell(
         from_init::BORN,
         session.init.head.unwrap_or(0) as u64,
-        u64::from(session.init.keeper.is_some()),
+        u64::from(session.asks_host()),
         0,
     );
     let mut next_look = 0;
@@ -333,7 +333,7 @@ impl Session {
         let listener = self.init.listener;
         if let Some(mut keeper) = self.init.keeper.take() {
             keeper.end(|id, outcome| notify::respond(listener, id, outcome));
-            sys::close(keeper.home);
+            keeper.places.close();
         }
     }
 }

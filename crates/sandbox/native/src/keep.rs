@@ -10,20 +10,23 @@ use crate::mounts::LONGEST_PATH;
 use crate::named::Named;
 use crate::notify::Question;
 use crate::pending::Pending;
+use crate::places::Places;
+use crate::seccomp::{ATTRIBUTE_READS, CHANGES, MARKS, OPENS, is_unseen_by_landlock};
 use crate::sys::{self, Errno, Fd, Result, close, nr};
-use crate::text::Text;
 use crate::waiting::{Unanswered, Waiting};
 
 /// What init needs for it.
 pub struct Keeper {
-    /// To the host, for this and nothing else.
+    /// To the host, for this and nothing else; -1 where it keeps nothing.
     pub socket: Fd,
-    /// Where the workspace is.
-    pub home: Fd,
+    /// The session's own workspace and temporary directories.
+    pub places: &'static Places,
     /// `/proc`, for our own descriptors.
     pub proc_directory: Fd,
     /// Nobody changed what is older than this, in nanoseconds. The host says when that is.
     pub since: u64,
+    /// Whether init changes marks of files in the place of code, for Landlock does not keep it from those of the host.
+    pub guards_marks: bool,
     /// Whether a file with several names may be one that a fork has too.
     pub sharing: Sharing,
     /// The directory of the file that is being removed, and the call that does it.
@@ -107,20 +110,20 @@ pub(crate) enum Change {
 impl Keeper {
     /// Whether this call may change or remove a file.
     pub fn is_about(number: usize) -> bool {
-        use crate::seccomp::{CHANGES, MARKS, OPENS};
-        [CHANGES, OPENS, MARKS]
+        [CHANGES, OPENS, MARKS, ATTRIBUTE_READS]
             .iter()
             .any(|numbers| numbers.contains(&number))
     }
 
     /// Whether there is anything to ask about.
     pub fn has_work(&self) -> bool {
-        self.since != 0 || self.sharing != Sharing::None
+        self.since != 0 || self.sharing != Sharing::None || self.guards_marks
     }
 
     /// Whether init does what this call asks for, instead of letting it go on.
     pub fn acts(&self, number: usize) -> bool {
-        self.sharing != Sharing::None && change(number) != Change::Removes
+        let is_guarded = self.guards_marks && is_unseen_by_landlock(number);
+        is_guarded || self.sharing != Sharing::None && change(number) != Change::Removes
     }
 
     /// Tells the host what is about to be changed.
@@ -212,9 +215,8 @@ impl Keeper {
     /// The path below the workspace of what a call is about. An error when the host need not know of it.
     fn look_up(&self, named: &Named, change: Change, path: &mut [u8]) -> Result<usize> {
         let mut home = [0; LONGEST_PATH];
-        let home_length = self.path_of(self.home, &mut home)?;
-        let home = &home[..home_length];
-        let file = named.open(self.home, home)?;
+        let home = self.home_path(&mut home)?;
+        let file = named.open(self.places)?;
         let outcome = self
             .look(file, change)
             .and_then(|()| self.path_below(home, file, path));
@@ -222,7 +224,7 @@ impl Keeper {
         outcome
     }
 
-    fn look(&self, file: Fd, change: Change) -> Result<()> {
+    pub(crate) fn look(&self, file: Fd, change: Change) -> Result<()> {
         let status = sys::status(file)?;
         let is_kept = status.is_file() || status.is_link();
         match change {
@@ -232,7 +234,7 @@ impl Keeper {
     }
 
     pub(crate) fn path_below(&self, home: &[u8], file: Fd, path: &mut [u8]) -> Result<usize> {
-        let length = self.path_of(file, path)?;
+        let length = self.places.path_of(file, path)?;
         let below = path[..length]
             .strip_prefix(home)
             .and_then(|rest| rest.strip_prefix(b"/"))
@@ -242,10 +244,10 @@ impl Keeper {
         Ok(below)
     }
 
-    /// Where a file of ours is.
-    pub(crate) fn path_of(&self, file: Fd, path: &mut [u8]) -> Result<usize> {
-        let link = Text::<32>::new(format_args!("self/fd/{file}"))?;
-        sys::read_link_at(self.proc_directory, link.as_c_str(), path)
+    /// Where the workspace is now.
+    pub(crate) fn home_path<'a>(&self, path: &'a mut [u8]) -> Result<&'a [u8]> {
+        let length = self.places.path_of(self.places.workspace(), path)?;
+        Ok(&path[..length])
     }
 }
 
@@ -254,7 +256,7 @@ pub(crate) fn change(number: usize) -> Change {
     match number {
         nr::UNLINK | nr::UNLINKAT | nr::RENAME | nr::RENAMEAT | nr::RENAMEAT2 => Change::Removes,
         nr::LINK | nr::LINKAT => Change::Names,
-        number if crate::seccomp::MARKS.contains(&number) => Change::Marks,
+        number if MARKS.contains(&number) || ATTRIBUTE_READS.contains(&number) => Change::Marks,
         _ => Change::Writes,
     }
 }

@@ -50,6 +50,7 @@ pub mod offspring;
 pub mod own_file;
 pub mod ownership;
 pub mod pending;
+pub mod places;
 pub mod probe;
 pub mod process_memory;
 pub mod processor;

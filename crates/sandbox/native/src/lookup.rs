@@ -1,11 +1,10 @@
-//! Paths of a session followed step by step, where the kernel must not do it for us: a file system that does not answer, mounted
-//! somewhere in the view, would stop init. So only the session's own mounts are entered: its workspace and its temporary directories.
+//! Paths of a session followed step by step, where the kernel must not do it for us: a directory of `/proc` or a file system that does not
+//! answer could be on the way. A path is a text until it enters one of the session's own places (`places.rs`); from there on it is followed
+//! from descriptor to descriptor.
 
 use crate::mounts::LONGEST_PATH;
-use crate::sys::{
-    self, Errno, Fd, Result, close, duplicate_above, open, open_flags, open_on_one_file_system,
-    read_link_at,
-};
+use crate::places::Places;
+use crate::sys::{self, Errno, Fd, Result, close, duplicate_above, open_flags, read_link_at};
 
 /// What becomes of a link at the end of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,61 +18,54 @@ pub enum LastLink {
 /// More links on one way are a circle.
 const MOST_LINKS: usize = 40;
 
-/// Where a path begins.
-#[derive(Clone, Copy)]
-pub struct Start<'a> {
-    /// Where a relative one does, or -1.
-    pub directory: Fd,
-    /// The workspace.
-    pub home: Fd,
-    /// Its path.
-    pub home_path: &'a [u8],
-}
-
-/// Opens what is at a path of a session's. An error when that is not in its own mounts.
-pub fn look_up(start: Start<'_>, path: &[u8], last_link: LastLink) -> Result<Fd> {
+/// Opens what is at a path, as a descriptor that only stands for it. `start` is where a relative path begins. An error when the path leads
+/// to none of the places.
+pub fn look_up(places: &Places, start: Fd, path: &[u8], last_link: LastLink) -> Result<Fd> {
     let mut walk = Walk {
-        start,
-        at: At::Root,
+        places,
+        at: At::Outside(Pathname::ROOT),
         rest: Rest::empty(),
     };
     walk.rest.put_before(path)?;
-    let outcome = walk.follow(last_link);
+    let outcome = walk.follow(start, last_link);
     walk.leave();
     outcome
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
+#[allow(clippy::large_enum_variant, reason = "there is no heap to put it on")]
 enum At {
-    Root,
-    /// `/dev`, of which only a part is the session's own.
-    Devices,
-    /// A directory, or what a path ends with.
-    Below(Fd),
+    /// In none of the places: this is only a text.
+    Outside(Pathname),
+    /// A directory of a place, or what a path ends with.
+    Inside(Fd),
 }
 
 struct Walk<'a> {
-    start: Start<'a>,
+    places: &'a Places,
     at: At,
     rest: Rest,
 }
 
 impl Walk<'_> {
-    fn follow(&mut self, last_link: LastLink) -> Result<Fd> {
+    fn follow(&mut self, start: Fd, last_link: LastLink) -> Result<Fd> {
         if !self.rest.is_absolute() {
-            self.move_to(At::Below(duplicate_above(self.start.directory, 0)?));
+            self.begin_at(start)?;
         }
         let mut links = 0;
         loop {
             let mut name = [0; LONGEST_PATH];
             let Some(length) = self.rest.take(&mut name) else {
-                return match core::mem::replace(&mut self.at, At::Root) {
-                    At::Below(found) => Ok(found),
-                    At::Root | At::Devices => Err(Errno::INVAL),
+                return match core::mem::replace(&mut self.at, At::Outside(Pathname::ROOT)) {
+                    At::Inside(found) => Ok(found),
+                    At::Outside(_) => Err(Errno::ACCES),
                 };
             };
+            if &name[..length] == b"." {
+                continue;
+            }
             let next = self.step(&name[..length])?;
-            let At::Below(found) = next else {
+            let At::Inside(found) = next else {
                 self.move_to(next);
                 continue;
             };
@@ -85,11 +77,11 @@ impl Walk<'_> {
                 close(found);
                 links += 1;
                 if links > MOST_LINKS {
-                    return Err(Errno::INVAL);
+                    return Err(Errno::LOOP);
                 }
                 self.rest.put_before(&target[..length?])?;
                 if self.rest.is_absolute() {
-                    self.move_to(At::Root);
+                    self.move_to(At::Outside(Pathname::ROOT));
                 }
             } else {
                 self.move_to(next);
@@ -97,40 +89,50 @@ impl Walk<'_> {
         }
     }
 
+    /// A directory that is in none of the places is not looked into: only its path counts.
+    fn begin_at(&mut self, start: Fd) -> Result<()> {
+        if self.places.is_start(start) {
+            self.move_to(At::Inside(duplicate_above(start, 0)?));
+            return Ok(());
+        }
+        let mut path = [0; LONGEST_PATH];
+        let length = self.places.path_of(start, &mut path)?;
+        self.rest.put_before(&path[..length])?;
+        match self.rest.is_absolute() {
+            true => Ok(()),
+            // A pipe or the like, or a directory of another view.
+            false => Err(Errno::ACCES),
+        }
+    }
+
     /// Where one name leads from here.
     fn step(&self, name: &[u8]) -> Result<At> {
-        let directory = open_flags::PATH | open_flags::DIRECTORY;
         match (self.at, name) {
-            (at @ (At::Root | At::Below(_)), b".") => Ok(match at {
-                At::Below(fd) => At::Below(duplicate_above(fd, 0)?),
-                at => at,
-            }),
-            (At::Root | At::Devices, b"..") => Ok(At::Root),
-            (At::Root, b"tmp") => open(c"/tmp", directory, 0).map(At::Below),
-            (At::Root, b"dev") => Ok(At::Devices),
-            (At::Devices, b"shm") => open(c"/dev/shm", directory, 0).map(At::Below),
-            (At::Devices, b"null") => open(c"/dev/null", open_flags::PATH, 0).map(At::Below),
-            (At::Devices, b"zero") => open(c"/dev/zero", open_flags::PATH, 0).map(At::Below),
-            (At::Devices, b"full") => open(c"/dev/full", open_flags::PATH, 0).map(At::Below),
-            (At::Devices, b"random") => open(c"/dev/random", open_flags::PATH, 0).map(At::Below),
-            (At::Devices, b"urandom") => open(c"/dev/urandom", open_flags::PATH, 0).map(At::Below),
-            (At::Root, name) if self.start.home_path.strip_prefix(b"/") == Some(name) => {
-                duplicate_above(self.start.home, 0).map(At::Below)
+            (At::Outside(mut path), name) => {
+                match name {
+                    b".." => path.leave(),
+                    name => path.enter(name)?,
+                }
+                let entered = self.places.enter(&path)?;
+                Ok(entered.map_or(At::Outside(path), At::Inside))
             }
-            (At::Root | At::Devices, _) => Err(Errno::INVAL),
-            (At::Below(from), name) => {
+            (At::Inside(from), b"..") => match self.places.with_top(from) {
+                Some(root) => Ok(At::Outside(root.above())),
+                // Not the top, so what is above it is in the same place.
+                None => sys::open_on_one_file_system(from, c"..", open_flags::PATH)
+                    .map(At::Inside)
+                    .map_err(outside),
+            },
+            (At::Inside(from), name) => {
                 let mut text = [0; LONGEST_PATH];
                 text.get_mut(..name.len())
-                    .ok_or(Errno::INVAL)?
+                    .ok_or(Errno::NAME_TOO_LONG)?
                     .copy_from_slice(name);
-                let name_as_c_str = core::ffi::CStr::from_bytes_until_nul(&text);
-                let name_as_c_str = name_as_c_str.map_err(|_| Errno::INVAL)?;
+                let name = core::ffi::CStr::from_bytes_until_nul(&text);
+                let name = name.map_err(|_| Errno::NAME_TOO_LONG)?;
                 let flags = open_flags::PATH | open_flags::NOFOLLOW;
-                match open_on_one_file_system(from, name_as_c_str, flags) {
-                    // Above the top of a mount is the root, or close to it.
-                    Err(Errno::XDEV) if name == b".." => Ok(At::Root),
-                    outcome => outcome.map(At::Below),
-                }
+                let found = self.places.open_within(from, name, flags);
+                found.map(At::Inside).map_err(outside)
             }
         }
     }
@@ -141,9 +143,75 @@ impl Walk<'_> {
     }
 
     fn leave(&mut self) {
-        if let At::Below(fd) = core::mem::replace(&mut self.at, At::Root) {
+        if let At::Inside(fd) = core::mem::replace(&mut self.at, At::Outside(Pathname::ROOT)) {
             close(fd);
         }
+    }
+}
+
+/// Another mount inside a place is none of the session's own.
+fn outside(errno: Errno) -> Errno {
+    match errno {
+        Errno::XDEV => Errno::ACCES,
+        errno => errno,
+    }
+}
+
+/// An absolute path without dots and double slashes. It is a text: nothing was opened.
+#[derive(Clone, Copy)]
+pub struct Pathname {
+    bytes: [u8; LONGEST_PATH],
+    length: usize,
+}
+
+impl Pathname {
+    /// The root directory: no names at all.
+    pub const ROOT: Pathname = Pathname {
+        bytes: [0; LONGEST_PATH],
+        length: 0,
+    };
+
+    /// A path as the kernel writes it.
+    pub fn new(path: &[u8]) -> Result<Pathname> {
+        let mut pathname = Pathname::ROOT;
+        for name in path.split(|byte| *byte == b'/') {
+            match name {
+                b"" | b"." => {}
+                b".." => pathname.leave(),
+                name => pathname.enter(name)?,
+            }
+        }
+        Ok(pathname)
+    }
+
+    /// Without a slash at the end: nothing for the root directory.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    /// Goes one name further.
+    pub fn enter(&mut self, name: &[u8]) -> Result<()> {
+        let end = self.length + 1 + name.len();
+        let slot = self.bytes.get_mut(self.length..end);
+        let (slash, slot) = slot
+            .and_then(<[u8]>::split_first_mut)
+            .ok_or(Errno::NAME_TOO_LONG)?;
+        *slash = b'/';
+        slot.copy_from_slice(name);
+        self.length = end;
+        Ok(())
+    }
+
+    /// Goes back one name. The root directory is above itself.
+    pub fn leave(&mut self) {
+        let last = self.as_bytes().iter().rposition(|byte| *byte == b'/');
+        self.length = last.unwrap_or(0);
+    }
+}
+
+impl PartialEq for Pathname {
+    fn eq(&self, other: &Pathname) -> bool {
+        self.as_bytes() == other.as_bytes()
     }
 }
 
@@ -163,7 +231,8 @@ impl Rest {
     }
 
     fn put_before(&mut self, path: &[u8]) -> Result<()> {
-        let begin = self.begin.checked_sub(path.len() + 1).ok_or(Errno::INVAL)?;
+        let begin = self.begin.checked_sub(path.len() + 1);
+        let begin = begin.ok_or(Errno::NAME_TOO_LONG)?;
         self.bytes[begin..begin + path.len()].copy_from_slice(path);
         self.bytes[begin + path.len()] = b'/';
         self.begin = begin;
@@ -192,9 +261,7 @@ impl Rest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::CString;
-    use std::os::unix::ffi::OsStrExt as _;
-    use std::{fs, string::String};
+    use std::string::String;
 
     fn names(path: &[&[u8]]) -> std::vec::Vec<String> {
         let mut rest = Rest::empty();
@@ -217,42 +284,18 @@ mod tests {
     }
 
     #[test]
-    fn links_lead_through_the_session_s_own_mounts_and_nowhere_else() {
-        let place = std::env::temp_dir().join(std::format!("lookup-{}", std::process::id()));
-        fs::create_dir_all(place.join("d")).unwrap();
-        fs::write(place.join("d/file"), "text").unwrap();
-        std::os::unix::fs::symlink("/desk/d/file", place.join("absolute")).unwrap();
-        std::os::unix::fs::symlink("d/../d", place.join("relative")).unwrap();
-        std::os::unix::fs::symlink("circle", place.join("circle")).unwrap();
-        std::os::unix::fs::symlink("/etc/passwd", place.join("outside")).unwrap();
-        let path = CString::new(place.as_os_str().as_bytes()).unwrap();
-        let home = open(&path, open_flags::PATH, 0).unwrap();
-        let start = Start {
-            directory: home,
-            home,
-            home_path: b"/desk",
-        };
-        let is_file = |path: &[u8], last_link| {
-            look_up(start, path, last_link).map(|found| {
-                let is_file = sys::status(found).unwrap().is_file();
-                close(found);
-                is_file
-            })
-        };
-        use LastLink::{IsFollowed, IsMeant};
-        for path in [
-            "absolute",
-            "/desk/absolute",
-            "relative/file",
-            "/desk/./relative/./file",
-        ] {
-            assert_eq!(is_file(path.as_bytes(), IsFollowed), Ok(true), "{path}");
-        }
-        assert_eq!(is_file(b"absolute", IsMeant), Ok(false));
-        for path in ["circle", "outside", "/etc/passwd", "d/none"] {
-            assert!(is_file(path.as_bytes(), IsFollowed).is_err(), "{path}");
-        }
-        close(home);
-        fs::remove_dir_all(place).unwrap();
+    fn a_pathname_goes_forth_and_back_by_names() {
+        let path = Pathname::new(b"//a/./b/../c/").unwrap();
+        assert_eq!(path.as_bytes(), b"/a/c");
+        let mut above = path;
+        above.leave();
+        assert_eq!(above.as_bytes(), b"/a");
+        above.leave();
+        above.leave();
+        assert_eq!(above.as_bytes(), b"");
+        assert_eq!(
+            Pathname::new(&[b'x'; LONGEST_PATH]).err(),
+            Some(Errno::NAME_TOO_LONG)
+        );
     }
 }

@@ -1,9 +1,28 @@
 //! The memory of init, which came from Python and is nearly all of no use to it.
 
+use crate::sys::{Result, nr, syscall};
+use core::mem::MaybeUninit;
+
+/// Memory for one `T`, for as long as this process lives. For what would be too much on a stack that the inits of forks of forks share.
+pub fn room<T>() -> Result<&'static mut MaybeUninit<T>> {
+    const READ_WRITE: usize = 3;
+    const PRIVATE_ANONYMOUS: usize = 0x22;
+    const { assert!(align_of::<T>() <= 4096) };
+    let words = [
+        0,
+        size_of::<T>(),
+        READ_WRITE,
+        PRIVATE_ANONYMOUS,
+        usize::MAX,
+        0,
+    ];
+    // SAFETY: fresh memory, large enough and aligned to a page, that nobody else knows of; it need not be initialised.
+    unsafe { syscall(nr::MMAP, words).map(|address| &mut *(address as *mut MaybeUninit<T>)) }
+}
+
 /// From now on a child of init has only what native code needs. To copy the tables of all the rest would take milliseconds.
 #[cfg(standalone)]
 pub fn keep_what_init_needs() {
-    use crate::sys::{nr, syscall};
     use core::arch::asm;
     const PAGE: usize = 4096;
     const GET_THREAD_POINTER: usize = 0x1003;

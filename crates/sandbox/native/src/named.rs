@@ -3,12 +3,12 @@
 //! Only the first init of a family sees the processes of all its sessions, and only the init of a session has its mounts as its own.
 //! So the one reads the name, and the other opens it.
 
-use crate::lookup::{LastLink, Start, look_up};
+use crate::lookup::LastLink;
 use crate::mounts::LONGEST_PATH;
 use crate::notify::{QUESTION_SIZE, Question};
+use crate::places::{Places, Purpose};
 use crate::sys::{
-    self, AT_FDCWD, Errno, Fd, Pid, Received, Result, close, nr, open_at, open_flags,
-    open_on_one_file_system,
+    self, AT_EMPTY_PATH, AT_FDCWD, Errno, Fd, Pid, Received, Result, close, nr, open_at, open_flags,
 };
 use crate::text::{Text, leading_number};
 use core::ffi::CStr;
@@ -31,6 +31,8 @@ pub struct Named {
     other_directory: Fd,
     other: [u8; LONGEST_OTHER],
     other_length: usize,
+    /// The memory of whoever asked, where the call returns something there; else -1.
+    memory: Fd,
 }
 
 /// What a call is about.
@@ -49,13 +51,12 @@ pub struct Name {
 
 impl Name {
     fn new(bytes: &[u8]) -> Result<Name> {
-        const TOO_LONG: Errno = Errno(36);
         let mut name = Name { bytes: [0; 256] };
         match bytes {
             b"" | b"." | b".." => return Err(Errno::ISDIR),
             bytes => name.bytes[..255]
                 .get_mut(..bytes.len())
-                .ok_or(TOO_LONG)?
+                .ok_or(Errno::NAME_TOO_LONG)?
                 .copy_from_slice(bytes),
         }
         Ok(name)
@@ -77,6 +78,11 @@ impl Named {
         };
         if address != 0 {
             named.length = read_text(question.asker(), address, &mut named.path)? + 1;
+            if named.length == 1 && !allows_empty_path(question) {
+                return Err(Errno::NOENT);
+            }
+        } else if !takes_descriptor(question.number()) {
+            return Err(Errno::FAULT);
         }
         if named.path[0] != b'/' {
             named.directory = directory_of(question.asker(), directory, processes)?;
@@ -106,6 +112,13 @@ impl Named {
             }
             nr::REMOVEXATTR | nr::LREMOVEXATTR | nr::FREMOVEXATTR => {
                 self.other_length = read_text(asker, second, &mut self.other)? + 1;
+            }
+            nr::GETXATTR | nr::LGETXATTR | nr::FGETXATTR => {
+                self.other_length = read_text(asker, second, &mut self.other)? + 1;
+                self.memory = memory_of(asker, processes)?;
+            }
+            nr::LISTXATTR | nr::LLISTXATTR | nr::FLISTXATTR => {
+                self.memory = memory_of(asker, processes)?;
             }
             nr::UTIME => self.read_times(asker, second, 16)?,
             nr::UTIMES => self.read_times(asker, second, 32)?,
@@ -151,6 +164,7 @@ impl Named {
             other_directory: -1,
             other: [0; LONGEST_OTHER],
             other_length: 0,
+            memory: -1,
         }
     }
 
@@ -225,28 +239,33 @@ impl Named {
         &self.other[..self.other_length]
     }
 
-    /// Opens the file itself. `home` is the workspace, whose path is `home_path`.
-    pub fn open(&self, home: Fd, home_path: &[u8]) -> Result<Fd> {
+    /// Writes to the memory of whoever asked.
+    pub fn write_back(&self, address: u64, bytes: &[u8]) -> Result<()> {
+        sys::write_at(self.memory, bytes, address)
+    }
+
+    /// Opens the file itself, as a descriptor that only stands for it. Whether it is one of the session's own is for the caller to check.
+    pub fn open(&self, places: &Places) -> Result<Fd> {
         if self.is_open_already() {
             return sys::duplicate_above(self.directory, 0);
         }
         let path = CStr::from_bytes_until_nul(&self.path).map_err(|_| Errno::INVAL)?;
-        open_path(home, home_path, self.directory, path, self.last_link)
+        places.open(self.directory, path, self.last_link)
     }
 
     /// The same; or where it would be, if it is not there.
-    pub fn find(&self, home: Fd, home_path: &[u8]) -> Result<Target> {
-        match self.open(home, home_path) {
-            Err(Errno::NOENT) => self.find_place(home, home_path),
+    pub fn find(&self, places: &Places) -> Result<Target> {
+        match self.open(places) {
+            Err(Errno::NOENT) => self.find_place(places),
             outcome => outcome.map(Target::There),
         }
     }
 
     /// A link at the end that leads to nothing stands for where it leads.
-    fn find_place(&self, home: Fd, home_path: &[u8]) -> Result<Target> {
+    fn find_place(&self, places: &Places) -> Result<Target> {
         const MOST_LINKS: usize = 8;
         let mut target = [0; LONGEST_PATH];
-        let (mut parent, mut name) = place(home, home_path, self.directory, &self.path)?;
+        let (mut parent, mut name) = place(places, self.directory, &self.path)?;
         for _ in 0..MOST_LINKS {
             let read = match self.last_link {
                 LastLink::IsFollowed => sys::read_link_at(parent, name.as_c_str(), &mut target),
@@ -256,7 +275,7 @@ impl Named {
                 return Ok(Target::Missing(parent, name));
             };
             target[length] = 0;
-            let next = place(home, home_path, parent, &target);
+            let next = place(places, parent, &target);
             close(parent);
             (parent, name) = next?;
         }
@@ -264,15 +283,15 @@ impl Named {
         Err(Errno::LOOP)
     }
 
-    /// Where the other path leads: a directory, and a name in it.
-    pub fn other_place(&self, home: Fd, home_path: &[u8]) -> Result<(Fd, Name)> {
-        place(home, home_path, self.other_directory, &self.other)
+    /// Where the other path leads: a directory of the session's own, and a name in it.
+    pub fn other_place(&self, places: &Places) -> Result<(Fd, Name)> {
+        place(places, self.other_directory, &self.other)
     }
 }
 
 impl Drop for Named {
     fn drop(&mut self) {
-        for fd in [self.directory, self.other_directory] {
+        for fd in [self.directory, self.other_directory, self.memory] {
             if fd >= 0 {
                 close(fd);
             }
@@ -280,53 +299,26 @@ impl Drop for Named {
     }
 }
 
-/// Opens what a path leads to, in the session's own mounts.
-fn open_path(
-    home: Fd,
-    home_path: &[u8],
-    directory: Fd,
-    path: &CStr,
-    last_link: LastLink,
-) -> Result<Fd> {
-    let flags = match last_link {
-        LastLink::IsFollowed => open_flags::PATH,
-        LastLink::IsMeant => open_flags::PATH | open_flags::NOFOLLOW,
-    };
-    let nearby = match below(home_path, path) {
-        Some(rest) if rest.is_empty() => open_on_one_file_system(home, c".", flags),
-        Some(rest) => open_on_one_file_system(home, rest, flags),
-        None if directory < 0 => Err(Errno::XDEV),
-        None => open_on_one_file_system(directory, path, flags),
-    };
-    match nearby {
-        Err(Errno::XDEV) => {
-            let start = Start {
-                directory,
-                home,
-                home_path,
-            };
-            look_up(start, path.to_bytes(), last_link)
-        }
-        outcome => outcome,
-    }
-}
-
-/// The directory that a path leads to without its last part, and that part.
-fn place(home: Fd, home_path: &[u8], directory: Fd, path: &[u8]) -> Result<(Fd, Name)> {
+/// The directory that a path leads to without its last part, and that part. The directory is one of the session's own.
+fn place(places: &Places, start: Fd, path: &[u8]) -> Result<(Fd, Name)> {
     let path = CStr::from_bytes_until_nul(path).map_err(|_| Errno::INVAL)?;
     let bytes = path.to_bytes();
     let cut = bytes.iter().rposition(|byte| *byte == b'/');
     let name = Name::new(&bytes[cut.map_or(0, |cut| cut + 1)..])?;
-    let parent = match cut {
-        None => sys::duplicate_above(directory, 0)?,
-        Some(cut) => {
-            let mut parent = [0; LONGEST_PATH];
-            parent[..=cut].copy_from_slice(&bytes[..=cut]);
-            let parent = CStr::from_bytes_until_nul(&parent).map_err(|_| Errno::INVAL)?;
-            open_path(home, home_path, directory, parent, LastLink::IsFollowed)?
+    let mut parent = [0; LONGEST_PATH];
+    match cut {
+        None => parent[0] = b'.',
+        Some(cut) => parent[..=cut].copy_from_slice(&bytes[..=cut]),
+    }
+    let parent = CStr::from_bytes_until_nul(&parent).map_err(|_| Errno::INVAL)?;
+    let parent = places.open(start, parent, LastLink::IsFollowed)?;
+    match places.check(parent, Purpose::Changing) {
+        Ok(()) => Ok((parent, name)),
+        Err(errno) => {
+            close(parent);
+            Err(errno)
         }
-    };
-    Ok((parent, name))
+    }
 }
 
 /// Reads a C string of another process; its length without the zero byte.
@@ -344,13 +336,22 @@ fn read_whole(asker: Pid, address: u64, bytes: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
+/// The memory of another process, to write to. It stays that one's, whoever has its number later.
+fn memory_of(asker: Pid, processes: Fd) -> Result<Fd> {
+    let name = Text::<32>::new(format_args!("{asker}/mem"))?;
+    open_at(processes, name.as_c_str(), open_flags::RDWR, 0)
+}
+
 /// What a number of a descriptor stands for in another process.
 fn directory_of(asker: Pid, directory: Fd, processes: Fd) -> Result<Fd> {
     let name = match directory {
         AT_FDCWD => Text::<64>::new(format_args!("{asker}/cwd")),
         fd => Text::<64>::new(format_args!("{asker}/fd/{fd}")),
     }?;
-    open_at(processes, name.as_c_str(), open_flags::PATH, 0)
+    open_at(processes, name.as_c_str(), open_flags::PATH, 0).map_err(|errno| match errno {
+        Errno::NOENT => Errno::BAD_DESCRIPTOR,
+        errno => errno,
+    })
 }
 
 /// The descriptor that a path of this form stands for, whoever uses it.
@@ -386,12 +387,6 @@ fn mask_of(asker: Pid, processes: Fd) -> Result<u64> {
     mask
 }
 
-/// The rest of a path that begins with that of the workspace.
-fn below<'a>(home: &[u8], path: &'a CStr) -> Option<&'a CStr> {
-    let rest = path.to_bytes_with_nul().strip_prefix(home)?;
-    CStr::from_bytes_with_nul(rest.strip_prefix(b"/")?).ok()
-}
-
 /// The directory of a path, where the path begins in the caller's memory (0 for none), and what a link at its end means.
 fn argument_of(question: &Question) -> (Fd, u64, LastLink) {
     use LastLink::{IsFollowed, IsMeant};
@@ -402,7 +397,12 @@ fn argument_of(question: &Question) -> (Fd, u64, LastLink) {
     match question.number() {
         nr::OPENAT => (first as Fd, second, link(is_opened_through(third))),
         nr::OPEN => (AT_FDCWD, first, link(is_opened_through(second))),
-        nr::FCHMOD | nr::FCHOWN | nr::FSETXATTR | nr::FREMOVEXATTR => (first as Fd, 0, IsFollowed),
+        nr::FCHMOD
+        | nr::FCHOWN
+        | nr::FSETXATTR
+        | nr::FREMOVEXATTR
+        | nr::FGETXATTR
+        | nr::FLISTXATTR => (first as Fd, 0, IsFollowed),
         nr::FUTIMESAT | nr::FCHMODAT => (first as Fd, second, IsFollowed),
         nr::UTIMENSAT => (first as Fd, second, link(fourth & NOFOLLOW == 0)),
         nr::FCHMODAT2 => (first as Fd, second, link(fourth & NOFOLLOW == 0)),
@@ -412,11 +412,41 @@ fn argument_of(question: &Question) -> (Fd, u64, LastLink) {
         // What the new name stood for is lost; what moves is not.
         nr::RENAME => (AT_FDCWD, second, IsMeant),
         nr::RENAMEAT | nr::RENAMEAT2 => (third as Fd, fourth, IsMeant),
-        nr::UNLINK | nr::LINK | nr::LCHOWN | nr::LSETXATTR | nr::LREMOVEXATTR => {
-            (AT_FDCWD, first, IsMeant)
-        }
+        nr::UNLINK
+        | nr::LINK
+        | nr::LCHOWN
+        | nr::LSETXATTR
+        | nr::LREMOVEXATTR
+        | nr::LGETXATTR
+        | nr::LLISTXATTR => (AT_FDCWD, first, IsMeant),
         _ => (AT_FDCWD, first, IsFollowed),
     }
+}
+
+/// Whether a call can be about a descriptor alone.
+fn takes_descriptor(number: usize) -> bool {
+    matches!(
+        number,
+        nr::FCHMOD
+            | nr::FCHOWN
+            | nr::FSETXATTR
+            | nr::FREMOVEXATTR
+            | nr::FGETXATTR
+            | nr::FLISTXATTR
+            | nr::UTIMENSAT
+            | nr::FUTIMESAT
+    )
+}
+
+/// Whether an empty path stands for the descriptor beside it.
+fn allows_empty_path(question: &Question) -> bool {
+    let [_, _, _, fourth, fifth, _] = *question.arguments();
+    let flags = match question.number() {
+        nr::UTIMENSAT | nr::FCHMODAT2 => fourth,
+        nr::FCHOWNAT | nr::LINKAT => fifth,
+        _ => 0,
+    };
+    flags & AT_EMPTY_PATH as u64 != 0
 }
 
 /// Whether a call that opens with these flags goes through a link at the end of its path.
@@ -442,12 +472,5 @@ mod tests {
         ]
         .map(|path| descriptor_meant(path.as_bytes()));
         assert_eq!(meant, [Some(12), Some(0), Some(1), None, None, None]);
-    }
-
-    #[test]
-    fn only_what_is_below_the_workspace_is_looked_up_from_there() {
-        assert_eq!(below(b"/workspace", c"/workspace/a/b"), Some(c"a/b"));
-        assert_eq!(below(b"/workspace", c"/workspaces/a"), None);
-        assert_eq!(below(b"/workspace", c"/tmp/a"), None);
     }
 }

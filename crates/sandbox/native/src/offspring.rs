@@ -15,7 +15,7 @@ use crate::sys::{
     packet_pair, poll, reap, receive, send, signals,
 };
 use crate::text::Text;
-use crate::{limits, mounts};
+use crate::{limits, mounts, privileges};
 
 /// The longest request for a fork.
 pub const LONGEST_REQUEST: usize = 16 << 10;
@@ -146,6 +146,8 @@ struct Kept {
 /// The life of the new init.
 fn live(request: &Spawn, items: Items<'_>, taken: &Descriptors, kept: Kept) -> ! {
     close_foreign(taken, &kept);
+    // As the init that it is a copy of.
+    privileges::set_dumpable(false);
     let (proc_directory, judge) = match build(request, items, taken, &kept) {
         Ok(built) => built,
         Err(failure) => fail(kept.parent, failure),
@@ -156,7 +158,13 @@ fn live(request: &Spawn, items: Items<'_>, taken: &Descriptors, kept: Kept) -> !
     };
     // Who cannot read what the head names cannot ask; the host is told by what is not there.
     let keeper = if can_look_into(proc_directory, head) {
-        keeper(items, taken.keeper, proc_directory, Sharing::WithForks)
+        keeper(
+            request,
+            items,
+            taken.keeper,
+            proc_directory,
+            Sharing::WithForks,
+        )
     } else {
         None
     };

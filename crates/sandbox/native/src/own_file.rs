@@ -7,6 +7,7 @@ use crate::mounts::LONGEST_PATH;
 use crate::named::{Named, Target};
 use crate::notify::Question;
 use crate::pending::Awaited;
+use crate::places::Purpose;
 use crate::privileges::without_capabilities;
 use crate::sys::open_flags::{self, EXCL};
 use crate::sys::{self, Errno, Fd, Pid, Result, Status, close};
@@ -101,9 +102,8 @@ impl Keeper {
         path: &mut [u8],
     ) -> Result<Attempt> {
         let mut home = [0; LONGEST_PATH];
-        let home_length = self.path_of(self.home, &mut home)?;
-        let home = &home[..home_length];
-        let file = match named.find(self.home, home) {
+        let home = self.home_path(&mut home)?;
+        let file = match named.find(self.places) {
             Ok(Target::There(file)) => file,
             Ok(Target::Missing(directory, name)) if question.makes_a_file() => {
                 return match acting::make(question, directory, name) {
@@ -115,17 +115,49 @@ impl Keeper {
                 close(directory);
                 return Err(Errno::NOENT);
             }
-            // Not in the mounts that are the session's own: there it may change nothing anyway.
-            Err(Errno::INVAL) => return Err(Errno::ACCES),
             Err(errno) => return Err(errno),
         };
+        let outcome = self.act_on(file, home, question, named, own, head, path);
+        close(file);
+        outcome
+    }
+
+    /// Does to a file that was found what a call asks for, if it is one of the session's own.
+    #[allow(clippy::too_many_arguments, reason = "a part of `try_to_act`")]
+    fn act_on(
+        &self,
+        file: Fd,
+        home: &[u8],
+        question: &Question,
+        named: &Named,
+        own: Option<u64>,
+        head: Option<Pid>,
+        path: &mut [u8],
+    ) -> Result<Attempt> {
+        let purpose = match question.opens() {
+            true => Purpose::Opening,
+            false => Purpose::Changing,
+        };
+        self.places.check(file, purpose)?;
         let object = Object {
             file,
             proc_directory: self.proc_directory,
         };
         let largest = || sys::largest_file_of(head.ok_or(Errno::IO)?);
-        let place = || named.other_place(self.home, home);
-        let outcome = match self.must_be_told(file, home, named, question, own) {
+        let place = || named.other_place(self.places);
+        if self.sharing == Sharing::None {
+            // Only a copy is at stake, and only of what is in the workspace.
+            if own.is_none()
+                && self.since != 0
+                && self.look(file, change(question.number())).is_ok()
+                && let Ok(length) = self.path_below(home, file, path)
+            {
+                return Ok(Attempt::Ask(length));
+            }
+            let done = object.change(question, named, largest, place);
+            return done.map(Attempt::Done);
+        }
+        match self.must_be_told(file, home, named, question, own) {
             Err(errno) => Err(errno),
             Ok(true) => self
                 .path_below(home, file, path)
@@ -135,9 +167,7 @@ impl Keeper {
             Ok(false) => object
                 .change(question, named, largest, place)
                 .map(Attempt::Done),
-        };
-        close(file);
-        outcome
+        }
     }
 
     fn open(&self, object: Object, question: &Question, own: Option<u64>) -> Result<Attempt> {
@@ -196,7 +226,8 @@ impl Keeper {
 
     /// A file that the workspace and others may share.
     fn is_here(&self, status: &Status) -> bool {
-        status.is_file() && sys::status(self.home).is_ok_and(|home| home.device == status.device)
+        status.is_file()
+            && sys::status(self.places.workspace()).is_ok_and(|home| home.device == status.device)
     }
 
     fn has_name_here(&self, file: Fd, home: &[u8], status: &Status) -> bool {
@@ -204,7 +235,8 @@ impl Keeper {
         let found = self.path_below(home, file, &mut path).and_then(|length| {
             path[length] = 0;
             let path = CStr::from_bytes_until_nul(&path).map_err(|_| Errno::INVAL)?;
-            sys::open_on_one_file_system(self.home, path, open_flags::PATH | open_flags::NOFOLLOW)
+            let flags = open_flags::PATH | open_flags::NOFOLLOW;
+            sys::open_on_one_file_system(self.places.workspace(), path, flags)
         });
         found.is_ok_and(|found| {
             let is_same = sys::status(found).is_ok_and(|found| found.inode == status.inode);

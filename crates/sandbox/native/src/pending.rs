@@ -1,8 +1,9 @@
 //! Calls that init will do once it has heard something: from the host, or of a fork that is being made.
 
+use crate::memory;
 use crate::named::Named;
 use crate::notify::Question;
-use crate::sys::{Errno, Result, nr, syscall};
+use crate::sys::{Errno, Result};
 use core::mem::MaybeUninit;
 
 /// Most of them at once. Each has room for two paths.
@@ -41,7 +42,7 @@ impl Pending {
             return Err(Errno::AGAIN);
         };
         if self.calls.is_none() {
-            self.calls = room_for_calls().ok();
+            self.calls = empty_slots().ok();
         }
         let Some(calls) = &mut self.calls else {
             return Err(Errno::AGAIN);
@@ -81,20 +82,10 @@ impl Pending {
     }
 }
 
-/// Memory of its own, for as long as this process lives.
-fn room_for_calls() -> Result<&'static mut Calls> {
-    const READ_WRITE: usize = 3;
-    const PRIVATE_ANONYMOUS: usize = 0x22;
-    let words = [
-        0,
-        size_of::<Calls>(),
-        READ_WRITE,
-        PRIVATE_ANONYMOUS,
-        usize::MAX,
-        0,
-    ];
-    // SAFETY: fresh memory, large enough and aligned to a page, that nobody else knows of; its elements need not be initialised.
-    unsafe { syscall(nr::MMAP, words).map(|address| &mut *(address as *mut Calls)) }
+fn empty_slots() -> Result<&'static mut Calls> {
+    let room = memory::room::<Calls>()?;
+    // SAFETY: an array of slots that need not be initialised needs not be either.
+    Ok(unsafe { room.assume_init_mut() })
 }
 
 #[cfg(test)]

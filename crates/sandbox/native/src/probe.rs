@@ -2,7 +2,7 @@
 
 use crate::message::Message;
 use crate::seccomp::{
-    Blocks, Changes, Forks, Ipc, KernelMemory, Rules, Signals, Sockets, UserObjects,
+    Blocks, Changes, Forks, Ipc, KernelMemory, Marks, Rules, Signals, Sockets, UserObjects,
 };
 use crate::sys::{
     self, Errno, Forked, Pid, clone_flags, clone_process, exit, mount_flags, reap, send,
@@ -146,6 +146,7 @@ fn filter(signals: Signals) -> sys::Result<()> {
         ipc: Ipc::Forbidden,
         changes: Changes::Free,
         blocks: Blocks::ByWriting,
+        marks: Marks::Free,
     };
     seccomp::install(rules).map(drop)
 }

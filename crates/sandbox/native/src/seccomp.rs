@@ -129,6 +129,11 @@ const IPC: &[usize] = &[
     nr::MSGRCV,
     nr::MSGCTL,
     nr::MQ_OPEN,
+    nr::MQ_UNLINK,
+    nr::MQ_TIMEDSEND,
+    nr::MQ_TIMEDRECEIVE,
+    nr::MQ_NOTIFY,
+    nr::MQ_GETSETATTR,
 ];
 
 /// Sent to init, which refuses what would hit itself or a standby (`notify.rs`).
@@ -188,6 +193,40 @@ pub const MARKS: &[usize] = &[
     nr::LREMOVEXATTR,
     nr::LINK,
     nr::LINKAT,
+];
+
+/// What reads extended attributes.
+pub const ATTRIBUTE_READS: &[usize] = &[
+    nr::GETXATTR,
+    nr::LGETXATTR,
+    nr::FGETXATTR,
+    nr::LISTXATTR,
+    nr::LLISTXATTR,
+    nr::FLISTXATTR,
+];
+
+/// What Landlock does not look at: init does these itself where a session sees the host's files. Before version 3 it does not look at
+/// `truncate` either. A second name is not among them: Landlock judges where it may be.
+pub fn is_unseen_by_landlock(number: usize) -> bool {
+    let is_time = matches!(
+        number,
+        nr::UTIME | nr::UTIMES | nr::FUTIMESAT | nr::UTIMENSAT | nr::TRUNCATE
+    );
+    let is_name = matches!(number, nr::LINK | nr::LINKAT);
+    is_time || MARKS.contains(&number) && !is_name || ATTRIBUTE_READS.contains(&number)
+}
+
+/// What Landlock does not look at, and programs can do without: newer ways to do the same, and hearing of names in a directory.
+const UNSEEN_AND_NOT_NEEDED: &[usize] = &[
+    nr::SETXATTRAT,
+    nr::REMOVEXATTRAT,
+    nr::GETXATTRAT,
+    nr::LISTXATTRAT,
+    nr::FILE_GETATTR,
+    nr::FILE_SETATTR,
+    nr::INOTIFY_INIT,
+    nr::INOTIFY_INIT1,
+    nr::INOTIFY_ADD_WATCH,
 ];
 
 /// Requests that change flags of a file which is only open for reading: `FS_IOC_SETFLAGS`, `FS_IOC_SETVERSION` and the old one of ext4,
@@ -270,6 +309,15 @@ pub enum Blocks {
     ByReserving,
 }
 
+/// Who changes a file's permissions, owner, times and attributes, and reads the latter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Marks {
+    /// Init, in the place of the code: the session sees the host's files, and Landlock does not look at these calls.
+    ByInit,
+    /// The code itself: it sees no files but those that it may change, or that mounts keep it from changing.
+    Free,
+}
+
 /// What a session is allowed beyond the common list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
@@ -289,6 +337,16 @@ pub struct Rules {
     pub changes: Changes,
     /// How files get blocks on disk.
     pub blocks: Blocks,
+    /// Who changes what Landlock does not look at.
+    pub marks: Marks,
+}
+
+impl Rules {
+    fn ask_init(&self) -> bool {
+        self.signals == Signals::AskInit
+            || self.changes == Changes::AskInit
+            || self.marks == Marks::ByInit
+    }
 }
 
 const MOST: usize = 600;
@@ -303,7 +361,7 @@ pub fn install(rules: Rules) -> Result<Option<Fd>> {
     const NEW_LISTENER: usize = 8;
     let mut program = Program::new();
     program.build(rules);
-    let asks = rules.signals == Signals::AskInit || rules.changes == Changes::AskInit;
+    let asks = rules.ask_init();
     let outcome = program.enforce(if asks { NEW_LISTENER } else { 0 })?;
     Ok(asks.then_some(outcome as Fd))
 }
@@ -373,7 +431,7 @@ impl Program {
             self.named_pipes(ASK_INIT);
         }
         // First what is called most: the kernel remembers the answers that depend on the number alone, but not these.
-        self.privileged_files(rules.changes);
+        self.privileged_files(rules);
         for &number in DENIED {
             self.when(number, PERM);
         }
@@ -391,7 +449,7 @@ impl Program {
         if rules.blocks == Blocks::ByWriting {
             self.reservations();
         }
-        self.controls(rules.changes);
+        self.controls(rules);
         self.netlink_protocols(NETLINK);
         self.sockets(rules.sockets);
         self.uncounted_memory();
@@ -437,6 +495,15 @@ impl Program {
                 self.when(number, NOSYS);
             }
         }
+        if rules.marks == Marks::ByInit {
+            let all = CHANGES.iter().chain(MARKS).chain(ATTRIBUTE_READS);
+            for &number in all.filter(|number| is_unseen_by_landlock(**number)) {
+                self.when(number, ASK_INIT);
+            }
+            for &number in UNSEEN_AND_NOT_NEEDED {
+                self.when(number, NOSYS);
+            }
+        }
         self.answer(ALLOW);
     }
 
@@ -452,25 +519,33 @@ impl Program {
 
     /// Files with the set-user-id or set-group-id bit. What a session writes to its workspace belongs to the owner of that
     /// directory, who may be root; outside, anyone could run such a file as him.
-    fn privileged_files(&mut self, changes: Changes) {
+    fn privileged_files(&mut self, rules: Rules) {
         const SET_ID: u32 = 0o6000;
         const CREATE_OR_TEMPORARY: u32 = 0o20_000_100;
-        const WRITE_OR_EMPTY: u32 = 0o1003;
-        let write = match changes {
+        const WRITE: u32 = 0o3;
+        const EMPTY: u32 = 0o1000;
+        let write = match rules.changes {
             Changes::AskInit => ASK_INIT,
             Changes::Free => ALLOW,
         };
+        // To empty what is open for reading is no writing to Landlock, before version 3.
+        let empty = match rules.marks {
+            Marks::ByInit => ACCES,
+            Marks::Free => write,
+        };
         for (number, flags, mode) in [(nr::OPENAT, 2, 3), (nr::OPEN, 1, 2)] {
             // The mode counts only when the call makes a file; otherwise the register may hold anything.
-            self.add(JUMP_EQUAL, number as u32, 0, 9);
+            self.add(JUMP_EQUAL, number as u32, 0, 11);
             self.add(LOAD, argument(mode), 0, 0);
             self.add(JUMP_ANY_BIT, SET_ID, 0, 3);
             self.add(LOAD, argument(flags), 0, 0);
             self.add(JUMP_ANY_BIT, CREATE_OR_TEMPORARY, 0, 1);
             self.answer(PERM);
             self.add(LOAD, argument(flags), 0, 0);
-            self.add(JUMP_ANY_BIT, WRITE_OR_EMPTY, 0, 1);
+            self.add(JUMP_ANY_BIT, WRITE, 0, 1);
             self.answer(write);
+            self.add(JUMP_ANY_BIT, EMPTY, 0, 1);
+            self.answer(empty);
             self.answer(ALLOW);
         }
         for (number, mode) in [
@@ -482,8 +557,11 @@ impl Program {
             (nr::MKNOD, 1),
             (nr::MKNODAT, 2),
         ] {
-            let is_asked = number == nr::CREAT || MARKS.contains(&number);
-            let otherwise = if is_asked { write } else { ALLOW };
+            let otherwise = match number {
+                number if is_unseen_by_landlock(number) && rules.marks == Marks::ByInit => ASK_INIT,
+                number if number == nr::CREAT || MARKS.contains(&number) => write,
+                _ => ALLOW,
+            };
             self.add(JUMP_EQUAL, number as u32, 0, 4);
             self.add(LOAD, argument(mode), 0, 0);
             self.add(JUMP_ANY_BIT, SET_ID, 0, 1);
@@ -513,14 +591,14 @@ impl Program {
 
     /// Typing into a terminal that is shared with a person; and signals to a process that a descriptor is tied to, which the
     /// kernel sends by itself: the process stands in memory, where nobody can judge it.
-    fn controls(&mut self, changes: Changes) {
+    fn controls(&mut self, rules: Rules) {
         const TIOCSTI: u32 = 0x5412;
         const TIOCLINUX: u32 = 0x541C;
         const FIOSETOWN: u32 = 0x8901;
         const SIOCSPGRP: u32 = 0x8902;
-        let marks = match changes {
-            Changes::AskInit => FILE_FLAGS,
-            Changes::Free => &[],
+        let marks = match (rules.changes, rules.marks) {
+            (Changes::Free, Marks::Free) => &[],
+            _ => FILE_FLAGS,
         };
         self.add(JUMP_EQUAL, nr::IOCTL as u32, 0, 7 + 2 * marks.len() as u8);
         self.add(LOAD, argument(1), 0, 0);
@@ -583,10 +661,15 @@ impl Program {
             Sockets::InEmptyNamespace => (ALLOW, ALLOW),
             Sockets::PairsOnly => (ACCES, ACCES),
         };
+        // Datagrams of a pair can be sent to any socket with a name. Of the kinds of sockets only they have this bit.
+        const DATAGRAMS: u32 = 2;
         for (number, unix) in [(nr::SOCKET, unix), (nr::SOCKETPAIR, ALLOW)] {
-            self.add(JUMP_EQUAL, number as u32, 0, 8);
+            self.add(JUMP_EQUAL, number as u32, 0, 11);
             self.add(LOAD, argument(0), 0, 0);
-            self.add(JUMP_EQUAL, UNIX, 0, 1);
+            self.add(JUMP_EQUAL, UNIX, 0, 4);
+            self.add(LOAD, argument(1), 0, 0);
+            self.add(JUMP_ANY_BIT, DATAGRAMS, 0, 1);
+            self.answer(internet);
             self.answer(unix);
             self.add(JUMP_EQUAL, INET, 2, 0);
             self.add(JUMP_EQUAL, INET6, 1, 0);

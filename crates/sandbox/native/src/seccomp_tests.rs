@@ -21,6 +21,7 @@ const SEALED: Rules = Rules {
     forks: Forks::AskInit,
     changes: Changes::Free,
     blocks: Blocks::ByWriting,
+    marks: Marks::Free,
 };
 const BARE: Rules = Rules {
     sockets: Sockets::PairsOnly,
@@ -31,6 +32,7 @@ const BARE: Rules = Rules {
     forks: Forks::Forbidden,
     changes: Changes::Free,
     blocks: Blocks::ByReserving,
+    marks: Marks::ByInit,
 };
 
 fn judge(rules: Rules, number: usize, arguments: [u64; 6]) -> Verdict {
@@ -200,6 +202,20 @@ fn sockets_lead_nowhere() {
     let bare = [unix, internet, vsock].map(|kind| family(BARE, nr::SOCKET, kind));
     assert_eq!(bare, [Refused(13), Refused(13), Refused(97)]);
     assert_eq!(family(BARE, nr::SOCKETPAIR, unix), Allowed);
+    // A datagram goes wherever it is sent to, also from a pair.
+    let pair = |rules, kind: u64| {
+        judge(
+            rules,
+            nr::SOCKETPAIR,
+            [unix, kind | 0o2_000_000, 0, 0, 0, 0],
+        )
+    };
+    let [stream, datagrams, raw, packets] = [1, 2, 3, 5];
+    assert_eq!(
+        [stream, datagrams, raw, packets].map(|kind| pair(BARE, kind)),
+        [Allowed, Refused(13), Refused(13), Allowed]
+    );
+    assert_eq!(pair(SEALED, datagrams), Allowed);
 }
 
 #[test]
@@ -436,4 +452,40 @@ fn blocks_of_files_are_had_by_writing() {
             [Refused(25), Allowed]
         );
     }
+}
+
+#[test]
+fn what_landlock_does_not_look_at_is_init_s_to_do_where_it_alone_guards_files() {
+    let [mode, empty_path] = [0o644, 0x1000];
+    for (number, arguments) in [
+        (nr::CHMOD, [0, mode, 0, 0, 0, 0]),
+        (nr::FCHMODAT, [0, 0, mode, 0, 0, 0]),
+        (nr::FCHMODAT2, [0, 0, mode, empty_path, 0, 0]),
+        (nr::LCHOWN, [0; 6]),
+        (nr::FCHOWNAT, [0; 6]),
+        (nr::UTIMENSAT, [0; 6]),
+        (nr::UTIME, [0; 6]),
+        (nr::TRUNCATE, [0; 6]),
+        (nr::LSETXATTR, [0; 6]),
+        (nr::FREMOVEXATTR, [0; 6]),
+        (nr::GETXATTR, [0; 6]),
+        (nr::FLISTXATTR, [0; 6]),
+    ] {
+        let judged = [BARE, SEALED].map(|rules| judge(rules, number, arguments));
+        assert_eq!(judged, [Asked, Allowed], "call {number}");
+    }
+    for &number in UNSEEN_AND_NOT_NEEDED {
+        assert_eq!(judge(BARE, number, [0; 6]), Refused(38), "call {number}");
+    }
+    // What Landlock looks at goes on: names, and opening.
+    for number in [nr::LINK, nr::LINKAT, nr::RENAME, nr::UNLINK, nr::OPEN] {
+        assert_eq!(judge(BARE, number, [0; 6]), Allowed, "call {number}");
+    }
+    let opened = |flags| judge(BARE, nr::OPENAT, [0, 0, flags, mode, 0, 0]);
+    let [write, write_and_empty, read_and_empty] = [1, 0o1001, 0o1000];
+    assert_eq!(
+        [write, write_and_empty, read_and_empty].map(opened),
+        [Allowed, Allowed, Refused(13)]
+    );
+    assert_eq!(judge(BARE, nr::CHMOD, [0, 0o4755, 0, 0, 0, 0]), Refused(1));
 }

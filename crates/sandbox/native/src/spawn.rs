@@ -4,11 +4,13 @@ use crate::config::{Item, Items, Spawn, walls};
 use crate::keep::{Keeper, Place, Sharing};
 use crate::message::{At, Failure, Stage};
 use crate::pending::Pending;
+use crate::places::{Bounds, Places};
 use crate::sweep::Reach;
 use crate::sys::{self, Errno, Fd, Pid, clone_flags, open, open_flags, write_all};
 use crate::users::{self, SESSION_ID};
 use crate::waiting::Waiting;
 use crate::{doors, mounts, privileges};
+use core::ffi::CStr;
 
 /// The descriptors that come with a request, in this order. -1 stands for none.
 pub struct Descriptors {
@@ -140,32 +142,47 @@ pub fn settle_in(
     }
 }
 
-/// What is needed to keep files, if the host wants them kept.
+/// What is needed to keep files, if the host wants them kept, and to change them in the place of code.
 pub fn keeper(
+    request: &Spawn,
     items: Items<'_>,
     socket: Fd,
     proc_directory: Fd,
     sharing: Sharing,
 ) -> Option<Keeper> {
-    if socket < 0 {
+    let guards_marks = request.guards_marks();
+    if socket < 0 && !guards_marks {
         return None;
     }
-    let home = open(
-        items.one(Item::Home)?,
-        open_flags::PATH | open_flags::DIRECTORY,
-        0,
-    )
-    .ok()?;
     Some(Keeper {
         socket,
-        home,
+        places: places(request, items, proc_directory).ok()?,
         proc_directory,
         // Everything, until the host knows what there is.
-        since: u64::MAX,
+        since: if socket < 0 { 0 } else { u64::MAX },
+        guards_marks,
         sharing,
         waiting: Waiting::NOBODY,
         pending: Pending::NONE,
         removing: (0, Place::TOP),
         emptied: None,
     })
+}
+
+/// Where the session's own files are, the workspace first.
+fn places(request: &Spawn, items: Items<'_>, proc_directory: Fd) -> sys::Result<&'static Places> {
+    let home = items.one(Item::Home).ok_or(Errno::NOENT)?;
+    if workspace_comes(request) {
+        let own = [home, c"/tmp", c"/dev/shm"];
+        return Places::new(own.into_iter(), Bounds::Mounts, proc_directory);
+    }
+    let writable = items.of(Item::Writable).map(|(path, _)| path);
+    let others = writable.filter(|path| *path != home && is_directory(path));
+    let own = core::iter::once(home).chain(others);
+    Places::new(own, Bounds::Directories, proc_directory)
+}
+
+fn is_directory(path: &CStr) -> bool {
+    let opened = open(path, open_flags::PATH | open_flags::DIRECTORY, 0);
+    opened.map(sys::close).is_ok()
 }

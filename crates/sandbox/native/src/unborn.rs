@@ -11,6 +11,7 @@ use crate::init::{self, Init};
 use crate::keep::Sharing;
 use crate::launcher;
 use crate::message::{At, Failure, Stage, from_init};
+use crate::places::MOST_ROOTS;
 use crate::spawn::{
     Descriptors, LibcFork, has, keeper, namespaces, settle_in, watched_memory, workspace_comes,
 };
@@ -181,6 +182,8 @@ fn be_session(
     };
     let proc_directory = settle_in(request, items, taken, reach)?;
     doors::put_up_names(items)?;
+    // Before there is anyone who could look. What becomes another user is closed by the kernel; who says so need not think about when.
+    privileges::set_dumpable(false);
     let mut belongings = [taken.channel, taken.output, taken.error, -1, -1, -1];
     belongings[3..].copy_from_slice(&taken.cgroups);
     let count = belongings
@@ -189,12 +192,19 @@ fn be_session(
         .unwrap_or(belongings.len());
     send(socket, bytes, &belongings[..count]).at(Stage::Fork)?;
     let listener = hear(socket)?;
-    privileges::set_dumpable(false);
-    let keeper = keeper(items, taken.keeper, proc_directory, Sharing::None);
-    let (files, home) = keeper
-        .as_ref()
-        .map_or((-1, -1), |keeper| (keeper.socket, keeper.home));
-    let mut kept = [taken.control, proc_directory, listener, files, home];
+    let keeper = keeper(request, items, taken.keeper, proc_directory, Sharing::None);
+    if keeper.is_none() && request.guards_marks() {
+        return Err(Errno::NOENT).at(Stage::Home);
+    }
+    let mut kept = [-1; 4 + MOST_ROOTS];
+    kept[..3].copy_from_slice(&[taken.control, proc_directory, listener]);
+    if let Some(keeper) = &keeper {
+        let own = core::iter::once(keeper.socket).chain(keeper.places.descriptors());
+        kept[3..]
+            .iter_mut()
+            .zip(own)
+            .for_each(|(slot, fd)| *slot = fd);
+    }
     kept.sort_unstable();
     close_all_but(&kept);
     for fd in 0..3 {

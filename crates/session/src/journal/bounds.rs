@@ -62,6 +62,7 @@ pub(super) fn ended(result: &CellResult, stands: u64) -> Ended {
         strategy: result.strategy,
         backend: result.backend,
         isolation: result.isolation.clone(),
+        isolation_note: result.isolation_note.clone(),
     };
     Ended {
         cell: result.cell,

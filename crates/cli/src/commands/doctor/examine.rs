@@ -83,6 +83,7 @@ impl Report {
         json!({
             "ok": self.is_well(),
             "rung": self.rung,
+            "caveat": self.rung.caveat(),
             "walls": Wall::ALL.map(|wall| json!({
                 "name": wall, "stops": wall.stops(), "stands": stands(wall, self.rung),
             })),

@@ -83,7 +83,11 @@ impl Page<'_> {
         };
         let rung = self.console.on_out(Style::Heading, "Isolation");
         self.console
-            .print_line(&format!("{rung}  {}", self.console.on_out(style, text)))
+            .print_line(&format!("{rung}  {}", self.console.on_out(style, text)))?;
+        match report.rung.caveat() {
+            Some(caveat) => self.console.print_line(&format!("           {caveat}")),
+            None => Ok(()),
+        }
     }
 
     fn mechanisms(&self, report: &Report) -> io::Result<()> {

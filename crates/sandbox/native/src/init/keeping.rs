@@ -33,6 +33,10 @@ impl Session {
             Err(_) if !is_done_by_init => return answer(listener, &question, true),
             Err(errno) => return respond(listener, question.id(), Err(errno)),
         };
+        // What was read under the number of whoever asked was not another's: it is still there.
+        if !is_waiting(listener, question.id()) {
+            return;
+        }
         match relative {
             None => self.keep_named(&question, named),
             // Who cannot keep up must not hold up the whole family.
@@ -150,6 +154,12 @@ impl Session {
                 self.act(&question, named, None);
             }
         }
+    }
+
+    /// Whether the host hears of files before they are changed.
+    pub(super) fn asks_host(&self) -> bool {
+        let keeper = self.init.keeper.as_ref();
+        keeper.is_some_and(|keeper| keeper.socket >= 0)
     }
 
     pub(super) fn keeps_someone_waiting(&self) -> bool {

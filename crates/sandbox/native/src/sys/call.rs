@@ -19,8 +19,8 @@ impl Errno {
     pub const IO: Errno = Errno(5);
     /// No such device, or nobody reads from a pipe.
     pub const NXIO: Errno = Errno(6);
-    /// No such descriptor, or not open for this.
-    pub const BADF: Errno = Errno(9);
+    /// There is no such descriptor.
+    pub const BAD_DESCRIPTOR: Errno = Errno(9);
     /// No child processes.
     pub const CHILD: Errno = Errno(10);
     /// Try again.
@@ -45,10 +45,14 @@ impl Errno {
     pub const FBIG: Errno = Errno(27);
     /// The other side has gone.
     pub const PIPE: Errno = Errno(32);
+    /// A name or a path is too long.
+    pub const NAME_TOO_LONG: Errno = Errno(36);
     /// Not implemented by this kernel.
     pub const NOSYS: Errno = Errno(38);
     /// Too many links on the way.
     pub const LOOP: Errno = Errno(40);
+    /// There is no such attribute.
+    pub const NO_DATA: Errno = Errno(61);
     /// A message of ours that makes no sense.
     pub const PROTO: Errno = Errno(71);
     /// The answer does not fit.

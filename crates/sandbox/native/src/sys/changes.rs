@@ -71,6 +71,29 @@ pub fn remove_attribute(path: &CStr, name: &CStr) -> Result<()> {
     unsafe { syscall(nr::REMOVEXATTR, words) }.map(drop)
 }
 
+/// `getxattr`: how long the value is. With no room for it, nothing else is told.
+pub fn get_attribute(path: &CStr, name: &CStr, value: &mut [u8]) -> Result<usize> {
+    let words = [
+        path.as_ptr() as usize,
+        name.as_ptr() as usize,
+        value.as_mut_ptr() as usize,
+        value.len(),
+    ];
+    // SAFETY: two C strings, and a buffer whose length is told.
+    unsafe { syscall(nr::GETXATTR, words) }
+}
+
+/// `listxattr`: how long the list is. With no room for it, nothing else is told.
+pub fn list_attributes(path: &CStr, list: &mut [u8]) -> Result<usize> {
+    let words = [
+        path.as_ptr() as usize,
+        list.as_mut_ptr() as usize,
+        list.len(),
+    ];
+    // SAFETY: a C string, and a buffer whose length is told.
+    unsafe { syscall(nr::LISTXATTR, words) }
+}
+
 /// `linkat`; a link at the end of the first path is followed.
 pub fn link_at(from: Fd, path: &CStr, to: Fd, name: &CStr) -> Result<()> {
     let words = [

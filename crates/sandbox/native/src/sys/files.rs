@@ -81,24 +81,6 @@ pub fn open_at(directory: Fd, path: &CStr, flags: usize, mode: usize) -> Result<
     Ok(fd as Fd)
 }
 
-/// Opens what is on the same file system as `directory`; links of `/proc` that lead anywhere are not followed.
-pub fn open_on_one_file_system(directory: Fd, path: &CStr, flags: usize) -> Result<Fd> {
-    const NO_XDEV_NO_MAGICLINKS: u64 = 1 | 2;
-    let how = [
-        (flags | open_flags::CLOEXEC) as u64,
-        0,
-        NO_XDEV_NO_MAGICLINKS,
-    ];
-    let words = [
-        directory as usize,
-        path.as_ptr() as usize,
-        how.as_ptr() as usize,
-        size_of_val(&how),
-    ];
-    // SAFETY: a C string, and a structure whose size is told.
-    unsafe { syscall(nr::OPENAT2, words) }.map(|fd| fd as Fd)
-}
-
 /// `readlinkat`: how many bytes the target has. One that fills the buffer may be cut, and is an error.
 pub fn read_link_at(directory: Fd, path: &CStr, buffer: &mut [u8]) -> Result<usize> {
     let words = [
@@ -212,6 +194,21 @@ pub fn write_all(fd: Fd, mut bytes: &[u8]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// `pwrite`, all of it or an error: for the memory of another process.
+pub fn write_at(fd: Fd, bytes: &[u8], offset: u64) -> Result<()> {
+    let words = [
+        fd as usize,
+        bytes.as_ptr() as usize,
+        bytes.len(),
+        offset as usize,
+    ];
+    // SAFETY: the buffer is ours and its length is told.
+    match unsafe { syscall(nr::PWRITE64, words) }? {
+        written if written == bytes.len() => Ok(()),
+        _ => Err(Errno::FAULT),
+    }
 }
 
 /// Writes a file of the kernel's, such as `/proc/self/uid_map`, in one call.

@@ -3,6 +3,7 @@
 mod call;
 mod changes;
 mod files;
+mod location;
 pub mod numbers;
 mod process;
 mod sockets;
@@ -11,6 +12,7 @@ pub mod trace;
 pub use call::{Errno, Result, syscall};
 pub use changes::*;
 pub use files::*;
+pub use location::*;
 pub use numbers as nr;
 pub use process::*;
 pub use sockets::*;
