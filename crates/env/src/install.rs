@@ -181,6 +181,9 @@ pub(crate) fn with_tool<T>(
     work(&Tool::Pip(pip, settings), report)
 }
 
+/// The largest file that is taken for a script.
+const LARGEST_SCRIPT: u64 = 1 << 20;
+
 /// Puts the final path where installers wrote the path they saw: into scripts and `pyvenv.cfg`.
 pub(crate) fn relocate(prefix: &Path, seen: &Path, target: &Path) -> Result<(), Error> {
     let (Some(from), Some(to)) = (seen.to_str(), target.to_str()) else {
@@ -191,9 +194,10 @@ pub(crate) fn relocate(prefix: &Path, seen: &Path, target: &Path) -> Result<(), 
         fs::read_dir(&bin).map_err(|source| Error::io("read the directory", &bin, source))?;
     let scripts = scripts.filter_map(Result::ok).map(|entry| entry.path());
     for path in scripts.chain([prefix.join("pyvenv.cfg")]) {
+        // Packages put there what they like: a file of gigabytes is no script.
         let is_file = path
             .symlink_metadata()
-            .is_ok_and(|metadata| metadata.is_file());
+            .is_ok_and(|metadata| metadata.is_file() && metadata.len() <= LARGEST_SCRIPT);
         // A binary is not text, and has no such path in it.
         let Some(text) = is_file.then(|| fs::read_to_string(&path).ok()).flatten() else {
             continue;

@@ -288,10 +288,23 @@ impl Session {
             .await
     }
 
-    /// Reads a file of the workspace.
+    /// Reads a file of the workspace of at most 64 MiB. Larger ones are read in parts, by [`get_file_part`](Session::get_file_part) or
+    /// from what [`open_file`](Session::open_file) returns: code of a session makes a file of any size in no time.
     pub async fn get_file(&self, path: &str) -> Result<Vec<u8>, Error> {
         let path = path.to_owned();
         self.with_files(move |workspace| workspace.get(&path)).await
+    }
+
+    /// Reads a part of a file of the workspace: `length` bytes from the byte `offset` on, or as many as there are; at most 64 MiB.
+    pub async fn get_file_part(
+        &self,
+        path: &str,
+        offset: u64,
+        length: u64,
+    ) -> Result<Vec<u8>, Error> {
+        let path = path.to_owned();
+        self.with_files(move |workspace| workspace.get_part(&path, offset, length))
+            .await
     }
 
     /// Opens a file of the workspace for reading: for what is too large to be held in memory.

@@ -6,7 +6,7 @@ use cellblock_protocol::{FileEntry, mime_of};
 use cellblock_sandbox::{Access, Budget, Closed, Confined, FileSystem, Stat, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use std::sync::Arc;
 /// The most entries of a workspace that are looked at, and the most bytes of their paths.
 const MOST_ENTRIES: usize = 200_000;
 const MOST_TEXT: usize = 32 << 20;
-/// The largest file that `get_file` returns.
-const LARGEST_FILE: u64 = 1 << 30;
+/// The most bytes of a file that are read into memory at once.
+const MAX_BYTES_AT_ONCE: u64 = 64 << 20;
 
 /// A workspace on disk.
 #[derive(Debug)]
@@ -127,20 +127,40 @@ impl Workspace {
         write().map_err(|source| file_error(path, source))
     }
 
+    /// A whole file, if it is small enough to be held in memory.
     pub(crate) fn get(&self, path: &str) -> Result<Vec<u8>, Error> {
-        let read = || {
-            let mut file = self.directory.read(Path::new(path))?;
-            let mut contents = Vec::new();
-            let length = (&mut file)
-                .take(LARGEST_FILE + 1)
-                .read_to_end(&mut contents)? as u64;
-            if length > LARGEST_FILE {
-                Err(io::Error::from(io::ErrorKind::FileTooLarge))
-            } else {
-                Ok(contents)
-            }
+        let file = self.open_file(path)?;
+        let size = file.metadata().map_or(0, |metadata| metadata.len());
+        let too_large = |size: u64| {
+            let problem = format!(
+                "it has {size} bytes, and at most {MAX_BYTES_AT_ONCE} are read at once; read it in parts"
+            );
+            file_error(path, io::Error::other(problem))
         };
-        read().map_err(|source| file_error(path, source))
+        if size > MAX_BYTES_AT_ONCE {
+            return Err(too_large(size));
+        }
+        // It may grow meanwhile.
+        let contents = self.read_part(path, &file, MAX_BYTES_AT_ONCE + 1)?;
+        match contents.len() as u64 {
+            size if size > MAX_BYTES_AT_ONCE => Err(too_large(size)),
+            _ => Ok(contents),
+        }
+    }
+
+    /// A part of a file: `length` bytes from `offset` on, or as many as there are and can be read at once.
+    pub(crate) fn get_part(&self, path: &str, offset: u64, length: u64) -> Result<Vec<u8>, Error> {
+        let mut file = self.open_file(path)?;
+        let found = file.seek(io::SeekFrom::Start(offset));
+        found.map_err(|source| file_error(path, source))?;
+        self.read_part(path, &file, length.min(MAX_BYTES_AT_ONCE))
+    }
+
+    fn read_part(&self, path: &str, file: &fs::File, most: u64) -> Result<Vec<u8>, Error> {
+        let mut contents = Vec::new();
+        let read = file.take(most).read_to_end(&mut contents);
+        read.map_err(|source| file_error(path, source))?;
+        Ok(contents)
     }
 
     pub(crate) fn open_file(&self, path: &str) -> Result<fs::File, Error> {

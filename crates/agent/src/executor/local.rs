@@ -211,6 +211,10 @@ impl Room for LocalRoom {
         Box::pin(async move { Ok(self.0.session().await?.get_file(path).await?) })
     }
 
+    fn open_file<'a>(&'a self, path: &'a str) -> Doing<'a, Result<std::fs::File, ToolError>> {
+        Box::pin(async move { Ok(self.0.session().await?.open_file(path).await?) })
+    }
+
     fn close(&self) -> Doing<'_, ()> {
         Box::pin(self.0.close())
     }

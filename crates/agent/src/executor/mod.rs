@@ -91,8 +91,11 @@ pub trait Room: Send + Sync {
     fn put_file<'a>(&'a self, path: &'a str, contents: Vec<u8>)
     -> Doing<'a, Result<(), ToolError>>;
 
-    /// A file of the workspace.
+    /// A file of the workspace, if it is small enough to be held in memory.
     fn get_file<'a>(&'a self, path: &'a str) -> Doing<'a, Result<Vec<u8>, ToolError>>;
+
+    /// A file of the workspace of any size, to be read.
+    fn open_file<'a>(&'a self, path: &'a str) -> Doing<'a, Result<std::fs::File, ToolError>>;
 
     /// Ends the session, if there is one.
     fn close(&self) -> Doing<'_, ()>;

@@ -103,6 +103,10 @@ impl Room for NothingRoom {
         Box::pin(async { Err(ToolError::new("there are no files")) })
     }
 
+    fn open_file<'a>(&'a self, _: &'a str) -> Doing<'a, Result<std::fs::File, ToolError>> {
+        Box::pin(async { Err(ToolError::new("there are no files")) })
+    }
+
     fn close(&self) -> Doing<'_, ()> {
         Box::pin(async {})
     }

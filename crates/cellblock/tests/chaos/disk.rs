@@ -1,7 +1,7 @@
 //! A disk that fills up, under the workspace and under our own store.
 
 use super::common::{Child, is_root, new_directory, new_host, run, short, wait};
-use cellblock::{CellResult, Host, Session, StateOutcome, Status};
+use cellblock::{CellResult, CheckpointStatus, Host, Session, StateOutcome, Status};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -161,6 +161,58 @@ fn a_file_for_which_there_is_no_room_any_more_is_named() {
         "open('kept', 'w').write('lost?'); os._exit(1)",
     ));
     assert_eq!(value(&session, "open('kept').read()"), "'again'");
+    wait(session.close());
+}
+
+#[test]
+fn a_checkpoint_is_not_armed_while_there_is_no_room_for_its_files() {
+    let Some(disk) =
+        small_disk("disk::a_checkpoint_is_not_armed_while_there_is_no_room_for_its_files")
+    else {
+        return;
+    };
+    // The copies are on the small disk, the workspace is not.
+    let host = new_host(&disk);
+    let place = new_directory();
+    let session = open_in(&host, &place.path().join("workspace"));
+    let net = |result: &CellResult| {
+        let net = &result.state.checkpoint;
+        (net.status, net.behind, net.reason.clone().unwrap_or_default())
+    };
+    let armed = (CheckpointStatus::Armed, 0, String::new());
+    run(&session, "import os; x = 1; open('small', 'w').write('s')");
+    let result = run(&session, "open('large', 'wb').write(b'1' * (40 << 20))");
+    assert_eq!(net(&result), armed);
+    let result = run(&session, "x = 2");
+    let (status, behind, reason) = net(&result);
+    assert_eq!((status, behind), (CheckpointStatus::Behind, 0), "{reason}");
+    assert!(
+        reason.contains("large") && reason.contains("No space left on device"),
+        "{reason}"
+    );
+    // What it says is so: the variables and the other file come back, this one does not.
+    let result = run(
+        &session,
+        "x = 3; open('small', 'w').write('?'); open('large', 'w').write('?'); os._exit(1)",
+    );
+    is_restored(&result);
+    assert_ne!(net(&result).0, CheckpointStatus::Armed);
+    assert_eq!(result.state.not_restored.len(), 1, "{:?}", result.state.not_restored);
+    assert!(result.state.not_restored[0].starts_with("large: "));
+    assert_eq!(value(&session, "x, open('small').read()"), "(2, 's')");
+    // Now it is small, and there is room for it.
+    run(&session, "x = 4");
+    assert_eq!(net(&run(&session, "x = 5")), armed);
+    // There is room for a copy again before the file is changed.
+    run(&session, "open('large', 'wb').write(b'2' * (20 << 20)); x = 6");
+    fs::write(disk.join("taken"), vec![1; 20 << 20]).unwrap_or_default();
+    run(&session, "open('other', 'wb').write(b'3' * (8 << 20)); x = 7");
+    assert_ne!(net(&run(&session, "x = 8")).0, CheckpointStatus::Armed);
+    fs::remove_file(disk.join("taken")).unwrap();
+    run(&session, "os.remove('large'); x = 9");
+    assert_eq!(net(&run(&session, "x = 10")), armed);
+    is_restored(&run(&session, "open('other', 'w').write('?'); os._exit(1)"));
+    assert_eq!(value(&session, "x, os.path.getsize('other')"), "(10, 8388608)");
     wait(session.close());
 }
 

@@ -1,6 +1,6 @@
 //! What all share: memory, disk, inodes, output, and the kernel's small change.
 
-use super::common::{ground, is_long, memory_in_process_namespace, python, short};
+use super::common::{ground, is_long, memory_in_process_namespace, python, short, wait};
 use super::scene::{Scene, harmless};
 use cellblock::Limits;
 use cellblock::Status::{Crashed, Failure, Success, Timeout};
@@ -292,6 +292,33 @@ fn more_output_than_anyone_can_hold() {
         "the host needed {} MiB more",
         grown >> 20
     );
+}
+
+#[test]
+fn a_file_that_is_larger_than_the_host_s_memory_should_be() {
+    let scene = Scene::new();
+    assert_eq!(
+        scene.run("import os; os.truncate(os.open('x', os.O_CREAT | os.O_RDWR), 1 << 30)").status,
+        Success
+    );
+    let grown = peak_growth(|| {
+        let error = wait(scene.session.get_file("x")).unwrap_err();
+        assert_eq!(error.code(), "file");
+        assert_eq!(
+            error.to_string(),
+            "the file `x` in the workspace: it has 1073741824 bytes, and at most 67108864 are read at once; read it in parts"
+        );
+        let part = wait(scene.session.get_file_part("x", (1 << 30) - 10, 1 << 30)).unwrap();
+        assert_eq!(part, [0; 10]);
+        let part = wait(scene.session.get_file_part("x", 0, 1 << 20)).unwrap();
+        assert_eq!(part.len(), 1 << 20);
+    });
+    assert!(
+        grown < 100 << 20,
+        "the host needed {} MiB more",
+        grown >> 20
+    );
+    scene.ends_clean();
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A directory of the user's, as large as it likes: what was in it is put back although nobody copied it beforehand.
 
 use crate::support::{Python, builder, open, wait};
-use cellblock::{Isolation, Limits, Rung, StateOutcome};
+use cellblock::{CheckpointStatus, Isolation, Limits, Rung, StateOutcome};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -275,6 +275,19 @@ fn what_is_larger_than_the_disk_limit_is_not_kept_and_that_is_told() {
     assert_eq!(
         result.state.not_restored,
         ["changed: it was changed, and no copy from before was kept"]
+    );
+    assert_eq!(result.state.checkpoint.status, CheckpointStatus::Behind);
+    // A cell that lives had no better net.
+    let result = session.good("open('changed', 'r+').write('two')");
+    assert_eq!(
+        (
+            result.state.checkpoint.status,
+            result.state.checkpoint.reason.as_deref()
+        ),
+        (
+            CheckpointStatus::Behind,
+            Some("not every file could be kept as it was before the cell: changed: the copies would take more than the limit `disk`")
+        )
     );
     // Removing costs no copy.
     let result = session.run(format!("import os; os.remove('removed'); {DIE}"));

@@ -79,6 +79,52 @@ fn a_termination_is_143() {
     assert_eq!(child.wait().unwrap().code(), Some(143));
 }
 
+/// Stops the host for twice the time of the cell, and lets it go on. The code must have said that it started.
+fn suspended(code: &str) -> std::process::Output {
+    let place = Place::new();
+    let mut command = place.command(["exec", "--stdlib", "--timeout", "2", "-c", code]);
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = child.unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "started\n");
+    signal(&child, "STOP");
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    signal(&child, "CONT");
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut output, &mut rest).unwrap();
+    let mut ended = child.wait_with_output().unwrap();
+    ended.stdout = rest.into_bytes();
+    ended
+}
+
+#[test]
+fn while_the_host_is_suspended_the_clock_of_a_cell_stands_still() {
+    // The code waits for somebody who reads what it prints.
+    let printing = "print('started', flush=True)\nimport time\nfor _ in range(5):\n    time.sleep(0.1)\n    print('x' * 200_000)\nprint('done')";
+    // The code goes on, and takes less time than it has.
+    let waiting = "print('started', flush=True)\nimport time\ntime.sleep(0.5)\nprint('done')";
+    // The code is at work when the host comes back.
+    let working = "print('started', flush=True)\nimport time\nend = time.monotonic() + 4.5\nwhile time.monotonic() < end: pass\nprint('done')";
+    for code in [printing, waiting, working] {
+        let ended = suspended(code);
+        let error = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(0), "{code}\n{error}");
+        assert!(ended.stdout.ends_with(b"done\n"), "{code}");
+    }
+}
+
+#[test]
+fn a_cell_that_never_ends_has_no_more_time_than_its_own_when_the_host_was_suspended() {
+    let ended = suspended("print('started', flush=True)\nwhile True: pass");
+    assert_eq!(ended.status.code(), Some(124));
+}
+
 #[test]
 fn wrong_usage_is_2() {
     let place = Place::new();

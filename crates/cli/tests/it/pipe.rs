@@ -98,6 +98,64 @@ fn every_operation_gives_one_answer() {
 }
 
 #[test]
+fn a_large_file_goes_through_without_being_held_in_memory() {
+    const SIZE: usize = 96 << 20;
+    let place = Place::new();
+    let mut pipe = place.pipe();
+    // It holds nothing but its last bytes, so that it costs the session no time.
+    let code = format!(
+        "with open('x', 'wb') as file:\n    file.truncate({SIZE} - 3)\n    file.seek(0, 2)\n    file.write(b'end')"
+    );
+    pipe.send(json!({"id": 1, "op": "run", "code": code}));
+    assert_eq!(pipe.result()["result"]["status"], "success");
+    pipe.send(json!({"id": 2, "op": "get_file", "path": "x"}));
+    // Not as a value: that would be as much again.
+    let mut line = Vec::new();
+    std::io::BufRead::read_until(&mut pipe.output, b'\n', &mut line).unwrap();
+    let beginning = br#"{"id":2,"session":"default","event":"answer","answer":{"base64":"AAAA"#;
+    let end = format!("ZW5k\",\"size\":{SIZE}}}}}\n");
+    let base64 = SIZE.div_ceil(3) * 4;
+    assert!(line.starts_with(beginning));
+    assert!(line.ends_with(end.as_bytes()));
+    assert_eq!(line.len(), beginning.len() - 4 + base64 + end.len() - 4);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", pipe.child.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak: u64 = peak.unwrap().trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(peak < 150 << 10, "the host needed {} MiB", peak >> 10);
+    assert_eq!(pipe.end(), (vec![], Some(0)));
+}
+
+#[test]
+fn a_file_is_read_in_parts() {
+    let place = Place::new();
+    let mut pipe = place.pipe();
+    let put = json!({"id": 1, "op": "put_file", "path": "x", "base64": "YWJjZGVm"});
+    assert_eq!(pipe.ask(put), answer(1, json!({})));
+    let mut part = |id: u64, offset: Value, length: Value| {
+        let mut get = json!({"id": id, "op": "get_file", "path": "x", "offset": offset, "length": length});
+        let fields = get.as_object_mut().unwrap();
+        fields.retain(|_, value| !value.is_null());
+        pipe.ask(get)
+    };
+    assert_eq!(
+        part(2, json!(1), json!(3)),
+        answer(2, json!({"base64": "YmNk", "size": 3}))
+    );
+    assert_eq!(
+        part(3, json!(4), Value::Null),
+        answer(3, json!({"base64": "ZWY=", "size": 2}))
+    );
+    assert_eq!(
+        part(4, json!(6), json!(3)),
+        answer(4, json!({"base64": "", "size": 0}))
+    );
+    assert_eq!(
+        part(5, Value::Null, json!(1)),
+        answer(5, json!({"base64": "YQ==", "size": 1}))
+    );
+}
+
+#[test]
 fn requests_of_one_session_queue_up_and_sessions_interleave() {
     let place = Place::new();
     let mut pipe = place.pipe();

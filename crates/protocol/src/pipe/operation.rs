@@ -38,8 +38,12 @@ pub enum Operation {
     Interrupt,
     /// Write a file of the workspace.
     PutFile { path: String, contents: Vec<u8> },
-    /// Read a file of the workspace.
-    GetFile { path: String },
+    /// Read a file of the workspace, or a part of it. Offset and length are in bytes; without a length, up to its end.
+    GetFile {
+        path: String,
+        offset: u64,
+        length: Option<u64>,
+    },
     /// List the files of the workspace.
     ListFiles,
     /// Read what a result left out. Offset and length are in bytes; without a length, as much as one answer holds.
@@ -114,8 +118,8 @@ impl Operation {
             "interrupt" => (&[], Ok(Self::Interrupt)),
             "put_file" => (&["path", "base64"], put_file(&mut fields)),
             "get_file" => (
-                &["path"],
-                path(&mut fields).map(|path| Self::GetFile { path }),
+                &["path", "offset", "length"],
+                get_file(&mut fields),
             ),
             "list_files" => (&[], Ok(Self::ListFiles)),
             "read_output" => (
@@ -162,6 +166,14 @@ fn put_file(fields: &mut Fields) -> Result<Operation, Invalid> {
         .decode(&text)
         .map_err(|error| Invalid::value("base64", "base64", error.to_string()))?;
     Ok(Operation::PutFile { path, contents })
+}
+
+fn get_file(fields: &mut Fields) -> Result<Operation, Invalid> {
+    Ok(Operation::GetFile {
+        path: path(fields)?,
+        offset: fields.optional("offset")?.unwrap_or(0),
+        length: fields.optional("length")?,
+    })
 }
 
 /// Only what no file can be called. That a path stays inside the workspace is checked where it is opened.

@@ -39,6 +39,24 @@ impl Response {
         }
     }
 
+    /// The line of an answer to `get_file`, in two parts, for contents that are not held in memory: between them goes their base64. The
+    /// second part takes how many bytes the contents were, and why there are no more where they could not be read to their end.
+    pub fn file_line(
+        id: Option<RequestId>,
+        session: impl Into<String>,
+    ) -> (String, impl Fn(u64, Option<&str>) -> String) {
+        let mut before = Self::answer(id, session, Value::Null).to_line();
+        before.truncate(before.len() - "null}\n".len());
+        before.push_str(r#"{"base64":""#);
+        let after = |size, error: Option<&str>| {
+            let error = error.map_or_else(String::new, |error| {
+                format!(r#","error":{}"#, Value::from(error))
+            });
+            format!("\",\"size\":{size}{error}}}}}\n")
+        };
+        (before, after)
+    }
+
     /// The line with its newline.
     pub fn to_line(&self) -> String {
         // Text keys and plain values: serialising them cannot fail, and numbers that JSON lacks become null.

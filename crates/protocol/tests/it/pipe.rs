@@ -70,7 +70,19 @@ fn every_operation_is_read() {
         ),
         (
             json!({"op": "get_file", "path": "a"}),
-            Operation::GetFile { path: text("a") },
+            Operation::GetFile {
+                path: text("a"),
+                offset: 0,
+                length: None,
+            },
+        ),
+        (
+            json!({"op": "get_file", "path": "a", "offset": 3, "length": 4}),
+            Operation::GetFile {
+                path: text("a"),
+                offset: 3,
+                length: Some(4),
+            },
         ),
         (json!({"op": "list_files"}), Operation::ListFiles),
         (

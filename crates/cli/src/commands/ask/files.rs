@@ -60,14 +60,17 @@ pub(super) async fn take_out(
         {
             continue;
         }
-        let contents = room
-            .get_file(&file.path)
+        let mut contents = room
+            .open_file(&file.path)
             .await
             .map_err(|error| anyhow::Error::msg(error.to_string()))?;
         let target = directory.join(relative);
         let folder = target.parent().unwrap_or(directory);
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        fs::write(&target, contents)
+        let mut copy = fs::File::create(&target)
+            .with_context(|| format!("cannot write {}", target.display()))?;
+        // Piece by piece: code of a model may have made it as large as it liked.
+        std::io::copy(&mut contents, &mut copy)
             .with_context(|| format!("cannot write {}", target.display()))?;
         count += 1;
     }

@@ -4,6 +4,7 @@
 //! order; one thread writes. W1 to W6 of the contracts are the law here.
 
 mod desk;
+mod file_part;
 mod lines;
 mod named;
 mod operations;

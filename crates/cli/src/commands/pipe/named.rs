@@ -1,7 +1,7 @@
 //! One session of the pipe: a task that does what is asked of it, in order.
 
 use super::desk::{CallKind, Desk};
-use super::operations::{Fault, ask};
+use super::operations::{Answer, Fault, ask, tell};
 use super::switchboard::{NOBODY_ANSWERS, Share, Switchboard, lock};
 use cellblock::pipe::{Operation, RequestId, Response};
 use cellblock::{Cell, Event, Opened, Session, SessionOptions, Stream};
@@ -88,25 +88,24 @@ impl Named {
         let (outcome, next) = match operation {
             Operation::Close => {
                 self.close().await;
-                (Ok(json!({})), Next::Closed)
+                (Ok(Answer::Value(json!({}))), Next::Closed)
             }
-            Operation::Open(options) => (self.open_anew(*options).await, Next::Stay),
+            Operation::Open(options) => {
+                let opened = self.open_anew(*options).await;
+                (opened.map(Answer::Value), Next::Stay)
+            }
             Operation::Run(cell) => match self.run(&id, cell).await {
                 Ok(()) => return Next::Stay,
                 Err(fault) => (Err(fault), Next::Stay),
             },
-            Operation::Fork => (self.fork().await, Next::Stay),
+            Operation::Fork => (self.fork().await.map(Answer::Value), Next::Stay),
             operation => (self.ask(operation).await, Next::Stay),
         };
-        let response = match outcome {
-            Ok(answer) => Response::answer(id, self.name.clone(), answer),
-            Err(fault) => fault.response(id, self.name.clone()),
-        };
-        self.switchboard.writer.send(response).await;
+        tell(&self.switchboard.writer, id, self.name.clone(), outcome).await;
         next
     }
 
-    async fn ask(&mut self, operation: Operation) -> Result<Value, Fault> {
+    async fn ask(&mut self, operation: Operation) -> Result<Answer, Fault> {
         ask(&self.session().await?, operation).await
     }
 

@@ -1,8 +1,10 @@
 //! The operations that ask something of a session and get one answer.
 
+use super::file_part::FilePart;
 use super::switchboard::Switchboard;
+use super::writer::Writer;
+use cellblock::Session;
 use cellblock::pipe::{Operation, RequestId, Response};
-use cellblock::{FileContents, Session};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -33,8 +35,51 @@ impl From<cellblock::Error> for Fault {
     }
 }
 
+/// What comes of an operation.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// A value.
+    Value(Value),
+    /// The contents of a file, which are read while they are written.
+    File(FilePart),
+}
+
+/// Tells what came of an operation.
+pub(crate) async fn tell(
+    writer: &Writer,
+    id: Option<RequestId>,
+    name: String,
+    outcome: Result<Answer, Fault>,
+) {
+    match outcome {
+        Ok(Answer::Value(answer)) => writer.send(Response::answer(id, name, answer)).await,
+        Ok(Answer::File(part)) => writer.send_file(id, name, part).await,
+        Err(fault) => writer.send(fault.response(id, name)).await,
+    }
+}
+
 /// Does what an operation asks of a session that is open. `run`, `open` and `close` are not for here: they are more than a question.
-pub(crate) async fn ask(session: &Session, operation: Operation) -> Result<Value, Fault> {
+pub(crate) async fn ask(session: &Session, operation: Operation) -> Result<Answer, Fault> {
+    let failed = |error| Fault::from(cellblock::Error::Session(error));
+    if let Operation::GetFile {
+        path,
+        offset,
+        length,
+    } = operation
+    {
+        let file = session.open_file(&path).await.map_err(failed)?;
+        let part = FilePart::new(file, offset, length);
+        return part.map(Answer::File).map_err(|error| {
+            Fault::new(
+                "file",
+                format!("the file `{path}` in the workspace: {error}"),
+            )
+        });
+    }
+    answer(session, operation).await.map(Answer::Value)
+}
+
+async fn answer(session: &Session, operation: Operation) -> Result<Value, Fault> {
     let failed = |error| Fault::from(cellblock::Error::Session(error));
     match operation {
         Operation::Compute { code, description } => session
@@ -52,10 +97,6 @@ pub(crate) async fn ask(session: &Session, operation: Operation) -> Result<Value
             .await
             .map_err(failed)
             .map(nothing),
-        Operation::GetFile { path } => {
-            let contents = session.get_file(&path).await.map_err(failed)?;
-            value(FileContents::from(&contents[..]))
-        }
         Operation::ListFiles => session.list_files().await.map_err(failed).and_then(value),
         Operation::ReadOutput {
             cell,
@@ -116,15 +157,11 @@ pub(crate) fn serve_beside(
             // The session's task sees the end of its cell, and of its session.
             Operation::Close => {
                 session.close().await;
-                Ok(json!({}))
+                Ok(Answer::Value(json!({})))
             }
             operation => ask(&session, operation).await,
         };
-        let response = match outcome {
-            Ok(answer) => Response::answer(id, name, answer),
-            Err(fault) => fault.response(id, name),
-        };
-        writer.send(response).await;
+        tell(&writer, id, name, outcome).await;
     });
     None
 }

@@ -1,7 +1,8 @@
 //! The lines that go out: whole ones, from one thread, no faster than they are read.
 
-use cellblock::pipe::Response;
-use std::io::{self, BufWriter, Write as _};
+use super::file_part::FilePart;
+use cellblock::pipe::{RequestId, Response};
+use std::io::{self, BufWriter, Write};
 use std::thread;
 use tokio::sync::{mpsc, oneshot};
 
@@ -12,13 +13,27 @@ const MOST_WAITING: usize = 64;
 #[derive(Clone, Debug)]
 pub(crate) struct Writer {
     /// `None` means that no more lines come.
-    lines: mpsc::Sender<Option<String>>,
+    lines: mpsc::Sender<Option<Line>>,
+}
+
+/// What waits to be written.
+#[derive(Debug)]
+enum Line {
+    Text(String),
+    /// The answer that is a part of a file.
+    File(Option<RequestId>, String, FilePart),
 }
 
 impl Writer {
     /// Writes one line. When nobody reads any more it is lost, and the pipe is about to end.
     pub(crate) async fn send(&self, response: Response) {
-        let _ = self.lines.send(Some(response.to_line())).await;
+        let line = Line::Text(response.to_line());
+        let _ = self.lines.send(Some(line)).await;
+    }
+
+    /// Writes the line that has a part of a file in it. It is read as it is written.
+    pub(crate) async fn send_file(&self, id: Option<RequestId>, session: String, part: FilePart) {
+        let _ = self.lines.send(Some(Line::File(id, session, part))).await;
     }
 
     /// No more lines come.
@@ -27,9 +42,24 @@ impl Writer {
     }
 }
 
+impl Line {
+    fn write_to(self, out: &mut impl Write) -> io::Result<()> {
+        match self {
+            Line::Text(line) => out.write_all(line.as_bytes()),
+            Line::File(id, session, part) => {
+                let (before, after) = Response::file_line(id, session);
+                out.write_all(before.as_bytes())?;
+                let (size, problem) = part.write_to(out)?;
+                let problem = problem.map(|problem| problem.to_string());
+                out.write_all(after(size, problem.as_deref()).as_bytes())
+            }
+        }
+    }
+}
+
 /// Starts the thread. The future ends when everything is written, or when nobody reads any more.
 pub(crate) fn start() -> (Writer, impl Future<Output = ()>) {
-    let (lines, mut waiting) = mpsc::channel::<Option<String>>(MOST_WAITING);
+    let (lines, mut waiting) = mpsc::channel::<Option<Line>>(MOST_WAITING);
     let (ended, end) = oneshot::channel();
     thread::spawn(move || {
         // Its only reader is told by the end of the channel.
@@ -41,14 +71,14 @@ pub(crate) fn start() -> (Writer, impl Future<Output = ()>) {
     })
 }
 
-fn write_all(waiting: &mut mpsc::Receiver<Option<String>>) -> io::Result<()> {
+fn write_all(waiting: &mut mpsc::Receiver<Option<Line>>) -> io::Result<()> {
     let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
     while let Some(Some(line)) = waiting.blocking_recv() {
-        out.write_all(line.as_bytes())?;
+        line.write_to(&mut out)?;
         // What waits already goes out together.
         loop {
             match waiting.try_recv() {
-                Ok(Some(line)) => out.write_all(line.as_bytes())?,
+                Ok(Some(line)) => line.write_to(&mut out)?,
                 Ok(None) => return out.flush(),
                 Err(_) => break,
             }
