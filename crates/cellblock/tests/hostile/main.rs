@@ -17,4 +17,5 @@ mod kernel_memory;
 mod processes;
 mod resources;
 mod scene;
+mod standbys;
 mod workspace;
