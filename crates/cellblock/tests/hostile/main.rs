@@ -19,4 +19,5 @@ mod marks;
 mod processes;
 mod resources;
 mod scene;
+mod standbys;
 mod workspace;

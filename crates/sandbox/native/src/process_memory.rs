@@ -9,8 +9,10 @@ const PAGE: u64 = 4096;
 const AREA_BYTES: u64 = 256;
 /// What the kernel takes for an open descriptor. Pipes and sockets are counted by themselves.
 const DESCRIPTOR_BYTES: u64 = 1024;
-/// So much for areas is not worth counting them.
-const FEW_AREAS: u64 = 8192;
+/// If a process can have no more areas than this, it is not worth counting them.
+const FEW_AREAS: u64 = 4096;
+/// With more than this many, it is not worth counting them to the end.
+const MANY_AREAS: u64 = 16_384;
 
 /// What everyone may see of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,27 +84,25 @@ impl ProcessMemory {
         self.resident + self.swapped + self.in_kernel() + self.most_for_areas(most_areas)
     }
 
-    /// What its areas of memory take, or the most that they can take where nobody may look.
-    /// Ends early when they take more than `limit`.
-    pub fn areas(
-        self,
-        proc_directory: Fd,
-        pid: Pid,
-        most_areas: u64,
-        limit: u64,
-    ) -> Result<u64, u64> {
+    /// What its areas of memory take, or the most that they can take where nobody may look. A process with very many is taken to have as many as it
+    /// can: to count them would take long.
+    pub fn areas(self, proc_directory: Fd, pid: Pid, most_areas: u64) -> Result<u64, u64> {
         let most = self.most_for_areas(most_areas);
         if most <= FEW_AREAS * AREA_BYTES {
             return Ok(most);
         }
-        let mut bytes = 0;
+        let mut count = 0;
         let read = Text::<32>::new(format_args!("{pid}/maps")).and_then(|path| {
             each_line_while_at(proc_directory, path.as_c_str(), |_| {
-                bytes += AREA_BYTES;
-                bytes <= limit
+                count += 1;
+                count <= MANY_AREAS
             })
         });
-        read.map(|()| bytes).map_err(|_| most)
+        match read {
+            Ok(()) if count > MANY_AREAS => Ok(most),
+            Ok(()) => Ok(count * AREA_BYTES),
+            Err(_) => Err(most),
+        }
     }
 }
 

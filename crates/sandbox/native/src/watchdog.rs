@@ -108,13 +108,18 @@ impl<P: Protected> Watched<'_, P> {
         self.each_counted(|pid| {
             let memory = self.of(pid);
             own += memory.in_kernel();
+            // To look at all of a hundred processes takes long; what is over is over.
             if own > limit {
-                // To look at all of a hundred processes takes long, and this is enough to know.
                 return;
             }
-            match memory.areas(self.proc_directory, pid, most_areas, limit - own) {
+            match memory.areas(self.proc_directory, pid, most_areas) {
                 Ok(areas) => own += areas,
                 Err(areas) => doubtful += areas,
+            }
+        });
+        self.each_counted(|pid| {
+            if own > limit {
+                return;
             }
             match Share::of(self.proc_directory, pid) {
                 Some(share) if pid == self.head => {
@@ -128,7 +133,10 @@ impl<P: Protected> Watched<'_, P> {
                     shared += share.shared;
                 }
                 // A process that made itself unreadable counts in full.
-                None => doubtful += memory.resident + memory.swapped,
+                None => {
+                    let memory = self.of(pid);
+                    doubtful += memory.resident + memory.swapped;
+                }
             }
         });
         Held {

@@ -64,6 +64,16 @@ impl Protected for Kept<'_> {
     }
 }
 
+/// Whose memory is not the head's, or is not to grow any more. A standby that is not yet stopped may run code of the session.
+pub(super) struct Uncounted<'a>(pub(super) Kept<'a>);
+
+impl Protected for Uncounted<'_> {
+    fn is_protected(&self, pid: Pid) -> bool {
+        let is_running_standby = self.0.standbys.has(pid) && !self.0.is_frozen(pid);
+        self.0.is_protected(pid) && !is_running_standby
+    }
+}
+
 impl Standbys {
     pub(super) fn none() -> Standbys {
         Standbys {
@@ -105,17 +115,21 @@ impl Standbys {
 
     /// The one that was made last.
     pub(super) fn newest(&self) -> Option<Pid> {
-        let (pids, count) = self.by_age();
-        pids[..count].last().copied()
+        let living = self
+            .pids
+            .iter()
+            .zip(self.made)
+            .filter(|(pid, _)| **pid != 0);
+        living.max_by_key(|(_, made)| *made).map(|(pid, _)| *pid)
     }
 
-    /// All of them, the oldest first, and how many they are.
-    pub(super) fn by_age(&self) -> ([Pid; MOST_STANDBYS], usize) {
+    /// Those that are stopped, the oldest first, and how many they are.
+    pub(super) fn frozen_by_age(&self) -> ([Pid; MOST_STANDBYS], usize) {
         let mut living = [(u64::MAX, 0); MOST_STANDBYS];
         let mut count = 0;
-        for (pid, made) in self.pids.into_iter().zip(self.made) {
-            if pid != 0 {
-                living[count] = (made, pid);
+        for (index, pid) in self.pids.into_iter().enumerate() {
+            if pid != 0 && self.frozen[index] {
+                living[count] = (self.made[index], pid);
                 count += 1;
             }
         }
@@ -134,19 +148,23 @@ impl Standbys {
         pid != 0 && both.any(|(standby, frozen)| *standby == pid && frozen)
     }
 
-    /// Stops each new one as soon as it waits to be woken. Code of the session may run in it instead: after some time it is stopped in any case.
-    pub(super) fn freeze(&mut self, proc_directory: Fd) {
+    /// Stops each new one as soon as it waits to be woken. Returns one that does not wait after some time: code of the session may run in it.
+    pub(super) fn freeze(&mut self, proc_directory: Fd) -> Option<Pid> {
         /// A copy of gigabytes on a busy machine takes its time until it first runs.
         const MOST_LOOKS: u32 = 500;
         self.looks += 1;
+        let mut runs = None;
         for (pid, frozen) in self.pids.into_iter().zip(&mut self.frozen) {
-            if pid != 0
-                && !*frozen
-                && (self.looks > MOST_LOOKS || waits_to_be_woken(proc_directory, pid))
-            {
+            if pid == 0 || *frozen {
+                continue;
+            }
+            if waits_to_be_woken(proc_directory, pid) {
                 *frozen = kill(pid, signals::STOP).is_ok();
+            } else if self.looks > MOST_LOOKS {
+                runs = Some(pid);
             }
         }
+        runs
     }
 
     /// Stops those again that somebody above us let go on, who does not know them.

@@ -153,7 +153,10 @@ impl Session {
     /// Stops new standbys as soon as they wait, and where this session has others above it, `again` those that were stopped before.
     pub(super) fn freeze_standbys(&mut self, again: bool) {
         if self.standbys.has_one_to_freeze() {
-            self.standbys.freeze(self.init.proc_directory);
+            let runs = self.standbys.freeze(self.init.proc_directory);
+            if let Some(standby) = runs {
+                self.lose_standby(standby);
+            }
         }
         if again && self.may_be_swept_from_above() {
             self.standbys.keep_frozen();

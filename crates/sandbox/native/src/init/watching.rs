@@ -1,11 +1,12 @@
 //! Init as a watchdog: memory where no cgroup counts it, and what the kernel counts for each user.
 
+use super::standbys::Uncounted;
 use super::{Reason, Session};
 use crate::message::from_init;
 use crate::notify::{self, Protected, Question};
 use crate::socket_memory::unix_sockets;
 use crate::sweep::{Reach, each_process, is_descendant};
-use crate::sys::{Errno, signals};
+use crate::sys::{Errno, Pid, signals};
 use crate::user_objects::{DescriptorCensus, WatchCensus, has_too_many_locks};
 use crate::watchdog::{self, Finding, Watched};
 
@@ -43,13 +44,13 @@ impl Session {
         let Some(head) = self.init.head else {
             return;
         };
-        let (standbys, count) = self.standbys.by_age();
+        let (standbys, count) = self.standbys.frozen_by_age();
         let watched = Watched {
             reach: self.init.reach,
             proc_directory: self.init.proc_directory,
             walls: self.init.walls,
             head,
-            kept: &self.kept(),
+            kept: &Uncounted(self.kept()),
             standbys: &standbys[..count],
             pipe_bytes: self.objects.pipe_bytes(),
         };
@@ -63,8 +64,7 @@ impl Session {
                 self.doubts >= watchdog::patience(bytes)
             }
             Finding::OverWith(standby) => {
-                self.drop_standby(standby);
-                self.tell(from_init::LOST, standby as u64, signals::KILL as u64, 0);
+                self.lose_standby(standby);
                 false
             }
             Finding::Over => true,
@@ -73,6 +73,12 @@ impl Session {
             self.doubts = 0;
             self.end_head(Reason::Memory, self.standbys.newest());
         }
+    }
+
+    /// Ends a standby that cannot be kept, and tells the host.
+    pub(super) fn lose_standby(&mut self, standby: Pid) {
+        self.drop_standby(standby);
+        self.tell(from_init::LOST, standby as u64, signals::KILL as u64, 0);
     }
 
     fn has_too_many_watches(&self) -> bool {
