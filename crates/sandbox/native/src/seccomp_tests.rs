@@ -300,7 +300,7 @@ fn memory_that_no_cgroup_counts_is_not_given_out() {
     assert_eq!(both(nr::SETXATTRAT, [0; 6]), [Refused(38); 2]);
     for number in [nr::SETXATTR, nr::LSETXATTR, nr::FSETXATTR] {
         let of = |bytes| both(number, [0, 0, 0, bytes, 0, 0]);
-        assert_eq!([of(512), of(513)], [[Allowed; 2], [Refused(28); 2]]);
+        assert_eq!([of(512), of(513)], [[Allowed, Asked], [Refused(28); 2]]);
     }
     let program = 26;
     assert_eq!(
