@@ -93,7 +93,7 @@ fn a_filter_that_fakes_the_results_of_calls_leaves_no_capability() {
 fn a_process_that_names_the_capabilities_it_wants_to_keep_is_ended() {
     let parent = attacker();
     parent.good(
-        "gate = Gate()\nfor _ in range(3): orphan(lambda: take_the_place(gate, [0xffffffff] * 6))",
+        "gate = Gate()\nfor _ in range(3): orphan(lambda: take_the_place(gate, (0xffffffff, 0xffffffff, 0, 0x1ff, 0x1ff, 0)))",
     );
     for _ in 0..5 {
         let _ = wait(parent.0.fork());
