@@ -156,7 +156,7 @@ class Gate:
         add(SEEN, sets[0] | sets[1] | (sets[3] | sets[4]) << 32)
 
     def flip(self):
-        for _ in range(1000):
+        for _ in range(100):
             self.memory[self.place : self.place + 2] = self.JUMP
             self.memory[self.place : self.place + 2] = self.SYSCALL
         self.note()

@@ -108,10 +108,10 @@ fn a_process_that_names_the_capabilities_it_wants_to_keep_is_ended() {
 #[test]
 fn instructions_that_change_under_the_calls_never_run_with_capabilities() {
     let parent = attacker();
-    parent.good("gate = Gate(); started(gate.flip)\nfor _ in range(30): orphan(lambda: take_the_place(gate))");
-    for _ in 0..20 {
+    parent.good("gate = Gate(); started(gate.flip)");
+    for _ in 0..30 {
+        parent.good("orphan(lambda: take_the_place(gate))");
         let _ = wait(parent.0.fork());
-        assert_eq!(parent.value("1 + 1"), "2");
     }
     assert_eq!(seen(&parent), NOTHING);
 }
@@ -142,9 +142,10 @@ fn signals_processors_and_descriptors_are_the_same_on_both_sides_of_a_fork() {
         r"
 import ctypes, os, signal
 libc = ctypes.CDLL(None)
+TOLD = 'SigBlk', 'SigIgn', 'SigCgt', 'SigPnd', 'ShdPnd', 'Cpus_allowed_list', 'TracerPid'
 def state():
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
-    return os.sched_getaffinity(0), libc.prctl(3, 0, 0, 0, 0), signal.getsignal(signal.SIGTRAP), sorted(blocked), len(os.listdir('/proc/self/fd'))
+    lines = [line for line in open('/proc/self/status').read().splitlines() if line.startswith(TOLD)]
+    return lines, libc.prctl(3, 0, 0, 0, 0), len(os.listdir('/proc/self/fd'))
 def on_trap(*_): pass
 ",
     );
