@@ -1,5 +1,5 @@
-//! While a fork is made, no code of the session has a capability, wherever it runs and whatever it does to the memory of those who
-//! make the fork.
+//! While a fork is made, no code of the session has a capability, whatever it does to the processes that make the fork and to their
+//! memory.
 
 use crate::support::{Python, eventually, session, wait};
 
@@ -20,7 +20,7 @@ fn seen(parent: &Python) -> String {
 const NOTHING: &str = "('0x0', 1)";
 
 #[test]
-fn who_asks_for_namespaces_while_a_fork_is_made_is_refused_and_the_fork_is_made() {
+fn a_process_that_asks_for_namespaces_while_a_fork_is_made_is_refused_and_the_fork_is_made() {
     let parent = attacker();
     parent.good("pids = [started(ask_for_namespaces), started(ask_with_threads)]");
     for _ in 0..10 {
@@ -43,7 +43,7 @@ fn a_fork_function_of_the_code_s_own_is_called_without_capabilities() {
 }
 
 #[test]
-fn nobody_sees_a_process_with_capabilities_while_a_fork_is_made() {
+fn no_process_with_capabilities_is_seen_while_a_fork_is_made() {
     let parent = attacker();
     parent.good("pids = [started(look_at_everyone) for _ in range(2)]");
     for _ in 0..10 {
@@ -53,26 +53,47 @@ fn nobody_sees_a_process_with_capabilities_while_a_fork_is_made() {
 }
 
 #[test]
-fn who_takes_the_place_of_the_copy_has_no_capability_there() {
-    let parent = attacker();
-    parent.good("gate = Gate(); orphan(lambda: take_the_place(gate))");
-    for _ in 0..5 {
-        if let Ok(fork) = wait(parent.0.fork()) {
-            assert_eq!(Python(fork).value("1 + 1"), "2");
+fn a_process_that_takes_the_place_of_the_helper_has_no_capability_in_the_fork() {
+    let first = attacker();
+    let second = first.fork();
+    for parent in [first, second] {
+        parent.good("gate = Gate(); orphan(lambda: take_the_place(gate))");
+        for _ in 0..5 {
+            if let Ok(fork) = wait(parent.0.fork()) {
+                assert_eq!(Python(fork).value("1 + 1"), "2");
+            }
+            assert_eq!(parent.value("1 + 1"), "2");
         }
-        assert_eq!(parent.value("1 + 1"), "2");
+        assert_eq!(seen(&parent), NOTHING);
+        // It was faster than the helper of the head, in one of five attempts.
+        assert_eq!(parent.value("read(ENTERED)"), "1");
+        assert_eq!(parent.fork().value("1 + 1"), "2");
     }
-    assert_eq!(seen(&parent), NOTHING);
-    // It was there before the helper of the head, in one of five attempts.
-    assert_eq!(parent.value("read(ENTERED)"), "1");
+}
+
+#[test]
+fn a_filter_that_fakes_the_results_of_calls_leaves_no_capability() {
+    let parent = attacker();
+    for number in ["PRCTL", "CAPSET", "SETNS"] {
+        parent.good(&format!(
+            "gate = Gate()\nfor _ in range(3): orphan(lambda: (fake({number}), take_the_place(gate)))"
+        ));
+        for _ in 0..3 {
+            let _ = wait(parent.0.fork());
+            assert_eq!(parent.value("1 + 1"), "2");
+        }
+        assert_eq!(seen(&parent), NOTHING, "{number}");
+        assert_eq!(parent.value("read(ENTERED)"), "0", "{number}");
+    }
+    parent.good("add(OVER, 1)");
     assert_eq!(parent.fork().value("1 + 1"), "2");
 }
 
 #[test]
-fn who_says_which_capabilities_it_wants_to_keep_is_ended() {
+fn a_process_that_names_the_capabilities_it_wants_to_keep_is_ended() {
     let parent = attacker();
     parent.good(
-        "gate = Gate()\nfor _ in range(3): orphan(lambda: take_the_place(gate, [0xffffffff] * 6))",
+        "gate = Gate()\nfor _ in range(3): orphan(lambda: take_the_place(gate, (0xffffffff, 0xffffffff, 0, 0x1ff, 0x1ff, 0)))",
     );
     for _ in 0..5 {
         let _ = wait(parent.0.fork());
@@ -80,22 +101,23 @@ fn who_says_which_capabilities_it_wants_to_keep_is_ended() {
     }
     assert_eq!(seen(&parent), NOTHING);
     assert_eq!(parent.value("read(ENTERED)"), "0");
+    parent.good("add(OVER, 1)");
     assert_eq!(parent.fork().value("1 + 1"), "2");
 }
 
 #[test]
 fn instructions_that_change_under_the_calls_never_run_with_capabilities() {
     let parent = attacker();
-    parent.good("gate = Gate(); started(gate.flip)\nfor _ in range(30): orphan(lambda: take_the_place(gate))");
-    for _ in 0..20 {
+    parent.good("gate = Gate(); started(gate.flip)");
+    for _ in 0..30 {
+        parent.good("orphan(lambda: take_the_place(gate))");
         let _ = wait(parent.0.fork());
-        assert_eq!(parent.value("1 + 1"), "2");
     }
     assert_eq!(seen(&parent), NOTHING);
 }
 
 #[test]
-fn who_stays_between_the_session_and_its_fork_is_ended() {
+fn a_process_that_stays_between_a_session_and_its_fork_is_ended() {
     let parent = attacker();
     parent.good(
         "gate = Gate(); wait_in_the_place_of_the_head(); orphan(lambda: send_copy_and_stay(gate))",
@@ -103,7 +125,7 @@ fn who_stays_between_the_session_and_its_fork_is_ended() {
     let made = wait(parent.0.fork());
     assert!(made.is_err(), "the copy does not speak");
     assert_eq!(parent.value("read(ARRIVED)"), "1");
-    eventually("who stayed has ended", || {
+    eventually("the process that stayed has ended", || {
         let counts = parent
             .value("import time; before = read(STAYED); time.sleep(0.2); read(STAYED) - before");
         counts == "0"
@@ -114,15 +136,16 @@ fn who_stays_between_the_session_and_its_fork_is_ended() {
 }
 
 #[test]
-fn what_being_led_changes_in_a_process_is_as_before_in_the_fork_and_in_its_parent() {
+fn signals_processors_and_descriptors_are_the_same_on_both_sides_of_a_fork() {
     let parent = session();
     parent.good(
         r"
 import ctypes, os, signal
 libc = ctypes.CDLL(None)
+TOLD = 'SigBlk', 'SigIgn', 'SigCgt', 'SigPnd', 'ShdPnd', 'Cpus_allowed_list', 'TracerPid'
 def state():
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
-    return os.sched_getaffinity(0), libc.prctl(3, 0, 0, 0, 0), signal.getsignal(signal.SIGTRAP), sorted(blocked), len(os.listdir('/proc/self/fd'))
+    lines = [line for line in open('/proc/self/status').read().splitlines() if line.startswith(TOLD)]
+    return lines, libc.prctl(3, 0, 0, 0, 0), len(os.listdir('/proc/self/fd'))
 def on_trap(*_): pass
 ",
     );

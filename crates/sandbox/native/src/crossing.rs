@@ -1,8 +1,8 @@
 //! The way of a copy of the head into the namespaces of a fork.
 //!
-//! Nobody moves into another process namespace, only children do; and a child is adopted by process 1 of the namespace that its
-//! parent lives in. So a helper is led into the namespaces by init, a second one is born inside them, and that one makes the copy. Both
-//! helpers share the memory of the head and cost next to nothing; the copy is the only fork.
+//! A process cannot move into another process namespace, only its children are made there; and an orphan is adopted by process 1 of the
+//! namespace that its parent lives in. So init moves a first helper into the namespaces, that helper starts a second one, which lives inside,
+//! and the second one makes the copy. Both helpers share the memory of the head and cost next to nothing; the copy is the only fork.
 //!
 //! None of this code is trusted, for it runs in memory that hostile code may have changed. It never runs with a capability
 //! (`entering.rs`).
@@ -33,7 +33,7 @@ struct Journey {
     fork: LibcFork,
     /// The channel of the head that is copied.
     from: Fd,
-    /// Where init puts what the copy needs.
+    /// Where init puts the descriptors that the copy needs.
     hints: Hints,
     /// Whether others of the session may look into the head.
     was_open: bool,
@@ -52,7 +52,7 @@ pub unsafe fn cross(fork: LibcFork, channel: Fd) -> Result<Crossed> {
         was_open: privileges::is_dumpable(),
     };
     let before = sys::set_signal_mask(u64::MAX);
-    // The helper is hidden from its birth on: nobody of the session even sees it while it has capabilities.
+    // The helper is hidden from its start: no process of the session sees it in `/proc`, or can open its memory.
     privileges::set_dumpable(false);
     // SAFETY: the caller's promise; the journey outlives the helpers.
     let outcome = unsafe { by_helper(HelperParent::Init, travel, (&raw mut journey).cast()) };
@@ -78,8 +78,8 @@ pub unsafe fn cross(fork: LibcFork, channel: Fd) -> Result<Crossed> {
     crossed
 }
 
-/// Takes the numbers at which the copy shall have what init gives it. They are held by something that nothing can be written into; to open it for
-/// that, init would have to be asked.
+/// Reserves the descriptor numbers at which the copy will have what init gives it. Until then they are `/dev/null`, open for reading: opening
+/// for writing would be a question to init.
 fn reserve() -> Result<Hints> {
     const LOWEST: Fd = 4;
     let nothing = open(c"/dev/null", open_flags::RDONLY, 0)?;
@@ -126,14 +126,14 @@ unsafe fn travel(journey: *mut c_void) -> Pid {
     }
 }
 
-/// Enters the namespaces. Once init traces this process, it takes the first call for all that is needed: when the call returns, the process is in
-/// every namespace, has what it needs, and has no capability.
+/// Enters the namespaces. Init, which traces this process by then, stops it in its first `setns` and makes all calls that are needed. When that
+/// `setns` returns, the process is in every namespace, has its descriptors, and has no capability.
 fn enter(journey: &Journey) -> Result<()> {
     let trap = SignalAction::of(signals::TRAP);
     be_traced_by_parent(journey.hints.to_words())?;
     let (first, _) = KINDS[0];
     enter_namespace(journey.hints.namespace, first)?;
-    // To be led step by step has changed what the process does with this signal, and whether it is blocked.
+    // Each single step raised this signal. The kernel has unblocked it for that, and reset what it does.
     sys::set_signal_mask(u64::MAX);
     trap.restore(signals::TRAP);
     privileges::set_dumpable(journey.was_open);
@@ -150,7 +150,7 @@ fn arrive(journey: &Journey) -> Result<()> {
     sys::new_session();
     for cgroup in cgroups {
         match enter_cgroups(&[cgroup]) {
-            // There are fewer.
+            // Init gave fewer cgroups than numbers were reserved.
             Err(Errno::BAD_DESCRIPTOR) => {}
             outcome => outcome?,
         }

@@ -1,62 +1,94 @@
-//! How a process of the session enters the namespaces of a fork without ever running there with capabilities.
+//! Moves a process of the session into the namespaces of a fork, without letting it run there with capabilities.
 //!
-//! To enter a user namespace gives every capability in it, until they are given up. But the process that enters has the memory of a
-//! head, which may be the work of hostile code, and shares it with others. So it does not run meanwhile: init, its parent, traces it and
-//! makes the system calls in its place. For each, init sets all registers and lets the process run **one instruction**. If that is no
-//! `syscall`, because somebody changes the memory at this very moment, the process is stopped again after it, nothing was called, and
-//! it is ended. Of its memory, only one thing is read by the kernel: the sets of capabilities that are to be left to it. What is really left,
-//! init reads from `/proc` before it lets go.
+//! A process that enters a user namespace has every capability in it, until it gives them up. The process that enters has the memory
+//! of a head: hostile code may have written it, and other processes may be writing it now. So this process does not run meanwhile. Init, its
+//! parent, traces it and makes the system calls in its place. For each call, init sets all registers and lets the process run **one
+//! instruction**. If memory was changed and the instruction is no `syscall`, then nothing was called, the process is stopped again,
+//! and init ends it.
+//!
+//! Init relies on two things only, both of them the kernel's word. Each `setns` is reported to init by the filter before it is
+//! made. And before the process runs again, `/proc` says that it has no capability left. Results of the other calls prove nothing: memory, or one
+//! more filter of the process's own, can have faked them.
 
 use crate::fork::credentials_of;
 use crate::notify::Question;
 use crate::privileges::{NO_ROOT_LOCKED, options};
 use crate::sys::trace::{self, Progress, Registers, Waited};
-use crate::sys::{Errno, Fd, Pid, Result, each_line_at, kill, nr, own_pid, signals};
+use crate::sys::{
+    Errno, Fd, Pid, Result, each_line_at, kill, monotonic_milliseconds, nr, own_pid, signals,
+    wait_for_child,
+};
 use crate::text::{Text, leading_number};
 
 /// How often a call is begun again when signals come in between.
 pub const MOST_ATTEMPTS: usize = 100;
 
-/// A process that we trace, stopped in a call of its own.
+/// The time at which the whole entering must be over. Init does nothing else until then.
+#[derive(Clone, Copy)]
+pub struct Deadline(u64);
+
+impl Deadline {
+    /// So many milliseconds from now.
+    pub fn after(milliseconds: u64) -> Deadline {
+        Deadline(monotonic_milliseconds() + milliseconds)
+    }
+
+    /// The milliseconds that are left; an error when none are.
+    pub fn left(self) -> Result<u64> {
+        match self.0.saturating_sub(monotonic_milliseconds()) {
+            0 => Err(Errno::AGAIN),
+            left => Ok(left),
+        }
+    }
+}
+
+/// A traced process that is stopped in a system call of its own.
 pub struct Stopped {
     pid: Pid,
+    deadline: Deadline,
     own: Registers,
 }
 
 impl Stopped {
-    /// Stops a child of ours that asked to be traced, and waits for an answer to `question` now.
-    pub fn in_call(processes: Fd, pid: Pid, question: &Question) -> Result<Stopped> {
-        // Else nobody would tell us that it has stopped.
+    /// Stops a traced child of ours, which waits for an answer to `question`.
+    pub fn in_call(
+        processes: Fd,
+        pid: Pid,
+        question: &Question,
+        deadline: Deadline,
+    ) -> Result<Stopped> {
+        // If init did not trace the process, the kernel would not report the stop to init.
         if tracer_of(processes, pid)? != own_pid() {
             return Err(Errno::PERM);
         }
         kill(pid, signals::STOP)?;
-        wait(pid)?;
+        wait_for_stop(pid, deadline)?;
         let own = trace::registers(pid)?;
         if own.are_interrupted_in(question.number(), question.instruction()) {
-            Ok(Stopped { pid, own })
+            Ok(Stopped { pid, deadline, own })
         } else {
             Err(Errno::PROTO)
         }
     }
 
-    /// Its number.
+    /// The id of the process.
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// Lets it begin a call. It stops when the call returns.
+    /// Lets the process begin a system call. It stops again when the call returns.
     pub fn begin(&self, number: usize, arguments: [usize; 2]) -> Result<Begun> {
         let before = self.own.before_call(number, arguments);
         trace::set_registers(self.pid, &before)?;
         trace::step(self.pid)?;
         Ok(Begun {
             pid: self.pid,
+            deadline: self.deadline,
             before,
         })
     }
 
-    /// Makes a call that waits for nobody.
+    /// Makes a system call that the filter does not report.
     fn call(&self, number: usize, arguments: [usize; 2]) -> Result<usize> {
         for _ in 0..MOST_ATTEMPTS {
             let begun = self.begin(number, arguments)?;
@@ -68,18 +100,19 @@ impl Stopped {
         Err(Errno::AGAIN)
     }
 
-    /// Closes its memory and its entries in `/proc` to the rest of the session.
+    /// Closes the memory and the `/proc` entries of the process to the rest of the session.
     pub fn hide(&self) -> Result<()> {
         self.prctl(options::SET_DUMPABLE, 0)
     }
 
-    /// Gives every capability up for good, and makes sure that it is so. `none` is where the process has an empty set of capabilities.
+    /// Gives up every capability for good, and checks that none is left. `none` is the address of an empty set of capabilities in the
+    /// memory of the process.
     pub fn drop_capabilities(&self, processes: Fd, none: usize) -> Result<()> {
         const HEADER_BYTES: usize = 8;
         for capability in 0..64 {
             match self.prctl(options::DROP_BOUNDING, capability) {
                 Ok(()) => {}
-                // The kernel knows no more of them.
+                // The kernel has no more capabilities than that.
                 Err(Errno::INVAL) => break,
                 Err(error) => return Err(error),
             }
@@ -93,7 +126,7 @@ impl Stopped {
         }
     }
 
-    /// Lets it go on: its own call was successful.
+    /// Lets the process run again, untraced. Its own call returns 0.
     pub fn release(self) -> Result<()> {
         trace::set_registers(self.pid, &self.own.after_success())?;
         trace::detach(self.pid)
@@ -104,19 +137,20 @@ impl Stopped {
     }
 }
 
-/// A call that a traced process is about to make.
+/// A system call that a traced process was made to begin.
 pub struct Begun {
     pid: Pid,
+    deadline: Deadline,
     before: Registers,
 }
 
 impl Begun {
     /// Waits until the process has stopped.
     pub fn wait(&self) -> Result<()> {
-        wait(self.pid)
+        wait_for_stop(self.pid, self.deadline)
     }
 
-    /// What the call returned, once the process has stopped; `None` when it must be begun again.
+    /// What the call returned, once the process has stopped; `None` when the call must be begun again.
     pub fn returned(&self) -> Result<Option<Result<usize>>> {
         match trace::registers(self.pid)?.progress_from(&self.before) {
             Progress::Made(outcome) => Ok(Some(outcome)),
@@ -126,14 +160,18 @@ impl Begun {
     }
 }
 
-fn wait(pid: Pid) -> Result<()> {
-    match trace::wait_for_stop(pid)? {
-        Waited::Stopped => Ok(()),
-        Waited::Ended => Err(Errno::SRCH),
+/// Waits until a traced process has stopped. SIGCHLD signals are taken, so the caller has to reap.
+fn wait_for_stop(pid: Pid, deadline: Deadline) -> Result<()> {
+    loop {
+        match trace::look_for_stop(pid)? {
+            Some(Waited::Stopped) => return Ok(()),
+            Some(Waited::Ended) => return Err(Errno::SRCH),
+            None => wait_for_child(deadline.left()? * 1000),
+        }
     }
 }
 
-/// Who traces a process; 0 for nobody.
+/// The id of the process that traces `pid`; 0 when there is none.
 fn tracer_of(processes: Fd, pid: Pid) -> Result<Pid> {
     let mut tracer = 0;
     each_status_line(processes, pid, |line| {
@@ -144,15 +182,15 @@ fn tracer_of(processes: Fd, pid: Pid) -> Result<Pid> {
     Ok(tracer as Pid)
 }
 
-/// The number of a process in the innermost process namespace that it lives in.
-pub fn innermost_number(processes: Fd, pid: Pid) -> Result<Pid> {
-    let mut number = None;
+/// The id that a process has in the innermost process namespace it lives in.
+pub fn innermost_pid(processes: Fd, pid: Pid) -> Result<Pid> {
+    let mut innermost = None;
     each_status_line(processes, pid, |line| {
         if line.starts_with(b"NSpid:") {
-            number = last_number(line);
+            innermost = last_number(line);
         }
     })?;
-    number.ok_or(Errno::SRCH)
+    innermost.ok_or(Errno::SRCH)
 }
 
 fn last_number(line: &[u8]) -> Option<Pid> {
@@ -170,8 +208,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_has_its_last_number_in_its_own_session() {
+    fn the_innermost_id_of_a_process_is_the_last_in_its_status() {
         assert_eq!(last_number(b"NSpid:\t4711\t120\t7"), Some(7));
         assert_eq!(last_number(b"NSpid:\t4711"), Some(4711));
+    }
+
+    #[test]
+    fn a_deadline_that_has_passed_is_an_error() {
+        assert!(Deadline::after(60_000).left().is_ok_and(|left| left > 0));
+        assert_eq!(Deadline(0).left(), Err(Errno::AGAIN));
     }
 }

@@ -1,8 +1,8 @@
 //! What init knows of the sessions that were forked from its own, and what it allows for the next one.
 //!
 //! A fork is made in two halves. Init makes its namespaces with an init of its own in them (`offspring.rs`); that code is ours. Then
-//! a helper of the head, whose memory may be the work of hostile code, asks init to be led into these namespaces (`entering.rs`), each of which is
-//! entered once, and only while the host waits for the fork. Inside it copies the head (`crossing.rs`).
+//! init moves a helper of the head, whose memory may be the work of hostile code, into these namespaces (`entering.rs`): each is entered once, and
+//! only while the host waits for the fork. From inside, the helper copies the head (`crossing.rs`).
 
 use crate::message::Message;
 use crate::notify::{OnExecute, Question, give};
@@ -45,7 +45,7 @@ pub struct Luggage {
     pub cgroups: [Fd; 3],
 }
 
-/// What the helper tells in registers that the kernel passes over: the numbers at which it wants the descriptors that it is given, and more.
+/// What the helper tells init in registers that the kernel ignores: mostly the numbers at which it wants its descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hints {
     /// For the report.
@@ -130,7 +130,7 @@ pub struct Forks {
     /// How many there ever were.
     count: u32,
     prepared: Option<Prepared>,
-    /// The child of ours that was led into it.
+    /// The child of ours that has entered the prepared fork.
     helper: Option<Pid>,
 }
 
@@ -219,7 +219,7 @@ impl Forks {
         }
     }
 
-    /// A child of ours has ended: the init of one, or who was led into it.
+    /// Notes that a child of ours has ended: the init of a fork, or the helper.
     pub fn forget(&mut self, pid: Pid) {
         self.helper = self.helper.filter(|helper| *helper != pid);
         if let Some(slot) = self.inits.iter_mut().find(|init| pid > 0 && **init == pid) {
@@ -227,26 +227,26 @@ impl Forks {
         }
     }
 
-    /// Whether one waits for its head, and nobody has entered it yet.
+    /// Whether a prepared fork waits for its head, and no process has entered it yet.
     pub fn is_enterable(&self) -> bool {
         self.namespace(0).is_some()
     }
 
-    /// A namespace of the one that is being made, by its place in [`KINDS`]; `None` if it was entered already, or is the parent's as well.
+    /// A namespace of the prepared fork, by its place in [`KINDS`]; `None` if it was entered already, or if the fork shares its parent's.
     pub fn namespace(&self, index: usize) -> Option<Fd> {
         let prepared = self.prepared.as_ref()?;
         Some(prepared.luggage.namespaces[index]).filter(|fd| *fd >= 0)
     }
 
-    /// A namespace was entered, and nobody enters it again.
+    /// Notes that a namespace was entered. It cannot be entered again.
     pub fn namespace_entered(&mut self, index: usize) {
         if let Some(prepared) = &mut self.prepared {
             close(replace(&mut prepared.luggage.namespaces[index], -1));
         }
     }
 
-    /// Gives the helper the descriptor of a namespace that it is about to enter. Once it is in the first, it is given the rest as well: before,
-    /// it may still turn out that it cannot enter.
+    /// Gives the helper the descriptor of a namespace that it is about to enter, at the second namespace all other descriptors too. Not at the
+    /// first: a process that has threads cannot enter that one.
     pub fn hand_over(
         &mut self,
         listener: Fd,
@@ -287,17 +287,18 @@ impl Forks {
         give(namespace, hints.namespace, OnExecute::Closed)
     }
 
-    /// This process, a child of ours, has entered the one that is being made.
+    /// Notes the child of ours that has entered the prepared fork.
     pub fn helper_entered(&mut self, pid: Pid) {
         self.helper = Some(pid);
     }
 
-    /// It has ended, and was reaped.
+    /// Notes that the helper has ended and was reaped.
     pub fn forget_helper(&mut self) {
         self.helper = None;
     }
 
-    /// The helper is in the namespaces of the fork, but seen from here one of our own session. It must be gone when the fork lives.
+    /// Ends the helper if it does not end by itself within so many milliseconds. It is in the namespaces of the fork, but in the process
+    /// namespace of its parent, and would connect the two.
     fn end_helper(&mut self, patience: u64) {
         let Some(pid) = self.helper.take() else {
             return;
@@ -313,7 +314,7 @@ impl Forks {
     }
 }
 
-/// Gives a descriptor away, and lets go of it.
+/// Gives a descriptor to the helper, and closes our own. Does nothing if that was done before.
 fn hand_once(descriptor: &mut Fd, give: impl FnOnce(Fd) -> Result<()>) -> Result<()> {
     if *descriptor < 0 {
         return Ok(());

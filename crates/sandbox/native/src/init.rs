@@ -203,11 +203,11 @@ struct Session {
     /// Where the users of the next fork will be.
     next_users: NextUsers,
     handover: Handover,
-    /// Who is being led into a fork.
+    /// The process that is entering a fork.
     entering: Option<entering::Entering>,
     /// Readable when a child has ended or stopped.
     children: Fd,
-    /// That was heard, but nobody was reaped yet.
+    /// Whether a SIGCHLD was taken and children were not reaped since.
     has_unreaped: bool,
     /// What the session was allowed of what the kernel counts for each user.
     objects: UserObjects,
@@ -231,7 +231,7 @@ impl Session {
         }
     }
 
-    /// Where questions of the system call filter come from.
+    /// The descriptor on which questions of the system call filter come.
     fn questions(&self) -> Fd {
         if self.init.judge < 0 {
             self.init.listener

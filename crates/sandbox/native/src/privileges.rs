@@ -20,7 +20,7 @@ const VERSION_3: u32 = 0x2008_0522;
 /// `SECBIT_NOROOT` and its lock: even an id of 0 gets no capability back.
 pub const NO_ROOT_LOCKED: usize = 0b11;
 
-/// What `capset` is given to give up everything: the header, and behind it empty sets.
+/// The arguments of a `capset` that gives up everything: the header, then empty sets.
 pub static NO_CAPABILITIES: [u32; 8] = [VERSION_3, 0, 0, 0, 0, 0, 0, 0];
 
 /// Gives every capability up for good, for this process and whatever it executes.

@@ -1,16 +1,16 @@
-//! Two processes on one processor, for as long as one of them always waits for the other.
+//! Keeps two processes on one processor while each of them waits for the other in turn.
 //!
-//! To wake a processor that sleeps takes longer than a system call, and in a virtual machine many times as long.
+//! Waking a processor that sleeps takes longer than a system call; in a virtual machine, many times longer.
 
 use crate::sys::{Pid, Result, nr, syscall};
 
-/// One bit for each processor; as many as the kernel can be built for, and more.
+/// One bit for each processor. The kernel can be built for 8192 of them.
 type Processors = [u64; 128];
 
-/// The process itself, for the kernel.
+/// The process id that means the calling process.
 const SELF: Pid = 0;
 
-/// This process and another one on the processor that this one is on. When it is dropped, each may run where it could before.
+/// Holds this process and another one on the processor that this one runs on. Dropping it lets both run where they could before.
 pub struct OneProcessor {
     other: Pid,
     own_before: Processors,
@@ -18,7 +18,7 @@ pub struct OneProcessor {
 }
 
 impl OneProcessor {
-    /// Brings both together. Where that cannot be, all works as well.
+    /// Moves the other process to the processor of this one. Where that is not allowed, entering a fork only takes longer.
     pub fn with(other: Pid) -> Option<OneProcessor> {
         let together = OneProcessor {
             other,
@@ -29,7 +29,7 @@ impl OneProcessor {
         let mut one: Processors = [0; 128];
         *one.get_mut(processor / 64)? = 1 << (processor % 64);
         allow(SELF, &one).ok()?;
-        // From here on what was changed is put back.
+        // Dropping the value puts back what was changed from here on.
         let _ = allow(other, &one);
         Some(together)
     }

@@ -470,7 +470,7 @@ impl Program {
                 self.when(nr::SETNS, PERM);
                 self.when(nr::PTRACE, PERM);
             }
-            // A helper of the head enters the namespaces of a fork, traced by init (`entering.rs`).
+            // A helper of the head enters the namespaces of a fork while init traces it (`entering.rs`).
             Forks::AskInit => {
                 self.when(nr::SETNS, ASK_INIT);
                 self.being_traced();
@@ -627,7 +627,7 @@ impl Program {
         self.answer(ALLOW);
     }
 
-    /// Nobody traces another process. To be traced by the parent, who may be init, is what init is asked about.
+    /// Tracing another process is refused. Being traced by the parent is what init is asked about, for init may be that parent.
     fn being_traced(&mut self) {
         const TRACE_ME: u32 = 0;
         self.add(JUMP_EQUAL, nr::PTRACE as u32, 0, 4);

@@ -346,7 +346,7 @@ fn namespaces_are_entered_with_init_s_leave_or_not_at_all() {
 }
 
 #[test]
-fn nobody_traces_and_only_init_allows_to_be_traced() {
+fn tracing_is_refused_and_being_traced_is_asked_about() {
     let [trace_me, attach, seize] = [0, 16, 0x4206];
     let traced = |rules, request| judge(rules, nr::PTRACE, [request, 7, 0, 0, 0, 0]);
     assert_eq!(

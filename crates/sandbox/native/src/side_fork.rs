@@ -19,12 +19,12 @@ struct Errand {
     outcome: Pid,
 }
 
-/// Whose child a helper is, and so who reaps it.
+/// The parent of a helper, which reaps it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum HelperParent {
-    /// Of the process that needs it.
+    /// The process that starts the helper.
     Caller,
-    /// Of that one's own parent: init.
+    /// Init, the parent of the process that starts the helper.
     Init,
 }
 
@@ -48,7 +48,7 @@ pub unsafe fn side_fork(fork: LibcFork) -> Result<sys::Forked> {
     unsafe { by_helper(HelperParent::Caller, call, (&raw mut fork).cast()) }
 }
 
-/// Lets a helper that shares our memory fork; `data` is what its task is given.
+/// Starts a helper that shares our memory and forks; `data` is what its task is given.
 ///
 /// # Safety
 /// As for [`side_fork`]; `data` must be what `task` expects.

@@ -1,7 +1,7 @@
-//! Init leads a helper of the head into the fork that was prepared (`entering.rs`), and answers what others ask meanwhile.
+//! Init moves the helper of a head into the fork that was prepared (`entering.rs`), and serves other processes meanwhile.
 
 use super::{Session, drain};
-use crate::entering::{MOST_ATTEMPTS, Stopped};
+use crate::entering::{Deadline, MOST_ATTEMPTS, Stopped};
 use crate::fork::{Hints, KINDS};
 use crate::notify::{self, Protected, Question};
 use crate::processor::OneProcessor;
@@ -9,32 +9,34 @@ use crate::sweep;
 use crate::sys::trace::{self, Waited};
 use crate::sys::{self, Errno, Fd, Pid, Poll, Result, kill, nr, poll, signals};
 
-/// How long a helper may take from one call to the next, in milliseconds. A few microseconds, but the machine may be busy.
-const PATIENCE: u64 = 2_000;
+/// How long the entering may take, in milliseconds. It takes less than one, but the machine may be busy.
+const ENTERING_LIMIT: u64 = 2_000;
 
-/// The process that is being led into a fork.
+/// The process that is entering a fork.
 pub(super) struct Entering {
     pid: Pid,
-    /// What it asks, or what init asks in its place, while it waits for an answer.
+    deadline: Deadline,
+    /// The `setns` that the process waits in, its own or one that init made it begin.
     asked: Option<Question>,
 }
 
-/// What a process did that init waits for.
+/// What init waits for while a process is entering.
 enum Event {
-    /// It waits for an answer to this.
+    /// The process waits for an answer to this `setns`.
     Asked(Question),
-    /// It has stopped.
+    /// The process has stopped.
     Stopped,
 }
 
 impl Session {
-    /// A process asks to be traced by us. Only who shall enter a fork is, and it is stopped from its next call on until it has no capability.
-    pub(super) fn hear_of_entering(&mut self, question: &Question) {
+    /// A process asks to be traced by its parent. Init allows that to a child of its own that shall enter the fork which was
+    /// prepared. From its next call on, that process is stopped until it has no capability.
+    pub(super) fn hear_of_tracing(&mut self, question: &Question) {
         let listener = self.init.listener;
         let pid = question.asker();
         let wish = trace::wish_to_be_traced(question.arguments());
         if self.is_entering(pid) {
-            // It was interrupted when it had our leave already, and asks again.
+            // The process was interrupted after it got the permission, and asks again.
             return notify::answer(listener, question, wish.is_some());
         }
         if self.entering.is_none() {
@@ -45,20 +47,27 @@ impl Session {
         let Some(hints) = granted else {
             return notify::answer(listener, question, false);
         };
-        self.entering = Some(Entering { pid, asked: None });
+        self.entering = Some(Entering {
+            pid,
+            deadline: Deadline::after(ENTERING_LIMIT),
+            asked: None,
+        });
         notify::answer(listener, question, true);
-        let led = self.lead(pid, Hints::from_words(hints));
+        let entered = self.enter_fork(pid, Hints::from_words(hints));
         self.entering = None;
-        if led.is_err() {
-            // It is stopped, perhaps with capabilities, and never runs again.
-            let _ = kill(pid, signals::KILL);
-            self.forks.cancel();
-        } else {
-            self.forks.helper_entered(pid);
+        // Waiting took signals that may have been about other children.
+        self.has_unreaped = true;
+        match entered {
+            Ok(()) => self.forks.helper_entered(pid),
+            Err(_) => {
+                // The process is stopped, perhaps with capabilities. It never runs again.
+                let _ = kill(pid, signals::KILL);
+                self.forks.cancel();
+            }
         }
     }
 
-    /// A process asks to enter a namespace. It does so only by our own hand.
+    /// A process asks to enter a namespace. Only the process that is entering does, and init makes its calls.
     pub(super) fn hear_of_namespace(&mut self, question: &Question) {
         match &mut self.entering {
             Some(own) if own.pid == question.asker() => own.asked = Some(*question),
@@ -70,7 +79,7 @@ impl Session {
         self.entering.as_ref().is_some_and(|own| own.pid == pid)
     }
 
-    /// Whether a process may be led into the fork that waits for a head: one of the session, which we are the parent of.
+    /// Whether a process may enter the fork that waits for a head: it must be a child of init's that is neither the head nor protected.
     fn may_enter(&self, pid: Pid) -> bool {
         self.entering.is_none()
             && self.forks.is_enterable()
@@ -79,27 +88,27 @@ impl Session {
             && sweep::parent_of(self.init.proc_directory, pid) == Some(sys::own_pid())
     }
 
-    /// Leads a process in that was just allowed to be traced.
-    fn lead(&mut self, pid: Pid, hints: Hints) -> Result<()> {
+    /// Moves a process that was just allowed to be traced into the fork, and lets it run there without capabilities.
+    fn enter_fork(&mut self, pid: Pid, hints: Hints) -> Result<()> {
         let own = self.wait_for_call(pid)?;
-        let stopped = Stopped::in_call(self.init.proc_directory, pid, &own)?;
-        // Until it is released, it and we take turns many times.
+        let deadline = self.deadline();
+        let stopped = Stopped::in_call(self.init.proc_directory, pid, &own, deadline)?;
+        // Until the process is released, it and init take turns many times.
         let together = OneProcessor::with(pid);
         stopped.hide()?;
         for (index, (kind, _)) in KINDS.into_iter().enumerate() {
             if let Some(namespace) = self.forks.namespace(index) {
-                let arguments = [hints.namespace as usize, kind];
-                self.enter(&stopped, arguments, namespace, &hints)?;
+                self.enter_namespace(&stopped, kind, namespace, &hints)?;
                 self.forks.namespace_entered(index);
             }
         }
         stopped.drop_capabilities(self.init.proc_directory, hints.capabilities)?;
-        // Before it runs: what it forks may run where it may.
+        // Before the process runs: its children inherit on which processors they may run.
         drop(together);
         stopped.release()
     }
 
-    /// Waits until the process, which runs, calls what it shall be stopped in.
+    /// Waits until the process, which runs, makes the call that it will be stopped in.
     fn wait_for_call(&mut self, pid: Pid) -> Result<Question> {
         for _ in 0..MOST_ATTEMPTS {
             match self.next_event(pid)? {
@@ -110,19 +119,20 @@ impl Session {
         Err(Errno::AGAIN)
     }
 
-    /// Makes a stopped process enter one namespace. The filter asks us about that too, and must: a process that has one more filter of
-    /// its own could have been told by that one that it has entered.
-    fn enter(
+    /// Makes a stopped process enter one namespace. The call counts only if the filter reported it to init: one more filter of the
+    /// process's own could have faked its result.
+    fn enter_namespace(
         &mut self,
         stopped: &Stopped,
-        arguments: [usize; 2],
+        kind: usize,
         namespace: Fd,
         hints: &Hints,
     ) -> Result<()> {
         let listener = self.init.listener;
+        let arguments = [hints.namespace as usize, kind];
         for _ in 0..MOST_ATTEMPTS {
             let begun = stopped.begin(nr::SETNS, arguments)?;
-            let mut was_asked = false;
+            let mut was_reported = false;
             if let Event::Asked(question) = self.next_event(stopped.pid())? {
                 if question.arguments()[..2] != arguments.map(|argument| argument as u64) {
                     return Err(Errno::PROTO);
@@ -130,11 +140,11 @@ impl Session {
                 self.forks
                     .hand_over(listener, &question, namespace, hints)?;
                 notify::answer(listener, &question, true);
-                was_asked = true;
+                was_reported = true;
                 begun.wait()?;
             }
             match begun.returned()? {
-                Some(Ok(_)) if was_asked => return Ok(()),
+                Some(Ok(_)) if was_reported => return Ok(()),
                 Some(Ok(_)) => return Err(Errno::PROTO),
                 Some(Err(error)) => return Err(error),
                 None => {}
@@ -143,12 +153,11 @@ impl Session {
         Err(Errno::AGAIN)
     }
 
-    /// Waits for the process, and serves all others meanwhile: their questions come through the same listener.
+    /// Waits for the process that is entering, and answers the questions of all others meanwhile: they come through the same listener.
     fn next_event(&mut self, pid: Pid) -> Result<Event> {
-        let start = sys::monotonic_milliseconds();
         loop {
             let asked = self.entering.as_mut().and_then(|own| own.asked.take());
-            // One that was interrupted since waits no more.
+            // A call that was interrupted since then does not wait for an answer any more.
             if let Some(question) =
                 asked.filter(|question| notify::is_waiting(self.init.listener, question.id()))
             {
@@ -159,17 +168,14 @@ impl Session {
                 Some(Waited::Ended) => return Err(Errno::SRCH),
                 None => {}
             }
-            let passed = sys::monotonic_milliseconds().saturating_sub(start);
-            let left = PATIENCE.checked_sub(passed).ok_or(Errno::AGAIN)?;
             let mut wanted = [
                 Poll::readable(self.children),
                 Poll::readable(self.questions()),
             ];
-            poll(&mut wanted, left as i32);
+            poll(&mut wanted, self.deadline().left()? as i32);
             let [child, question] = wanted;
             if child.seen != 0 {
                 drain(self.children);
-                self.has_unreaped = true;
             }
             if question.seen & 1 != 0 {
                 self.hear_question();
@@ -177,5 +183,11 @@ impl Session {
                 return Err(Errno::PIPE);
             }
         }
+    }
+
+    fn deadline(&self) -> Deadline {
+        self.entering
+            .as_ref()
+            .map_or(Deadline::after(0), |own| own.deadline)
     }
 }

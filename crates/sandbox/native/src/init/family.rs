@@ -58,11 +58,12 @@ impl Session {
         }
     }
 
-    /// A question for the init of a fork. Who is led into one of its own forks must have the number by which that init knows it.
+    /// A question for the init of a fork. If the call is about entering one of that session's own forks, its init must know the asker by the id
+    /// that the asker has there.
     fn as_its_session_counts(&self, question: Question) -> sys::Result<Question> {
         match question.number() {
             nr::PTRACE | nr::SETNS => {
-                entering::innermost_number(self.init.proc_directory, question.asker())
+                entering::innermost_pid(self.init.proc_directory, question.asker())
                     .map(|pid| question.asked_by(pid))
             }
             _ => Ok(question),
@@ -76,7 +77,7 @@ impl Session {
         let listener = self.init.listener;
         let (number, arguments) = (question.number(), question.arguments());
         let allowed = match number {
-            nr::PTRACE => return self.hear_of_entering(question),
+            nr::PTRACE => return self.hear_of_tracing(question),
             nr::SETNS => return self.hear_of_namespace(question),
             _ => {
                 notify::is_harmless(number, arguments, &self.out_of_bounds())

@@ -134,7 +134,7 @@ impl Session {
                 }
             }),
         );
-        // What was led into a fork was one of those who ended.
+        // The helper of a fork was one of the processes that ended.
         self.forks.forget_helper();
         for ended in lost.into_iter().flatten() {
             self.forks.forget(ended.pid);

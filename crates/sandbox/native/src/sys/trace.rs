@@ -1,4 +1,4 @@
-//! `ptrace`, as far as init needs it to make system calls in the place of a process that is stopped.
+//! `ptrace`, as far as init needs it to make system calls in the place of a stopped process.
 
 use super::{Errno, Pid, Result, nr, syscall};
 
@@ -108,7 +108,7 @@ pub enum Progress {
 pub enum Waited {
     /// It has stopped.
     Stopped,
-    /// It has ended. It was not reaped, so that its number stays its own.
+    /// It has ended. It was not reaped, so its id cannot be another's yet.
     Ended,
 }
 
@@ -167,24 +167,9 @@ fn resume(request: usize, pid: Pid) -> Result<()> {
     unsafe { syscall(nr::PTRACE, [request, pid as usize, 0, 0]) }.map(drop)
 }
 
-/// Waits until a process that we trace has stopped or ended.
-pub fn wait_for_stop(pid: Pid) -> Result<Waited> {
-    loop {
-        match wait(pid, 0) {
-            Ok(Some(waited)) => return Ok(waited),
-            Ok(None) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
 /// Whether a process that we trace, or a child of ours, has stopped or ended; `None` while it runs.
 pub fn look_for_stop(pid: Pid) -> Result<Option<Waited>> {
     const NO_HANG: usize = 1;
-    wait(pid, NO_HANG)
-}
-
-fn wait(pid: Pid, flags: usize) -> Result<Option<Waited>> {
     const BY_NUMBER: usize = 1;
     const STOPPED_OR_ENDED: usize = 2 | 4;
     const DO_NOT_REAP: usize = 0x0100_0000;
@@ -198,7 +183,7 @@ fn wait(pid: Pid, flags: usize) -> Result<Option<Waited>> {
         BY_NUMBER,
         pid as usize,
         info.as_mut_ptr() as usize,
-        STOPPED_OR_ENDED | DO_NOT_REAP | ALL_CHILDREN | flags,
+        STOPPED_OR_ENDED | DO_NOT_REAP | ALL_CHILDREN | NO_HANG,
         0,
     ];
     // SAFETY: room for the structure.
