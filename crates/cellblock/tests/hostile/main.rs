@@ -18,4 +18,5 @@ mod processes;
 mod resources;
 mod scene;
 mod standbys;
+mod user_objects;
 mod workspace;
