@@ -20,4 +20,5 @@ mod processes;
 mod resources;
 mod scene;
 mod standbys;
+mod user_objects;
 mod workspace;

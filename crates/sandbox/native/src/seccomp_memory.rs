@@ -140,6 +140,8 @@ impl Program {
         for number in [
             nr::PIPE,
             nr::PIPE2,
+            nr::INOTIFY_INIT,
+            nr::INOTIFY_INIT1,
             nr::EPOLL_CREATE,
             nr::EPOLL_CREATE1,
             nr::LANDLOCK_ADD_RULE,

@@ -15,6 +15,8 @@ use crate::text::{Text, leading_number};
 pub const MOST_PIPES: u64 = 256;
 /// The most pipes with a name that one session ever makes. They take pages only while they are open, and nobody tells init when that is.
 pub const MOST_NAMED_PIPES: u64 = 64;
+/// The most instances of inotify in one session: a user has 128 on most machines. In a user namespace of its own the kernel keeps to that by itself.
+pub const MOST_INSTANCES: u64 = 8;
 /// The most watches of epoll in one session. A user has one for each 4 KiB of a small machine's memory, and more on a large one.
 pub const MOST_WATCHES: u64 = 32_768;
 /// The most rules of Landlock that one session ever makes.
@@ -32,6 +34,7 @@ pub struct UserObjects {
     /// Not less than there are.
     pipes: u64,
     named_pipes: u64,
+    instances: u64,
     rules: u64,
     has_epoll: bool,
 }
@@ -43,6 +46,8 @@ impl UserObjects {
             number,
             nr::PIPE
                 | nr::PIPE2
+                | nr::INOTIFY_INIT
+                | nr::INOTIFY_INIT1
                 | nr::EPOLL_CREATE
                 | nr::EPOLL_CREATE1
                 | nr::MKNOD
@@ -51,16 +56,24 @@ impl UserObjects {
         )
     }
 
-    /// Whether it may be made. `census` counts the session's pipes, if that can be done.
-    pub fn allow(&mut self, number: usize, census: impl FnOnce() -> Option<u64>) -> bool {
+    /// Whether it may be made. `census` counts what the session has, when more was allowed than it may have at once.
+    pub fn allow(&mut self, number: usize, census: impl FnOnce() -> Counted) -> bool {
         match number {
             nr::PIPE | nr::PIPE2 => {
                 if self.pipes >= MOST_PIPES
-                    && let Some(pipes) = census()
+                    && let Some(pipes) = census().pipes
                 {
                     self.pipes = pipes;
                 }
                 take_one(&mut self.pipes, MOST_PIPES)
+            }
+            nr::INOTIFY_INIT | nr::INOTIFY_INIT1 => {
+                if self.instances >= MOST_INSTANCES
+                    && let Some(instances) = census().instances
+                {
+                    self.instances = instances;
+                }
+                take_one(&mut self.instances, MOST_INSTANCES)
             }
             nr::MKNOD | nr::MKNODAT => take_one(&mut self.named_pipes, MOST_NAMED_PIPES),
             nr::LANDLOCK_ADD_RULE => take_one(&mut self.rules, MOST_RULES),
@@ -82,17 +95,27 @@ impl UserObjects {
     }
 }
 
+/// What a session has at once, where all of it was seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Its pipes.
+    pub pipes: Option<u64>,
+    /// Its instances of inotify.
+    pub instances: Option<u64>,
+}
+
 fn take_one(count: &mut u64, most: u64) -> bool {
     let is_free = *count < most;
     *count += u64::from(is_free);
     is_free
 }
 
-/// Counts the pipes and sockets of processes, each once.
+/// Counts the pipes and sockets of processes, each once, and their instances of inotify, wherever they are seen.
 pub struct DescriptorCensus {
     pipes: Distinct<1024>,
     sockets: Distinct<4096>,
-    /// Descriptors that are on their way through a socket, and may be pipes.
+    instances: u64,
+    /// Descriptors that are on their way through a socket, and may be any of these.
     on_their_way: u64,
     is_complete: bool,
 }
@@ -103,6 +126,7 @@ impl DescriptorCensus {
         DescriptorCensus {
             pipes: Distinct::none(),
             sockets: Distinct::none(),
+            instances: 0,
             on_their_way: 0,
             is_complete: true,
         }
@@ -119,6 +143,8 @@ impl DescriptorCensus {
                     Some(false) => {}
                     None => self.is_complete = false,
                 }
+            } else if target == b"anon_inode:inotify" {
+                self.instances += 1;
             }
         });
         self.is_complete &= seen;
@@ -129,11 +155,16 @@ impl DescriptorCensus {
         self.sockets.count as u64
     }
 
-    /// How many pipes there can be. `None` where some may not have been seen: in a process that nobody may look into, or in a socket that itself is on its way.
-    pub fn pipes(&self, sockets_in_namespace: Option<u64>) -> Option<u64> {
+    /// How many there can be of each. `None` where some may not have been seen: in a process that nobody may look into, or in a socket that itself is on
+    /// its way.
+    pub fn counted(&self, sockets_in_namespace: Option<u64>) -> Counted {
         let is_all = self.is_complete
             && sockets_in_namespace.is_none_or(|sockets| sockets <= self.sockets());
-        is_all.then_some(self.pipes.count as u64 + self.on_their_way)
+        let with_those_on_their_way = |seen: u64| is_all.then_some(seen + self.on_their_way);
+        Counted {
+            pipes: with_those_on_their_way(self.pipes.count as u64),
+            instances: with_those_on_their_way(self.instances),
+        }
     }
 }
 
@@ -329,15 +360,23 @@ mod tests {
     #[test]
     fn pipes_are_given_out_until_there_are_too_many_that_live() {
         let mut objects = UserObjects::default();
-        let unknown = || None;
+        let unknown = Counted::default;
+        let pipes = |pipes| {
+            move || Counted {
+                pipes: Some(pipes),
+                ..Counted::default()
+            }
+        };
         assert!((0..MOST_PIPES).all(|_| objects.allow(nr::PIPE2, unknown)));
         assert!(!objects.allow(nr::PIPE2, unknown));
-        assert!(!objects.allow(nr::PIPE, || Some(MOST_PIPES)));
+        assert!(!objects.allow(nr::PIPE, pipes(MOST_PIPES)));
         assert_eq!(objects.pipe_bytes(), MOST_PIPES * PIPE_BYTES);
-        assert!(objects.allow(nr::PIPE, || Some(3)));
+        assert!(objects.allow(nr::PIPE, pipes(3)));
         assert_eq!(objects.pipe_bytes(), 4 * PIPE_BYTES);
         assert!((0..MOST_NAMED_PIPES).all(|_| objects.allow(nr::MKNODAT, unknown)));
         assert!(!objects.allow(nr::MKNOD, unknown));
+        assert!((0..MOST_INSTANCES).all(|_| objects.allow(nr::INOTIFY_INIT1, unknown)));
+        assert!(!objects.allow(nr::INOTIFY_INIT, unknown));
         assert!(!objects.has_epoll());
         assert!(objects.allow(nr::EPOLL_CREATE1, unknown) && objects.has_epoll());
     }
@@ -348,7 +387,7 @@ mod tests {
         let own = crate::sys::own_pid();
         let mut census = DescriptorCensus::new();
         census.add(processes, own);
-        let before = census.pipes(None).unwrap();
+        let before = census.counted(None).pipes.unwrap();
         let pipes: std::vec::Vec<_> = (0..300).map(|_| std::io::pipe().unwrap()).collect();
         let (near, far) = std::os::unix::net::UnixDatagram::pair().unwrap();
         let sent = [pipes[0].0.as_raw_fd(), pipes[1].0.as_raw_fd()];
@@ -357,8 +396,8 @@ mod tests {
         census.add(processes, own);
         census.add(processes, own);
         // Other tests have pipes and sockets as well.
-        assert!((302..302 + before + 200).contains(&census.pipes(None).unwrap()));
-        assert_eq!(census.pipes(Some(1 << 20)), None);
+        assert!((302..302 + before + 200).contains(&census.counted(None).pipes.unwrap()));
+        assert_eq!(census.counted(Some(1 << 20)), Counted::default());
         drop((pipes, near, far));
         close(processes);
     }

@@ -7,7 +7,7 @@ use crate::notify::{self, Protected, Question};
 use crate::socket_memory::unix_sockets;
 use crate::sweep::{Reach, each_process, is_descendant};
 use crate::sys::{Errno, Pid, signals};
-use crate::user_objects::{DescriptorCensus, WatchCensus, has_too_many_locks};
+use crate::user_objects::{Counted, DescriptorCensus, WatchCensus, has_too_many_locks};
 use crate::watchdog::{self, Finding, Watched};
 
 impl Session {
@@ -96,7 +96,7 @@ impl Session {
     /// A call asks for something that the kernel counts for each user.
     pub(super) fn judge_object(&mut self, question: &Question) {
         let mut objects = core::mem::take(&mut self.objects);
-        let outcome = if objects.allow(question.number(), || self.count_pipes()) {
+        let outcome = if objects.allow(question.number(), || self.count_objects()) {
             Ok(())
         } else {
             Err(Errno::MFILE)
@@ -105,8 +105,8 @@ impl Session {
         notify::respond(self.init.listener, question.id(), outcome);
     }
 
-    /// The pipes of the session, if all of them can be seen. Standbys have those that the head had.
-    fn count_pipes(&self) -> Option<u64> {
+    /// What the session has at once, if all of it can be seen. Standbys have what the head had.
+    fn count_objects(&self) -> Counted {
         let mut census = DescriptorCensus::new();
         let kept = self.kept();
         let processes = self.init.proc_directory;
@@ -116,7 +116,7 @@ impl Session {
             }
         });
         let has_own_network = self.has_own_network();
-        census.pipes(has_own_network.then(|| unix_sockets(processes)))
+        census.counted(has_own_network.then(|| unix_sockets(processes)))
     }
 
     fn has_own_network(&self) -> bool {
