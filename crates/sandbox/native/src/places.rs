@@ -251,13 +251,13 @@ impl Places {
         let Ok(status) = sys::status(file) else {
             return false;
         };
-        if status.names == 0 {
-            return status.is_file() && self.has(found);
-        }
         let mut path = [0; LONGEST_PATH];
         let Ok(length) = self.path_of(file, &mut path) else {
             return false;
         };
+        if status.names == 0 {
+            return status.is_file() && path[..length].ends_with(b" (deleted)") && self.has(found);
+        }
         self.roots().iter().any(|root| {
             let rest = match path[..length].strip_prefix(root.canonical.as_bytes()) {
                 Some([]) => c".",

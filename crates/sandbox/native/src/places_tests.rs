@@ -145,6 +145,10 @@ fn a_descriptor_is_judged_by_where_its_file_is() {
     assert_eq!(check("outside"), Err(Errno::ACCES));
     assert_eq!(check("/proc/self/comm"), Err(Errno::ACCES));
     assert_eq!(check("/dev/null"), Err(Errno::ACCES));
+    let nameless = fs::File::create(scene.top.join("home/nameless")).unwrap();
+    fs::remove_file(scene.top.join("home/nameless")).unwrap();
+    let nameless = std::os::fd::AsRawFd::as_raw_fd(&nameless);
+    assert_eq!(scene.places.check(nameless, Purpose::Changing), Ok(()));
     // A name that begins alike is another directory.
     fs::create_dir(scene.top.join("home2")).unwrap();
     assert_eq!(check("home2"), Err(Errno::ACCES));
