@@ -1,7 +1,9 @@
 //! The lines that go out: whole ones, from one thread, no faster than they are read.
 
 use cellblock::pipe::Response;
-use std::io::{self, BufWriter, Write as _};
+use cellblock::visible_json;
+
+use std::io::{self, BufWriter, IsTerminal as _, Write as _};
 use std::thread;
 use tokio::sync::{mpsc, oneshot};
 
@@ -41,14 +43,24 @@ pub(crate) fn start() -> (Writer, impl Future<Output = ()>) {
     })
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "lines of JSON, escaped at a terminal"
+)]
 fn write_all(waiting: &mut mpsc::Receiver<Option<String>>) -> io::Result<()> {
+    let is_terminal = io::stdout().is_terminal();
+    // A person who tries the pipe at a terminal sees what programs get, but what is hidden in it is escaped.
+    let shown = |line: String| match is_terminal {
+        true => visible_json(&line).into_owned(),
+        false => line,
+    };
     let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
     while let Some(Some(line)) = waiting.blocking_recv() {
-        out.write_all(line.as_bytes())?;
+        out.write_all(shown(line).as_bytes())?;
         // What waits already goes out together.
         loop {
             match waiting.try_recv() {
-                Ok(Some(line)) => out.write_all(line.as_bytes())?,
+                Ok(Some(line)) => out.write_all(shown(line).as_bytes())?,
                 Ok(None) => return out.flush(),
                 Err(_) => break,
             }
