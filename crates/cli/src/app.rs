@@ -1,7 +1,7 @@
 //! From the command line to a command, and from its outcome to an exit status.
 
 use crate::args::{Cli, Command};
-use crate::terminal::Console;
+use crate::terminal::{ColorWish, Console};
 use crate::{commands, failure};
 use clap::Parser as _;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -9,8 +9,10 @@ use std::process::ExitCode;
 
 /// Runs the command that was asked for.
 pub(crate) fn main() -> ExitCode {
-    // On a wrong command line clap says so and ends with 2; for `--help` and `--version` with 0.
-    let Cli { color, command } = Cli::parse();
+    let Cli { color, command } = match Cli::try_parse() {
+        Ok(parsed) => parsed,
+        Err(error) => return say(&error),
+    };
     let console = Console::new(color);
     allow_many_files();
     let outcome = match command {
@@ -34,6 +36,21 @@ pub(crate) fn main() -> ExitCode {
         Command::Completions(args) => commands::completions::run(&args, &console),
     };
     outcome.unwrap_or_else(|error| failure::report(&error, &console))
+}
+
+/// What is wrong with the command line, with the status 2; or what `--help` and `--version` ask for, with 0. A name of a file may be part
+/// of it, so it goes the way of everything that is printed.
+fn say(error: &clap::Error) -> ExitCode {
+    let console = Console::new(ColorWish::Never);
+    let text = error.render().to_string();
+    if error.use_stderr() {
+        console.ask(&text);
+        ExitCode::from(2)
+    } else {
+        // Nobody reads it any more.
+        let _ = console.print(&text);
+        ExitCode::SUCCESS
+    }
 }
 
 /// Each session takes about a dozen descriptors of ours, and the usual limit is meant for programs that wait with `select`.

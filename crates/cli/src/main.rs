@@ -1,5 +1,6 @@
 //! The command `cellblock`.
 #![forbid(unsafe_code)]
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 #[cfg(target_os = "linux")]
 mod app;

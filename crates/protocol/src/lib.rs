@@ -57,6 +57,6 @@ pub use result::{
 };
 pub use seed::{Seed, bytes_seed, validate_seed};
 pub use state::{CheckpointState, CheckpointStatus, State, StateOutcome};
-pub use text::{strip_terminal_escapes, visible_name};
+pub use text::{strip_terminal_escapes, visible_json, visible_name, visible_text};
 pub use tool::ToolSpec;
 pub use variable::{Inspection, Variable};

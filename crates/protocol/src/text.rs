@@ -42,20 +42,46 @@ pub fn strip_terminal_escapes(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// A name (of a file, a variable, a tool, a session) as it may stand in a line on a terminal: what [`strip_terminal_escapes`] would take
-/// out is written as `\u{202e}`, and a line break or a tab as `\n` or `\t`.
+/// Writes out what [`strip_terminal_escapes`] would take out: `\u{202e}`. For text that a person judges, such as code that is about to
+/// run. Line breaks and tabs stay.
 ///
-/// A backslash of the name itself stays single, so the way back is not always clear. It is for reading only.
+/// A backslash of the text itself stays single, so the way back is not always clear. It is for reading only.
+pub fn visible_text(text: &str) -> Cow<'_, str> {
+    written_out(text, is_hidden)
+}
+
+/// The same for a name (of a file, a variable, a tool, a session) that stands in a line: line breaks and tabs are written out too.
 pub fn visible_name(name: &str) -> Cow<'_, str> {
-    let is_shown = |c: char| matches!(c, '\n' | '\t') || is_hidden(c);
-    if !name.chars().any(is_shown) {
-        return Cow::Borrowed(name);
+    written_out(name, |c| matches!(c, '\n' | '\t') || is_hidden(c))
+}
+
+/// JSON as it may be printed to a terminal: what is hidden stands there as `\u202e`. Every reader of JSON reads the same values from it.
+pub fn visible_json(json: &str) -> Cow<'_, str> {
+    if !json.chars().any(is_hidden) {
+        return Cow::Borrowed(json);
     }
-    let mut visible = String::with_capacity(name.len() + 8);
-    let mut rest = name.chars().peekable();
+    let mut visible = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        if is_hidden(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                visible.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            visible.push(c);
+        }
+    }
+    Cow::Owned(visible)
+}
+
+fn written_out(text: &str, is_written: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.chars().any(&is_written) {
+        return Cow::Borrowed(text);
+    }
+    let mut visible = String::with_capacity(text.len() + 16);
+    let mut rest = text.chars().peekable();
     let mut before = None;
     while let Some(c) = rest.next() {
-        if !is_shown(c) || is_in_emoji(c, before, rest.peek().copied()) {
+        if !is_written(c) || is_in_emoji(c, before, rest.peek().copied()) {
             visible.push(c);
         } else if matches!(c, '\n' | '\t' | '\r') {
             visible.extend(c.escape_default());

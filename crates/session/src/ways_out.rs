@@ -170,9 +170,10 @@ impl WaysOut {
     /// What to tell about an error of a cell that was refused a connection, unless the error says it already.
     pub(crate) fn hint(&self, error: &CellError) -> Option<String> {
         let refused = self.refused();
-        let refusals = refused.iter().filter_map(|connection| connection.refusal());
+        let mut refusals = refused.iter().rev();
         // The last one is the most likely cause.
-        let text = refusals.last()?.to_string();
+        let refusal = refusals.find_map(|connection| connection.refusal());
+        let text = refusal?.to_string();
         let is_said = error.value.contains(&text) || error.traceback.contains(&text);
         (!is_said).then_some(text)
     }

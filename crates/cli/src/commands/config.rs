@@ -29,7 +29,7 @@ Examples:
 pub(crate) fn run(args: &ShowConfigArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let (_, entries) = args.equipment.settled()?;
     if args.json {
-        console.print_line(&serde_json::to_string(&entries)?)?;
+        console.print_json(&entries)?;
         return Ok(ExitCode::SUCCESS);
     }
     let length = |text: &str| text.chars().count();

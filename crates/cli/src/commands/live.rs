@@ -83,7 +83,7 @@ pub(crate) enum Answer {
     Interrupt,
 }
 
-/// Who is asked. It is called on a thread of its own and may wait.
+/// Who is asked. It is called on a thread of its own and may wait. The question is a guest's text: whoever prints it cleans it.
 pub(crate) type Asker = Arc<dyn Fn(&str) -> Answer + Send + Sync>;
 
 /// What a person sees while a cell runs.
@@ -232,7 +232,6 @@ impl Follower<'_> {
 
     fn ask(&self, call: String, prompt: String) -> Question {
         let asker = Arc::clone(&self.asker);
-        let prompt = self.console.safe_on_err(&prompt).into_owned();
         let answer = tokio::task::spawn_blocking(move || asker(&prompt));
         Question { call, answer }
     }

@@ -41,7 +41,7 @@ pub(crate) fn print_pictures(followed: &Followed, console: &Console) {
 
 /// Tells of the files that a cell touched, with their paths on the host.
 pub(crate) fn print_files(followed: &Followed, workspace: &Path, console: &Console) {
-    for line in file_lines(&followed.result, workspace) {
+    for line in file_lines(&followed.result, workspace, console) {
         console.say(&console.on_err(Style::Dim, &console.safe_on_err(&line)));
     }
 }

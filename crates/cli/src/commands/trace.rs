@@ -67,8 +67,8 @@ pub(crate) fn run(args: &TraceArgs, console: &Console) -> anyhow::Result<ExitCod
             console.print_line("")?;
             console.print(&console.safe_on_out(&Report::of(&trace).to_text()))?;
         }
-        Format::Json => console.print_line(&serde_json::to_string(&Report::of(&trace))?)?,
-        Format::Otlp => console.print_line(&trace.otlp().to_string())?,
+        Format::Json => console.print_json(&Report::of(&trace))?,
+        Format::Otlp => console.print_json(&trace.otlp())?,
         Format::Folded => console.print(&console.safe_on_out(&trace.folded()))?,
     }
     Ok(ExitCode::SUCCESS)

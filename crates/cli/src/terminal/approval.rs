@@ -20,13 +20,11 @@ impl TerminalAsker {
     fn decide(&self, question: &Question) -> Decision {
         self.show(question);
         loop {
-            eprint!(
-                "{} ",
-                self.console.on_err(
-                    Style::Hint,
-                    "[a]ccept, [e]dit, [r]espond, re[j]ect, al[w]ays accept this tool in this run?"
-                )
+            let choice = self.console.on_err(
+                Style::Hint,
+                "[a]ccept, [e]dit, [r]espond, re[j]ect, al[w]ays accept this tool in this run?",
             );
+            self.console.ask(&format!("{choice} "));
             let Some(word) = line() else {
                 return Decision::Reject(Some("nobody answered".to_owned()));
             };
@@ -35,7 +33,7 @@ impl TerminalAsker {
                 "w" | "always" => return Decision::Always,
                 "j" | "reject" | "n" | "no" => return Decision::Reject(None),
                 "r" | "respond" => {
-                    eprint!("Your answer to the model: ");
+                    self.console.ask("Your answer to the model: ");
                     match line() {
                         Some(text) if !text.trim().is_empty() => {
                             return Decision::Respond(text.trim().to_owned());
@@ -64,14 +62,16 @@ impl TerminalAsker {
             Caller::Model => "the model",
         };
         let console = &self.console;
-        let tool = console.on_err(Style::Heading, &question.tool);
+        let tool = console.name_on_err(&question.tool);
+        let tool = console.on_err(Style::Heading, &tool);
         console.say(&format!("{tool}, called by {who}"));
         if let Some(purpose) = &question.purpose {
             console.note(&console.on_err(Style::Dim, "why:"), purpose);
         }
         let mut arguments = question.arguments.clone();
         if let Some((name, code)) = question.code() {
-            let code = console.safe_on_err(code);
+            // Code that hides a part of itself must not be accepted unseen.
+            let code = console.judged_on_err(code);
             let shown = match console.err_is_coloured() {
                 true => highlight(&code),
                 false => code.into_owned(),
@@ -85,8 +85,9 @@ impl TerminalAsker {
                 other => other.to_string(),
             };
             console.say(&indented(&format!(
-                "{name}: {}",
-                console.safe_on_err(&text)
+                "{}: {}",
+                console.name_on_err(name),
+                console.judged_on_err(&text)
             )));
         }
     }
@@ -105,7 +106,6 @@ impl Asker for TerminalAsker {
 }
 
 fn line() -> Option<String> {
-    let _ = io::stderr().flush();
     let mut line = String::new();
     match io::stdin().lock().read_line(&mut line) {
         Ok(0) | Err(_) => None,

@@ -63,25 +63,61 @@ pub(crate) enum Style {
     Definition,
 }
 
+/// What ends every style.
+const RESET: &str = "\u{1b}[0m";
+
 impl Style {
+    const ALL: [Style; 14] = [
+        Style::Error,
+        Style::Hint,
+        Style::Good,
+        Style::Warning,
+        Style::Heading,
+        Style::Dim,
+        Style::Prompt,
+        Style::Keyword,
+        Style::Builtin,
+        Style::Text,
+        Style::Number,
+        Style::Comment,
+        Style::Decorator,
+        Style::Definition,
+    ];
+
     /// The text between the codes that switch the style on and off. The 16 colours of the terminal's own theme, so that
     /// they can be read on any background.
     pub(crate) fn paint(self, text: &str) -> String {
-        let code = match self {
-            Style::Error => "1;31",
-            Style::Hint => "1;36",
-            Style::Good => "32",
-            Style::Warning => "33",
-            Style::Heading => "1",
-            Style::Dim | Style::Comment => "2",
-            Style::Prompt => "1;32",
-            Style::Keyword => "35",
-            Style::Builtin => "36",
-            Style::Text => "32",
-            Style::Number => "33",
-            Style::Decorator => "33",
-            Style::Definition => "1;34",
-        };
-        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        format!("{}{text}{RESET}", self.code())
+    }
+
+    /// The code that switches the style on.
+    fn code(self) -> &'static str {
+        match self {
+            Style::Error => "\u{1b}[1;31m",
+            Style::Hint => "\u{1b}[1;36m",
+            Style::Good => "\u{1b}[32m",
+            Style::Warning => "\u{1b}[33m",
+            Style::Heading => "\u{1b}[1m",
+            Style::Dim | Style::Comment => "\u{1b}[2m",
+            Style::Prompt => "\u{1b}[1;32m",
+            Style::Keyword => "\u{1b}[35m",
+            Style::Builtin => "\u{1b}[36m",
+            Style::Text => "\u{1b}[32m",
+            Style::Number => "\u{1b}[33m",
+            Style::Decorator => "\u{1b}[33m",
+            Style::Definition => "\u{1b}[1;34m",
+        }
+    }
+
+    /// Splits a text before the first code of ours in it: what is before, the code, and the rest.
+    pub(crate) fn split(text: &str) -> Option<(&str, &str, &str)> {
+        text.match_indices('\u{1b}').find_map(|(at, _)| {
+            let codes = Style::ALL.into_iter().map(Style::code);
+            let mut codes = codes.chain([RESET]);
+            let code = codes.find(|code| text[at..].starts_with(code))?;
+            let (before, rest) = text.split_at(at);
+            let (code, rest) = rest.split_at(code.len());
+            Some((before, code, rest))
+        })
     }
 }

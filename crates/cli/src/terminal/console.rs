@@ -1,7 +1,11 @@
 //! The two streams of the command: data on standard output, the rest on standard error.
+//!
+//! This is the only place that writes to them. A terminal never gets anything that it would obey or that a reader would not see, whoever
+//! wrote the text; of escapes only the codes of our own styles pass.
 
 use super::{ColorWish, Style};
-use cellblock::strip_terminal_escapes;
+use cellblock::{strip_terminal_escapes, visible_json, visible_name, visible_text};
+use serde::Serialize;
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -21,6 +25,7 @@ struct Face {
 
 impl Console {
     /// The streams of this process.
+    #[expect(clippy::disallowed_methods, reason = "they are asked, not written to")]
     pub(crate) fn new(wish: ColorWish) -> Console {
         let face = |is_terminal| Face {
             is_terminal,
@@ -64,9 +69,7 @@ impl Console {
 
     /// Writes our own text to standard output. An error means that nobody reads it any more.
     pub(crate) fn print(&self, text: &str) -> io::Result<()> {
-        let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes())?;
-        out.flush()
+        write_out(&self.out.clean(text))
     }
 
     /// The same with a newline.
@@ -74,23 +77,43 @@ impl Console {
         self.print(&format!("{text}\n"))
     }
 
-    /// Writes a guest's text to standard output; a terminal gets it without what a terminal would obey.
+    /// Writes a guest's text to standard output; a terminal gets it without what a terminal would obey, colours included.
     pub(crate) fn print_guest(&self, text: &str) -> io::Result<()> {
-        self.print(&self.out.safe(text))
+        write_out(&self.out.safe(text))
+    }
+
+    /// Writes a value as one line of JSON to standard output. It is exact everywhere: at a terminal, what is hidden is escaped.
+    pub(crate) fn print_json(&self, value: &impl Serialize) -> io::Result<()> {
+        self.print_json_text(&serde_json::to_string(value)?)
+    }
+
+    /// The same on several lines.
+    pub(crate) fn print_pretty_json(&self, value: &impl Serialize) -> io::Result<()> {
+        self.print_json_text(&serde_json::to_string_pretty(value)?)
+    }
+
+    fn print_json_text(&self, json: &str) -> io::Result<()> {
+        let json = if self.out.is_terminal {
+            visible_json(json)
+        } else {
+            Cow::Borrowed(json)
+        };
+        write_out(&format!("{json}\n"))
     }
 
     /// Writes our own text to standard error. Nobody can be told when that fails.
     pub(crate) fn say(&self, text: &str) {
-        let mut err = io::stderr().lock();
-        let _ = err.write_all(text.as_bytes());
-        let _ = err.write_all(b"\n");
+        write_err(&format!("{}\n", self.err.clean(text)));
+    }
+
+    /// Writes a question to standard error. The answer stands behind it.
+    pub(crate) fn ask(&self, text: &str) {
+        write_err(&self.err.clean(text));
     }
 
     /// Writes a guest's text to standard error, as it is or made harmless.
     pub(crate) fn say_guest(&self, text: &str) {
-        let mut err = io::stderr().lock();
-        let _ = err.write_all(self.err.safe(text).as_bytes());
-        let _ = err.flush();
+        write_err(&self.err.safe(text));
     }
 
     /// A guest's text as it may stand inside a message on standard output.
@@ -101,6 +124,25 @@ impl Console {
     /// A guest's text as it may stand inside a message on standard error.
     pub(crate) fn safe_on_err<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.err.safe(text)
+    }
+
+    /// A name that a guest chose, as it may stand inside a line on standard output. Two names that differ look different.
+    pub(crate) fn name_on_out<'a>(&self, name: &'a str) -> Cow<'a, str> {
+        self.out.name(name)
+    }
+
+    /// A name that a guest chose, as it may stand inside a line on standard error.
+    pub(crate) fn name_on_err<'a>(&self, name: &'a str) -> Cow<'a, str> {
+        self.err.name(name)
+    }
+
+    /// A text that a person at standard error judges: what is hidden in it is written out.
+    pub(crate) fn judged_on_err<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.err.is_terminal {
+            visible_text(text)
+        } else {
+            Cow::Borrowed(text)
+        }
     }
 
     /// `error: …`
@@ -134,5 +176,76 @@ impl Face {
         } else {
             Cow::Borrowed(text)
         }
+    }
+
+    fn name(self, name: &str) -> Cow<'_, str> {
+        if self.is_terminal {
+            visible_name(name)
+        } else {
+            Cow::Borrowed(name)
+        }
+    }
+
+    /// A text of ours, which may hold our styles, and in which a guest's text may have been forgotten.
+    fn clean(self, text: &str) -> Cow<'_, str> {
+        if !self.is_terminal || matches!(strip_terminal_escapes(text), Cow::Borrowed(_)) {
+            return Cow::Borrowed(text);
+        }
+        let mut cleaned = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((before, code, after)) = Style::split(rest) {
+            cleaned.push_str(&strip_terminal_escapes(before));
+            cleaned.push_str(code);
+            rest = after;
+        }
+        cleaned.push_str(&strip_terminal_escapes(rest));
+        Cow::Owned(cleaned)
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the place that the lint leads to"
+)]
+fn write_out(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the place that the lint leads to"
+)]
+fn write_err(text: &str) {
+    let mut err = io::stderr().lock();
+    let _ = err.write_all(text.as_bytes());
+    let _ = err.flush();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_escapes_only_our_own_styles_reach_a_terminal() {
+        let face = Face {
+            is_terminal: true,
+            is_coloured: true,
+        };
+        let painted = Style::Error.paint("wr\u{202e}ong\u{1b}[8m");
+        let text = format!(
+            "{painted} \u{1b}[2J\u{1b}]0;x\u{7}{}\n",
+            Style::Dim.paint("quiet")
+        );
+        assert_eq!(
+            face.clean(&text),
+            "\u{1b}[1;31mwrong\u{1b}[0m \u{1b}[2mquiet\u{1b}[0m\n"
+        );
+        let elsewhere = Face {
+            is_terminal: false,
+            ..face
+        };
+        assert_eq!(elsewhere.clean(&text), text);
     }
 }

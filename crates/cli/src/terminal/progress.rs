@@ -82,7 +82,7 @@ impl EnvironmentBar {
         }
         let position = (progress.fraction() * WHOLE as f64) as u64;
         bar.set_position(position.max(bar.position()));
-        bar.set_message(progress.message.clone());
+        bar.set_message(self.console.safe_on_err(&progress.message).into_owned());
     }
 
     /// Prints something while the bar stands below it.

@@ -91,10 +91,11 @@ pub(crate) fn error_text(result: &CellResult, console: &Console) -> String {
 }
 
 /// One line per file that a cell created, changed or deleted.
-pub(crate) fn file_lines(result: &CellResult, workspace: &Path) -> Vec<String> {
+pub(crate) fn file_lines(result: &CellResult, workspace: &Path, console: &Console) -> Vec<String> {
     let line = |what: &str, file: &FileChange| {
-        let path = workspace.join(&file.path);
-        format!("{what} {} ({})", path.display(), size(file.bytes))
+        let path = workspace.join(&file.path).display().to_string();
+        let path = console.name_on_err(&path);
+        format!("{what} {path} ({})", size(file.bytes))
     };
     let files = &result.files;
     let created = files.created.iter().map(|file| line("created", file));

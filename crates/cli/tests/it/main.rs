@@ -21,6 +21,7 @@ mod exec_status;
 mod fake_model;
 mod faults;
 mod help;
+mod hidden_marks;
 mod mcp;
 mod pages;
 mod pipe;

@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-use cellblock_protocol::{strip_terminal_escapes, visible_name};
+use cellblock_protocol::{strip_terminal_escapes, visible_json, visible_name, visible_text};
 use proptest::prelude::*;
 
 #[test]
@@ -150,4 +150,29 @@ fn letters_of_every_script_and_emoji_stay_as_they_are() {
     assert_eq!(strip_terminal_escapes("❤\u{fe0f}\u{fe0f}"), "❤\u{fe0f}");
     assert_eq!(strip_terminal_escapes("👩\u{200d}"), "👩");
     assert_eq!(strip_terminal_escapes("\u{200d}👩"), "👩");
+}
+
+#[test]
+fn code_that_a_person_judges_keeps_its_lines() {
+    assert_eq!(
+        visible_text("if x: \u{2066}# ok\n\trun()\r\n"),
+        "if x: \\u{2066}# ok\n\trun()\\r\n"
+    );
+}
+
+#[test]
+fn json_for_a_terminal_has_the_same_values() {
+    let value =
+        serde_json::json!({"a\u{202e}": ["\u{e0041}", "\u{9b}\u{7f}", "👩\u{200d}💻", "é\n"]});
+    let text = value.to_string();
+    let visible = visible_json(&text);
+    assert!(
+        visible.contains(r"a\u202e") && visible.contains(r"\udb40\udc41"),
+        "{visible}"
+    );
+    assert!(!visible.chars().any(|c| c.is_control() || c == '\u{202e}'));
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&visible).unwrap(),
+        value
+    );
 }

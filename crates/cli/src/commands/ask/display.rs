@@ -324,7 +324,7 @@ impl Display {
     fn wait(&self, words: &str) {
         if let Some(spinner) = &self.spinner {
             spinner.reset();
-            spinner.set_message(words.to_owned());
+            spinner.set_message(self.console.safe_on_err(words).into_owned());
             spinner.set_draw_target(ProgressDrawTarget::stderr());
             spinner.enable_steady_tick(Duration::from_millis(120));
         }

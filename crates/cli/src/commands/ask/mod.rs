@@ -138,10 +138,8 @@ async fn conduct(
     let observer: Observer = if args.json {
         let console = console.clone();
         Arc::new(move |event| {
-            if let Ok(line) = serde_json::to_string(event) {
-                // Nobody reads it any more: the run goes on and its status tells.
-                let _ = console.print_line(&line);
-            }
+            // Where nobody reads it any more, the run goes on and its status tells.
+            let _ = console.print_json(event);
         })
     } else if args.quiet {
         Arc::new(|_| {})
@@ -212,7 +210,7 @@ async fn prepare(args: &AskArgs, ground: Ground, console: &Console) -> anyhow::R
 
 fn tell(args: &AskArgs, outcome: &Outcome, console: &Console) -> anyhow::Result<()> {
     if args.json {
-        console.print_line(&json!({"event": "outcome", "outcome": outcome}).to_string())?;
+        console.print_json(&json!({"event": "outcome", "outcome": outcome}))?;
         return Ok(());
     }
     print_outcome(outcome, args.quiet, console)?;

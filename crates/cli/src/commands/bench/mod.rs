@@ -112,7 +112,7 @@ async fn measure(args: BenchArgs, console: &Console) -> anyhow::Result<ExitCode>
             "bare_fork_ms": {"made": fork.made, "ended": fork.ended},
             "session_on_demand_without_pause_ms": hurried,
         });
-        console.print_line(&report.to_string())?;
+        console.print_json(&report)?;
     } else {
         print_table(&measured, bench.host.has_packages(), console)?;
         console.print(&format!(

@@ -94,7 +94,7 @@ impl Stage {
             parts.extend(error.frames.last().and_then(locals));
             parts.extend(error.hint.as_ref().map(|hint| format!("hint: {hint}")));
         }
-        parts.extend(file_lines(result, workspace));
+        parts.extend(file_lines(result, workspace, &self.console));
         for part in parts {
             // Indented, so that it cannot be taken for our own words; the tour's code is ours, its output need not be.
             let text = strip_terminal_escapes(&part).replace('\n', "\n   ");

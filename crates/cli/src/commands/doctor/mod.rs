@@ -35,7 +35,7 @@ pub(crate) fn run(args: &DoctorArgs, console: &Console) -> anyhow::Result<ExitCo
         .build()?;
     let report = runtime.block_on(Report::make(&args.python));
     if args.json {
-        console.print_line(&serde_json::to_string(&report.to_json())?)?;
+        console.print_json(&report.to_json())?;
     } else {
         print::print(&report, console)?;
     }

@@ -102,7 +102,7 @@ async fn create(args: CreateArgs, console: &Console) -> anyhow::Result<ExitCode>
     environments.name(&args.name, &wanted)?;
     let stored = environments.stored(&args.name)?;
     if args.json {
-        console.print_line(&serde_json::to_string(&stored)?)?;
+        console.print_json(&stored)?;
     } else if !args.quiet {
         console.say(&format!(
             "{} {} with {}, {} on disk ({})",

@@ -18,7 +18,7 @@ pub(crate) fn run(args: &ListArgs, console: &Console) -> anyhow::Result<ExitCode
     let environments = environments()?;
     let all = environments.list();
     if args.json {
-        console.print_line(&serde_json::to_string(&all)?)?;
+        console.print_json(&all)?;
         return Ok(ExitCode::SUCCESS);
     }
     if all.is_empty() {

@@ -54,7 +54,7 @@ pub(crate) fn collect(args: &GcArgs, console: &Console) -> anyhow::Result<ExitCo
         }
     }
     if args.json {
-        console.print_line(&serde_json::to_string(&gone)?)?;
+        console.print_json(&gone)?;
     } else {
         let total: u64 = gone.iter().map(|stored| stored.bytes).sum();
         let count = plural(gone.len() as u64, "environment");

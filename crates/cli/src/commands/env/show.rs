@@ -18,7 +18,7 @@ pub(crate) struct ShowArgs {
 pub(crate) fn run(args: &ShowArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let stored = environments()?.stored(&args.name)?;
     if args.json {
-        console.print_line(&serde_json::to_string(&stored)?)?;
+        console.print_json(&stored)?;
         return Ok(ExitCode::SUCCESS);
     }
     let used = match stored.in_use {

@@ -56,7 +56,8 @@ impl Shown {
             }
         }
         if let Some(bar) = &self.bar {
-            bar.set_message(running.join(", "));
+            let names = running.join(", ");
+            bar.set_message(self.console.name_on_err(&names).into_owned());
         }
     }
 

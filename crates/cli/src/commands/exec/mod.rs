@@ -99,7 +99,7 @@ async fn execute(args: &ExecArgs, source: Source, console: &Console) -> anyhow::
         } else {
             Show::Live
         },
-        asker: asker(source.leaves_stdin),
+        asker: asker(source.leaves_stdin, console),
         second_interrupt: SecondInterrupt::Ends,
     };
     let followed = match follower
@@ -136,7 +136,7 @@ impl ExecArgs {
     ) -> anyhow::Result<()> {
         let result = &followed.result;
         if self.form.json {
-            console.print_line(&serde_json::to_string(result)?)?;
+            console.print_json(result)?;
             return Ok(());
         }
         if self.form.for_model {
@@ -194,14 +194,15 @@ fn stopped_status(stopped: Stopped) -> anyhow::Result<u8> {
 }
 
 /// Questions are answered from standard input, unless that was the code.
-fn asker(stdin_is_free: bool) -> Asker {
+fn asker(stdin_is_free: bool, console: &Console) -> Asker {
+    let console = console.clone();
     Arc::new(move |prompt| {
         if !stdin_is_free {
             let reason = "standard input held the code; give the code with -c or as a file, then input() reads standard input";
             return Answer::Nothing(reason.to_owned());
         }
         // No newline: the answer stands behind the question.
-        eprint!("{prompt}");
+        console.say_guest(prompt);
         let mut line = String::new();
         match io::stdin().lock().read_line(&mut line) {
             Ok(0) => Answer::Nothing("standard input has ended".to_owned()),

@@ -2,7 +2,8 @@
 
 use super::file_part::FilePart;
 use cellblock::pipe::{RequestId, Response};
-use std::io::{self, BufWriter, Write};
+use cellblock::visible_json;
+use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::thread;
 use tokio::sync::{mpsc, oneshot};
 
@@ -42,10 +43,21 @@ impl Writer {
     }
 }
 
+/// For which reader lines are written.
+#[derive(Clone, Copy)]
+enum Reader {
+    Person,
+    Program,
+}
+
 impl Line {
-    fn write_to(self, out: &mut impl Write) -> io::Result<()> {
+    fn write_to(self, out: &mut impl Write, reader: Reader) -> io::Result<()> {
         match self {
-            Line::Text(line) => out.write_all(line.as_bytes()),
+            Line::Text(line) => match reader {
+                Reader::Person => out.write_all(visible_json(&line).as_bytes()),
+                Reader::Program => out.write_all(line.as_bytes()),
+            },
+            // A part of a file is base64.
             Line::File(id, session, part) => {
                 let (before, after) = Response::file_line(id, session);
                 out.write_all(before.as_bytes())?;
@@ -71,14 +83,24 @@ pub(crate) fn start() -> (Writer, impl Future<Output = ()>) {
     })
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "lines of JSON, escaped at a terminal"
+)]
 fn write_all(waiting: &mut mpsc::Receiver<Option<Line>>) -> io::Result<()> {
+    // A person who tries the pipe at a terminal sees what programs get, but what is hidden in it is escaped.
+    let reader = if io::stdout().is_terminal() {
+        Reader::Person
+    } else {
+        Reader::Program
+    };
     let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
     while let Some(Some(line)) = waiting.blocking_recv() {
-        line.write_to(&mut out)?;
+        line.write_to(&mut out, reader)?;
         // What waits already goes out together.
         loop {
             match waiting.try_recv() {
-                Ok(Some(line)) => line.write_to(&mut out)?,
+                Ok(Some(line)) => line.write_to(&mut out, reader)?,
                 Ok(None) => return out.flush(),
                 Err(_) => break,
             }

@@ -5,6 +5,7 @@ use super::prompt::{FIRST, MORE, with_marks, without_marks};
 use super::shell::Names;
 use crate::python::{BUILTINS, KEYWORDS, indent_after, is_complete};
 use crate::terminal::{Console, Style, TypedBefore, highlight};
+use cellblock::visible_name;
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::{CmdKind, Highlighter};
@@ -171,6 +172,8 @@ impl Completer for Assistant {
             .cloned()
             .chain(known)
             .filter(|name| name.starts_with(word))
+            // The line editor would print it as it is.
+            .filter(|name| visible_name(name) == *name)
             .collect();
         found.sort();
         found.dedup();

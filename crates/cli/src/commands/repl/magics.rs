@@ -167,17 +167,16 @@ async fn variables(shell: &mut Shell) -> anyhow::Result<Next> {
         Ok(variables) => variables,
         Err(error) => return shell.recover(error.into()).await,
     };
-    let widest = |of: fn(&cellblock::Variable) -> &str| {
-        variables.iter().map(|one| of(one).chars().count()).max()
-    };
-    let name_width = widest(|one| &one.name).unwrap_or(0).min(30);
-    let type_width = widest(|one| &one.type_).unwrap_or(0).min(30);
     let console = shell.console();
-    for one in &variables {
-        let line = format!(
-            "{:<name_width$}  {:<type_width$}  {}",
-            one.name, one.type_, one.summary
-        );
+    let rows = variables
+        .iter()
+        .map(|one| [&one.name, &one.type_, &one.summary].map(|text| console.name_on_out(text)));
+    let rows: Vec<_> = rows.collect();
+    let widest = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let name_width = widest(0).unwrap_or(0).min(30);
+    let type_width = widest(1).unwrap_or(0).min(30);
+    for [name, type_, summary] in &rows {
+        let line = format!("{name:<name_width$}  {type_:<type_width$}  {summary}");
         console.print_guest(&format!("{}\n", line.trim_end()))?;
     }
     if variables.is_empty() {
@@ -194,7 +193,8 @@ async fn files(shell: &mut Shell) -> anyhow::Result<Next> {
     let console = shell.console();
     console.say(&console.on_err(Style::Dim, &format!("in {}", shell.workspace().display())));
     for file in &files {
-        console.print_guest(&format!("{:>10}  {}\n", size(file.bytes), file.path))?;
+        let name = console.name_on_out(&file.path);
+        console.print_guest(&format!("{:>10}  {name}\n", size(file.bytes)))?;
     }
     if files.is_empty() {
         console.say(&console.on_err(Style::Dim, "no files"));

@@ -9,7 +9,10 @@ use crate::failure;
 use crate::terminal::{Console, EnvironmentBar, Style, milliseconds, size};
 use anyhow::Context as _;
 use cellblock::env::{Dirs, Requirements};
-use cellblock::{Cell, CellResult, Event, Host, Rung, Session, SessionOptions, StateOutcome};
+use cellblock::{
+    Cell, CellResult, Event, Host, Rung, Session, SessionOptions, StateOutcome,
+    strip_terminal_escapes,
+};
 use rustyline::error::ReadlineError;
 use std::collections::BTreeSet;
 use std::fs;
@@ -333,7 +336,9 @@ fn asker() -> Asker {
                 "nobody is there to type: standard input holds the code".to_owned(),
             );
         }
-        let answer = rustyline::DefaultEditor::new().and_then(|mut editor| editor.readline(prompt));
+        let prompt = strip_terminal_escapes(prompt);
+        let answer =
+            rustyline::DefaultEditor::new().and_then(|mut editor| editor.readline(prompt.as_ref()));
         match answer {
             Ok(text) => Answer::Text(text),
             Err(ReadlineError::Interrupted) => Answer::Interrupt,

@@ -46,11 +46,21 @@ pub(super) fn run(args: &ExportArgs, console: &Console) -> anyhow::Result<()> {
     };
     let told = told(&run);
     if let Some(path) = &args.script {
-        write(path, &script_of_run(&journal, &told), console)?;
+        let script = script_of_run(&journal, &told);
+        match is_standard_output(path) {
+            true => console.print_guest(&script)?,
+            false => write(path, &script)?,
+        }
     }
     if let Some(path) = &args.notebook {
-        let notebook = serde_json::to_string_pretty(&notebook_of_run(&journal, &told))?;
-        write(path, &format!("{notebook}\n"), console)?;
+        let notebook = notebook_of_run(&journal, &told);
+        match is_standard_output(path) {
+            true => console.print_pretty_json(&notebook)?,
+            false => write(
+                path,
+                &format!("{}\n", serde_json::to_string_pretty(&notebook)?),
+            )?,
+        }
     }
     if let Some(problem) = &journal.incomplete {
         console.say(&format!("the journal is not complete: {problem}"));
@@ -58,11 +68,11 @@ pub(super) fn run(args: &ExportArgs, console: &Console) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn write(path: &Path, text: &str, console: &Console) -> anyhow::Result<()> {
-    if path == Path::new("-") {
-        console.print(text)?;
-        return Ok(());
-    }
+fn is_standard_output(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
 }
 

@@ -137,7 +137,7 @@ fn show(id: &str, is_json: bool, console: &Console) -> anyhow::Result<()> {
         .map_err(unfound)?;
     if is_json {
         for kept in &run.events {
-            console.print_line(&kept.event.to_string())?;
+            console.print_json(&kept.event)?;
         }
         return Ok(());
     }

@@ -51,14 +51,19 @@ pub(super) fn run(
     console: &Console,
 ) -> anyhow::Result<ExitCode> {
     let journal = journals.find(&args.id)?.read()?;
-    let text = match args.form {
-        Form::Script => script(&journal),
-        Form::Notebook => format!("{}\n", serde_json::to_string_pretty(&notebook(&journal))?),
-    };
-    match &args.output {
-        Some(path) => fs::write(path, text)
-            .with_context(|| format!("{} cannot be written", path.display()))?,
-        None => console.print(&text)?,
+    match (&args.output, args.form) {
+        (None, Form::Script) => console.print_guest(&script(&journal))?,
+        (None, Form::Notebook) => console.print_pretty_json(&notebook(&journal))?,
+        (Some(path), form) => {
+            let text = match form {
+                Form::Script => script(&journal),
+                Form::Notebook => {
+                    format!("{}\n", serde_json::to_string_pretty(&notebook(&journal))?)
+                }
+            };
+            fs::write(path, text)
+                .with_context(|| format!("{} cannot be written", path.display()))?;
+        }
     }
     if let Some(problem) = &journal.incomplete {
         console.say(&format!("the journal is not complete: {problem}"));

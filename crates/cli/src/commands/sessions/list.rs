@@ -38,7 +38,7 @@ pub(super) fn run(
         }
     }
     if args.json {
-        console.print_line(&serde_json::to_string(&summaries)?)?;
+        console.print_json(&summaries)?;
         return Ok(ExitCode::SUCCESS);
     }
     if summaries.is_empty() {
@@ -56,7 +56,10 @@ pub(super) fn run(
         "WORKSPACE",
     ]
     .map(str::to_owned);
-    let rows: Vec<[String; 7]> = summaries.iter().map(row).collect();
+    let rows: Vec<[String; 7]> = summaries
+        .iter()
+        .map(|summary| row(summary).map(|cell| console.name_on_out(&cell).into_owned()))
+        .collect();
     let widths: [usize; 7] = std::array::from_fn(|column| {
         let cells = rows.iter().chain([&head]);
         cells

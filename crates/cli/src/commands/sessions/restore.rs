@@ -131,7 +131,7 @@ impl RestoreArgs {
 
     fn tell(&self, journal: &Journal, report: &Report, console: &Console) -> io::Result<()> {
         if self.json {
-            return console.print_line(&as_json(journal, report).to_string());
+            return console.print_json(&as_json(journal, report));
         }
         let mut text = String::new();
         let mut add = |line: &str| {

@@ -31,7 +31,7 @@ pub(super) fn run(
 ) -> anyhow::Result<ExitCode> {
     let journal = journals.find(&args.id)?.read()?;
     if args.json {
-        console.print_line(&as_json(&journal).to_string())?;
+        console.print_json(&as_json(&journal))?;
     } else {
         Page { console }.print(&journal)?;
     }

@@ -121,7 +121,7 @@ impl CallArgs {
                     json!({"ok": false, "error": failure.to_string(), "notes": answer.notes})
                 }
             };
-            console.print_line(&whole.to_string())?;
+            console.print_json(&whole)?;
             return Ok(());
         }
         if self.form.for_model {

@@ -67,7 +67,7 @@ impl ListArgs {
                 .iter()
                 .map(|definition| function_schema(definition, SchemaForm::Plain))
                 .collect();
-            console.print_line(&serde_json::to_string_pretty(&schemas)?)?;
+            console.print_pretty_json(&schemas)?;
         } else {
             let texts: Vec<String> = chosen.iter().map(|tool| described(tool, console)).collect();
             console.print(&texts.join("\n"))?;
@@ -77,7 +77,10 @@ impl ListArgs {
 }
 
 fn described(tool: &Definition, console: &Console) -> String {
-    let mut text = format!("{}\n", console.on_out(Style::Heading, &tool.name));
+    let mut text = format!(
+        "{}\n",
+        console.on_out(Style::Heading, &console.name_on_out(&tool.name))
+    );
     for line in wrapped(&console.safe_on_out(&tool.description), 96) {
         text.push_str(&format!("  {line}\n"));
     }
@@ -98,7 +101,7 @@ fn described(tool: &Definition, console: &Console) -> String {
             .and_then(Value::as_str)
             .unwrap_or_default();
         let about = console.safe_on_out(about);
-        let label = console.on_out(Style::Good, name);
+        let label = console.on_out(Style::Good, &console.name_on_out(name));
         text.push_str(
             &format!("    {label} ({}): {about}\n", notes.join(", ")).replace(": \n", "\n"),
         );
