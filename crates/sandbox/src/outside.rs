@@ -4,6 +4,7 @@
 //! everyone of the session, init included; but the user who started the session owns its namespaces, so the host may look.
 
 use std::collections::{HashMap, HashSet};
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 use std::{fs, io};
@@ -67,14 +68,15 @@ impl SessionProcesses {
         let mut processes = self.ids().peekable();
         processes.peek()?;
         for pid in processes {
-            match open_files(pid, device).and_then(|open| {
-                let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
-                Ok((open, maps))
-            }) {
-                Ok((open, maps)) => {
-                    held.extend(open);
-                    held.extend(maps.lines().filter_map(shared_mapping));
+            let mut looked_at = || -> io::Result<()> {
+                held.extend(open_files(pid, device)?);
+                for line in maps(pid)? {
+                    held.extend(shared_mapping(&line?));
                 }
+                Ok(())
+            };
+            match looked_at() {
+                Ok(()) => {}
                 // It has ended.
                 Err(_) if stat(pid).is_empty() => {}
                 Err(_) => return None,
@@ -232,12 +234,16 @@ fn open_nameless(pid: u32, device: u64) -> impl Iterator<Item = (u64, u64)> {
 }
 
 fn mapped_nameless(pid: u32, device: u64) -> impl Iterator<Item = (u64, u64)> {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let found: Vec<(u64, u64)> = maps
-        .lines()
-        .filter_map(|line| deleted_mapping(line, device))
-        .collect();
-    found.into_iter()
+    let lines = maps(pid).into_iter().flatten().map_while(Result::ok);
+    lines.filter_map(move |line| deleted_mapping(&line, device))
+}
+
+/// The mappings of a process, a line at a time: with long names of files, all of them together take hundreds of megabytes. Those of a
+/// line, which may be no text, are shown as text.
+fn maps(pid: u32) -> io::Result<impl Iterator<Item = io::Result<String>>> {
+    let file = BufReader::new(fs::File::open(format!("/proc/{pid}/maps"))?);
+    let lines = file.split(b'\n');
+    Ok(lines.map(|line| Ok(String::from_utf8_lossy(&line?).into_owned())))
 }
 
 /// The inode of a file that has no name, and how far a line of `maps` reaches into it.

@@ -4,7 +4,7 @@ use crate::disk::Added;
 use crate::watch::{Touched, Watch, Watcher};
 use crate::workspace::{Found, Kind, Seen, Workspace};
 use cellblock_protocol::{FileChange, FileChanges, mime_of};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,6 +22,8 @@ pub(crate) struct Tracker {
     workspace: Arc<Workspace>,
     watch: Watch,
     known: BTreeMap<PathBuf, Seen>,
+    /// By inode: the paths of files that have several names. What is written under one of them raises no event for the others.
+    names: HashMap<u64, BTreeSet<PathBuf>>,
     lately: VecDeque<PathBuf>,
     /// Seen while a cell runs, to be told when it ends.
     pending: Touched,
@@ -43,19 +45,26 @@ pub(crate) struct Changes {
     pub(crate) paths: Vec<PathBuf>,
     /// Directories among it with more in them than was looked at.
     pub(crate) left: Vec<PathBuf>,
+    /// Files with several names that lost one.
+    unnamed: Vec<u64>,
 }
 
 impl Tracker {
     pub(crate) fn new(workspace: Arc<Workspace>, watcher: &Arc<Watcher>) -> Tracker {
         let watch = watcher.watch();
-        let Found { entries, left } = workspace.walk(Path::new(""), &mut |path, directory| {
+        let Found { entries, left, .. } = workspace.walk(Path::new(""), &mut |path, directory| {
             watch.add(path, directory)
         });
         let ground = (entries.values().map(|seen| seen.bytes).sum(), entries.len());
+        let mut names = HashMap::new();
+        for (path, seen) in &entries {
+            note_name(&mut names, path, seen);
+        }
         Tracker {
             workspace,
             watch,
             known: entries,
+            names,
             lately: VecDeque::new(),
             pending: Touched::default(),
             total: ground,
@@ -108,7 +117,14 @@ impl Tracker {
         let mut vanished = self.pending.everything;
         let mut beyond = !self.left.is_empty();
         for path in roots(&self.pending) {
-            let Found { entries, left } = self.workspace.walk(path, &mut |_, _| {});
+            let Found {
+                entries,
+                left,
+                armed,
+            } = self.workspace.walk(path, &mut |_, _| {});
+            for path in armed {
+                self.workspace.disarm(&path);
+            }
             vanished |= entries.is_empty();
             beyond |= !left.is_empty();
             let (known_bytes, known_files) = sizes(self.known_from(path).map(|(_, seen)| seen));
@@ -136,15 +152,38 @@ impl Tracker {
         for path in roots(&touched) {
             self.difference(path, &mut changes);
         }
+        self.follow_names(&mut changes);
         changes
+    }
+
+    /// Looks at the other names of files that changed under one.
+    fn follow_names(&mut self, changes: &mut Changes) {
+        let inodes: BTreeSet<u64> = changes
+            .paths
+            .iter()
+            .filter_map(|path| self.known.get(path))
+            .map(|seen| seen.inode)
+            .chain(std::mem::take(&mut changes.unnamed))
+            .collect();
+        for inode in inodes {
+            for path in self.names.get(&inode).cloned().unwrap_or_default() {
+                let seen = self.workspace.look(&path);
+                self.compare(&path, seen, changes);
+            }
+        }
     }
 
     /// Compares a path with what is known of it, and all that is or was below it.
     fn difference(&mut self, path: &Path, changes: &mut Changes) {
         let watch = &self.watch;
-        let found = self
+        let mut found = self
             .workspace
             .walk(path, &mut |path, directory| watch.add(path, directory));
+        for path in std::mem::take(&mut found.armed) {
+            if let Some(seen) = self.workspace.disarm(&path) {
+                found.entries.insert(path, seen);
+            }
+        }
         self.left.retain(|left| !left.starts_with(path));
         changes.left.extend(found.left.iter().cloned());
         // Where not everything was looked at, what was not found may still be there.
@@ -176,6 +215,15 @@ impl Tracker {
 
     fn compare(&mut self, path: &Path, seen: Option<Seen>, changes: &mut Changes) {
         let old = self.known.get(path).copied();
+        if let Some(old) = old.filter(|old| seen.is_none_or(|new| new.inode != old.inode))
+            && let Some(names) = self.names.get_mut(&old.inode)
+        {
+            names.remove(path);
+            changes.unnamed.push(old.inode);
+        }
+        if let Some(new) = &seen {
+            note_name(&mut self.names, path, new);
+        }
         if old == seen {
             return;
         }
@@ -226,6 +274,12 @@ fn roots(touched: &Touched) -> Vec<&Path> {
         }
     }
     roots
+}
+
+fn note_name(names: &mut HashMap<u64, BTreeSet<PathBuf>>, path: &Path, seen: &Seen) {
+    if seen.kind == Kind::File && !seen.has_one_name() {
+        names.entry(seen.inode).or_default().insert(path.to_owned());
+    }
 }
 
 fn sizes<'a>(seen: impl Iterator<Item = &'a Seen>) -> (u64, usize) {

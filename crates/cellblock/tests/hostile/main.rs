@@ -13,6 +13,8 @@
 mod common;
 mod descriptors;
 mod interpreter;
+mod kept_private;
+mod left_behind;
 mod processes;
 mod resources;
 mod scene;
