@@ -30,7 +30,10 @@ mod walled_rooms;
 
 pub use builder::{Session, SessionBuilder};
 pub use cellblock_protocol::*;
-pub use cellblock_session::{Cgroups, Mechanism, PoolState, Preload, Probe, Running, Verdict};
+pub use cellblock_session::{
+    Cgroups, Mechanism, OutputDirectory, PoolState, Preload, Probe, Running, UntrustedDirectories,
+    Verdict,
+};
 pub use error::Error;
 pub use host::{Host, HostBuilder, PythonChoice};
 pub use packages::Packages;

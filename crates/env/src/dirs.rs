@@ -1,7 +1,9 @@
 //! Where Cellblock keeps its files.
 
 use std::{
-    fs, io,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -36,9 +38,25 @@ impl Dirs {
     }
 }
 
-/// Makes a directory and its parents, with an error that names it.
+/// Makes a directory and its parents, with an error that names it. Whatever the umask is, nobody else may write there.
 pub(crate) fn create(path: &Path) -> Result<(), Error> {
-    fs::create_dir_all(path).map_err(|source| Error::io("create the directory", path, source))
+    let mut builder = DirBuilder::new();
+    let made = builder.recursive(true).mode(0o755).create(path);
+    made.map_err(|source| Error::io("create the directory", path, source))
+}
+
+/// Writes a file for its owner alone, whatever the umask is.
+pub(crate) fn write(path: &Path, text: impl AsRef<[u8]>) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(path)?.write_all(text.as_ref())
+}
+
+/// Opens a file to be locked, and makes it if it is not there.
+pub(crate) fn lock_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(false).mode(0o600);
+    options.open(path)
 }
 
 /// Writes a file in one step: a reader sees all of it or none.
@@ -47,7 +65,7 @@ pub(crate) fn write_whole(path: &Path, content: &impl serde::Serialize) -> Resul
     let partial = path.with_file_name(format!(".{name}.{}", std::process::id()));
     let written = serde_json::to_vec_pretty(content)
         .map_err(io::Error::other)
-        .and_then(|text| fs::write(&partial, text))
+        .and_then(|text| write(&partial, text))
         .and_then(|()| fs::rename(&partial, path));
     written.map_err(|source| {
         let _ = fs::remove_file(&partial);
@@ -55,14 +73,10 @@ pub(crate) fn write_whole(path: &Path, content: &impl serde::Serialize) -> Resul
     })
 }
 
-/// Removes a whole tree; one that is not there is fine.
+/// Removes a whole tree, however deep code of a package made it and whatever it closed; one that is not there is fine.
 pub(crate) fn remove(path: &Path) -> Result<(), Error> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Error::io("remove the directory", path, error))
-        }
-        _ => Ok(()),
-    }
+    let removed = cellblock_sandbox::remove_directory(path);
+    removed.map_err(|error| Error::io("remove the directory", path, error))
 }
 
 /// The user's home.

@@ -1,10 +1,12 @@
 //! Which environments are in use, and when each was used last.
 
 use std::{
-    fs::{File, OpenOptions, TryLockError},
+    fs::{File, TryLockError},
     path::{Path, PathBuf},
     time::SystemTime,
 };
+
+use crate::dirs;
 
 /// Held by whoever runs sessions on a directory of packages: it is not removed meanwhile.
 #[derive(Debug)]
@@ -15,12 +17,7 @@ pub struct InUse {
 impl InUse {
     /// Says that it is used now and for as long as this lives. None where it cannot be said, which is no reason not to use it.
     pub(crate) fn begin(directory: &Path) -> Option<Self> {
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(place(directory))
-            .ok()?;
+        let file = dirs::lock_file(&place(directory)).ok()?;
         let _ = file.set_modified(SystemTime::now());
         // Who removes it holds it alone for a moment; then it is gone, and to be made anew.
         file.try_lock_shared().ok()?;
@@ -29,12 +26,7 @@ impl InUse {
 
     /// Keeps everybody from beginning to use it. None while somebody does.
     pub(crate) fn none(directory: &Path) -> Option<File> {
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(place(directory))
-            .ok()?;
+        let file = dirs::lock_file(&place(directory)).ok()?;
         file.try_lock().is_ok().then_some(file)
     }
 

@@ -1,13 +1,13 @@
 //! One process at a time makes an environment.
 
 use std::{
-    fs::{File, OpenOptions, TryLockError},
+    fs::{File, TryLockError},
     path::{Path, PathBuf},
     thread,
     time::Duration,
 };
 
-use crate::{Cancel, Error};
+use crate::{Cancel, Error, dirs};
 
 /// How often a waiting process looks.
 const BEAT: Duration = Duration::from_millis(50);
@@ -34,12 +34,7 @@ impl Lock {
         waiting: &mut dyn FnMut(),
     ) -> Result<Self, Error> {
         let failed = |source| Error::io("lock", path, source);
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path)
-            .map_err(failed)?;
+        let file = dirs::lock_file(path).map_err(failed)?;
         let mut told = false;
         loop {
             match file.try_lock() {
@@ -61,9 +56,7 @@ impl Lock {
 
     /// Takes the lock if nobody has it.
     pub(crate) fn take_now(path: &Path) -> Option<Self> {
-        let mut options = OpenOptions::new();
-        let file = options.create(true).truncate(false).write(true).open(path);
-        let file = file.ok()?;
+        let file = dirs::lock_file(path).ok()?;
         file.try_lock().ok()?;
         Some(Self { _file: file })
     }

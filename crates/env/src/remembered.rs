@@ -9,7 +9,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Interpreter, Reason, Variables, access, hash};
+use crate::{Interpreter, Reason, Variables, access, dirs, hash};
 
 /// Goes up whenever the probe or the shape of its answer changes.
 const FORMAT: u32 = 1;
@@ -113,8 +113,9 @@ impl Remembered {
         };
         let file = self.file(candidate);
         let partial = file.with_extension(format!("{}.partial", std::process::id()));
-        let written = fs::create_dir_all(&self.directory)
-            .and_then(|()| fs::write(&partial, text))
+        let written = dirs::create(&self.directory)
+            .map_err(std::io::Error::other)
+            .and_then(|()| dirs::write(&partial, text))
             .and_then(|()| fs::rename(&partial, &file));
         if written.is_err() {
             let _ = fs::remove_file(&partial);

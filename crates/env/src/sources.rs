@@ -54,7 +54,7 @@ pub(crate) fn build(
     dirs::create(&directory)?;
     for (name, text) in question.files() {
         let path = directory.join(name);
-        fs::write(&path, text).map_err(|source| Error::io("write", &path, source))?;
+        dirs::write(&path, text).map_err(|source| Error::io("write", &path, source))?;
     }
     let hosts = kit.places.hosts();
     let room = Room {

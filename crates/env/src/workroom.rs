@@ -63,7 +63,7 @@ impl<'a> Workroom<'a> {
         for (name, text) in &kit.files {
             let path = directory.join(name);
             path.parent().map_or(Ok(()), dirs::create)?;
-            fs::write(&path, text).map_err(|source| Error::io("write", &path, source))?;
+            dirs::write(&path, text).map_err(|source| Error::io("write", &path, source))?;
         }
         let mut workroom = Self {
             job,
@@ -79,7 +79,7 @@ impl<'a> Workroom<'a> {
         let hosts = kit.places.hosts();
         if let Some(text) = netrc::for_hosts(job.variables, &hosts) {
             let path = directory.join(netrc::NAME);
-            fs::write(&path, text).map_err(|source| Error::io("write", &path, source))?;
+            dirs::write(&path, text).map_err(|source| Error::io("write", &path, source))?;
         }
         let mut shown = kit.places.shown()?;
         shown.extend(kit.shown);

@@ -1,17 +1,23 @@
 //! Files below a directory, reached without ever leaving it: the workspace belongs to hostile code, which may put links into it
 //! while we look.
+//!
+//! Two rules keep that safe. A path that the host recorded leads through no link at all; only a path that a caller of the library wrote may
+//! lead through links, and only to what is inside. And what is found is held by a descriptor ([`Entry`]): whatever is decided about it is done to that
+//! very file, never to its name again.
 
+use crate::draft::Draft;
+use crate::entry::Entry;
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Uid, chmod, chownat, fchown,
-    fstat, linkat, mkdirat, openat, openat2, readlinkat, renameat, statat, symlinkat, unlinkat,
+    AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Uid, chownat, fchown, fstat,
+    lgetxattr, linkat, mkdirat, openat, openat2, renameat, renameat_with, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
-use std::os::unix::ffi::OsStrExt as _;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 
 /// A directory that is not left.
@@ -44,13 +50,53 @@ impl Access {
     }
 }
 
-const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+/// What becomes of symbolic links on the way to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// A path with a link in it leads nowhere. A link at its end is meant itself.
+    AreNotFollowed,
+    /// They are followed as long as they lead to something inside.
+    AreFollowedInside,
+}
+
+impl Links {
+    fn rules(self) -> ResolveFlags {
+        let inside = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        match self {
+            Links::AreNotFollowed => inside | ResolveFlags::NO_SYMLINKS,
+            Links::AreFollowedInside => inside,
+        }
+    }
+
+    fn at_the_end(self) -> OFlags {
+        match self {
+            Links::AreNotFollowed => OFlags::NOFOLLOW,
+            Links::AreFollowedInside => OFlags::empty(),
+        }
+    }
+}
+
+const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 impl Confined {
-    /// Opens the directory itself, which the host trusts.
+    /// Opens a directory of the host's own. Links on the way are followed: nobody but the host's user may have made them.
     pub fn open(path: &Path) -> io::Result<Confined> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = openat(CWD, path, flags, Mode::empty())?;
+        Confined::of(openat(CWD, path, DIRECTORY, Mode::empty())?)
+    }
+
+    /// Opens a directory by a path without links, as `canonicalize` returns it: a link that took the place of a part of it since is
+    /// refused.
+    pub fn open_real(path: &Path) -> io::Result<Confined> {
+        let rules = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        Confined::of(openat2(CWD, path, DIRECTORY, Mode::empty(), rules)?)
+    }
+
+    /// Opens a directory in this one. No link leads to it.
+    pub fn below(&self, path: &Path) -> io::Result<Confined> {
+        Confined::of(self.resolve(path, DIRECTORY, Mode::empty(), Links::AreNotFollowed)?)
+    }
+
+    fn of(directory: OwnedFd) -> io::Result<Confined> {
         let stat = fstat(&directory)?;
         let owner = geteuid()
             .is_root()
@@ -58,59 +104,76 @@ impl Confined {
         Ok(Confined { directory, owner })
     }
 
-    /// The file system that it is on, as `stat` numbers it.
-    pub fn device(&self) -> io::Result<u64> {
-        Ok(fstat(&self.directory)?.st_dev)
+    /// What the directory itself is now.
+    pub fn own_stat(&self) -> io::Result<Stat> {
+        Ok(fstat(&self.directory)?)
+    }
+
+    /// Gives the directory itself to a user and a group.
+    pub fn give_to(&self, owner: u32, group: u32) -> io::Result<()> {
+        let (owner, group) = (Uid::from_raw(owner), Gid::from_raw(group));
+        let itself = AtFlags::EMPTY_PATH;
+        Ok(chownat(
+            &self.directory,
+            "",
+            Some(owner),
+            Some(group),
+            itself,
+        )?)
+    }
+
+    /// Fails where nothing can be written: no permission, a read-only file system, a full disk. Nothing that is there is opened, and where the
+    /// file system can do it, nothing gets a name.
+    pub fn check_writable(&self) -> io::Result<()> {
+        let draft = Draft::new(self.directory())?;
+        (&draft.file).write_all(&[0; 512])
+    }
+
+    /// Finds what is at a path. A path that ends in a link finds the link or what it leads to, as `links` says.
+    pub fn find(&self, path: &Path, links: Links) -> io::Result<Entry> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC | links.at_the_end();
+        Entry::of(self.resolve(path, flags, Mode::empty(), links)?)
+    }
+
+    /// The path below this directory at which something that was found is now.
+    pub fn place_of(&self, entry: &Entry) -> io::Result<PathBuf> {
+        let own = std::fs::read_link(format!("/proc/self/fd/{}", self.directory.as_raw_fd()))?;
+        let place = std::fs::read_link(entry.itself())?;
+        let below = place.strip_prefix(&own).map(Path::to_owned);
+        below.map_err(|_| io::ErrorKind::NotFound.into())
     }
 
     /// Opens a plain file for reading. Links inside are followed, links that lead out are refused, and so is everything that is
-    /// no plain file: opening a pipe would wait for its writer.
+    /// no plain file.
     pub fn read(&self, path: &Path) -> io::Result<File> {
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let file = File::from(self.resolve(path, flags, Mode::empty())?);
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "it is not a plain file",
-            ));
-        }
-        Ok(file)
+        self.find(path, Links::AreFollowedInside)?.read()
     }
 
-    /// Creates or empties a plain file for writing, with the directories above it. What is new belongs to the owner of the
-    /// directory.
-    pub fn write(&self, path: &Path) -> io::Result<File> {
+    /// Makes a plain file that was not there, for writing, with the directories above it. It belongs to the owner of the directory.
+    pub fn create(&self, path: &Path, links: Links) -> io::Result<File> {
         if let Some(parent) = path.parent() {
-            self.make_directories(parent)?;
+            self.make_directories(parent, links)?;
         }
-        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let file = match self.resolve(path, flags, Mode::empty()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let new = flags | OFlags::CREATE | OFlags::EXCL;
-                let file = self.resolve(path, new, Mode::from_raw_mode(0o644))?;
-                if let Some((owner, group)) = self.owner {
-                    fchown(&file, Some(owner), Some(group))?;
-                }
-                File::from(file)
-            }
-            opened => File::from(opened?),
-        };
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "it is not a plain file",
-            ));
+        let flags = OFlags::WRONLY
+            | OFlags::CREATE
+            | OFlags::EXCL
+            | OFlags::NOFOLLOW
+            | OFlags::NONBLOCK
+            | OFlags::CLOEXEC;
+        let (parent, name) = self.split(path, links)?;
+        let file = openat(&parent, name, flags, Mode::from_raw_mode(0o644))?;
+        if let Some((owner, group)) = self.owner {
+            fchown(&file, Some(owner), Some(group))?;
         }
-        file.set_len(0)?;
-        Ok(file)
+        Ok(File::from(file))
     }
 
     /// Makes a directory with those above it.
-    pub fn make_directories(&self, path: &Path) -> io::Result<()> {
+    pub fn make_directories(&self, path: &Path, links: Links) -> io::Result<()> {
         let mut made = PathBuf::new();
         for part in plain_parts(path) {
             let part = part?;
-            let parent = self.parent_of(&made)?;
+            let parent = self.parent_of(&made, links)?;
             made.push(part);
             match mkdirat(&parent, part, Mode::from_raw_mode(0o755)) {
                 Ok(()) => self.give_to_owner(&parent, part)?,
@@ -121,57 +184,41 @@ impl Confined {
         Ok(())
     }
 
-    /// What is at a path, without following a link at its end.
+    /// What is at a path, without following a link.
     pub fn stat(&self, path: &Path) -> io::Result<Stat> {
-        let (parent, name) = self.split(path)?;
-        Ok(statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?)
+        let (parent, name) = self.split(path, Links::AreNotFollowed)?;
+        Ok(rustix::fs::statat(
+            &parent,
+            name,
+            AtFlags::SYMLINK_NOFOLLOW,
+        )?)
+    }
+
+    /// Whether a program in the file at this path gets capabilities that its caller does not have. One call, for a whole workspace is asked about.
+    pub fn has_capabilities(&self, path: &Path) -> bool {
+        let top = format!("/proc/self/fd/{}", self.directory.as_raw_fd());
+        let mut value = [0; 64];
+        let found = lgetxattr(
+            Path::new(&top).join(path),
+            "security.capability",
+            &mut value[..],
+        );
+        matches!(found, Ok(1..) | Err(Errno::RANGE))
     }
 
     /// Removes a file, a link or an empty directory.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
-        let (parent, name) = self.split(path)?;
+        let (parent, name) = self.split(path, Links::AreNotFollowed)?;
         match unlinkat(&parent, name, AtFlags::empty()) {
             Err(Errno::ISDIR) => Ok(unlinkat(&parent, name, AtFlags::REMOVEDIR)?),
             outcome => Ok(outcome?),
         }
     }
 
-    /// Where a link points, not followed.
-    pub fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
-        let (parent, name) = self.split(path)?;
-        let target = readlinkat(&parent, name, Vec::new())?;
-        Ok(PathBuf::from(OsStr::from_bytes(target.to_bytes())))
-    }
-
     /// Makes a link. Wherever it points, nobody here follows it out.
     pub fn make_link(&self, path: &Path, target: &Path) -> io::Result<()> {
-        let (parent, name) = self.split(path)?;
+        let (parent, name) = self.split(path, Links::AreNotFollowed)?;
         Ok(symlinkat(target, &parent, name)?)
-    }
-
-    /// Makes something what it was: links are not followed.
-    pub fn set_access(&self, path: &Path, access: Access) -> io::Result<()> {
-        let (parent, name) = self.split(path)?;
-        let found = openat(
-            &parent,
-            name,
-            OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
-        let now = fstat(&found)?;
-        if Access::of(&now) == access {
-            return Ok(());
-        }
-        if (now.st_uid, now.st_gid) != (access.owner, access.group) {
-            let (owner, group) = (Uid::from_raw(access.owner), Gid::from_raw(access.group));
-            chownat(&found, "", Some(owner), Some(group), AtFlags::EMPTY_PATH)?;
-        }
-        if FileType::from_raw_mode(now.st_mode) != FileType::Symlink {
-            // By its descriptor: by its name it could be a link by now.
-            let itself = format!("/proc/self/fd/{}", found.as_raw_fd());
-            chmod(itself, Mode::from_raw_mode(access.mode))?;
-        }
-        Ok(())
     }
 
     fn give_to_owner(&self, parent: &Parent<'_>, name: &OsStr) -> io::Result<()> {
@@ -187,23 +234,23 @@ impl Confined {
         }
     }
 
-    /// Gives a file a second name at `elsewhere`, a path of the host's on the same file system.
-    pub fn link_out(&self, path: &Path, elsewhere: &Path) -> io::Result<()> {
-        let (parent, name) = self.split(path)?;
-        Ok(linkat(&parent, name, CWD, elsewhere, AtFlags::empty())?)
-    }
-
-    /// Gives a file of the host's a second name here, on the same file system.
+    /// Gives a file of the host's a second name here, on the same file system. Nothing may be there.
     pub fn link_in(&self, elsewhere: &Path, path: &Path) -> io::Result<()> {
-        let (parent, name) = self.split(path)?;
+        let (parent, name) = self.split(path, Links::AreNotFollowed)?;
         Ok(linkat(CWD, elsewhere, &parent, name, AtFlags::empty())?)
     }
 
-    /// Renames within the directory.
+    /// Renames within the directory. Nothing may be at the new name.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let (from_parent, from_name) = self.split(from)?;
-        let (to_parent, to_name) = self.split(to)?;
-        Ok(renameat(&from_parent, from_name, &to_parent, to_name)?)
+        let (from_parent, from_name) = self.split(from, Links::AreNotFollowed)?;
+        let (to_parent, to_name) = self.split(to, Links::AreNotFollowed)?;
+        let flags = RenameFlags::NOREPLACE;
+        let renamed = renameat_with(&from_parent, from_name, &to_parent, to_name, flags);
+        match renamed {
+            // A file system that cannot promise it. The name was chosen at random, or was free a moment ago.
+            Err(Errno::INVAL) => Ok(renameat(&from_parent, from_name, &to_parent, to_name)?),
+            outcome => Ok(outcome?),
+        }
     }
 
     /// The directory itself.
@@ -211,30 +258,38 @@ impl Confined {
         self.directory.as_fd()
     }
 
-    pub(crate) fn split<'a>(&self, path: &'a Path) -> io::Result<(Parent<'_>, &'a OsStr)> {
+    pub(crate) fn split<'a>(
+        &self,
+        path: &'a Path,
+        links: Links,
+    ) -> io::Result<(Parent<'_>, &'a OsStr)> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        Ok((
-            self.parent_of(path.parent().unwrap_or(Path::new("")))?,
-            name,
-        ))
+        let parent = path.parent().unwrap_or(Path::new(""));
+        Ok((self.parent_of(parent, links)?, name))
     }
 
-    fn parent_of(&self, path: &Path) -> io::Result<Parent<'_>> {
+    fn parent_of(&self, path: &Path, links: Links) -> io::Result<Parent<'_>> {
         if path.as_os_str().is_empty() {
             return Ok(Parent::Top(self.directory.as_fd()));
         }
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        self.resolve(path, flags, Mode::empty()).map(Parent::Below)
+        self.resolve(path, DIRECTORY, Mode::empty(), links)
+            .map(Parent::Below)
     }
 
-    pub(crate) fn resolve(&self, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+    fn resolve(&self, path: &Path, flags: OFlags, mode: Mode, links: Links) -> io::Result<OwnedFd> {
         plain_parts(path).try_for_each(|part| part.map(drop))?;
         let path = if path.as_os_str().is_empty() {
             Path::new(".")
         } else {
             path
         };
-        Ok(openat2(self.directory.as_fd(), path, flags, mode, BENEATH)?)
+        Ok(openat2(
+            self.directory.as_fd(),
+            path,
+            flags,
+            mode,
+            links.rules(),
+        )?)
     }
 }
 
@@ -251,6 +306,13 @@ impl AsFd for Parent<'_> {
             Parent::Below(directory) => directory.as_fd(),
         }
     }
+}
+
+/// A name that code cannot have made beforehand. It can see it as soon as it is used, so it is no secret afterwards.
+pub fn unguessable_name() -> OsString {
+    // The keys of a hasher are random, and differ each time.
+    let [one, two] = [0, 1].map(|which: u32| RandomState::new().hash_one(which));
+    format!(".cellblock-{one:016x}{two:016x}").into()
 }
 
 fn plain_parts(path: &Path) -> impl Iterator<Item = io::Result<&OsStr>> {

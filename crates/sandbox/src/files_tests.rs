@@ -5,8 +5,9 @@ use crate::{Budget, Closed, Step};
 use rustix::fs::FileType;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::os::unix::fs::symlink;
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use tempfile::TempDir;
 
@@ -37,10 +38,18 @@ impl Scene {
         Ok(text)
     }
 
+    /// As a caller of the library has it: links inside are followed.
     fn write(&self, path: &str, text: &str) -> io::Result<()> {
-        self.confined
-            .write(Path::new(path))?
-            .write_all(text.as_bytes())
+        let (path, links) = (Path::new(path), Links::AreFollowedInside);
+        let mut file = match self.confined.find(path, links) {
+            Ok(found) => found.write()?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.confined.create(path, links)?
+            }
+            Err(error) => return Err(error),
+        };
+        file.set_len(0)?;
+        file.write_all(text.as_bytes())
     }
 
     fn listed(&self, path: &str) -> Vec<(OsString, FileType)> {
@@ -106,7 +115,7 @@ fn a_link_that_leads_out_is_neither_read_nor_written() {
         scene.write(path, "changed").unwrap_err();
         scene
             .confined
-            .make_directories(&Path::new(path).join("deeper"))
+            .make_directories(&Path::new(path).join("deeper"), Links::AreFollowedInside)
             .unwrap_err();
     }
     assert_eq!(scene.secret(), "secret");
@@ -179,4 +188,90 @@ fn a_name_that_is_no_text_is_listed_as_it_is() {
     fs::write(scene.host.path().join("workspace").join(name), "x").unwrap();
     assert_eq!(scene.listed(""), [(name.to_owned(), FileType::RegularFile)]);
     assert_eq!(scene.confined.stat(Path::new(name)).unwrap().st_size, 1);
+}
+
+#[test]
+fn a_recorded_path_leads_through_no_link_not_even_to_what_is_inside() {
+    let scene = Scene::new();
+    scene.write("real/file", "text").unwrap();
+    symlink("real", scene.inside("link")).unwrap();
+    symlink("real/file", scene.inside("end")).unwrap();
+    let (confined, below) = (&scene.confined, Path::new("link/file"));
+    let strict = Links::AreNotFollowed;
+    confined.find(below, strict).unwrap_err();
+    confined.stat(below).unwrap_err();
+    confined.remove(below).unwrap_err();
+    confined.remove_tree(Path::new("link")).unwrap_err();
+    confined
+        .make_link(Path::new("link/new"), below)
+        .unwrap_err();
+    confined.rename(below, Path::new("moved")).unwrap_err();
+    confined.rename(Path::new("real/file"), below).unwrap_err();
+    confined.create(Path::new("link/new"), strict).unwrap_err();
+    confined
+        .make_directories(Path::new("link/new"), strict)
+        .unwrap_err();
+    assert_eq!(scene.listed("link"), []);
+    let end = confined.find(Path::new("end"), strict).unwrap();
+    assert_eq!(end.read_link().unwrap(), Path::new("real/file"));
+    end.read().unwrap_err();
+    assert_eq!(scene.read("link/file").unwrap(), "text");
+    assert_eq!(fs::read_dir(scene.inside("real")).unwrap().count(), 1);
+}
+
+#[test]
+fn what_was_found_stays_the_same_file_whatever_becomes_of_its_name() {
+    let scene = Scene::new();
+    scene.write("file", "text").unwrap();
+    let path = Path::new("file");
+    let found = scene.confined.find(path, Links::AreNotFollowed).unwrap();
+    fs::rename(scene.inside("file"), scene.inside("moved")).unwrap();
+    symlink("../secret", scene.inside("file")).unwrap();
+    found.write().unwrap().write_all(b"T").unwrap();
+    let access = Access {
+        mode: 0o6750,
+        ..Access::of(found.stat())
+    };
+    found.set_access(access).unwrap();
+    found.link_out(&scene.host.path().join("kept")).unwrap();
+    assert_eq!(scene.secret(), "secret");
+    let kept = fs::metadata(scene.host.path().join("kept")).unwrap();
+    assert_eq!(scene.read("moved").unwrap(), "Text");
+    // The bits that make a program run as its owner are not set.
+    assert_eq!(
+        (kept.ino(), kept.mode() & 0o7777),
+        (found.stat().st_ino, 0o750)
+    );
+}
+
+#[test]
+fn nothing_that_is_there_is_renamed_over() {
+    let scene = Scene::new();
+    scene.write("one", "1").unwrap();
+    scene.write("two", "2").unwrap();
+    let [one, two] = ["one", "two"].map(Path::new);
+    scene.confined.rename(one, two).unwrap_err();
+    assert_eq!(scene.read("two").unwrap(), "2");
+}
+
+#[test]
+fn whether_a_directory_can_be_written_is_tried_without_a_name() {
+    let scene = Scene::new();
+    scene.confined.check_writable().unwrap();
+    assert_eq!(scene.listed(""), []);
+    if !geteuid().is_root() {
+        fs::set_permissions(scene.inside(""), fs::Permissions::from_mode(0o500)).unwrap();
+        let error = scene.confined.check_writable().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+    }
+}
+
+#[test]
+fn a_part_of_a_real_path_that_became_a_link_is_refused() {
+    let scene = Scene::new();
+    let real = scene.inside("").canonicalize().unwrap();
+    Confined::open_real(&real).unwrap();
+    fs::rename(&real, real.with_file_name("moved")).unwrap();
+    symlink("moved", real.with_file_name("workspace")).unwrap();
+    Confined::open_real(&real).unwrap_err();
 }

@@ -4,7 +4,7 @@
 //! a socket. The first three are found here. Of the last the kernel tells how many descriptors wait, not what they are.
 
 use crate::SessionProcesses;
-use crate::outside::{ids_of, started};
+use crate::outside::{ids_of, maps, started};
 use rustix::fs::makedev;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::HashMap;
@@ -229,9 +229,9 @@ struct Mapping {
 }
 
 fn deleted_mappings(task: &str, devices: &[u64]) -> Vec<Mapping> {
-    let maps = fs::read_to_string(format!("/proc/{task}/maps")).unwrap_or_default();
-    maps.lines()
-        .filter_map(|line| deleted_mapping(line, devices))
+    let lines = maps(task).into_iter().flatten().map_while(Result::ok);
+    lines
+        .filter_map(|line| deleted_mapping(&line, devices))
         .collect()
 }
 

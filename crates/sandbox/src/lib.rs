@@ -7,6 +7,8 @@
 mod birth;
 mod cgroup;
 mod control;
+mod draft;
+mod entry;
 mod error;
 mod files;
 mod holdings;
@@ -16,6 +18,7 @@ mod library;
 mod outside;
 mod own_copy;
 mod packet;
+mod private;
 mod probe;
 mod readiness;
 mod removal;
@@ -30,18 +33,20 @@ pub use control::{
     Change, Changing, Death, Exit, FromInit, FromLauncher, HowMuch, Made, Moment, Over, ToInit,
     Unprepared, fork_request, mount_request,
 };
+pub use entry::{Entry, Identity, SET_ID_BITS};
 pub use error::Error;
-pub use files::{Access, Confined};
+pub use files::{Access, Confined, Links, unguessable_name};
 pub use holdings::{Holdings, Size, Written, descriptors_waiting_in};
 pub use launch::{LaunchPlan, Launched, first_id};
 pub use leash::end_with_parent;
 pub use outside::SessionProcesses;
-pub use own_copy::Identity;
 pub use packet::{
     Packet, packet_pair, receive_bytes, receive_packet, send_bytes, send_packet, stream_pair,
 };
+pub use private::{Reach, claim_directory, private_directory, private_file};
 pub use probe::{Mechanism, Probe, Verdict};
 pub use readiness::readiness;
+pub use removal::remove_directory;
 pub use rustix::fs::Stat;
 pub use space::FileSystem;
 pub use view::{GUEST_DIRECTORY, View};

@@ -4,6 +4,7 @@
 //! everyone of the session, init included; but the user who started the session owns its namespaces, so the host may look.
 
 use std::collections::HashSet;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 use std::{fs, io};
@@ -54,14 +55,15 @@ impl SessionProcesses {
         let mut processes = self.ids().peekable();
         processes.peek()?;
         for pid in processes {
-            match open_files(pid, device).and_then(|open| {
-                let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
-                Ok((open, maps))
-            }) {
-                Ok((open, maps)) => {
-                    held.extend(open);
-                    held.extend(maps.lines().filter_map(shared_mapping));
+            let mut looked_at = || -> io::Result<()> {
+                held.extend(open_files(pid, device)?);
+                for line in maps(pid)? {
+                    held.extend(shared_mapping(&line?));
                 }
+                Ok(())
+            };
+            match looked_at() {
+                Ok(()) => {}
                 // It has ended.
                 Err(_) if stat(pid).is_empty() => {}
                 Err(_) => return None,
@@ -204,6 +206,14 @@ fn shared_mapping(line: &str) -> Option<u64> {
     let is_shared = words.nth(1)?.ends_with('s');
     let inode = words.nth(2)?.parse().ok()?;
     (is_shared && inode != 0).then_some(inode)
+}
+
+/// The mappings of a process, a line at a time: with long names of files, all of them together take hundreds of megabytes. Those of a
+/// line, which may be no text, are shown as text.
+pub(crate) fn maps(process: impl std::fmt::Display) -> io::Result<impl Iterator<Item = io::Result<String>>> {
+    let file = BufReader::new(fs::File::open(format!("/proc/{process}/maps"))?);
+    let lines = file.split(b'\n');
+    Ok(lines.map(|line| Ok(String::from_utf8_lossy(&line?).into_owned())))
 }
 
 #[cfg(test)]

@@ -1,66 +1,38 @@
 //! Files that several directories have in common until one of them changes its own: the same inode under a name in each.
 
-use crate::files::{Confined, Parent};
-use rustix::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use crate::draft::Draft;
+use crate::entry::Entry;
+use crate::files::{Access, Confined, Links};
+use rustix::fd::AsFd as _;
 use rustix::fs::{
-    AtFlags, CWD, Gid, Mode, OFlags, StatxFlags, Timespec, Timestamps, Uid, fchmod, fchown, fstat,
-    futimens, linkat, openat, renameat, statat, statx, unlinkat,
+    AtFlags, CWD, Gid, Mode, Timespec, Timestamps, Uid, fchmod, fchown, fstat, futimens, linkat,
+    statat,
 };
-use rustix::io::Errno;
 use rustix::process::geteuid;
-use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// What tells an inode from all others. The number alone does not: it is given out anew when the file is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Identity {
-    device: (u32, u32),
-    inode: u64,
-    born: (i64, u32),
-}
+use std::io::{self, Read as _};
+use std::path::Path;
 
 impl Confined {
-    /// Which inode is at a path; a link at its end is not followed.
-    pub fn identity(&self, path: &Path) -> io::Result<Identity> {
-        let (parent, name) = self.split(path)?;
-        let wanted = StatxFlags::INO | StatxFlags::BTIME;
-        let found = statx(&parent, name, AtFlags::SYMLINK_NOFOLLOW, wanted)?;
-        Ok(Identity {
-            device: (found.stx_dev_major, found.stx_dev_minor),
-            inode: found.stx_ino,
-            born: (found.stx_btime.tv_sec, found.stx_btime.tv_nsec),
-        })
+    /// Gives something a second name in this directory, on the same file system.
+    pub fn take_in(&self, entry: &Entry, path: &Path) -> io::Result<()> {
+        let (parent, name) = self.split(path, Links::AreNotFollowed)?;
+        let flags = AtFlags::SYMLINK_FOLLOW;
+        Ok(linkat(CWD, entry.itself(), &parent, name, flags)?)
     }
 
-    /// Gives a file of this directory a second name in another one, on the same file system.
-    pub fn share(&self, path: &Path, other: &Confined) -> io::Result<()> {
-        let (parent, name) = self.split(path)?;
-        let (other_parent, other_name) = other.split(path)?;
-        let done = linkat(&parent, name, &other_parent, other_name, AtFlags::empty());
-        Ok(done?)
-    }
-
-    /// Puts a copy in the place of a file. Who has the file under another name, or has it open, keeps it as it is. Returns how many
-    /// names that one has left.
-    ///
-    /// The copy has no name until it is whole.
-    pub fn replace_by_copy(&self, path: &Path) -> io::Result<u64> {
-        let (parent, name) = self.split(path)?;
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let source = openat(&parent, name, flags, Mode::empty())?;
+    /// Puts a copy in the place of a file that was found at this path. Who has the file under another name, or has it open, keeps it as it
+    /// is. A name that leads to another file by now is left alone.
+    pub fn replace_by_copy(&self, path: &Path, found: &Entry) -> io::Result<()> {
+        let (parent, name) = self.split(path, Links::AreNotFollowed)?;
+        let source = found.read()?;
         let stat = fstat(&source)?;
-        let mut draft = Draft::new(&parent)?;
-        let mut source = File::from(source);
-        // The kernel shares the blocks where the file system can.
-        io::copy(&mut source, &mut draft.file)?;
-        if geteuid().is_root() {
-            let (owner, group) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
-            fchown(&draft.file, Some(owner), Some(group))?;
-        }
-        fchmod(&draft.file, Mode::from_raw_mode(stat.st_mode & 0o777))?;
+        let draft = Draft::new(parent.as_fd())?;
+        // The kernel shares the blocks where the file system can. One that grows as fast as it is copied has no end.
+        io::copy(
+            &mut (&source).take(stat.st_size.unsigned_abs()),
+            &mut &draft.file,
+        )?;
         let time = |seconds: i64, rest: u64| Timespec {
             tv_sec: seconds,
             tv_nsec: rest.cast_signed(),
@@ -69,84 +41,58 @@ impl Confined {
             last_access: time(stat.st_atime, stat.st_atime_nsec),
             last_modification: time(stat.st_mtime, stat.st_mtime_nsec),
         };
-        futimens(&draft.file, &times)?;
+        make_like(&draft.file, Access::of(&stat), &times)?;
         let now = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if (now.st_dev, now.st_ino) == (stat.st_dev, stat.st_ino) {
             draft.move_to(name)?;
         }
-        Ok(fstat(&source)?.st_nlink)
-    }
-}
-
-/// A copy that is not finished.
-struct Draft<'a> {
-    parent: &'a Parent<'a>,
-    file: File,
-    /// Where there are no files without a name.
-    name: Option<PathBuf>,
-}
-
-impl<'a> Draft<'a> {
-    fn new(parent: &'a Parent<'a>) -> io::Result<Draft<'a>> {
-        let mode = Mode::from_raw_mode(0o600);
-        let flags = OFlags::RDWR | OFlags::CLOEXEC;
-        match openat(parent, ".", flags | OFlags::TMPFILE, mode) {
-            Ok(file) => Ok(Draft {
-                parent,
-                file: File::from(file),
-                name: None,
-            }),
-            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
-                let name = unused_name();
-                let new = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-                let file: OwnedFd = openat(parent, &name, new, mode)?;
-                Ok(Draft {
-                    parent,
-                    file: File::from(file),
-                    name: Some(name),
-                })
-            }
-            Err(error) => Err(error.into()),
-        }
+        Ok(())
     }
 
-    fn move_to(mut self, name: &OsStr) -> io::Result<()> {
-        let draft = match self.name.take() {
-            Some(draft) => draft,
-            None => {
-                let draft = unused_name();
-                let itself = format!("/proc/self/fd/{}", self.file.as_fd().as_raw_fd());
-                linkat(CWD, itself, self.parent, &draft, AtFlags::SYMLINK_FOLLOW)?;
-                draft
-            }
+    /// Puts a new file in the place of a file or a link, with these contents, for whom it is and when it was written. Whoever has the old
+    /// one keeps it.
+    pub fn replace_by(
+        &self,
+        path: &Path,
+        contents: &mut File,
+        access: Access,
+        modified: (i64, i64),
+    ) -> io::Result<()> {
+        let (parent, name) = self.split(path, Links::AreNotFollowed)?;
+        let draft = Draft::new(parent.as_fd())?;
+        io::copy(contents, &mut &draft.file)?;
+        let time = Timespec {
+            tv_sec: modified.0,
+            tv_nsec: modified.1,
         };
-        let renamed = renameat(self.parent, &draft, self.parent, name);
-        if renamed.is_err() {
-            self.name = Some(draft);
-        }
-        Ok(renamed?)
+        let times = Timestamps {
+            last_access: time,
+            last_modification: time,
+        };
+        make_like(&draft.file, access, &times)?;
+        draft.move_to(name)
     }
 }
 
-impl Drop for Draft<'_> {
-    fn drop(&mut self) {
-        if let Some(name) = &self.name {
-            let _ = unlinkat(self.parent, name, AtFlags::empty());
-        }
+fn make_like(file: &File, access: Access, times: &Timestamps) -> io::Result<()> {
+    if geteuid().is_root() {
+        let (owner, group) = (Uid::from_raw(access.owner), Gid::from_raw(access.group));
+        fchown(file, Some(owner), Some(group))?;
     }
-}
-
-fn unused_name() -> PathBuf {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    PathBuf::from(format!(".cellblock-copy-{}-{number}", std::process::id()))
+    fchmod(file, Mode::from_raw_mode(access.mode & 0o777))?;
+    Ok(futimens(file, times)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Identity;
     use std::fs;
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+    fn find(directory: &Confined, path: &Path) -> Entry {
+        directory.find(path, Links::AreNotFollowed).unwrap()
+    }
 
     #[test]
     fn a_shared_file_is_one_until_it_is_replaced_by_a_copy() {
@@ -160,10 +106,16 @@ mod tests {
         fs::write(&mine, "text").unwrap();
         fs::set_permissions(&mine, fs::Permissions::from_mode(0o640)).unwrap();
         let before = fs::metadata(&mine).unwrap();
-        here.share(path, &there).unwrap();
-        assert_eq!(here.identity(path).unwrap(), there.identity(path).unwrap());
-        assert_eq!(there.replace_by_copy(path).unwrap(), 1);
-        assert_ne!(here.identity(path).unwrap(), there.identity(path).unwrap());
+        there.take_in(&find(&here, path), path).unwrap();
+        let identities = || -> [Identity; 2] {
+            [&here, &there].map(|directory| find(directory, path).identity().unwrap())
+        };
+        let [first, second] = identities();
+        assert_eq!(first, second);
+        there.replace_by_copy(path, &find(&there, path)).unwrap();
+        assert_eq!(find(&here, path).stat().st_nlink, 1);
+        let [first, second] = identities();
+        assert_ne!(first, second);
         fs::write(&mine, "changed").unwrap();
         assert_eq!(fs::read_to_string(&theirs).unwrap(), "text");
         let copy = fs::metadata(&theirs).unwrap();
@@ -182,6 +134,22 @@ mod tests {
         fs::write(place.path().join("file"), "text").unwrap();
         std::os::unix::fs::symlink("file", place.path().join("link")).unwrap();
         let here = Confined::open(place.path()).unwrap();
-        assert!(here.replace_by_copy(Path::new("link")).is_err());
+        let link = Path::new("link");
+        assert!(here.replace_by_copy(link, &find(&here, link)).is_err());
+    }
+
+    #[test]
+    fn a_name_that_leads_to_another_file_by_now_is_left_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let name = |name: &str| place.path().join(name);
+        fs::write(name("file"), "looked at").unwrap();
+        let here = Confined::open(place.path()).unwrap();
+        let path = Path::new("file");
+        let found = find(&here, path);
+        fs::rename(name("file"), name("moved")).unwrap();
+        fs::write(name("file"), "another").unwrap();
+        let before = fs::metadata(name("file")).unwrap().ino();
+        here.replace_by_copy(path, &found).unwrap();
+        assert_eq!(fs::metadata(name("file")).unwrap().ino(), before);
     }
 }

@@ -1,7 +1,7 @@
 //! Looking at a whole tree of directories, from descriptor to descriptor: a path from the top costs as much as it is deep, and hostile
 //! code digs deep.
 
-use crate::Confined;
+use crate::{Confined, Links};
 use rustix::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat, chmod, fstat, openat, statat};
 use rustix::io::Errno;
@@ -55,7 +55,7 @@ struct Level {
     below: Vec<OsString>,
 }
 
-const LIST: OFlags = OFlags::RDONLY
+pub(crate) const LIST: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
@@ -70,7 +70,7 @@ impl Confined {
                 opened => opened.map_err(io::Error::from),
             }
         } else {
-            self.split(from)
+            self.split(from, Links::AreNotFollowed)
                 .and_then(|(parent, name)| open_directory(parent.as_fd(), name, budget.closed))
         };
         let Ok(directory) = opened else { return };
@@ -162,7 +162,7 @@ fn open_directory(parent: BorrowedFd<'_>, name: &OsStr, closed: Closed) -> io::R
 }
 
 /// By its descriptor: by its name it could be another one by now.
-fn unlock(directory: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+pub(crate) fn unlock(directory: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let mode = Mode::from_raw_mode(fstat(directory)?.st_mode & 0o7777);
     let itself = format!("/proc/self/fd/{}", directory.as_raw_fd());
     chmod(itself, mode | Mode::RWXU)?;

@@ -545,7 +545,7 @@ impl Actor {
 
 impl Drop for Actor {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
+        let _ = cellblock_sandbox::remove_directory(&self.directory);
     }
 }
 

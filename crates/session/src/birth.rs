@@ -5,7 +5,7 @@ use crate::actor::{Actor, Command};
 use crate::assembly::{Standing, assemble, prepare};
 use crate::disk::Processes;
 use crate::file_history::Asked;
-use crate::fork::Lineage;
+use crate::fork::{Draft, Lineage};
 use crate::home::Home;
 use crate::journal::SessionJournal;
 use crate::own_files::Files;
@@ -91,11 +91,13 @@ impl Inner {
         });
         let asked = self.asked_before_changes(&workspace);
         let directory = self.session_directory(id)?;
+        let draft = Draft::of(&directory);
         let (delivered, files) = tokio::join!(
             self.bear(id, &options, &workspace, &directory),
             self.watch_files(&workspace, &directory, options.limits.disk, asked)
         );
         let (delivered, mut files) = (delivered?, files?);
+        draft.keep();
         let Delivered {
             mut born,
             zygote,
@@ -251,7 +253,6 @@ impl Inner {
         workspace: &Workspace,
         user: u32,
     ) -> Result<(Arc<Zygote>, Option<OwnedFd>), Error> {
-        use std::os::unix::fs::MetadataExt as _;
         let path = workspace.path();
         let refuse = |problem: String| Error::Workspace {
             path: path.to_owned(),
@@ -262,10 +263,12 @@ impl Inner {
             if !self.has_view() {
                 return Ok((zygote, None));
             }
-            let owner = std::fs::metadata(path).map_err(|error| refuse(error.to_string()))?;
-            let mount = zygote.mount(path, owner.uid(), owner.gid(), user).await?;
+            let own = workspace.directory().own_stat();
+            let own = own.map_err(|error| refuse(error.to_string()))?;
+            let mount = zygote.mount(path, own.st_uid, own.st_gid, user).await?;
             let found = rustix::fs::fstat(&mount).map_err(|error| refuse(error.to_string()))?;
-            if (found.st_dev, found.st_ino) == (owner.dev(), owner.ino()) {
+            // The directory that the host has open, whatever its path led to just now.
+            if (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino) {
                 return Ok((zygote, Some(mount)));
             }
             zygote.retire();

@@ -2,6 +2,7 @@
 
 use crate::outputs::{Segment, Written};
 use cellblock_protocol::{Cut, Stream, Truncated};
+use cellblock_sandbox::private_file;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -101,8 +102,9 @@ impl Capture {
             if self.output.total + bytes.len() as u64 <= self.limit as u64 {
                 return;
             }
-            // A disk that is full costs the pages of the rest, not the cell.
-            let Ok(mut file) = File::create(&self.spill_path) else {
+            // From an attempt before: a disk that is full costs the pages of the rest, not the cell.
+            let _ = std::fs::remove_file(&self.spill_path);
+            let Ok(mut file) = private_file(&self.spill_path) else {
                 return;
             };
             if file.write_all(&self.output.bytes).is_err() {

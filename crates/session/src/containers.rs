@@ -12,7 +12,7 @@ use crate::home::Home;
 use crate::journal::{self, PythonUsed, SessionJournal};
 use crate::own_files::Files;
 use crate::packages::Packages;
-use crate::runtime::{next_number, remove_orphans, session_directory};
+use crate::runtime::{claim, next_number, remove_orphans, session_directory};
 use crate::session::{Session, Shared};
 use crate::sockets::Sockets;
 use crate::telephone::{self, Telephone};
@@ -21,8 +21,10 @@ use crate::ways_out::{self, Doors};
 use crate::workspace::Workspace;
 use cellblock_docker::{Engine, Mount, Plan};
 use cellblock_protocol::{ContainerOptions, Rung, SessionOptions, import_statement};
+use cellblock_sandbox::{private_file, remove_directory};
 use std::collections::BTreeMap;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -60,11 +62,15 @@ impl Containers {
     /// With this engine; `state` keeps workspaces, `cache` what can be made again. Nothing is started.
     pub fn new(engine: Engine, state: impl Into<PathBuf>, cache: impl Into<PathBuf>) -> Containers {
         let state = state.into();
-        remove_orphans(&state.join("sessions"));
+        let cache = cache.into();
+        // Where they are not ours, opening a session says so.
+        if claim(&state, &cache).is_ok() {
+            remove_orphans(&state.join("sessions"));
+        }
         let inner = Inner {
             engine,
             state,
-            cache: cache.into(),
+            cache,
             watcher: Watcher::new(),
         };
         Containers {
@@ -97,6 +103,7 @@ impl Inner {
             .get_or_insert_with(|| format!("d{}", number + 1))
             .clone();
         let wanted = options.container.clone().unwrap_or_default();
+        claim(&self.state, &self.cache)?;
         let workspace = Arc::new(match &options.workspace {
             Some(path) => Workspace::given(path)?,
             None => Workspace::fresh(&self.state, &id)?,
@@ -107,7 +114,7 @@ impl Inner {
         let doors = Doors::of(&options);
         let place = Place {
             name: format!("cellblock-{id}-{}-{number}", std::process::id()),
-            workspace: workspace.path(),
+            workspace: &workspace,
             directory: &directory,
             telephone: telephone.directory(),
         };
@@ -202,14 +209,14 @@ impl Inner {
         place: Place<'_>,
     ) -> Result<Plan, Error> {
         let refuse = |problem: std::io::Error| Error::Workspace {
-            path: place.workspace.to_owned(),
+            path: place.workspace.path().to_owned(),
             problem: problem.to_string(),
         };
         // What it writes shall belong to whom the directory belongs to.
-        let owner = std::fs::metadata(place.workspace).map_err(refuse)?;
+        let owner = place.workspace.directory().own_stat().map_err(refuse)?;
         let limits = &options.limits;
         let mut mounts = vec![
-            Mount::Writable(place.workspace.to_owned(), "/workspace"),
+            Mount::Writable(place.workspace.path().to_owned(), "/workspace"),
             Mount::Readable(guest::lay_out_sources(&self.cache)?, GUEST),
             Mount::Readable(place.telephone.to_owned(), DOOR),
             Mount::Volume(wanted.volume.clone(), "/environment"),
@@ -233,7 +240,7 @@ impl Inner {
             name: place.name,
             image: wanted.image.clone(),
             command,
-            user: (owner.uid(), owner.gid()),
+            user: (owner.st_uid, owner.st_gid),
             directory: "/workspace".to_owned(),
             environment: BTreeMap::from(environment),
             mounts,
@@ -250,7 +257,7 @@ impl Inner {
 struct Place<'a> {
     /// Of its container.
     name: String,
-    workspace: &'a Path,
+    workspace: &'a Workspace,
     directory: &'a Path,
     telephone: &'a Path,
 }
@@ -278,7 +285,7 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         if !self.directory.as_os_str().is_empty() {
-            let _ = std::fs::remove_dir_all(&self.directory);
+            let _ = remove_directory(&self.directory);
         }
         if let Some(workspace) = &self.workspace {
             let _ = std::fs::remove_dir(workspace);
@@ -288,9 +295,13 @@ impl Drop for Draft {
 
 fn readable_file(directory: &Path, name: &str, text: &str) -> Result<PathBuf, Error> {
     let path = directory.join(name);
+    // The container's user may be another; nobody else can enter the session's directory.
     let everyone = std::fs::Permissions::from_mode(0o644);
-    std::fs::write(&path, text)
-        .and_then(|()| std::fs::set_permissions(&path, everyone))
+    private_file(&path)
+        .and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.set_permissions(everyone)
+        })
         .map_err(|source| Error::Storage {
             what: "writing",
             path: path.clone(),

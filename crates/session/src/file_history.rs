@@ -9,7 +9,7 @@ use crate::file_store::{FileStore, Stored};
 use crate::given::{Given, Kept};
 use crate::keeper::Keeper;
 use crate::workspace::{Kind, Seen, Stamp, Workspace};
-use cellblock_sandbox::{Access, Change, HowMuch};
+use cellblock_sandbox::{Access, Change, Entry, HowMuch};
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -161,21 +161,20 @@ impl FileHistory {
     /// Keeps what is in a file that is about to be changed, where it is to be kept, and makes the file this session's own. An error
     /// means that it must not be changed.
     pub(crate) fn keep(&mut self, path: &Path, how: Change) -> io::Result<()> {
-        if self.keep_quickly(path, how) {
-            return Ok(());
-        }
-        let Some(seen) = self.workspace.look(path) else {
+        let Some((entry, seen)) = self.workspace.find(path) else {
             return Ok(());
         };
-        if how != Change::Removes && self.workspace.is_shared(path, &seen) {
-            return self.part(path, &seen);
+        if self.keep_found(&entry, &seen, how) {
+            return Ok(());
         }
-        if let Ok(copy) = self.copy_within_limit(path, seen.bytes)
+        if how != Change::Removes && self.workspace.is_shared(&entry) {
+            return self.part(path, &entry, &seen);
+        }
+        if let Ok(copy) = self.copy_within_limit(&entry, seen.bytes)
             // Init lets nobody wait for ever: it may have been changed while we copied it.
-            && self
-                .workspace
-                .look(path)
-                .is_some_and(|now| now.has_same_content(&seen))
+            && entry
+                .stat_now()
+                .is_ok_and(|now| Seen::from_stat(&now).is_some_and(|now| now.has_same_content(&seen)))
         {
             self.given.keep(&seen, copy);
         }
@@ -184,48 +183,52 @@ impl FileHistory {
 
     /// The same without a copy. False when there must be one.
     pub(crate) fn keep_quickly(&mut self, path: &Path, how: Change) -> bool {
-        let Some(seen) = self.workspace.look(path) else {
-            return true;
-        };
-        let is_shared = self.workspace.is_shared(path, &seen);
+        match self.workspace.find(path) {
+            Some((entry, seen)) => self.keep_found(&entry, &seen, how),
+            None => true,
+        }
+    }
+
+    fn keep_found(&mut self, entry: &Entry, seen: &Seen, how: Change) -> bool {
+        let is_shared = self.workspace.is_shared(entry);
         if is_shared && how != Change::Removes {
             return false;
         }
         if how == Change::Names {
-            self.workspace.forget_share(path);
+            self.workspace.forget_share(entry);
         }
         let stays = matches!(how, Change::Marks | Change::Names);
-        if stays || !self.given.is_untouched(&seen) {
+        if stays || !self.given.is_untouched(seen) {
             return true;
         }
-        match self.given.kept(&seen) {
+        match self.given.kept(seen) {
             // It was to be removed and is still there: now it is written to.
             Some(Kept::Itself(_)) if how == Change::Writes => return false,
             Some(_) => return true,
             None => {}
         }
         let kept = match (seen.kind, how) {
-            (Kind::Link, _) => self.workspace.directory().read_link(path).map(Kept::Link),
+            (Kind::Link, _) => entry.read_link().map(Kept::Link),
             (_, Change::Removes) if seen.has_one_name() || is_shared => {
-                self.store.link(&self.workspace, path).map(Kept::Itself)
+                self.store.link(entry).map(Kept::Itself)
             }
             _ => return false,
         };
         let is_kept = kept.is_ok();
         if let Ok(kept) = kept {
-            self.given.keep(&seen, kept);
+            self.given.keep(seen, kept);
         }
         is_kept
     }
 
     /// Makes a file that other sessions have too this one's own. The copy is for whoever changes it; what it was is kept as it is.
-    fn part(&mut self, path: &Path, seen: &Seen) -> io::Result<()> {
+    fn part(&mut self, path: &Path, entry: &Entry, seen: &Seen) -> io::Result<()> {
         if self.parted.saturating_add(seen.bytes) > self.limit {
             return Err(rustix::io::Errno::DQUOT.into());
         }
         if self.given.is_untouched(seen)
             && self.given.kept(seen).is_none()
-            && let Ok(itself) = self.store.link(&self.workspace, path)
+            && let Ok(itself) = self.store.link(entry)
         {
             self.given.keep(seen, Kept::Itself(itself));
         }
@@ -255,18 +258,18 @@ impl FileHistory {
 
     /// Tells that a file was kept, and which one it is now, if it is this session's own.
     pub(crate) fn how_much(&self, path: &Path) -> HowMuch {
-        let seen = self.workspace.look(path);
-        let own = seen.filter(|seen| !self.workspace.is_shared(path, seen));
+        let found = self.workspace.find(path);
+        let own = found.filter(|(entry, _)| !self.workspace.is_shared(entry));
         HowMuch::TheFile {
-            own: own.map(|seen| seen.inode),
+            own: own.map(|(_, seen)| seen.inode),
         }
     }
 
-    fn copy_within_limit(&mut self, path: &Path, bytes: u64) -> io::Result<Kept> {
+    fn copy_within_limit(&mut self, entry: &Entry, bytes: u64) -> io::Result<Kept> {
         if self.store.bytes().saturating_add(bytes) > self.limit {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
-        self.store.copy(&self.workspace, path).map(Kept::Copy)
+        self.store.copy(entry).map(Kept::Copy)
     }
 
     /// Bytes that the copies of earlier versions take on disk: all but the newest of each file.
@@ -343,7 +346,7 @@ impl FileHistory {
     }
 
     fn content_of(&mut self, path: &Path, by: Author) -> io::Result<Content> {
-        let Some(seen) = self.workspace.look(path) else {
+        let Some((entry, seen)) = self.workspace.find(path) else {
             return Ok(Content::Absent);
         };
         let access = seen.access;
@@ -357,11 +360,11 @@ impl FileHistory {
         Ok(match seen.kind {
             Kind::Directory => Content::Directory { access },
             Kind::Link => Content::Link {
-                target: self.workspace.directory().read_link(path)?,
+                target: entry.read_link()?,
                 access,
             },
             Kind::File => Content::File {
-                copy: Arc::new(self.store.copy(&self.workspace, path)?),
+                copy: Arc::new(self.store.copy(&entry)?),
                 modified: seen.modified,
                 access,
             },

@@ -1,15 +1,23 @@
 //! Going back: every file as it was after an earlier cell, in the same place and, where it can be, in the same file.
+//!
+//! The workspace is still the code's: the woken interpreter, or another session in the same directory, may change names meanwhile. So no link is
+//! followed, not even one that stays inside; what stands in the way of a path that was recorded is replaced by what was there, or the path is
+//! named as not restored. A file is written to only if it is the very file that the copy was taken from.
 
 use crate::file_history::{Author, Content, FileHistory};
+use crate::file_store::Stored;
 use crate::given::Kept;
 use crate::tracker::Changes;
-use crate::workspace::{Kind, Seen, Stamp};
-use cellblock_sandbox::Access;
+use crate::workspace::{Kind, Seen, Stamp, time_of};
+use cellblock_sandbox::{Access, Entry, Links, unguessable_name};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Where files of the user's wait that were moved.
+type Aside = HashMap<Stamp, Vec<PathBuf>>;
 
 impl FileHistory {
     /// Puts everything back as it was after `cell`: what later cells changed, and `dirty`, what the one that died changed.
@@ -25,6 +33,7 @@ impl FileHistory {
             .into_iter()
             .map(|path| (path.clone(), self.at(&path, cell)))
             .collect();
+        self.open_up(&wanted);
         // What is in them was not looked at, but it was the cell that made them.
         for directory in dirty.left {
             if matches!(self.at(&directory, cell), Content::Absent)
@@ -33,7 +42,7 @@ impl FileHistory {
                 failed.push(format!("{}: {error}", directory.display()));
             }
         }
-        let moved = self.take_aside(&wanted);
+        let mut moved = self.take_aside(&wanted);
         // What must go goes first, from the inside out; then what must be there comes, from the outside in.
         for (path, _) in wanted
             .iter()
@@ -45,13 +54,20 @@ impl FileHistory {
         let mut stay = Vec::new();
         for (path, content) in &wanted {
             let put = match content {
-                Content::Given(seen) => self.put_given(path, seen, moved.get(&seen.stamp())),
+                Content::Given(seen) => self.put_given(path, seen, &mut moved),
                 content => self.put(path, content),
             };
             if let Err(error) = put {
                 failed.push(format!("{}: {error}", path.display()));
                 stay.push(path.clone());
             }
+        }
+        for name in moved.into_values().flatten() {
+            failed.push(format!(
+                "{}: it was moved here while files were put back, and its place was taken",
+                name.display()
+            ));
+            stay.push(name);
         }
         for versions in self.versions.values_mut() {
             versions.retain(|version| version.cell <= cell);
@@ -94,9 +110,40 @@ impl FileHistory {
         paths
     }
 
+    /// A directory that a cell closed is opened, so that what was in it can be put back. Where that fails, putting something back fails too,
+    /// and that is told.
+    fn open_up(&self, wanted: &[(PathBuf, Content)]) {
+        let mut last = None;
+        for parent in wanted.iter().filter_map(|(path, _)| path.parent()) {
+            if last.replace(parent) == Some(parent) || self.is_open(parent) {
+                continue;
+            }
+            let mut above: Vec<&Path> = parent.ancestors().collect();
+            above.pop();
+            for path in above.into_iter().rev() {
+                self.is_open(path);
+            }
+        }
+    }
+
+    /// Opens a directory to its owner, if that is needed. False when nothing can be said of it.
+    fn is_open(&self, path: &Path) -> bool {
+        let Some((entry, seen)) = self.workspace.find(path) else {
+            return false;
+        };
+        if seen.kind == Kind::Directory && seen.access.mode & 0o700 != 0o700 {
+            let mode = seen.access.mode | 0o700;
+            let _ = entry.set_access(Access {
+                mode,
+                ..seen.access
+            });
+        }
+        true
+    }
+
     /// Files of the user's that were moved: they are needed where they were, and must not be removed where they are. Returns where
     /// they wait.
-    fn take_aside(&self, wanted: &[(PathBuf, Content)]) -> HashMap<Stamp, PathBuf> {
+    fn take_aside(&self, wanted: &[(PathBuf, Content)]) -> Aside {
         let mut missing: HashSet<Stamp> = HashSet::new();
         for (path, content) in wanted {
             if let Content::Given(seen) = content
@@ -107,7 +154,7 @@ impl FileHistory {
                 missing.insert(seen.stamp());
             }
         }
-        let mut aside = HashMap::new();
+        let mut aside = Aside::new();
         if missing.is_empty() {
             return aside;
         }
@@ -116,10 +163,9 @@ impl FileHistory {
                 continue;
             };
             if now.kind != Kind::Directory && missing.contains(&now.stamp()) {
-                let name = format!(".cellblock-moved-{}-{}", std::process::id(), now.inode);
-                let name = PathBuf::from(name);
+                let name = PathBuf::from(unguessable_name());
                 if self.workspace.directory().rename(path, &name).is_ok() {
-                    aside.insert(now.stamp(), name);
+                    aside.entry(now.stamp()).or_default().push(name);
                 }
             }
         }
@@ -132,7 +178,7 @@ impl FileHistory {
     }
 
     /// What was there before the session came, or was moved from there.
-    fn put_given(&self, path: &Path, seen: &Seen, aside: Option<&PathBuf>) -> io::Result<()> {
+    fn put_given(&self, path: &Path, seen: &Seen, aside: &mut Aside) -> io::Result<()> {
         let access = seen.access;
         if seen.kind == Kind::Directory {
             return self.put(path, &Content::Directory { access });
@@ -144,77 +190,124 @@ impl FileHistory {
                     self.make_way(path)?;
                     self.workspace.directory().link_in(stored.path(), path)?;
                 }
-                Some(Kept::Copy(copy)) => {
-                    self.put_file(path, copy.path(), seen.modified, access)?;
-                }
+                Some(Kept::Copy(copy)) => return self.put_file(path, copy, seen.modified, access),
                 Some(Kept::Link(target)) => {
                     let target = target.clone();
-                    self.put(path, &Content::Link { target, access })?;
+                    return self.put(path, &Content::Link { target, access });
                 }
                 None => {
-                    let aside = aside.ok_or_else(nothing_kept)?;
-                    self.make_way(path)?;
-                    self.workspace.directory().rename(aside, path)?;
+                    let waiting = aside.get_mut(&seen.stamp()).and_then(Vec::pop);
+                    let name = waiting.ok_or_else(nothing_kept)?;
+                    let moved = self
+                        .make_way(path)
+                        .and_then(|()| self.workspace.directory().rename(&name, path));
+                    if let Err(error) = moved {
+                        aside.entry(seen.stamp()).or_default().push(name);
+                        return Err(error);
+                    }
                 }
             }
         }
-        self.workspace.set_access(path, access)
+        self.workspace.set_access(path, seen)
     }
 
     fn put(&self, path: &Path, content: &Content) -> io::Result<()> {
         let directory = self.workspace.directory();
+        let find = || directory.find(path, Links::AreNotFollowed);
         match content {
-            Content::Absent => Ok(()),
+            Content::Absent => match find() {
+                Ok(_) => Err(io::Error::other(
+                    "it could not be removed, or holds what no cell made",
+                )),
+                Err(_) => Ok(()),
+            },
             Content::Unknown | Content::Given(_) => Err(nothing_kept()),
             Content::Directory { access } => {
-                let is_new = directory.stat(path).is_err();
-                directory.make_directories(path)?;
-                if is_new {
-                    directory.set_access(path, *access)?;
+                if find().is_ok_and(|entry| kind_of(&entry) == Some(Kind::Directory)) {
+                    return Ok(());
                 }
-                Ok(())
+                self.make_way(path)?;
+                directory.make_directories(path, Links::AreNotFollowed)?;
+                find()?.set_access(*access)
             }
             Content::Link { target, access } => {
-                self.remove(path);
+                self.make_way(path)?;
                 directory.make_link(path, target)?;
-                directory.set_access(path, *access)
+                let made = find()?;
+                match made.read_link()? == *target {
+                    true => made.set_access(*access),
+                    false => Err(io::ErrorKind::ResourceBusy.into()),
+                }
             }
             Content::File {
                 copy,
                 modified,
                 access,
-            } => self.put_file(path, copy.path(), *modified, *access),
+            } => self.put_file(path, copy, *modified, *access),
         }
     }
 
-    fn put_file(&self, path: &Path, copy: &Path, modified: i128, access: Access) -> io::Result<()> {
+    fn put_file(
+        &self,
+        path: &Path,
+        copy: &Stored,
+        modified: i128,
+        access: Access,
+    ) -> io::Result<()> {
         let directory = self.workspace.directory();
-        let seen = self.workspace.look(path);
-        // What other sessions have too is not written to.
-        let is_in_the_way =
-            |seen: Seen| seen.kind != Kind::File || self.workspace.is_shared(path, &seen);
-        if seen.is_some_and(is_in_the_way) {
-            self.remove(path);
+        let found = directory.find(path, Links::AreNotFollowed).ok();
+        // One that cannot be opened, because someone has a lease on it or runs it, is replaced.
+        if let Some(entry) = found.as_ref().filter(|entry| copy.is_copy_of(entry))
+            && let Ok(true) = self.write_back(entry, copy, modified, access)
+        {
+            return Ok(());
         }
-        let mut file = match directory.write(path) {
+        // A file or a link is replaced in one step.
+        if found.is_none_or(|entry| kind_of(&entry) == Some(Kind::Directory)) {
+            self.make_way(path)?;
+        }
+        let mut contents = File::open(copy.path())?;
+        directory.replace_by(path, &mut contents, access, time_of(modified))
+    }
+
+    /// Writes what was in a file into that file, so that open handles stay good. False when other sessions have it too.
+    fn write_back(
+        &self,
+        entry: &Entry,
+        copy: &Stored,
+        modified: i128,
+        access: Access,
+    ) -> io::Result<bool> {
+        let writing = match self.workspace.write_to(entry) {
             // One that may not be written, not even by its owner.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(error)
+                if error.kind() == io::ErrorKind::PermissionDenied
+                    && !self.workspace.is_shared(entry) =>
+            {
                 let mode = access.mode | 0o600;
-                directory.set_access(path, Access { mode, ..access })?;
-                directory.write(path)?
+                entry.set_access(Access { mode, ..access })?;
+                self.workspace.write_to(entry)?
             }
             opened => opened?,
         };
-        io::copy(&mut File::open(copy)?, &mut file)?;
-        directory.set_access(path, access)?;
-        file.set_modified(time_of(modified))
+        let Some(mut writing) = writing else {
+            return Ok(false);
+        };
+        writing.file.set_len(0)?;
+        io::copy(&mut File::open(copy.path())?, &mut writing.file)?;
+        entry.set_access(access)?;
+        writing.file.set_modified(system_time_of(modified))?;
+        Ok(true)
     }
 
-    /// For something that is moved here.
+    /// For something that is put here: what is in the way goes, and the directories above it come.
     fn make_way(&self, path: &Path) -> io::Result<()> {
         self.remove(path);
         match path.parent() {
-            Some(parent) => self.workspace.directory().make_directories(parent),
+            Some(parent) => self
+                .workspace
+                .directory()
+                .make_directories(parent, Links::AreNotFollowed),
             None => Ok(()),
         }
     }
@@ -225,11 +318,15 @@ impl FileHistory {
     }
 }
 
+fn kind_of(entry: &Entry) -> Option<Kind> {
+    Seen::from_stat(entry.stat()).map(|seen| seen.kind)
+}
+
 fn nothing_kept() -> io::Error {
     io::Error::other("it was changed, and no copy from before was kept")
 }
 
-fn time_of(nanoseconds: i128) -> SystemTime {
+fn system_time_of(nanoseconds: i128) -> SystemTime {
     let since = u64::try_from(nanoseconds).unwrap_or(0);
     UNIX_EPOCH + Duration::from_nanos(since)
 }

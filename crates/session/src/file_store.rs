@@ -1,7 +1,7 @@
 //! Copies of files, in a directory of the session's.
 
-use crate::workspace::Workspace;
-use std::fs::{self, File};
+use cellblock_sandbox::{Entry, Identity, Reach, private_directory, private_file};
+use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +19,8 @@ pub(crate) struct FileStore {
 #[derive(Debug)]
 pub(crate) struct Stored {
     path: PathBuf,
+    /// The file that it is a copy of.
+    original: Option<Identity>,
     /// What it takes on disk that nothing else does.
     bytes: u64,
     total: Arc<AtomicU64>,
@@ -38,30 +40,32 @@ impl FileStore {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Copies a file of a workspace.
-    pub(crate) fn copy(&mut self, workspace: &Workspace, path: &Path) -> io::Result<Stored> {
-        let source = workspace.directory().read(path)?;
+    /// Copies a file that was found in a workspace. The copy is for the host alone, whoever may read the original.
+    pub(crate) fn copy(&mut self, entry: &Entry) -> io::Result<Stored> {
+        let source = entry.read()?;
         // One that grows as fast as it is copied has no end.
         let mut source = (&source).take(source.metadata()?.len());
         let mut stored = self.place()?;
+        stored.original = entry.identity().ok();
         // The kernel shares the blocks where the file system can.
-        let bytes = io::copy(&mut source, &mut File::create(&stored.path)?)?;
+        let bytes = io::copy(&mut source, &mut private_file(&stored.path)?)?;
         stored.count(bytes);
         Ok(stored)
     }
 
     /// Keeps a file that is about to lose its name, without a copy. The same file system must hold both.
-    pub(crate) fn link(&mut self, workspace: &Workspace, path: &Path) -> io::Result<Stored> {
+    pub(crate) fn link(&mut self, entry: &Entry) -> io::Result<Stored> {
         let stored = self.place()?;
-        workspace.directory().link_out(path, &stored.path)?;
+        entry.link_out(&stored.path)?;
         Ok(stored)
     }
 
     fn place(&mut self) -> io::Result<Stored> {
-        fs::create_dir_all(&self.directory)?;
+        private_directory(&self.directory, Reach::OwnerOnly)?;
         self.next += 1;
         Ok(Stored {
             path: self.directory.join(self.next.to_string()),
+            original: None,
             bytes: 0,
             total: Arc::clone(&self.bytes),
         })
@@ -71,6 +75,14 @@ impl FileStore {
 impl Stored {
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether this is the file that it was copied from, so that going back may write into it: whoever has it open then sees what it was.
+    pub(crate) fn is_copy_of(&self, entry: &Entry) -> bool {
+        let is_certain = |identity: &Identity| identity.is_certain() || entry.stat().st_nlink == 1;
+        self.original
+            .filter(is_certain)
+            .is_some_and(|original| entry.identity().is_ok_and(|found| found == original))
     }
 
     pub(crate) fn bytes(&self) -> u64 {

@@ -16,9 +16,8 @@ use crate::ways_out::Doors;
 use crate::workspace::Workspace;
 use cellblock_protocol::SessionOptions;
 use cellblock_protocol::guest::{Reply, ToHead};
-use cellblock_sandbox::{Birth, Cgroup, FromInit, Loan, ToInit, fork_request};
+use cellblock_sandbox::{Birth, Cgroup, FromInit, Loan, ToInit, fork_request, remove_directory};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -288,13 +287,14 @@ impl Actor {
 
     async fn mount_of(&self, workspace: &Workspace) -> Result<OwnedFd, Error> {
         let path = workspace.path();
-        let owner = std::fs::metadata(path).map_err(|error| Error::Workspace {
+        let own = workspace.directory().own_stat();
+        let own = own.map_err(|error| Error::Workspace {
             path: path.to_owned(),
             problem: error.to_string(),
         })?;
         self.home
             .zygote()?
-            .mount(path, owner.uid(), owner.gid(), self.lineage.user)
+            .mount(path, own.st_uid, own.st_gid, self.lineage.user)
             .await
     }
 
@@ -350,18 +350,26 @@ fn lost<T>(error: JoinError) -> Result<T, Error> {
     })
 }
 
-/// Directories of a fork that may come to nothing; then they go.
+/// Directories of a session that may come to nothing; then they go.
 #[derive(Default)]
-struct Draft {
+pub(crate) struct Draft {
     directories: Vec<PathBuf>,
 }
 
 impl Draft {
+    /// One directory.
+    pub(crate) fn of(directory: &Path) -> Draft {
+        Draft {
+            directories: vec![directory.to_owned()],
+        }
+    }
+
     fn note(&mut self, directory: &Path) {
         self.directories.push(directory.to_owned());
     }
 
-    fn keep(mut self) {
+    /// They are in use.
+    pub(crate) fn keep(mut self) {
         self.directories.clear();
     }
 }
@@ -369,7 +377,7 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         for directory in &self.directories {
-            let _ = std::fs::remove_dir_all(directory);
+            let _ = remove_directory(directory);
         }
     }
 }

@@ -1,7 +1,10 @@
 //! The guest's modules: carried by the binary, laid out once in the cache, compiled once per Python.
 
 use crate::{Error, Python};
+use cellblock_sandbox::private_file;
+use std::fs::{DirBuilder, Permissions};
 use std::hash::{DefaultHasher, Hasher as _};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +21,8 @@ pub(crate) fn lay_out(cache: &Path, python: &Python) -> Result<PathBuf, Error> {
         fingerprint(&python.executable)
     ));
     if !mark.exists() && compile(python, &directory) {
-        let _ = fs::write(&mark, "");
+        close_to_others(&directory);
+        let _ = private_file(&mark);
     }
     Ok(directory)
 }
@@ -44,10 +48,12 @@ fn write_modules(directory: &Path) -> io::Result<()> {
     let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
     let draft = directory.with_extension(format!("draft-{}-{number}", std::process::id()));
     let package = draft.join("cellblock_guest");
-    fs::create_dir_all(&package)?;
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(0o755).create(&package)?;
     for (name, text) in MODULES {
         fs::write(package.join(name), text)?;
     }
+    close_to_others(&draft);
     match fs::rename(&draft, directory) {
         Ok(()) => Ok(()),
         Err(error) => {
@@ -60,6 +66,20 @@ fn write_modules(directory: &Path) -> io::Result<()> {
             }
         }
     }
+}
+
+/// Every session may read the modules, of root's as another user, and nobody else may change them: whatever the umask is.
+fn close_to_others(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => close_to_others(&entry.path()),
+            Ok(kind) if kind.is_file() => {
+                let _ = fs::set_permissions(entry.path(), Permissions::from_mode(0o644));
+            }
+            _ => {}
+        }
+    }
+    let _ = fs::set_permissions(directory, Permissions::from_mode(0o755));
 }
 
 fn compile(python: &Python, directory: &Path) -> bool {

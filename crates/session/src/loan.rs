@@ -4,13 +4,12 @@
 //! the user's it is theirs for that time. Then it is given back, with all that they made in it; after a crash, by the next host that starts.
 
 use crate::actor::Actor;
-use cellblock_sandbox::{Access, Budget, Closed, Confined, Step};
+use cellblock_sandbox::{Access, Budget, Closed, Confined, Links, Step, first_id, private_file};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::os::unix::fs::{MetadataExt as _, chown};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::{fs, io};
 
 /// What is given back at most.
 const EVERYTHING: Budget = Budget {
@@ -51,10 +50,11 @@ pub(crate) struct Loan {
 }
 
 impl Loans {
-    /// Makes `path` the borrower's; `session` is the directory of the session that works in it.
+    /// Makes a directory at `path` the borrower's; `session` is the directory of the session that works in it.
     pub(crate) fn lend(
         self: &Arc<Self>,
         path: &Path,
+        directory: &Confined,
         borrower: u32,
         session: &Path,
     ) -> io::Result<Loan> {
@@ -62,18 +62,21 @@ impl Loans {
         let note = match open.get(path) {
             Some(open) => open.note.clone(),
             None => {
-                let metadata = fs::metadata(path)?;
+                let found = directory.own_stat()?;
                 Note {
                     path: path.to_owned(),
                     borrower,
-                    owner: metadata.uid(),
-                    group: metadata.gid(),
+                    owner: found.st_uid,
+                    group: found.st_gid,
                 }
             }
         };
         // First the note: whoever dies in between has given nothing away that is not written down.
-        fs::write(session.join(NOTE), serde_json::to_vec(&note)?)?;
-        chown(path, Some(borrower), Some(borrower))?;
+        let place = session.join(NOTE);
+        // There is one already when the session's processes are made for the second time.
+        let _ = std::fs::remove_file(&place);
+        private_file(&place)?.write_all(&serde_json::to_vec(&note)?)?;
+        directory.give_to(borrower, borrower)?;
         open.entry(path.to_owned())
             .or_insert(Open { note, sessions: 0 })
             .sessions += 1;
@@ -103,10 +106,20 @@ impl Drop for Loan {
 
 /// Gives back what the session of this directory had borrowed, whose host is dead.
 pub(crate) fn give_back_for(session: &Path) {
-    let note = fs::read(session.join(NOTE))
-        .ok()
-        .and_then(|bytes| serde_json::from_slice::<Note>(&bytes).ok());
-    if let Some(note) = note {
+    /// The longest note.
+    const LONGEST: u64 = 64 << 10;
+    let read = || -> io::Result<Note> {
+        let entry = Confined::open(session)?.find(Path::new(NOTE), Links::AreNotFollowed)?;
+        // Files change hands by what stands there: only this user can have written it.
+        let is_own = entry.stat().st_uid == rustix::process::geteuid().as_raw();
+        if !is_own || entry.stat().st_mode & 0o022 != 0 {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let mut text = Vec::new();
+        entry.read()?.take(LONGEST).read_to_end(&mut text)?;
+        Ok(serde_json::from_slice(&text)?)
+    };
+    if let Some(note) = read().ok().filter(|note| note.borrower == first_id()) {
         note.give_back();
     }
 }
@@ -114,7 +127,7 @@ pub(crate) fn give_back_for(session: &Path) {
 impl Note {
     /// Only what the borrower owns: nothing else has changed hands.
     fn give_back(&self) {
-        let Ok(directory) = Confined::open(&self.path) else {
+        let Ok(directory) = Confined::open_real(&self.path) else {
             return;
         };
         let mut theirs = Vec::new();
@@ -122,19 +135,26 @@ impl Note {
             if let Step::Finds(path, stat) = step
                 && stat.st_uid == self.borrower
             {
-                theirs.push((path.to_owned(), stat.st_mode & 0o7777));
+                theirs.push(path.to_owned());
             }
         });
-        for (path, mode) in theirs {
-            let access = Access {
-                owner: self.owner,
-                group: self.group,
-                mode,
-            };
-            let _ = directory.set_access(&path, access);
+        for path in theirs {
+            // Another session of the same borrower may be at work there, and have put something else under the name.
+            if let Ok(entry) = directory.find(&path, Links::AreNotFollowed)
+                && entry.stat().st_uid == self.borrower
+            {
+                let _ = entry.set_access(Access {
+                    owner: self.owner,
+                    group: self.group,
+                    ..Access::of(entry.stat())
+                });
+            }
         }
-        if fs::metadata(&self.path).is_ok_and(|found| found.uid() == self.borrower) {
-            let _ = chown(&self.path, Some(self.owner), Some(self.group));
+        if directory
+            .own_stat()
+            .is_ok_and(|found| found.st_uid == self.borrower)
+        {
+            let _ = directory.give_to(self.owner, self.group);
         }
     }
 }

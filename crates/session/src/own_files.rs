@@ -24,7 +24,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Looks at what is in a workspace, and watches it from now on.
+    /// Looks at what is in a workspace, and watches it from now on. One with programs that code must not rewrite is refused.
     pub(crate) async fn watch(
         workspace: &Arc<Workspace>,
         watcher: &Arc<Watcher>,
@@ -39,18 +39,21 @@ impl Files {
         );
         let files = tokio::task::spawn_blocking(move || {
             let tracker = Tracker::new(Arc::clone(&workspace), &watcher);
+            workspace.refuse_armed(tracker.known())?;
             let history = FileHistory::new(workspace, store, limit, tracker.known(), asked);
-            Files {
+            Ok(Files {
                 since: (!tracker.known().is_empty()).then(SystemTime::now),
                 tracker,
                 temporary: None,
                 history: Arc::new(Mutex::new(history)),
                 keeping: None,
-            }
+            })
         });
-        files.await.map_err(|error| Error::System {
-            what: "watching the workspace",
-            source: std::io::Error::other(error),
+        files.await.unwrap_or_else(|error| {
+            Err(Error::System {
+                what: "watching the workspace",
+                source: std::io::Error::other(error),
+            })
         })
     }
 

@@ -9,6 +9,9 @@ use crate::ways_out::{self, Doors};
 use crate::workspace::Workspace;
 use cellblock_protocol::{Rung, SessionOptions, Wall};
 use cellblock_sandbox::{Birth, Cgroup};
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -85,11 +88,15 @@ impl Inner {
             birth = birth.keep_visible(&self.view)?.mounted(Path::new("/"))?;
         } else {
             let private = directory.join("tmp");
-            std::fs::create_dir_all(&private).map_err(|source| Error::Storage {
-                what: "making a temporary directory",
-                path: private.clone(),
-                source,
-            })?;
+            match DirBuilder::new().mode(0o700).create(&private) {
+                // From an attempt before; it is the session's already.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => made.map_err(|source| Error::Storage {
+                    what: "making a temporary directory",
+                    path: private.clone(),
+                    source,
+                })?,
+            }
             self.give_to_session(&private)?;
             loan = self.lend_to_session(workspace, directory)?;
             for path in self.readable_paths() {

@@ -7,10 +7,9 @@ use crate::Error;
 use crate::disk::Processes;
 use crate::file_history::Asked;
 use crate::workspace::{Found, Kind, Seen, Workspace};
-use cellblock_sandbox::Access;
-use std::fs::{self, File};
+use cellblock_sandbox::{Access, Confined, Links};
+use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -80,7 +79,7 @@ impl Copying {
                 && seen.access.mode & 0o400 != 0
                 && is_writable(path)
                 // Names that code gave it must go on showing the same file.
-                && (seen.has_one_name() || from.is_shared(path, seen))
+                && (seen.has_one_name() || is_shared(&from, path))
         });
         let copying = Copying {
             from,
@@ -105,13 +104,17 @@ impl Copying {
     /// what it could not read before.
     pub(crate) fn carry_out(mut self, processes: &Processes) -> Result<(), Error> {
         for (path, _) in &self.directories {
-            fs::create_dir(self.to.path().join(path)).map_err(in_copy(path))?;
+            let made = self
+                .to
+                .directory()
+                .make_directories(path, Links::AreNotFollowed);
+            made.map_err(in_copy(path))?;
         }
         self.share_all(processes)?;
         self.check_limit()?;
         let copies = Copies {
             from: &self.from,
-            to: &self.to,
+            to: self.to.directory(),
             privileged: rustix::process::geteuid().is_root(),
         };
         copies.copy_all(&self.copied)?;
@@ -164,8 +167,8 @@ pub(crate) fn copy_owner(from: &Workspace, to: &Workspace) -> Result<(), Error> 
         return Ok(());
     }
     let copy = || {
-        let owner = fs::metadata(from.path())?;
-        chown(to.path(), Some(owner.uid()), Some(owner.gid()))
+        let owner = from.directory().own_stat()?;
+        to.directory().give_to(owner.st_uid, owner.st_gid)
     };
     copy().map_err(|source| Error::Storage {
         what: "copying the workspace to",
@@ -174,10 +177,12 @@ pub(crate) fn copy_owner(from: &Workspace, to: &Workspace) -> Result<(), Error> 
     })
 }
 
-struct Copies<'a> {
-    from: &'a Workspace,
-    to: &'a Workspace,
-    privileged: bool,
+/// Copies single files from a workspace that code may be at work in to a directory in which nobody is.
+pub(crate) struct Copies<'a> {
+    pub(crate) from: &'a Workspace,
+    pub(crate) to: &'a Confined,
+    /// Whether copies belong to whom the originals do.
+    pub(crate) privileged: bool,
 }
 
 impl Copies<'_> {
@@ -206,47 +211,68 @@ impl Copies<'_> {
         })
     }
 
-    /// Only the session's own copy of a head comes to the new directory, and only later: paths in it are safe.
-    fn copy(&self, path: &Path, seen: &Seen) -> io::Result<()> {
-        let target = self.to.path().join(path);
-        if seen.kind == Kind::Link {
-            let pointed = self.from.directory().read_link(path)?;
-            symlink(pointed, &target)?;
-            return self.give(&target, seen.access);
-        }
-        let source = match self.from.directory().read(path) {
-            // Removed, or closed to us, since we looked.
-            Err(error) if is_gone(&error) => return Ok(()),
-            outcome => outcome?,
+    /// Copies what is at the path now. Code may have put another file there since it was listed: whom the copy belongs to and who may
+    /// read it is told by the file that is copied, or code would read what was closed to it.
+    pub(crate) fn copy(&self, path: &Path, listed: &Seen) -> io::Result<()> {
+        let Some((entry, seen)) = self.from.find(path) else {
+            return Ok(());
         };
-        // It may grow while we copy it, and the limit was held against what we saw.
-        let mut source = source.take(seen.bytes);
-        let mut copy = File::create_new(&target)?;
-        // The kernel shares the blocks where the file system can.
-        io::copy(&mut source, &mut copy)?;
-        self.give(&target, seen.access)?;
-        finish(&copy, seen)
+        match seen.kind {
+            Kind::Link => {
+                self.to.make_link(path, &entry.read_link()?)?;
+                self.give(path, &seen)
+            }
+            Kind::Directory => Ok(()),
+            Kind::File => {
+                let source = match entry.read() {
+                    // Closed to us.
+                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+                    outcome => outcome?,
+                };
+                // It may grow while we copy it, and the limit was held against what we saw.
+                let mut source = source.take(listed.bytes);
+                let mut copy = self.to.create(path, Links::AreNotFollowed)?;
+                // The kernel shares the blocks where the file system can.
+                io::copy(&mut source, &mut copy)?;
+                self.give(path, &seen)?;
+                set_time(&copy, &seen)
+            }
+        }
     }
 
     fn finish_directory(&self, path: &Path, seen: &Seen) -> io::Result<()> {
-        let target = self.to.path().join(path);
-        self.give(&target, seen.access)?;
-        finish(&File::open(target)?, seen)
+        // Before it may be closed.
+        let opened = self
+            .to
+            .find(path, Links::AreNotFollowed)?
+            .read_directory()?;
+        self.give(path, seen)?;
+        set_time(&opened, seen)
     }
 
-    fn give(&self, target: &Path, access: Access) -> io::Result<()> {
-        if self.privileged {
-            lchown(target, Some(access.owner), Some(access.group))?;
-        }
-        Ok(())
+    /// Makes the copy belong to whom the original belongs, where that can be, with its permissions.
+    fn give(&self, path: &Path, seen: &Seen) -> io::Result<()> {
+        let entry = self.to.find(path, Links::AreNotFollowed)?;
+        let own = Access::of(entry.stat());
+        let mode = seen.access.mode & 0o777;
+        entry.set_access(match self.privileged {
+            true => Access {
+                mode,
+                ..seen.access
+            },
+            false => Access { mode, ..own },
+        })
     }
 }
 
-fn finish(copy: &File, seen: &Seen) -> io::Result<()> {
-    let mode = seen.access.mode & 0o777;
-    copy.set_permissions(fs::Permissions::from_mode(mode))?;
+fn set_time(copy: &File, seen: &Seen) -> io::Result<()> {
     let modified = u64::try_from(seen.modified).unwrap_or(0);
     copy.set_modified(UNIX_EPOCH + Duration::from_nanos(modified))
+}
+
+fn is_shared(workspace: &Workspace, path: &Path) -> bool {
+    let found = workspace.find(path);
+    found.is_some_and(|(entry, _)| workspace.is_shared(&entry))
 }
 
 fn in_copy(path: &Path) -> impl FnOnce(io::Error) -> Error {
@@ -254,16 +280,11 @@ fn in_copy(path: &Path) -> impl FnOnce(io::Error) -> Error {
     |source| Error::File { path, source }
 }
 
-fn is_gone(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     fn family(original: &Path, state: &Path) -> (Arc<Workspace>, Arc<Workspace>) {
         let from = Workspace::given(original).unwrap();

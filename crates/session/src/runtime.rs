@@ -9,7 +9,11 @@ use crate::zygote::{Zygote, ZygotePlan};
 use crate::{Error, Preload, Python, Session};
 use cellblock_network::Proxies;
 use cellblock_protocol::{Isolation, Rung, SessionOptions, Wall};
-use cellblock_sandbox::{Cgroups, Probe, View, native_walls, reachable_rung};
+use cellblock_sandbox::{
+    Cgroups, Probe, Reach, View, claim_directory, native_walls, private_directory, reachable_rung,
+    remove_directory,
+};
+use std::os::unix::fs::lchown;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,6 +21,8 @@ use tokio::sync::Mutex;
 
 /// Session ids from 1 on; past the last they begin again, long after the first was used.
 const MOST_USERS: u32 = 65_000;
+/// What sessions of root's have that run as another user and see the host's directories.
+const OPEN_DIRECTORY: &str = "/run/cellblock";
 
 /// A runtime. A handle: clones are the same, and its processes end with the last handle and the last session.
 #[derive(Clone, Debug)]
@@ -154,14 +160,17 @@ impl RuntimeBuilder {
             cache,
         } = self;
         let walls = native_walls(rung, &isolation);
-        // Sessions of root's run as another user, who cannot enter root's home; with a view, mounts lead there.
-        let (state, cache) = if rung == Rung::Landlock && cellblock_sandbox::first_id() != 0 {
+        // Sessions of root's run as another user, who cannot enter root's directories; with a view, mounts lead there.
+        let has_view = rung == Rung::Full && !isolation.without.contains(&Wall::Files);
+        let is_other_user = rung != Rung::None && cellblock_sandbox::first_id() != 0;
+        let (state, cache) = if is_other_user && !has_view {
             // Only root can write there: in a directory of everybody's, others could put code or links in our way.
-            let open = Path::new("/run/cellblock");
+            let open = Path::new(OPEN_DIRECTORY);
             (open.join("state"), open.join("cache"))
         } else {
             (state, cache)
         };
+        claim(&state, &cache)?;
         remove_orphans(&state.join("sessions"));
         let guest = guest::lay_out(&cache, &python)?;
         let view = View::new(&python.prefixes, &guest);
@@ -206,15 +215,47 @@ pub(crate) fn next_number() -> u32 {
     NUMBERS.fetch_add(1, Ordering::Relaxed)
 }
 
+/// Makes sure that the two directories are this user's and that no other can read or change what is kept there.
+pub(crate) fn claim(state: &Path, cache: &Path) -> Result<(), Error> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        |source| Error::Storage {
+            what: "using",
+            path,
+            source,
+        }
+    };
+    claim_directory(state, reach_below(state)).map_err(failed(state))?;
+    // Nothing in it is secret, and sessions of root's that have no view read their Python there.
+    let reach = if rustix::process::geteuid().is_root() {
+        Reach::PassThrough
+    } else {
+        Reach::OwnerOnly
+    };
+    claim_directory(cache, reach).map_err(failed(cache))
+}
+
+/// Who may enter directories of a state directory: in root's for sessions without a view, these pass through to what is theirs.
+pub(crate) fn reach_below(state: &Path) -> Reach {
+    if state.starts_with(OPEN_DIRECTORY) {
+        Reach::PassThrough
+    } else {
+        Reach::OwnerOnly
+    }
+}
+
 /// A directory for what a session spills. Its number is nobody else's.
 pub(crate) fn session_directory(state: &Path, id: &str, number: u32) -> Result<PathBuf, Error> {
     let name = format!("{id}-{}-{number}", std::process::id());
     let path = state.join("sessions").join(name);
-    std::fs::create_dir_all(&path).map_err(|source| Error::Storage {
-        what: "making a directory for the session",
-        path: path.clone(),
-        source,
-    })?;
+    let reach = reach_below(state);
+    private_directory(&state.join("sessions"), reach)
+        .and_then(|()| private_directory(&path, reach))
+        .map_err(|source| Error::Storage {
+            what: "making a directory for the session",
+            path: path.clone(),
+            source,
+        })?;
     Ok(path)
 }
 
@@ -227,7 +268,7 @@ pub(crate) fn remove_orphans(sessions: &Path) {
             .and_then(|name| name.rsplit('-').nth(1)?.parse::<u32>().ok());
         if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
             loan::give_back_for(&entry.path());
-            let _ = std::fs::remove_dir_all(entry.path());
+            let _ = remove_directory(&entry.path());
         }
     }
 }
@@ -301,7 +342,7 @@ impl Inner {
         let Some(user) = self.user_without_view() else {
             return Ok(());
         };
-        std::os::unix::fs::chown(path, Some(user), Some(user)).map_err(giving(path))
+        lchown(path, Some(user), Some(user)).map_err(giving(path))
     }
 
     /// The same for a workspace: one of the user's only for as long as the session lives.
@@ -311,13 +352,16 @@ impl Inner {
         session: &Path,
     ) -> Result<Option<Loan>, Error> {
         let path = workspace.path();
-        match self.user_without_view() {
-            Some(user) if workspace.is_given() => {
-                let loan = self.loans.lend(path, user, session);
-                loan.map(Some).map_err(giving(path))
-            }
-            _ => self.give_to_session(path).map(|()| None),
-        }
+        let Some(user) = self.user_without_view() else {
+            return Ok(None);
+        };
+        let lent = if workspace.is_given() {
+            let loan = self.loans.lend(path, workspace.directory(), user, session);
+            loan.map(Some)
+        } else {
+            workspace.directory().give_to(user, user).map(|()| None)
+        };
+        lent.map_err(giving(path))
     }
 
     /// The one user of all sessions, where they are not this process's own user and have none of their own.

@@ -5,7 +5,7 @@ use crate::measure::Measure;
 use crate::watch::{Listener, Touched, Watch, Watcher};
 use crate::workspace::{Found, Kind, Seen, Workspace};
 use cellblock_protocol::{FileChange, FileChanges, mime_of};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +23,8 @@ pub(crate) struct Tracker {
     workspace: Arc<Workspace>,
     watch: Watch,
     known: BTreeMap<PathBuf, Seen>,
+    /// By inode: the paths of files that have several names. What is written under one of them raises no event for the others.
+    names: HashMap<u64, BTreeSet<PathBuf>>,
     lately: VecDeque<PathBuf>,
     /// Seen while a cell runs, to be told when it ends.
     pending: Touched,
@@ -48,6 +50,8 @@ pub(crate) struct Changes {
     pub(crate) paths: Vec<PathBuf>,
     /// Directories among it with more in them than was looked at.
     pub(crate) left: Vec<PathBuf>,
+    /// Files with several names that lost one.
+    unnamed: Vec<u64>,
 }
 
 impl Tracker {
@@ -59,10 +63,15 @@ impl Tracker {
         let mut measure = Measure::default();
         measure.replace(Path::new(""), sizes(&workspace, &found));
         let Found { entries, left, .. } = found;
+        let mut names = HashMap::new();
+        for (path, seen) in &entries {
+            note_name(&mut names, path, seen);
+        }
         Tracker {
             workspace,
             watch,
             known: entries,
+            names,
             lately: VecDeque::new(),
             pending: Touched::default(),
             unmeasured: Touched::default(),
@@ -87,11 +96,6 @@ impl Tracker {
     /// What is there, as far as was looked.
     pub(crate) fn known(&self) -> &BTreeMap<PathBuf, Seen> {
         &self.known
-    }
-
-    /// The file system that the workspace is on.
-    pub(crate) fn device(&self) -> u64 {
-        self.workspace.device()
     }
 
     /// Whether what happened since the last look is looked at in no time.
@@ -132,6 +136,9 @@ impl Tracker {
             let found = self
                 .workspace
                 .walk(path, &mut |path, directory| watch.add(path, directory));
+            for path in &found.armed {
+                self.workspace.disarm(path);
+            }
             self.vanished |= found.entries.is_empty() && found.special.is_empty();
             self.left.retain(|left| !left.starts_with(path));
             self.left.extend(found.left.iter().cloned());
@@ -179,18 +186,41 @@ impl Tracker {
         for path in roots(&touched) {
             self.difference(path, &mut changes);
         }
+        self.follow_names(&mut changes);
         self.measure_directories(&touched);
         self.unmeasured = Touched::default();
         self.vanished = false;
         changes
     }
 
+    /// Looks at the other names of files that changed under one.
+    fn follow_names(&mut self, changes: &mut Changes) {
+        let inodes: BTreeSet<u64> = changes
+            .paths
+            .iter()
+            .filter_map(|path| self.known.get(path))
+            .map(|seen| seen.inode)
+            .chain(std::mem::take(&mut changes.unnamed))
+            .collect();
+        for inode in inodes {
+            for path in self.names.get(&inode).cloned().unwrap_or_default() {
+                let seen = self.workspace.look(&path);
+                self.compare(&path, seen, changes);
+            }
+        }
+    }
+
     /// Compares a path with what is known of it, and all that is or was below it.
     fn difference(&mut self, path: &Path, changes: &mut Changes) {
         let watch = &self.watch;
-        let found = self
+        let mut found = self
             .workspace
             .walk(path, &mut |path, directory| watch.add(path, directory));
+        for path in std::mem::take(&mut found.armed) {
+            if let Some(seen) = self.workspace.disarm(&path) {
+                found.entries.insert(path, seen);
+            }
+        }
         self.left.retain(|left| !left.starts_with(path));
         self.measure.replace(path, sizes(&self.workspace, &found));
         changes.left.extend(found.left.iter().cloned());
@@ -223,6 +253,15 @@ impl Tracker {
 
     fn compare(&mut self, path: &Path, seen: Option<Seen>, changes: &mut Changes) {
         let old = self.known.get(path).copied();
+        if let Some(old) = old.filter(|old| seen.is_none_or(|new| new.inode != old.inode))
+            && let Some(names) = self.names.get_mut(&old.inode)
+        {
+            names.remove(path);
+            changes.unnamed.push(old.inode);
+        }
+        if let Some(new) = &seen {
+            note_name(&mut self.names, path, new);
+        }
         if old == seen {
             return;
         }
@@ -277,6 +316,12 @@ fn sizes(workspace: &Workspace, found: &Found) -> Vec<(PathBuf, u64)> {
     let sizes = entries.map(|(path, seen)| (path.clone(), workspace.taken_by(seen)));
     let special = found.special.iter().map(|path| (path.clone(), 0));
     sizes.chain(special).collect()
+}
+
+fn note_name(names: &mut HashMap<u64, BTreeSet<PathBuf>>, path: &Path, seen: &Seen) {
+    if seen.kind == Kind::File && !seen.has_one_name() {
+        names.entry(seen.inode).or_default().insert(path.to_owned());
+    }
 }
 
 fn push(list: &mut Vec<FileChange>, path: &Path, bytes: u64) {

@@ -1,13 +1,18 @@
 //! A session's files: the directory, what is in it, and what a cell did to it.
 
 use crate::Error;
+use crate::runtime::reach_below;
 use crate::shares::Shares;
 use cellblock_protocol::{FileEntry, mime_of};
-use cellblock_sandbox::{Access, Budget, Closed, Confined, FileSystem, Stat, Step};
+use cellblock_sandbox::{
+    Access, Budget, Closed, Confined, Entry, FileSystem, Links, SET_ID_BITS, Stat, Step,
+    private_directory,
+};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::fs::{self, DirBuilder};
+use std::io::{self, Read, Seek as _, Write as _};
 use std::os::fd::BorrowedFd;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,6 +27,10 @@ const MAX_BYTES_AT_ONCE: u64 = 64 << 20;
 pub(crate) struct Workspace {
     path: PathBuf,
     directory: Confined,
+    /// The file system that it is on, as `stat` numbers it.
+    device: u64,
+    /// Whom the directory belonged to when it was opened: with its files, code can do what that user can.
+    owner: u32,
     origin: Origin,
     shares: Arc<Shares>,
     file_system: Option<FileSystem>,
@@ -49,21 +58,29 @@ impl Workspace {
             io::ErrorKind::NotFound => refuse("it does not exist; create it first".into()),
             _ => refuse(error.to_string()),
         })?;
-        if !path.is_dir() {
-            return Err(refuse("it is not a directory".into()));
-        }
         if path == Path::new("/") {
             return Err(refuse("the root directory is no workspace".into()));
         }
-        check_writable(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::ReadOnlyFilesystem => refuse("it is on a read-only file system".into()),
-            io::ErrorKind::PermissionDenied => refuse("it cannot be written by this user".into()),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                refuse("its disk is full".into())
-            }
+        // From here on it is this directory, whatever its path leads to later.
+        let directory = Confined::open_real(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotADirectory => refuse("it is not a directory".into()),
             _ => refuse(error.to_string()),
         })?;
-        Workspace::open(path, Origin::Given, Arc::default())
+        directory
+            .check_writable()
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::ReadOnlyFilesystem => {
+                    refuse("it is on a read-only file system".into())
+                }
+                io::ErrorKind::PermissionDenied => {
+                    refuse("it cannot be written by this user".into())
+                }
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    refuse("its disk is full".into())
+                }
+                _ => refuse(error.to_string()),
+            })?;
+        Workspace::of(path, directory, Origin::Given, Arc::default())
     }
 
     /// A fresh one, which survives the session unless it stays empty.
@@ -73,7 +90,11 @@ impl Workspace {
 
     /// A directory for temporary files of a session, which goes with the session's own directory.
     pub(crate) fn temporary(path: &Path) -> Result<Workspace, Error> {
-        Workspace::open(path.to_owned(), Origin::Fresh, Arc::default())
+        let directory = Confined::open_real(path).map_err(|error| Error::Workspace {
+            path: path.to_owned(),
+            problem: error.to_string(),
+        })?;
+        Workspace::of(path.to_owned(), directory, Origin::Fresh, Arc::default())
     }
 
     /// One that a copy of this one's files is put into.
@@ -87,23 +108,36 @@ impl Workspace {
         origin: Origin,
         shares: Arc<Shares>,
     ) -> Result<Workspace, Error> {
-        let path = state.join("workspaces").join(unique_name(session));
-        fs::create_dir_all(&path).map_err(|source| Error::Storage {
+        let all = state.join("workspaces");
+        let path = all.join(unique_name(session));
+        let failed = |source| Error::Storage {
             what: "making the workspace",
             path: path.clone(),
             source,
-        })?;
-        Workspace::open(path, origin, shares)
+        };
+        private_directory(&all, reach_below(state)).map_err(failed)?;
+        let mut builder = DirBuilder::new();
+        builder.mode(0o700).create(&path).map_err(failed)?;
+        let real = path.canonicalize().map_err(failed)?;
+        let directory = Confined::open_real(&real).map_err(failed)?;
+        Workspace::of(real, directory, origin, shares)
     }
 
-    fn open(path: PathBuf, origin: Origin, shares: Arc<Shares>) -> Result<Workspace, Error> {
-        let directory = Confined::open(&path).map_err(|error| Error::Workspace {
+    fn of(
+        path: PathBuf,
+        directory: Confined,
+        origin: Origin,
+        shares: Arc<Shares>,
+    ) -> Result<Workspace, Error> {
+        let owner = directory.own_stat().map_err(|error| Error::Workspace {
             path: path.clone(),
             problem: error.to_string(),
         })?;
         Ok(Workspace {
             path,
             file_system: directory.file_system().ok(),
+            device: owner.st_dev,
+            owner: owner.st_uid,
             directory,
             origin,
             shares,
@@ -116,13 +150,14 @@ impl Workspace {
 
     /// The file system that it is on, as `stat` numbers it.
     pub(crate) fn device(&self) -> u64 {
-        self.directory.device().unwrap_or(0)
+        self.device
     }
 
     pub(crate) fn put(&self, path: &str, contents: &[u8]) -> Result<(), Error> {
         let write = || {
-            self.part_where_it_leads(Path::new(path))?;
-            self.directory.write(Path::new(path))?.write_all(contents)
+            let mut writing = self.open_to_write(Path::new(path))?;
+            writing.file.set_len(0)?;
+            writing.file.write_all(contents)
         };
         write().map_err(|source| file_error(path, source))
     }
@@ -199,11 +234,21 @@ impl Workspace {
 
     /// Whether nothing is in it.
     pub(crate) fn is_empty(&self) -> bool {
-        fs::read_dir(&self.path).is_ok_and(|mut entries| entries.next().is_none())
+        let mut is_empty = true;
+        let mut budget = Budget {
+            entries: 1,
+            text: MOST_TEXT,
+            closed: Closed::Stays,
+        };
+        self.directory
+            .walk(Path::new(""), &mut budget, &mut |step| {
+                is_empty &= matches!(step, Step::Enters(..));
+            });
+        is_empty
     }
 
     /// What it has in common with other sessions.
-    pub(crate) fn shares(&self) -> &Shares {
+    pub(crate) fn shares(&self) -> &Arc<Shares> {
         &self.shares
     }
 
@@ -223,7 +268,7 @@ impl Workspace {
             let Ok(stat) = self.directory.stat(from) else {
                 return found;
             };
-            let seen = found.add(from, &stat);
+            let seen = self.note(&mut found, from, &stat);
             if seen.is_none_or(|seen| seen.kind != Kind::Directory) {
                 return found;
             }
@@ -241,7 +286,7 @@ impl Workspace {
             .walk(from, &mut budget, &mut |step| match step {
                 Step::Enters(path, directory) => on_directory(path, directory),
                 Step::Finds(path, stat) => {
-                    found.add(path, stat);
+                    self.note(&mut found, path, stat);
                 }
                 Step::Leaves(path) => {
                     found.left.insert(path.to_owned());
@@ -268,9 +313,76 @@ impl Workspace {
         seen.bytes.max(seen.allocated.saturating_sub(ahead))
     }
 
+    fn note(&self, found: &mut Found, path: &Path, stat: &Stat) -> Option<Seen> {
+        let seen = found.add(path, stat);
+        if seen.is_some_and(|seen| self.is_armed(&seen)) {
+            found.armed.push(path.to_owned());
+        }
+        seen
+    }
+
     /// What is at a path; pipes, sockets and devices count as nothing.
     pub(crate) fn look(&self, path: &Path) -> Option<Seen> {
         Seen::from_stat(&self.directory.stat(path).ok()?)
+    }
+
+    /// What is at a path, to be acted on: whatever is decided about it holds for this very file, and not for what its name leads to later.
+    pub(crate) fn find(&self, path: &Path) -> Option<(Entry, Seen)> {
+        let entry = self.directory.find(path, Links::AreNotFollowed).ok()?;
+        let seen = Seen::from_stat(entry.stat())?;
+        Some((entry, seen))
+    }
+
+    /// Whether others would run the file as its owner or its group, and code of a session could have written it: a write through a shared map
+    /// does not take the bits away.
+    fn is_armed(&self, seen: &Seen) -> bool {
+        seen.access.mode & SET_ID_BITS != 0 && self.code_can_write(seen)
+    }
+
+    fn code_can_write(&self, seen: &Seen) -> bool {
+        let is_own = seen.access.owner == self.owner;
+        seen.kind == Kind::File && (is_own || seen.access.mode & 0o022 != 0)
+    }
+
+    /// Refuses a directory of the user's with programs in it that run with rights of their own and that code could rewrite.
+    pub(crate) fn refuse_armed(&self, found: &BTreeMap<PathBuf, Seen>) -> Result<(), Error> {
+        const MOST_NAMED: usize = 3;
+        if !self.is_given() {
+            return Ok(());
+        }
+        let is_armed = |(path, seen): &(&PathBuf, &Seen)| {
+            self.is_armed(seen)
+                || self.code_can_write(seen) && self.directory.has_capabilities(path)
+        };
+        let mut armed = found.iter().filter(is_armed);
+        let named: Vec<String> = armed
+            .by_ref()
+            .take(MOST_NAMED)
+            .map(|(path, _)| path.display().to_string())
+            .collect();
+        if named.is_empty() {
+            return Ok(());
+        }
+        let more = match armed.count() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Err(Error::Workspace {
+            path: self.path.clone(),
+            problem: format!(
+                "code in it could rewrite programs that others run with the rights of their owner: {}{more}; take these rights away (chmod ug-s, setcap -r), or choose another directory",
+                named.join(", ")
+            ),
+        })
+    }
+
+    /// Takes from a file the bits with which it runs as its owner. It appeared while the session runs.
+    pub(crate) fn disarm(&self, path: &Path) -> Option<Seen> {
+        let (entry, seen) = self.find(path)?;
+        if self.is_armed(&seen) && entry.set_access(seen.access).is_ok() {
+            tracing::warn!(path = %path.display(), "took the set-user-id or set-group-id bit from a file in the workspace of a session");
+        }
+        Seen::from_stat(&entry.stat_now().ok()?)
     }
 }
 
@@ -282,6 +394,8 @@ pub(crate) struct Found {
     pub(crate) special: Vec<PathBuf>,
     /// Directories that hold more than is looked at.
     pub(crate) left: BTreeSet<PathBuf>,
+    /// Files that run as their owner and that code could have written.
+    pub(crate) armed: Vec<PathBuf>,
 }
 
 impl Found {
@@ -310,7 +424,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    fn from_stat(stat: &Stat) -> Option<Seen> {
+    pub(crate) fn from_stat(stat: &Stat) -> Option<Seen> {
         let nanoseconds =
             |seconds: i64, rest: u64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
         let kind = match stat.st_mode & 0o170_000 {
@@ -348,6 +462,16 @@ impl Seen {
     pub(crate) fn has_one_name(&self) -> bool {
         self.names == 1
     }
+}
+
+/// A time in seconds and nanoseconds.
+pub(crate) fn time_of(nanoseconds: i128) -> (i64, i64) {
+    const SECOND: i128 = 1_000_000_000;
+    let part = |number: i128| i64::try_from(number).unwrap_or(0);
+    (
+        part(nanoseconds.div_euclid(SECOND)),
+        part(nanoseconds.rem_euclid(SECOND)),
+    )
 }
 
 /// Inode, size, and when it was last written.
@@ -395,12 +519,6 @@ fn file_error(path: &str, source: io::Error) -> Error {
         path: path.to_owned(),
         source,
     }
-}
-
-fn check_writable(path: &Path) -> io::Result<()> {
-    let draft = path.join(format!(".cellblock-{}", std::process::id()));
-    fs::write(&draft, [0; 512])?;
-    fs::remove_file(&draft)
 }
 
 /// The session's id, when it began, and a number that nobody can guess: two processes may both have a session `default`, and where sessions

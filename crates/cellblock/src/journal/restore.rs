@@ -6,7 +6,8 @@ use crate::{Error, Host, Session};
 use cellblock_protocol::{Event, Journaling, SessionOptions};
 use cellblock_session::Error as SessionError;
 use cellblock_session::journal::{CellStory, Fate, Journal, Step, copy_directory};
-use std::fs;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -142,7 +143,9 @@ impl Restore {
         let from = journal.workspace.clone();
         let target = to.clone();
         let copied = tokio::task::spawn_blocking(move || {
-            fs::create_dir_all(&target).map_err(|source| SessionError::Storage {
+            let mut builder = DirBuilder::new();
+            let made = builder.recursive(true).mode(0o700).create(&target);
+            made.map_err(|source| SessionError::Storage {
                 what: "making the workspace",
                 path: target.clone(),
                 source,

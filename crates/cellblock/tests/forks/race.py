@@ -115,3 +115,22 @@ def path_of_a_descriptor(victims, own):
     victim = os.open(victims[0], os.O_RDONLY)
     os.dup2(victim, 50)
     return path_in_memory([b"/proc/self/fd/50"], own)
+
+
+RENAME_EXCHANGE = 2
+
+
+def exchange(one, other):
+    """Two names change places, in one step."""
+    libc.renameat2(-100, one, -100, other, RENAME_EXCHANGE)
+
+
+def names_that_change_places(victims, own, seconds):
+    """The name that the host writes to is now that of an own file, now that of a victim."""
+    end = time.monotonic() + seconds
+    rounds = 0
+    while time.monotonic() < end:
+        victim = victims[rounds // 200 % len(victims)]
+        exchange(own, victim)
+        rounds += 1
+    return rounds

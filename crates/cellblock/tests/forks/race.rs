@@ -1,6 +1,8 @@
 //! Code that changes what a call names between init's look and the kernel's reaches no file of another session.
 
-use crate::support::{Python, session};
+use crate::support::{Python, session, wait};
+use cellblock::Cell;
+use std::time::{Duration, Instant};
 
 const ATTACKS: &str = include_str!("race.py");
 /// Enough that they are shared, and that there is a new one to try whenever the last one has become the fork's own.
@@ -38,4 +40,41 @@ fn a_descriptor_that_another_thread_changes_reaches_no_file_of_the_parent_s() {
 #[test]
 fn a_path_of_a_descriptor_reaches_no_file_of_the_parent_s() {
     survives("path_of_a_descriptor(names, b'/workspace/m0000')");
+}
+
+/// The host writes to a file of a fork while code there exchanges it for one that is the parent's too.
+fn survives_the_host(write: impl Fn(&Python, usize)) {
+    let parent = session();
+    parent.good(MAKE);
+    let fork = parent.fork();
+    fork.good(ATTACKS);
+    fork.good("with open('/workspace/m0000', 'w') as file: file.write('own')");
+    let attack = "names_that_change_places(names, b'/workspace/m0000', 6)";
+    let running = fork.start(Cell::new(attack).timeout(60.0));
+    let end = Instant::now() + Duration::from_secs(6);
+    let mut writes = 0;
+    while Instant::now() < end {
+        write(&fork, writes);
+        writes += 1;
+    }
+    let rounds = running.result().value.unwrap().repr;
+    assert!(rounds.parse::<u64>().unwrap() > 50, "{rounds} rounds");
+    assert!(writes > 50, "{writes} writes");
+    assert_eq!(parent.value(CHANGED), "[]", "after {writes} writes");
+}
+
+#[test]
+fn the_host_writes_to_no_file_of_the_parent_s_when_names_change_places() {
+    survives_the_host(|fork, number| {
+        let _ = wait(fork.put_file("m0000", format!("new {number}").into_bytes()));
+    });
+}
+
+#[test]
+fn the_host_writes_through_a_link_to_no_file_of_the_parent_s_when_names_change_places() {
+    survives_the_host(|fork, number| {
+        let link = fork.workspace().join("link");
+        let _ = std::os::unix::fs::symlink("m0000", link);
+        let _ = wait(fork.put_file("link", format!("new {number}").into_bytes()));
+    });
 }

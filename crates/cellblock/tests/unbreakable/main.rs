@@ -9,12 +9,18 @@
 #[allow(dead_code, reason = "the contract tests use the rest of it")]
 mod support;
 
+#[path = "../common/seed.rs"]
+#[allow(dead_code, reason = "the chaos tests use the rest of it")]
+mod seed;
+
 mod checkpoints;
 mod crashes;
 mod files;
 mod given;
+mod links;
 mod origin;
 mod pool;
+mod random_trees;
 mod strategies;
 mod threads;
 mod undo;

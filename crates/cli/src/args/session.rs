@@ -2,9 +2,11 @@
 
 use crate::config::{Config, Ledger, Named, SessionConfig};
 use crate::failure::Usage;
+use cellblock::env::Dirs;
 use cellblock::{
     ContainerOptions, CredentialRule, Host, HostBuilder, Isolation, Limits, NetworkRule, Preload,
-    PythonChoice, Rung, Seed, SessionOptions, Wall, parse_duration, parse_size,
+    PythonChoice, Rung, Seed, SessionOptions, UntrustedDirectories, Wall, parse_duration,
+    parse_size,
 };
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -185,6 +187,12 @@ impl SessionArgs {
     }
 
     /// The session that the flags describe, checked.
+    /// The directories in which code of sessions can have made names: this workspace, and those that sessions got of their own.
+    pub(crate) fn untrusted_directories(&self) -> UntrustedDirectories {
+        let own = Dirs::from_process().map(|dirs| dirs.state.join("workspaces"));
+        UntrustedDirectories::new(self.workspace.clone().into_iter().chain(own))
+    }
+
     pub(crate) fn options(&self) -> anyhow::Result<SessionOptions> {
         let default = Limits::default();
         let options = SessionOptions {

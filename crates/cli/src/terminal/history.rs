@@ -3,7 +3,8 @@
 use cellblock::env::Dirs;
 use rustyline::history::FileHistory;
 use rustyline::{Editor, Helper};
-use std::fs;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 
 /// The lines that a person typed in one command, also in earlier runs of it. A history that cannot be read or written is not worth a word.
@@ -30,6 +31,7 @@ impl TypedBefore {
 
 fn file(name: &str) -> Option<PathBuf> {
     let state = Dirs::from_process().ok()?.state;
-    fs::create_dir_all(&state).ok()?;
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(&state).ok()?;
     Some(state.join(name))
 }

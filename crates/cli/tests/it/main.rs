@@ -27,6 +27,7 @@ mod pages;
 mod pipe;
 mod pipe_calls;
 mod pipe_ends;
+mod private;
 mod repl;
 mod runs;
 mod sessions;

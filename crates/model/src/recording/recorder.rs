@@ -5,6 +5,7 @@ use crate::{Capabilities, Event, Model, ModelError, ReplyStream, Request};
 use futures_util::StreamExt;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -32,7 +33,9 @@ impl Recorder {
     ) -> Result<Self, ModelError> {
         let path = path.as_ref();
         let header = Header::new(source, inner.name(), inner.capabilities().clone());
-        let file = OpenOptions::new().append(true).create_new(true).open(path);
+        // What was asked and answered is the user's own business.
+        let mut options = OpenOptions::new();
+        let file = options.append(true).create_new(true).mode(0o600).open(path);
         let mut tape = Tape {
             path: path.to_owned(),
             file: file.map_err(|error| unwritable(path, &error))?,

@@ -1,10 +1,10 @@
 //! A private copy of a directory of the user's, to replay cells in.
 
 use crate::Error;
+use crate::private_copy::Copies;
 use crate::workspace::{Found, Kind, Workspace};
-use std::fs::{self, File, Permissions};
+use cellblock_sandbox::{Confined, Links};
 use std::io;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 /// What is copied at most, in bytes and entries. Beyond it the caller has to say where to work.
@@ -15,6 +15,13 @@ pub const MOST_COPIED_FILES: usize = 100_000;
 /// Copies the files, directories and links of `from` into the empty directory `to`. Links are copied and never followed: code of
 /// a session may have put them there.
 pub fn copy_directory(from: &Path, to: &Path) -> Result<(), Error> {
+    // The path was a real one when it was recorded.
+    if from.canonicalize().is_ok_and(|real| real != from) {
+        return Err(Error::Workspace {
+            path: from.to_owned(),
+            problem: "a link leads elsewhere from there by now".to_owned(),
+        });
+    }
     let source = Workspace::given(from)?;
     let Found {
         entries: found,
@@ -32,28 +39,23 @@ pub fn copy_directory(from: &Path, to: &Path) -> Result<(), Error> {
             ),
         });
     }
+    let failed = |path: &Path| {
+        let path = path.display().to_string();
+        move |source: io::Error| Error::File { path, source }
+    };
+    let target = Confined::open(to).map_err(failed(to))?;
+    let copies = Copies {
+        from: &source,
+        to: &target,
+        privileged: false,
+    };
     // A directory comes before what is in it: its path is shorter, and so sorted first.
     for (path, seen) in &found {
-        let target = to.join(path);
         let copied = match seen.kind {
-            Kind::Directory => fs::create_dir(&target),
-            Kind::Link => source
-                .directory()
-                .read_link(path)
-                .and_then(|link| symlink(link, &target)),
-            Kind::File => source.directory().read(path).and_then(|mut file| {
-                io::copy(&mut file, &mut File::create(&target)?)?;
-                fs::set_permissions(&target, Permissions::from_mode(seen.access.mode & 0o777))
-            }),
+            Kind::Directory => target.make_directories(path, Links::AreNotFollowed),
+            Kind::Link | Kind::File => copies.copy(path, seen),
         };
-        match copied {
-            // Gone since it was listed.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            copied => copied.map_err(|source| Error::File {
-                path: path.display().to_string(),
-                source,
-            })?,
-        }
+        copied.map_err(failed(path))?;
     }
     Ok(())
 }

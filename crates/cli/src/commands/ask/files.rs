@@ -3,13 +3,17 @@
 use crate::failure::Usage;
 use anyhow::Context as _;
 use cellblock::agent::{GivenFile, Outcome, Room};
+use cellblock::{OutputDirectory, UntrustedDirectories};
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// Reads the files that go into the workspace, each under its own name.
-pub(super) fn read(paths: &[PathBuf]) -> anyhow::Result<Vec<GivenFile>> {
+/// Reads the files that go into the workspace, each under its own name. A link that code left in a workspace does not lead out of it: what
+/// it leads to would be given to the next code.
+pub(super) fn read(
+    paths: &[PathBuf],
+    untrusted: &UntrustedDirectories,
+) -> anyhow::Result<Vec<GivenFile>> {
     let mut files: Vec<GivenFile> = Vec::new();
     for path in paths {
         let name = path.file_name().and_then(|name| name.to_str());
@@ -25,7 +29,8 @@ pub(super) fn read(paths: &[PathBuf]) -> anyhow::Result<Vec<GivenFile>> {
                 path.display()
             )));
         }
-        let contents = fs::read(path)
+        let contents = untrusted
+            .read(path)
             .map_err(|error| Usage::plain(format!("--file {}: {error}", path.display())))?;
         files.push(GivenFile {
             path: name.to_owned(),
@@ -39,7 +44,7 @@ pub(super) fn read(paths: &[PathBuf]) -> anyhow::Result<Vec<GivenFile>> {
 pub(super) async fn take_out(
     outcome: &Outcome,
     room: &dyn Room,
-    directory: &Path,
+    directory: &OutputDirectory,
 ) -> anyhow::Result<usize> {
     let results = outcome.cells().filter_map(|done| done.result.as_ref());
     let written: BTreeSet<String> = results
@@ -64,14 +69,10 @@ pub(super) async fn take_out(
             .open_file(&file.path)
             .await
             .map_err(|error| anyhow::Error::msg(error.to_string()))?;
-        let target = directory.join(relative);
-        let folder = target.parent().unwrap_or(directory);
-        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let mut copy = fs::File::create(&target)
-            .with_context(|| format!("cannot write {}", target.display()))?;
         // Piece by piece: code of a model may have made it as large as it liked.
-        std::io::copy(&mut contents, &mut copy)
-            .with_context(|| format!("cannot write {}", target.display()))?;
+        directory
+            .write(relative, &mut contents)
+            .with_context(|| format!("cannot write {} there", relative.display()))?;
         count += 1;
     }
     Ok(count)

@@ -13,6 +13,7 @@ mod telemetry;
 use crate::commands::live::Signals;
 use crate::failure::Usage;
 use crate::terminal::{Console, Style, plural};
+use cellblock::OutputDirectory;
 use cellblock::agent::{Agent, Conversation, Observer, Outcome, RunStatus};
 use cellblock::mcp::Connected;
 use clap::Args;
@@ -100,7 +101,8 @@ async fn ask(args: &AskArgs, console: &Console) -> anyhow::Result<u8> {
         equipment,
         ..args.clone()
     };
-    let files = files::read(&args.files)?;
+    let untrusted = args.equipment.session.untrusted_directories();
+    let files = files::read(&args.files, &untrusted)?;
     let ground = Ground {
         files,
         ..Ground::default()
@@ -134,6 +136,7 @@ async fn conduct(
     servers: Connected,
     console: &Console,
 ) -> anyhow::Result<u8> {
+    let output = output_directory(args)?;
     let mut signals = Signals::new()?;
     let observer: Observer = if args.json {
         let console = console.clone();
@@ -157,8 +160,8 @@ async fn conduct(
     keeper.end(&outcome);
     let told = tell(args, &outcome, console);
     telemetry.send(run.as_deref(), console).await;
-    let taken = match &args.out {
-        Some(directory) => take_out(&outcome, &conversation, directory, console).await,
+    let taken = match &output {
+        Some(output) => take_out(&outcome, &conversation, output, console).await,
         None => Ok(()),
     };
     conversation.room().close().await;
@@ -270,13 +273,25 @@ pub(crate) fn print_outcome(
     Ok(())
 }
 
+/// The directory that files are copied to, with its name. It is opened before any code runs, which could put a link in its place.
+fn output_directory(args: &AskArgs) -> anyhow::Result<Option<(&Path, OutputDirectory)>> {
+    let Some(path) = args.out.as_deref() else {
+        return Ok(None);
+    };
+    let untrusted = args.equipment.session.untrusted_directories();
+    let opened = untrusted.output_directory(path);
+    let opened =
+        opened.map_err(|error| Usage::plain(format!("--out {}: {error}", path.display())))?;
+    Ok(Some((path, opened)))
+}
+
 async fn take_out(
     outcome: &Outcome,
     conversation: &cellblock::agent::Conversation,
-    directory: &Path,
+    (directory, output): &(&Path, OutputDirectory),
     console: &Console,
 ) -> anyhow::Result<()> {
-    let count = files::take_out(outcome, conversation.room().as_ref(), directory).await?;
+    let count = files::take_out(outcome, conversation.room().as_ref(), output).await?;
     let copied = if count == 1 {
         "was copied"
     } else {

@@ -114,7 +114,7 @@ pub(crate) struct Equipment {
     #[command(flatten)]
     pub(super) config: ConfigArgs,
     #[command(flatten)]
-    pub(super) session: SessionArgs,
+    pub(crate) session: SessionArgs,
     #[command(flatten)]
     pub(super) python: PythonArgs,
     #[command(flatten)]

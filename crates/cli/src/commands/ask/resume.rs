@@ -49,7 +49,8 @@ pub(crate) async fn resume(wish: Wish, console: &Console) -> anyhow::Result<u8> 
         console.note(&console.on_err(Style::Warning, "warning:"), &text);
     }
     // Of a session that is made again, the journal has the files too; then only a check wants them.
-    let files = match files::read(&args.files) {
+    let untrusted = args.equipment.session.untrusted_directories();
+    let files = match files::read(&args.files, &untrusted) {
         Err(_) if journal.is_some() => Vec::new(),
         files => files?,
     };

@@ -134,7 +134,9 @@ impl Chat<'_> {
                 format!("the model is {name} now")
             }
             Order::Save(path) => {
-                std::fs::write(&path, markdown(&self.said)).map_err(|error| {
+                let untrusted = self.args.equipment.session.untrusted_directories();
+                let written = untrusted.write(&path, markdown(&self.said).as_bytes());
+                written.map_err(|error| {
                     Usage::plain(format!("cannot write {}: {error}", path.display()))
                 })?;
                 format!("saved as {}", path.display())

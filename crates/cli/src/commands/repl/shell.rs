@@ -15,8 +15,9 @@ use cellblock::{
 };
 use rustyline::error::ReadlineError;
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io::{self, IsTerminal as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -323,7 +324,11 @@ fn fresh_workspace() -> anyhow::Result<PathBuf> {
         .unwrap_or_default();
     let name = format!("repl-{}-{}", since_1970.as_secs(), std::process::id());
     let path = Dirs::from_process()?.state.join("workspaces").join(name);
-    fs::create_dir_all(&path)
+    let mut builder = DirBuilder::new();
+    builder
+        .recursive(true)
+        .mode(0o700)
+        .create(&path)
         .with_context(|| format!("cannot make the workspace {}", path.display()))?;
     Ok(path)
 }

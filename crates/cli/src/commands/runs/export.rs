@@ -1,6 +1,7 @@
 //! `cellblock runs export`.
 
 use super::unfound;
+use crate::args::SessionArgs;
 use crate::commands::ask::{journal_of, kept_runs};
 use crate::failure::Usage;
 use crate::terminal::Console;
@@ -10,7 +11,6 @@ use cellblock::journal::{Told, notebook_of_run, script_of_run};
 use cellblock_runs::{Life, Run};
 use clap::Args;
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
@@ -73,7 +73,10 @@ fn is_standard_output(path: &Path) -> bool {
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
+    let written = SessionArgs::default()
+        .untrusted_directories()
+        .write(path, text.as_bytes());
+    written.with_context(|| format!("{} cannot be written", path.display()))
 }
 
 fn told(run: &Run) -> Told {

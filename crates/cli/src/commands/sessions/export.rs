@@ -1,10 +1,10 @@
 //! `cellblock sessions export`.
 
+use crate::args::SessionArgs;
 use crate::terminal::Console;
 use anyhow::Context as _;
 use cellblock::journal::{Journals, notebook, script};
 use clap::{Args, ValueEnum};
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -61,7 +61,9 @@ pub(super) fn run(
                     format!("{}\n", serde_json::to_string_pretty(&notebook(&journal))?)
                 }
             };
-            fs::write(path, text)
+            SessionArgs::default()
+                .untrusted_directories()
+                .write(path, text.as_bytes())
                 .with_context(|| format!("{} cannot be written", path.display()))?;
         }
     }
