@@ -115,7 +115,9 @@ impl Ground {
         let visited = visitor
             .map(|visitor| visitor.join().unwrap())
             .unwrap_or_default();
-        maker.map(|maker| maker.join().unwrap());
+        if let Some(maker) = maker {
+            maker.join().unwrap();
+        }
         let reached = self.is_reached(snippet, &mut scene, &result, &visited);
         wait(session.close());
         scene.clean_up();
