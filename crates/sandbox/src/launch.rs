@@ -111,12 +111,19 @@ impl LaunchPlan {
     }
 }
 
+/// The lowest user id of sessions that root started, and for how many hosts there are ids.
+const GROUND: u32 = 0x7000_0000;
+const SLOTS: u32 = 0x4000;
+
+/// Whether this is a user id that a host of root's gives to its sessions.
+pub fn is_session_id(id: u32) -> bool {
+    (GROUND..GROUND + SLOTS * IDS).contains(&id)
+}
+
 /// First of the user ids that sessions started by root get; 0 for an ordinary user, whose sessions all have his own.
 ///
 /// It depends on the process, so that two hosts of one machine do not share ids.
 pub fn first_id() -> u32 {
-    const GROUND: u32 = 0x7000_0000;
-    const SLOTS: u32 = 0x4000;
     let first = GROUND + (std::process::id() % SLOTS) * IDS;
     if rustix::process::geteuid().is_root() && is_mapped(first) {
         first

@@ -37,7 +37,7 @@ pub use entry::{Entry, Identity, SET_ID_BITS};
 pub use error::Error;
 pub use files::{Access, Confined, Links, unguessable_name};
 pub use holdings::{Holdings, Size, Written, descriptors_waiting_in};
-pub use launch::{LaunchPlan, Launched, first_id};
+pub use launch::{LaunchPlan, Launched, first_id, is_session_id};
 pub use leash::end_with_parent;
 pub use outside::SessionProcesses;
 pub use packet::{

@@ -247,7 +247,13 @@ impl FileHistory {
         let beside = self.given.beside(path).unwrap_or_default();
         let mut all = !beside.is_empty();
         for path in beside {
-            all &= self.keep_quickly(&path, Change::Removes);
+            // Most of them are kept since the first was removed.
+            let has_work = |seen: Seen| {
+                self.given.is_untouched(&seen) && self.given.kept(&seen).is_none()
+            };
+            if self.workspace.look(&path).is_some_and(has_work) {
+                all &= self.keep_quickly(&path, Change::Removes);
+            }
         }
         if all {
             HowMuch::TheDirectory

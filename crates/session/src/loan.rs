@@ -4,7 +4,7 @@
 //! the user's it is theirs for that time. Then it is given back, with all that they made in it; after a crash, by the next host that starts.
 
 use crate::actor::Actor;
-use cellblock_sandbox::{Access, Budget, Closed, Confined, Links, Step, first_id, private_file};
+use cellblock_sandbox::{Access, Budget, Closed, Confined, Links, Step, is_session_id, private_file};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write as _};
@@ -119,7 +119,8 @@ pub(crate) fn give_back_for(session: &Path) {
         entry.read()?.take(LONGEST).read_to_end(&mut text)?;
         Ok(serde_json::from_slice(&text)?)
     };
-    if let Some(note) = read().ok().filter(|note| note.borrower == first_id()) {
+    // The host that is dead had other ids than this one.
+    if let Some(note) = read().ok().filter(|note| is_session_id(note.borrower)) {
         note.give_back();
     }
 }

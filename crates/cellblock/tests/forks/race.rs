@@ -58,7 +58,8 @@ fn survives_the_host(write: impl Fn(&Python, usize)) {
         writes += 1;
     }
     let rounds = running.result().value.unwrap().repr;
-    assert!(rounds.parse::<u64>().unwrap() > 50, "{rounds} rounds");
+    // Each exchange waits until the host has looked at all files beside.
+    assert!(rounds.parse::<u64>().unwrap() > 10, "{rounds} rounds");
     assert!(writes > 50, "{writes} writes");
     assert_eq!(parent.value(CHANGED), "[]", "after {writes} writes");
 }

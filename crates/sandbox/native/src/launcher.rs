@@ -51,6 +51,8 @@ enum Never {}
 
 fn start(launch: &Launch, items: Items<'_>) -> Result<Never, Failure> {
     limits::allow_open_files();
+    // Directories of the view are for sessions too, which may be other users, whatever the host's umask is.
+    sys::umask(0o022);
     // The host's thread that started us may end before the host does, so its death is no signal; the socket is.
     if launch.walls & walls::ENVIRONMENT != 0 {
         privileges::leave_keys_behind();
