@@ -14,6 +14,7 @@ mod common;
 mod descriptors;
 mod interpreter;
 mod kernel_memory;
+mod ordinary;
 mod processes;
 mod resources;
 mod scene;
