@@ -18,6 +18,7 @@ mod kept_private;
 mod kernel_memory;
 mod left_behind;
 mod marks;
+mod ordinary;
 mod processes;
 mod resources;
 mod scene;

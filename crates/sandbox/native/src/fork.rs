@@ -150,6 +150,11 @@ impl Forks {
         self.inits.iter().all(|pid| *pid == 0)
     }
 
+    /// How many of them live.
+    pub fn living(&self) -> u64 {
+        self.inits.iter().filter(|pid| **pid != 0).count() as u64
+    }
+
     /// How many there ever were.
     pub fn made_so_far(&self) -> u32 {
         self.count

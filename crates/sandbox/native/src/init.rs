@@ -16,6 +16,7 @@ use crate::kin::{Kin, MOST_KIN};
 use crate::message::{Message, from_init, to_init};
 use crate::notify::{self, Protected};
 use crate::ownership::NextUsers;
+use crate::socket_memory::unix_sockets;
 use crate::sweep::{self, Reach};
 use crate::sys::{
     self, Errno, Fd, Pid, Poll, kill, poll, reap, receive, send, signal_descriptor, signals,
@@ -90,7 +91,9 @@ pub fn run(init: Init) -> ! {
         has_unreaped: false,
         objects: UserObjects::default(),
         copy_since: None,
+        own_sockets: 0,
     };
+    session.own_sockets = unix_sockets(session.init.proc_directory);
     // Files that it makes in the place of others have the permissions that those want.
     sys::umask(0);
     notify::take_turns(session.init.listener);
@@ -213,6 +216,8 @@ struct Session {
     objects: UserObjects,
     /// When the head was woken, in ticks, if it was told to leave a copy of itself and the host has not yet named that copy.
     copy_since: Option<u64>,
+    /// Unix sockets that were there before any code of the session ran.
+    own_sockets: u64,
 }
 
 impl Session {

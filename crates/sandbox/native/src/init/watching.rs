@@ -115,8 +115,14 @@ impl Session {
                 census.add(processes, pid);
             }
         });
-        let has_own_network = self.has_own_network();
-        census.counted(has_own_network.then(|| unix_sockets(processes)))
+        census.counted(self.has_own_network().then(|| self.unix_sockets_of_code()))
+    }
+
+    /// Unix sockets of the session's network, without those that init made: at its start, and for each fork.
+    fn unix_sockets_of_code(&self) -> u64 {
+        const FOR_A_FORK: u64 = 4;
+        let own = self.own_sockets + FOR_A_FORK * self.forks.living();
+        unix_sockets(self.init.proc_directory).saturating_sub(own)
     }
 
     fn has_own_network(&self) -> bool {
