@@ -151,7 +151,7 @@ fn stat(pid: u32) -> Vec<u64> {
 }
 
 /// The children of all its threads.
-fn children(pid: u32) -> Vec<u32> {
+pub(crate) fn children(pid: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task"))
         .into_iter()
         .flatten()

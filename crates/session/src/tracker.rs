@@ -89,11 +89,6 @@ impl Tracker {
         &self.known
     }
 
-    /// The file system that the workspace is on.
-    pub(crate) fn device(&self) -> u64 {
-        self.workspace.device()
-    }
-
     /// Whether what happened since the last look is looked at in no time.
     pub(crate) fn has_little_to_do(&mut self) -> bool {
         self.gather();
@@ -160,7 +155,8 @@ impl Tracker {
             .collect();
         for directory in directories {
             if let Some(seen) = self.workspace.look(directory) {
-                self.measure.resize(directory, self.workspace.taken_by(&seen));
+                self.measure
+                    .resize(directory, self.workspace.taken_by(&seen));
             }
         }
     }
@@ -289,3 +285,7 @@ fn push(list: &mut Vec<FileChange>, path: &Path, bytes: u64) {
         });
     }
 }
+
+#[cfg(test)]
+#[path = "tracker_tests.rs"]
+mod tests;
