@@ -29,7 +29,7 @@ pub enum StateOutcome {
 pub struct CheckpointState {
     /// Whether it is there.
     pub status: CheckpointStatus,
-    /// How many cells would be lost with the one that runs next; 0 when armed.
+    /// How many cells would be lost with the one that runs next; 0 when armed, and when only files would not come back as they were.
     pub behind: u64,
     /// Why it is behind or unavailable.
     pub reason: Option<String>,
@@ -45,7 +45,7 @@ impl CheckpointState {
         }
     }
 
-    /// The newest checkpoint is `cells` cells old.
+    /// The newest checkpoint is `cells` cells old; or, for 0, some of its files could not be kept.
     pub fn behind(cells: u64, reason: impl Into<String>) -> Self {
         Self {
             status: CheckpointStatus::Behind,
@@ -70,7 +70,7 @@ impl CheckpointState {
 pub enum CheckpointStatus {
     /// Of the newest state.
     Armed,
-    /// Of an older state.
+    /// Of an older state, or without some of its files.
     Behind,
     /// None.
     Unavailable,

@@ -4,7 +4,7 @@
 //! a socket. The first three are found here. Of the last the kernel tells how many descriptors wait, not what they are.
 
 use crate::SessionProcesses;
-use crate::outside::{ids_of, maps, started};
+use crate::outside::{children, ids_of, maps, started};
 use rustix::fs::makedev;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::HashMap;
@@ -72,12 +72,17 @@ impl SessionProcesses {
 
     /// What each of its processes has written.
     pub fn written(self) -> Vec<Written> {
-        let of = |pid: u32| Written {
-            process: (pid, started(pid)),
-            inside: ids_of(pid).last().copied().unwrap_or(0),
-            bytes: bytes_written(pid),
+        let of = |pid: u32| {
+            let bytes = bytes_written(pid);
+            // None where it has ended meanwhile.
+            let inside = ids_of(pid).last().copied()?;
+            Some(Written {
+                process: (pid, started(pid)),
+                inside,
+                bytes,
+            })
         };
-        self.ids().map(of).collect()
+        self.ids().filter_map(of).collect()
     }
 
     /// Kills the head, whose id inside is `head`. Init sees that and ends the rest of the session. False where this process may not.
@@ -85,15 +90,16 @@ impl SessionProcesses {
     /// It is faster than to ask init for it, and a call that writes a large file ends at once.
     pub fn kill_head(self, head: u32) -> bool {
         let is_head = |pid: &u32| ids_of(*pid).last() == Some(&head);
-        let found = self.ids().find(is_head);
+        // A child of init's, so the others need not be looked at.
+        let found = children(self.init()).into_iter().find(is_head);
         let descriptor = found
             .and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?))
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         // Looked at again now that it cannot be another process any more.
-        let is_still = found.is_some_and(|pid| is_head(&pid) && self.ids().any(|id| id == pid));
+        let is_still =
+            found.is_some_and(|pid| is_head(&pid) && children(self.init()).contains(&pid));
         is_still
-            && descriptor
-                .is_some_and(|process| pidfd_send_signal(process, Signal::KILL).is_ok())
+            && descriptor.is_some_and(|process| pidfd_send_signal(process, Signal::KILL).is_ok())
     }
 }
 
@@ -184,7 +190,9 @@ fn tables_of(pid: u32) -> Vec<String> {
     let mut tasks = tasks_of(pid);
     if let Some(first) = tasks.first().and_then(|task| task_id(task)) {
         let is_first = |task: &String| task_id(task) == Some(first);
-        tasks.retain(|task| is_first(task) || !task_id(task).is_some_and(|id| shares_table(first, id)));
+        tasks.retain(|task| {
+            is_first(task) || !task_id(task).is_some_and(|id| shares_table(first, id))
+        });
     }
     tasks
 }
@@ -198,7 +206,10 @@ fn shares_table(one: u32, other: u32) -> bool {
     const KCMP_FILES: usize = 2;
     let (one, other) = (one as usize, other as usize);
     // SAFETY: the call takes numbers only.
-    matches!(unsafe { syscall(nr::KCMP, [one, other, KCMP_FILES, 0, 0]) }, Ok(0))
+    matches!(
+        unsafe { syscall(nr::KCMP, [one, other, KCMP_FILES, 0, 0]) },
+        Ok(0)
+    )
 }
 
 /// The inode of a socket and how many descriptors wait in it, by its file in `fdinfo`. For one that listens, those sent to connections that
@@ -215,7 +226,9 @@ fn waiting_in(path: &str) -> Option<(u64, u64)> {
 
 fn bytes_written(pid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("write_bytes:"))?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("write_bytes:"))?;
     line.trim().parse().ok()
 }
 
@@ -247,7 +260,9 @@ fn deleted_mapping(line: &str, devices: &[u64]) -> Option<Mapping> {
     let (major, minor) = words.next()?.split_once(':')?;
     let inode = words.next()?.parse().ok()?;
     let on = makedev(hexadecimal(major)? as u32, hexadecimal(minor)? as u32);
-    let is_in_workspace = words.next().is_some_and(|path| path.starts_with("/workspace/"));
+    let is_in_workspace = words
+        .next()
+        .is_some_and(|path| path.starts_with("/workspace/"));
     (devices.contains(&on) || is_in_workspace).then_some(Mapping {
         range: range.to_owned(),
         inode,

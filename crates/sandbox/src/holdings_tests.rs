@@ -20,7 +20,13 @@ fn a_file_without_a_name_counts_for_the_process_that_has_it_open() {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&[1; 100_000]).unwrap();
     let metadata = file.metadata().unwrap();
-    let size = || own().holdings(&[metadata.dev()], &[]).nameless.get(&metadata.ino()).copied();
+    let size = || {
+        own()
+            .holdings(&[metadata.dev()], &[])
+            .nameless
+            .get(&metadata.ino())
+            .copied()
+    };
     assert!(size().unwrap().known() >= 100_000);
     drop(file);
     // A child that another test is just starting has it open too, for a moment.
@@ -51,10 +57,13 @@ fn a_descriptor_that_waits_in_a_socket_is_counted_unless_the_host_put_it_there()
     let all = own().holdings(&[], &[]).in_flight;
     let others = own().holdings(&[], &[inode]).in_flight;
     // Other tests have sockets as well.
-    assert!(all > others || (0..50).any(|_| {
-        std::thread::sleep(Duration::from_millis(20));
-        own().holdings(&[], &[]).in_flight > own().holdings(&[], &[inode]).in_flight
-    }));
+    assert!(
+        all > others
+            || (0..50).any(|_| {
+                std::thread::sleep(Duration::from_millis(20));
+                own().holdings(&[], &[]).in_flight > own().holdings(&[], &[inode]).in_flight
+            })
+    );
 }
 
 #[test]
@@ -71,7 +80,10 @@ fn what_a_process_writes_is_counted() {
     let before = own().written();
     let of = |list: &[Written]| {
         let me = std::process::id();
-        list.iter().find(|one| one.process.0 == me).copied().unwrap()
+        list.iter()
+            .find(|one| one.process.0 == me)
+            .copied()
+            .unwrap()
     };
     let mut file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
     file.write_all(&[1; 1 << 20]).unwrap();

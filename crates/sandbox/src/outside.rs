@@ -153,7 +153,7 @@ fn stat(pid: u32) -> Vec<u64> {
 }
 
 /// The children of all its threads.
-fn children(pid: u32) -> Vec<u32> {
+pub(crate) fn children(pid: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task"))
         .into_iter()
         .flatten()
@@ -210,7 +210,9 @@ fn shared_mapping(line: &str) -> Option<u64> {
 
 /// The mappings of a process, a line at a time: with long names of files, all of them together take hundreds of megabytes. Those of a
 /// line, which may be no text, are shown as text.
-pub(crate) fn maps(process: impl std::fmt::Display) -> io::Result<impl Iterator<Item = io::Result<String>>> {
+pub(crate) fn maps(
+    process: impl std::fmt::Display,
+) -> io::Result<impl Iterator<Item = io::Result<String>>> {
     let file = BufReader::new(fs::File::open(format!("/proc/{process}/maps"))?);
     let lines = file.split(b'\n');
     Ok(lines.map(|line| Ok(String::from_utf8_lossy(&line?).into_owned())))

@@ -34,7 +34,9 @@ impl Confined {
         let found = fstatfs(self.directory())?;
         Ok(FileSystem {
             kind: u64::from(found.f_type as u32),
-            free: found.f_bfree.saturating_mul(u64::try_from(found.f_bsize).unwrap_or(0)),
+            free: found
+                .f_bfree
+                .saturating_mul(u64::try_from(found.f_bsize).unwrap_or(0)),
         })
     }
 }

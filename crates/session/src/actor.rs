@@ -5,9 +5,9 @@ use crate::cell_run::CellRun;
 use crate::channel::Channel;
 use crate::checkpoints::Checkpoints;
 use crate::disk::{Disk, Own};
-use crate::file_history::FileHistory;
 use crate::fork::Lineage;
 use crate::guard::Duty;
+use crate::history::History;
 use crate::home::Home;
 use crate::journal::{Record, SessionJournal};
 use crate::loan::Loan;
@@ -27,7 +27,7 @@ use cellblock_protocol::{
 use cellblock_sandbox::{Cgroup, Death, Exit, FromInit, ToInit};
 use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -96,7 +96,7 @@ pub(crate) struct Actor {
     pub(crate) init: Packets,
     pub(crate) pipes: Pipes,
     pub(crate) disk: Disk,
-    pub(crate) history: Arc<Mutex<FileHistory>>,
+    pub(crate) history: History,
     /// Whoever keeps files of the user's before they are changed. It ends when init is done with the session.
     pub(crate) keeping: Option<JoinHandle<()>>,
     pub(crate) outputs: Outputs,
@@ -309,11 +309,8 @@ impl Actor {
     pub(crate) async fn note_changes_of(&mut self, cell: u64) -> Changes {
         let changes = self.disk.changes().await;
         // Where nobody ever goes back, nothing is kept to go back to.
-        if !changes.paths.is_empty()
-            && !self.checkpoints.never
-            && let Ok(mut history) = self.history.lock()
-        {
-            history.note(cell, changes.paths.clone());
+        if !changes.paths.is_empty() && !self.checkpoints.never {
+            self.history.lock().note(cell, changes.paths.clone());
         }
         changes
     }
@@ -329,11 +326,9 @@ impl Actor {
     /// What happened to the files between two cells, by the user's hand or ours, is part of the state before the next one.
     pub(crate) async fn note_outside_changes(&mut self) {
         let changes = self.disk.settle().await;
-        if !changes.paths.is_empty()
-            && !self.checkpoints.never
-            && let Ok(mut history) = self.history.lock()
-        {
-            history.note_outside(self.checkpoints.current(), changes.paths);
+        if !changes.paths.is_empty() && !self.checkpoints.never {
+            let cell = self.checkpoints.current();
+            self.history.lock().note_outside(cell, changes.paths);
         }
     }
 

@@ -8,7 +8,6 @@ use cellblock_protocol::guest::{Armed, ToHead};
 use cellblock_protocol::{Arming, Strategy};
 use cellblock_sandbox::{FromInit, Made, Moment, ToInit};
 use std::os::fd::AsFd as _;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::timeout;
 
@@ -57,21 +56,11 @@ impl Actor {
 
     /// Copies what the last cells changed, so that the checkpoint has its files.
     pub(crate) async fn copy_files(&mut self) {
-        if self.history.lock().is_ok_and(|history| history.is_behind()) {
-            self.with_history(FileHistory::catch_up).await;
+        if self.history.lock().is_behind() {
+            // If the host fails at it, that is a flaw as well.
+            let _ = self.history.with(FileHistory::catch_up).await;
         }
-    }
-
-    /// Copying gigabytes must not hold up other sessions.
-    pub(crate) async fn with_history<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut FileHistory) -> T + Send + 'static,
-    ) -> Option<T> {
-        let history = Arc::clone(&self.history);
-        let task = tokio::task::spawn_blocking(move || {
-            history.lock().ok().map(|mut history| work(&mut history))
-        });
-        task.await.ok().flatten()
+        self.checkpoints.flaw = self.history.lock().flaw();
     }
 
     async fn make_standby(&mut self, hurry: bool) -> Result<(), String> {
@@ -193,15 +182,13 @@ impl Actor {
     }
 
     fn forget_old_files(&self) {
-        if let (Some(oldest), Ok(mut history)) = (self.checkpoints.oldest(), self.history.lock()) {
-            history.forget_before(oldest);
+        if let Some(oldest) = self.checkpoints.oldest() {
+            self.history.lock().forget_before(oldest);
         }
     }
 
     fn earlier_file_bytes(&self) -> u64 {
-        self.history
-            .lock()
-            .map_or(0, |history| history.earlier_bytes())
+        self.history.lock().earlier_bytes()
     }
 
     async fn drop_oldest(&mut self) {

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::actor::{Actor, Command, Effect, INTERRUPT_GRACE};
 use crate::calls::Calls;
 use crate::capture::Capture;
-use crate::clock::Clock;
+use crate::clock::{Clock, Pulse};
 use crate::echo::Echo;
 use crate::guard::{Duty, LOOK_PERIOD};
 use crate::verdict::Ending;
@@ -31,6 +31,7 @@ pub(crate) struct CellRun {
     pub(crate) events: Option<mpsc::Sender<Event>>,
     pub(crate) started: Instant,
     clock: Clock,
+    pulse: Pulse,
     pub(crate) capture: Capture,
     pub(crate) displays: Vec<MimeBundle>,
     display_bytes: usize,
@@ -62,6 +63,8 @@ impl CellRun {
     ) -> CellRun {
         actor.note_outside_changes().await;
         actor.copy_files().await;
+        // What was left running may have changed files of the user's: that was no cell's doing.
+        actor.history.lock().take_unkept();
         actor.guard_disk(Duty::Cell);
         actor.ways_out.begin_cell();
         let limits = &actor.options.limits;
@@ -70,6 +73,7 @@ impl CellRun {
         let started = Instant::now();
         CellRun {
             clock: Clock::new(cell.wall(limits.wall), started),
+            pulse: Pulse::new(started),
             capture: Capture::new(
                 kept,
                 limits.output_spilled,
@@ -108,18 +112,16 @@ impl CellRun {
         let mut next_nudge = self.started;
         loop {
             let told = !outgoing.is_empty();
-            // A head that does not read would block us here for ever; its time runs out all the same.
             while let Some(message) = outgoing.pop() {
-                let limit = self
-                    .clock
-                    .deadline()
-                    .unwrap_or_else(|| Instant::now() + Duration::from_secs(60));
-                match tokio::time::timeout_at(limit, actor.channel.send(&message)).await {
-                    Ok(Ok(())) => actor.journal.sent(&message, &self.cell),
-                    Ok(Err(_)) => break,
-                    Err(_) => return self.end(actor, Ending::Timeout).await,
+                match self.send(actor, &message).await {
+                    Some(Ok(())) => actor.journal.sent(&message, &self.cell),
+                    Some(Err(_)) => break,
+                    None => return self.end(actor, Ending::Timeout).await,
                 }
             }
+            let lost = self.pulse.feel(Instant::now());
+            self.clock.forgive(lost);
+            last_word = last_word.map(|time| time + lost);
             let room = self
                 .events
                 .as_ref()
@@ -183,7 +185,11 @@ impl CellRun {
                 }
                 () = room_again(self.events.as_ref()), if !room => {}
                 () = sleep_until(deadline.unwrap_or(next_look)), if deadline.is_some() => {
-                    return self.end(actor, Ending::Timeout).await;
+                    // If the host did not run, the cell has that time left, and may have answered meanwhile.
+                    self.clock.forgive(self.pulse.feel(Instant::now()));
+                    if self.clock.deadline() == deadline {
+                        return self.end(actor, Ending::Timeout).await;
+                    }
                 }
                 () = sleep_until(last_word.unwrap_or(next_look)), if last_word.is_some() => {
                     return self.end(actor, Ending::Interrupt).await;
@@ -205,6 +211,29 @@ impl CellRun {
                     self.clock.charge(report.processor, Instant::now());
                     if self.clock.is_over() {
                         return self.end(actor, Ending::Timeout).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends something to the head. A head that does not read would block us here for ever; its time runs out all the same, and then there
+    /// is no outcome.
+    async fn send(&mut self, actor: &Actor, message: &ToHead) -> Option<io::Result<()>> {
+        /// For a cell whose clock stands still.
+        const PATIENCE: Duration = Duration::from_secs(60);
+        let patience = Instant::now() + PATIENCE;
+        let sending = actor.channel.send(message);
+        tokio::pin!(sending);
+        loop {
+            let limit = self.clock.deadline().unwrap_or(patience);
+            tokio::select! {
+                biased;
+                sent = &mut sending => return Some(sent),
+                () = sleep_until(limit.min(self.pulse.next())) => {
+                    self.clock.forgive(self.pulse.feel(Instant::now()));
+                    if Instant::now() >= self.clock.deadline().unwrap_or(patience) {
+                        return None;
                     }
                 }
             }

@@ -49,6 +49,8 @@ pub(crate) struct Checkpoints {
     pub(crate) revision: u64,
     /// Why the newest state has no standby, where one was tried.
     pub(crate) obstacle: Option<String>,
+    /// Why the newest state would come back without some of its files, where that is so.
+    pub(crate) flaw: Option<String>,
     /// When to make one, if nothing comes in between.
     pub(crate) due: Option<Instant>,
     /// The strategy makes none.
@@ -180,7 +182,10 @@ impl Checkpoints {
     /// The safety net that a cell would have now.
     pub(crate) fn state(&self) -> CheckpointState {
         if self.is_armed() {
-            return CheckpointState::armed();
+            let flaw = self.flaw.clone();
+            return flaw.map_or_else(CheckpointState::armed, |reason| {
+                CheckpointState::behind(0, reason)
+            });
         }
         let reason = self.obstacle.clone();
         let newest = self.standbys.back().map(|newest| newest.cell);

@@ -63,6 +63,13 @@ impl Clock {
         }
     }
 
+    /// Time in which the host itself did not run counts for nothing: nobody could hear the cell, or answer it.
+    pub(crate) fn forgive(&mut self, lost: Duration) {
+        match &mut self.hand {
+            Hand::RunsSince(since) | Hand::StandsSince(since) => *since += lost,
+        }
+    }
+
     /// Until now, the session's processes have used this much of the processor in all.
     pub(crate) fn charge(&mut self, used: Duration, now: Instant) {
         if let Hand::StandsSince(since) = self.hand {
@@ -76,6 +83,39 @@ impl Clock {
         let ran = now.saturating_duration_since(then).saturating_sub(stood);
         let busy = used.saturating_sub(used_then).saturating_sub(ran);
         self.left = self.left.saturating_sub(busy.min(stood));
+    }
+}
+
+/// Notices when this process did not run for a while: it was suspended, or the machine was.
+#[derive(Debug)]
+pub(crate) struct Pulse {
+    last: Instant,
+}
+
+impl Pulse {
+    /// How often it must be felt at least.
+    pub(crate) const PERIOD: Duration = Duration::from_millis(200);
+    /// A machine that has much to do is late by less than this.
+    const LATE: Duration = Duration::from_millis(500);
+
+    pub(crate) fn new(now: Instant) -> Pulse {
+        Pulse { last: now }
+    }
+
+    /// When to feel it again.
+    pub(crate) fn next(&self) -> Instant {
+        self.last + Pulse::PERIOD
+    }
+
+    /// How long this process did not run since it was last felt.
+    pub(crate) fn feel(&mut self, now: Instant) -> Duration {
+        let passed = now.saturating_duration_since(self.last);
+        self.last = now;
+        if passed > Pulse::PERIOD + Pulse::LATE {
+            passed - Pulse::PERIOD
+        } else {
+            Duration::ZERO
+        }
     }
 }
 
@@ -115,6 +155,27 @@ mod tests {
         clock.stop();
         clock.charge(8 * SECOND, begun + 2 * SECOND);
         assert!(!clock.is_over());
+    }
+
+    #[test]
+    fn time_in_which_the_host_did_not_run_is_free() {
+        let begun = Instant::now();
+        let mut clock = Clock::new(3 * SECOND, begun);
+        let mut pulse = Pulse::new(begun);
+        let mut now = begun;
+        for _ in 0..5 {
+            now += Pulse::PERIOD;
+            clock.forgive(pulse.feel(now));
+        }
+        assert_eq!(clock.deadline(), Some(begun + 3 * SECOND));
+        now += 60 * SECOND;
+        clock.forgive(pulse.feel(now));
+        assert_eq!(clock.deadline(), Some(begun + 63 * SECOND - Pulse::PERIOD));
+        // Nothing is forgiven twice, and a clock that stands still stands still.
+        clock.forgive(pulse.feel(now));
+        clock.stop();
+        clock.forgive(60 * SECOND);
+        assert_eq!(clock.deadline(), None);
     }
 
     #[test]

@@ -5,7 +5,8 @@ use crate::cell_run::{CellRun, Finish};
 use crate::verdict::{Ending, LimitHit, Verdict};
 use cellblock_protocol::guest::Done;
 use cellblock_protocol::{
-    CellResult, Event, FileChanges, State, StateOutcome, Status, Usage, VariableChanges,
+    CellResult, CheckpointState, CheckpointStatus, Event, FileChanges, State, StateOutcome, Status,
+    Usage, VariableChanges,
 };
 use cellblock_sandbox::{Death, Exit, Over};
 
@@ -62,6 +63,11 @@ impl CellRun {
             files,
             not_restored,
         } = self.settle(actor, verdict.status, done.pure, death).await;
+        if let Some(reason) = actor.history.lock().take_unkept()
+            && self.net.status == CheckpointStatus::Armed
+        {
+            self.net = CheckpointState::behind(0, reason);
+        }
         let (stdout, stderr, output, truncated) = self.capture.texts();
         let (stdout_bytes, stderr_bytes) = self.capture.totals();
         let result = CellResult {

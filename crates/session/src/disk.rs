@@ -114,8 +114,9 @@ impl Looker {
         }
     }
 
-    /// Looks at everything, files without a name as well.
-    pub(crate) fn look(&self) -> Look {
+    /// Looks at everything, files without a name as well. If what has a name is over the limit `enough`, nothing else is looked at: that
+    /// takes time, in which more is written.
+    pub(crate) fn look(&self, enough: Option<u64>) -> Look {
         let (mut added, workspace) = {
             let mut tracker = lock(&self.tracker);
             (tracker.added(), Arc::clone(tracker.workspace()))
@@ -134,6 +135,9 @@ impl Looker {
             is_ticking: self.listeners.iter().any(Listener::is_blind),
             ..Look::default()
         };
+        if added.over(enough).is_some() {
+            return look;
+        }
         let Some(processes) = self.processes().find() else {
             return look;
         };
@@ -280,7 +284,7 @@ impl Disk {
             Some(added) if has_none && !added.vanished => self.looker.without_brought(added),
             _ => {
                 let looker = Arc::clone(&self.looker);
-                let look = spawn_blocking(move || looker.look()).await;
+                let look = spawn_blocking(move || looker.look(None)).await;
                 look.unwrap_or_default().added
             }
         }

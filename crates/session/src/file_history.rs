@@ -19,6 +19,10 @@ use std::sync::Arc;
 const MOST_BYTES_AT_START: u64 = 64 << 20;
 const MOST_FILES_AT_START: usize = 2000;
 
+/// Files that could not be kept are counted up to here.
+const MOST_UNKEPT: usize = 100;
+const DAMAGE: &str = "the files of the workspace: the host failed while it worked on their history, so some may not be as they were";
+
 /// Every version of every file that this session changed.
 #[derive(Debug)]
 pub(crate) struct FileHistory {
@@ -35,6 +39,12 @@ pub(crate) struct FileHistory {
     pub(crate) versions: BTreeMap<PathBuf, Vec<Version>>,
     /// Changed, and not copied yet.
     uncopied: Vec<Uncopied>,
+    /// Of which the newest version has no copy, why, and what that looked like.
+    missing: BTreeMap<PathBuf, (String, Option<Seen>)>,
+    /// Files of the user's that were changed and could not be kept before, and why; since someone last asked.
+    unkept: BTreeMap<PathBuf, String>,
+    /// Whether work on the history was broken off in the middle.
+    is_damaged: bool,
 }
 
 /// Whether someone is asked before a file of the user's is changed.
@@ -109,6 +119,9 @@ impl FileHistory {
             keeper: None,
             versions: BTreeMap::new(),
             uncopied: Vec::new(),
+            missing: BTreeMap::new(),
+            unkept: BTreeMap::new(),
+            is_damaged: false,
         };
         let bytes: u64 = known.values().map(|seen| seen.bytes).sum();
         let small = bytes <= MOST_BYTES_AT_START && known.len() <= MOST_FILES_AT_START;
@@ -148,14 +161,50 @@ impl FileHistory {
 
     /// Whether something was noted and not copied.
     pub(crate) fn is_behind(&self) -> bool {
-        !self.uncopied.is_empty()
+        !self.uncopied.is_empty() || !self.missing.is_empty()
     }
 
     /// Copies what was noted. Before a checkpoint counts as made.
     pub(crate) fn catch_up(&mut self) {
+        let missing: Vec<PathBuf> = self.missing.keys().cloned().collect();
         for Uncopied { cell, by, paths } in std::mem::take(&mut self.uncopied) {
             self.copy(cell, by, paths);
         }
+        // What has no copy and was not changed since: there may be room for it now.
+        for path in missing {
+            self.copy_again(&path);
+        }
+    }
+
+    /// Why going back to the newest state would not bring every file back, if that is so.
+    pub(crate) fn flaw(&self) -> Option<String> {
+        if self.is_damaged {
+            return Some(DAMAGE.to_owned());
+        }
+        let missing = self.missing.iter();
+        list(
+            "no copy could be made of every file",
+            missing.map(|(path, (problem, _))| (path, problem)),
+        )
+    }
+
+    /// The same for files of the user's that were changed since the last call.
+    pub(crate) fn take_unkept(&mut self) -> Option<String> {
+        let unkept = std::mem::take(&mut self.unkept);
+        list(
+            "not every file could be kept as it was before the cell",
+            unkept.iter(),
+        )
+    }
+
+    /// Work on it was broken off in the middle: from here on nobody knows what is missing.
+    pub(crate) fn note_damage(&mut self) {
+        self.is_damaged = true;
+    }
+
+    /// What is to be said of everything that is put back.
+    pub(crate) fn damage(&self) -> Option<String> {
+        self.is_damaged.then(|| DAMAGE.to_owned())
     }
 
     /// Keeps what is in a file that is about to be changed, where it is to be kept, and makes the file this session's own. An error
@@ -170,13 +219,22 @@ impl FileHistory {
         if how != Change::Removes && self.workspace.is_shared(&entry) {
             return self.part(path, &entry, &seen);
         }
-        if let Ok(copy) = self.copy_within_limit(&entry, seen.bytes)
-            // Init lets nobody wait for ever: it may have been changed while we copied it.
-            && entry
-                .stat_now()
-                .is_ok_and(|now| Seen::from_stat(&now).is_some_and(|now| now.has_same_content(&seen)))
-        {
-            self.given.keep(&seen, copy);
+        let is_as_before = || {
+            let now = entry.stat_now().ok();
+            now.and_then(|now| Seen::from_stat(&now))
+                .is_some_and(|now| now.has_same_content(&seen))
+        };
+        let problem = match self.copy_within_limit(&entry, seen.bytes) {
+            Ok(copy) if is_as_before() => {
+                self.given.keep(&seen, copy);
+                return Ok(());
+            }
+            // Init lets nobody wait for ever.
+            Ok(_) => "it was changed while it was copied".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        if self.unkept.len() < MOST_UNKEPT {
+            self.unkept.insert(path.to_owned(), problem);
         }
         Ok(())
     }
@@ -248,9 +306,8 @@ impl FileHistory {
         let mut all = !beside.is_empty();
         for path in beside {
             // Most of them are kept since the first was removed.
-            let has_work = |seen: Seen| {
-                self.given.is_untouched(&seen) && self.given.kept(&seen).is_none()
-            };
+            let has_work =
+                |seen: Seen| self.given.is_untouched(&seen) && self.given.kept(&seen).is_none();
             if self.workspace.look(&path).is_some_and(has_work) {
                 all &= self.keep_quickly(&path, Change::Removes);
             }
@@ -273,7 +330,10 @@ impl FileHistory {
 
     fn copy_within_limit(&mut self, entry: &Entry, bytes: u64) -> io::Result<Kept> {
         if self.store.bytes().saturating_add(bytes) > self.limit {
-            return Err(io::ErrorKind::QuotaExceeded.into());
+            return Err(io::Error::new(
+                io::ErrorKind::QuotaExceeded,
+                "the copies would take more than the limit `disk`",
+            ));
         }
         self.store.copy(entry).map(Kept::Copy)
     }
@@ -332,11 +392,51 @@ impl FileHistory {
 
     fn copy(&mut self, cell: u64, by: Author, paths: Vec<PathBuf>) {
         for path in paths {
-            let content = self.content_of(&path, by).unwrap_or(Content::Unknown);
+            let content = self.content_or_unknown(&path, by);
             self.versions
                 .entry(path)
                 .or_default()
                 .push(Version { cell, by, content });
+        }
+    }
+
+    fn content_or_unknown(&mut self, path: &Path, by: Author) -> Content {
+        match self.content_of(path, by) {
+            Ok(content) => {
+                self.missing.remove(path);
+                content
+            }
+            Err(error) => {
+                let missing = (error.to_string(), self.workspace.look(path));
+                self.missing.insert(path.to_owned(), missing);
+                Content::Unknown
+            }
+        }
+    }
+
+    /// Tries once more to copy a file whose newest version has no copy, if it is still that version. Not where there is no room: a copy
+    /// that does not fit fills the disk until it is given up.
+    fn copy_again(&mut self, path: &Path) {
+        let newest = |of: &BTreeMap<PathBuf, Vec<Version>>| {
+            let version = of.get(path).and_then(|versions| versions.last());
+            version.map(|version| (version.by, matches!(version.content, Content::Unknown)))
+        };
+        let Some((by, true)) = newest(&self.versions) else {
+            self.missing.remove(path);
+            return;
+        };
+        let was = self.missing.get(path).and_then(|(_, seen)| *seen);
+        let is_same = match (was, self.workspace.look(path)) {
+            (Some(was), Some(now)) => was.has_same_content(&now),
+            (was, now) => was.is_none() && now.is_none(),
+        };
+        let needed = was.map_or(0, |seen| seen.bytes);
+        if !is_same || self.store.room().is_some_and(|room| room <= needed) {
+            return;
+        }
+        let content = self.content_or_unknown(path, by);
+        if let Some(version) = self.versions.get_mut(path).and_then(|of| of.last_mut()) {
+            version.content = content;
         }
     }
 
@@ -376,4 +476,21 @@ impl FileHistory {
             },
         })
     }
+}
+
+/// A few of these with what was wrong with them, and how many there are.
+fn list<'a>(
+    heading: &str,
+    mut problems: impl Iterator<Item = (&'a PathBuf, &'a String)>,
+) -> Option<String> {
+    const FEW: usize = 3;
+    let named = |(path, problem): (&PathBuf, &String)| format!("{}: {problem}", path.display());
+    let few: Vec<String> = problems.by_ref().take(FEW).map(named).collect();
+    let more = problems.count();
+    let rest = if more > 0 {
+        format!("; and {more} more")
+    } else {
+        String::new()
+    };
+    (!few.is_empty()).then(|| format!("{heading}: {}{rest}", few.join("; ")))
 }

@@ -74,6 +74,7 @@ impl FileHistory {
         }
         // What stays as it is, is part of the state from here on.
         self.note_outside(cell, stay);
+        failed.extend(self.damage());
         failed
     }
 

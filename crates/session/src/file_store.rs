@@ -40,6 +40,13 @@ impl FileStore {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// Bytes that are free where they are, if that can be told.
+    pub(crate) fn room(&self) -> Option<u64> {
+        let existing = self.directory.ancestors().find(|path| path.is_dir())?;
+        let found = rustix::fs::statvfs(existing).ok()?;
+        Some(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
     /// Copies a file that was found in a workspace. The copy is for the host alone, whoever may read the original.
     pub(crate) fn copy(&mut self, entry: &Entry) -> io::Result<Stored> {
         let source = entry.read()?;

@@ -259,8 +259,7 @@ impl Actor {
     fn plan_copy(&self, target: &Arc<Workspace>) -> JoinHandle<Result<Copying, Error>> {
         let (from, to) = (Arc::clone(&self.shared.workspace), Arc::clone(target));
         let most = self.options.limits.disk;
-        let asked = self.history.lock().map(|history| history.asked());
-        let asked = asked.unwrap_or(Asked::Never);
+        let asked = self.history.lock().asked();
         spawn_blocking(move || Copying::plan(from, to, most, asked))
     }
 
@@ -275,9 +274,7 @@ impl Actor {
             // Before it asks about what is shared, nothing may be.
             self.wait_until_prepared().await?;
             namespaces = Namespaces::Stand;
-            if let Ok(mut history) = self.history.lock() {
-                history.begin_sharing();
-            }
+            self.history.lock().begin_sharing();
         }
         let processes = self.disk.processes();
         let copied = spawn_blocking(move || copying.carry_out(&processes)).await;

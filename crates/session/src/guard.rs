@@ -199,7 +199,8 @@ impl Patrol {
                 }
             }
             let (looker, begun) = (Arc::clone(&self.looker), Instant::now());
-            let Ok(look) = spawn_blocking(move || looker.look()).await else {
+            let enough = orders.limit.filter(|_| orders.duty == Duty::Cell);
+            let Ok(look) = spawn_blocking(move || looker.look(enough)).await else {
                 continue;
             };
             // The host may be at work on the files by now, or a cell has begun.

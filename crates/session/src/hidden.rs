@@ -73,7 +73,10 @@ impl Hidden {
         });
         Nameless {
             bytes: nameless.saturating_add(hidden),
-            files: holdings.nameless.len().saturating_add(holdings.in_flight as usize),
+            files: holdings
+                .nameless
+                .len()
+                .saturating_add(holdings.in_flight as usize),
             has_unknown,
         }
     }
@@ -128,7 +131,7 @@ pub(crate) struct Tallied {
     pub(crate) bytes: u64,
     /// How often a process that is not the host's own came or went.
     pub(crate) strangers: u64,
-    /// Whether the kernel told it of all.
+    /// Whether the kernel told it of all processes that are there now.
     pub(crate) is_whole: bool,
 }
 
@@ -146,10 +149,10 @@ impl Tally {
     /// `own` are those that the host has made: the head and its standbys.
     fn take(&mut self, written: &[Written], own: &[u32]) -> Tallied {
         let before = std::mem::take(&mut self.processes);
+        self.total.is_whole = written.iter().all(|one| one.bytes.is_some());
         for one in written {
             let bytes = one.bytes.unwrap_or(0);
             let known = before.get(&one.process);
-            self.total.is_whole &= one.bytes.is_some();
             self.total.bytes += bytes.saturating_sub(known.copied().unwrap_or(0));
             if known.is_none() && !own.contains(&one.inside) {
                 self.total.strangers += 1;
@@ -209,8 +212,14 @@ mod tests {
     fn a_file_that_is_only_mapped_is_as_large_as_it_was_when_it_was_open() {
         let mut hidden = Hidden::default();
         bytes(&mut hidden, &open([(1, Size::Exactly(70))]), &[], 0);
-        assert_eq!(bytes(&mut hidden, &open([(1, Size::AtLeast(4))]), &[], 0), 70);
-        assert_eq!(bytes(&mut hidden, &open([(2, Size::AtLeast(4))]), &[], 0), 70);
+        assert_eq!(
+            bytes(&mut hidden, &open([(1, Size::AtLeast(4))]), &[], 0),
+            70
+        );
+        assert_eq!(
+            bytes(&mut hidden, &open([(2, Size::AtLeast(4))]), &[], 0),
+            70
+        );
     }
 
     #[test]
@@ -237,10 +246,16 @@ mod tests {
         let mut tally = Tally::default();
         let start = tally.take(&[process(2, 5), process(7, 5)], &OWN);
         let same = tally.take(&[process(2, 6), process(7, 5)], &OWN);
-        assert_eq!((same.bytes - start.bytes, same.strangers - start.strangers), (1, 0));
+        assert_eq!(
+            (same.bytes - start.bytes, same.strangers - start.strangers),
+            (1, 0)
+        );
         let gone = tally.take(&[process(2, 6)], &OWN);
         let come = tally.take(&[process(2, 6), process(8, 30)], &OWN);
         assert_eq!(gone.strangers - same.strangers, 1);
-        assert_eq!((come.strangers - gone.strangers, come.bytes - gone.bytes), (1, 30));
+        assert_eq!(
+            (come.strangers - gone.strangers, come.bytes - gone.bytes),
+            (1, 30)
+        );
     }
 }

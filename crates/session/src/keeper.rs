@@ -1,13 +1,13 @@
 //! Keeps files of the user's before a session changes them: init asks, the system call waits, the answer lets it go on.
 
 use crate::Error;
-use crate::file_history::FileHistory;
+use crate::history::History;
 use crate::packets::Packets;
 use crate::workspace::Seen;
 use cellblock_sandbox::{Change, Changing, HowMuch};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::task::JoinHandle;
 
@@ -32,7 +32,7 @@ impl Keeper {
 /// Answers for as long as init lives. What was last written before `begun` was there before the session; `None` when nothing was.
 pub(crate) fn serve(
     socket: OwnedFd,
-    history: Arc<Mutex<FileHistory>>,
+    history: History,
     begun: Option<SystemTime>,
 ) -> Result<JoinHandle<()>, Error> {
     let init = Packets::new(socket, LONGEST)
@@ -45,10 +45,9 @@ pub(crate) fn serve(
         _ => {}
     }
     let init = Arc::new(init);
-    if let Ok(mut history) = history.lock() {
-        let init = Arc::clone(&init);
-        history.set_keeper(Keeper { init });
-    }
+    history.lock().set_keeper(Keeper {
+        init: Arc::clone(&init),
+    });
     Ok(tokio::spawn(async move {
         while let Ok(packet) = init.receive().await {
             let Ok(changing) = Changing::from_bytes(&packet.bytes) else {
@@ -71,23 +70,21 @@ fn nanoseconds(time: SystemTime) -> u64 {
 }
 
 /// At once where that is quick; a copy of a large file must not hold up other sessions.
-async fn keep(history: &Arc<Mutex<FileHistory>>, changing: Changing) -> io::Result<HowMuch> {
+async fn keep(history: &History, changing: Changing) -> io::Result<HowMuch> {
     let Changing { path, how, .. } = changing;
     if how != Change::Removes
-        && let Ok(mut history) = history.try_lock()
+        && let Some(mut history) = history.try_lock()
         && history.keep_quickly(&path, how)
     {
         return Ok(history.how_much(&path));
     }
-    let history = Arc::clone(history);
-    let work = move || {
-        let mut history = history.lock().unwrap_or_else(PoisonError::into_inner);
+    let kept = history.with(move |history| {
         history.keep(&path, how)?;
         Ok(match how {
             Change::Writes | Change::Marks | Change::Names => history.how_much(&path),
             Change::Removes => history.keep_beside(&path),
         })
-    };
-    let kept = tokio::task::spawn_blocking(work).await;
-    kept.unwrap_or_else(|error| Err(io::Error::other(error)))
+    });
+    kept.await
+        .unwrap_or_else(|problem| Err(io::Error::other(problem)))
 }

@@ -29,6 +29,7 @@ mod given;
 mod guard;
 mod guest;
 mod hidden;
+mod history;
 mod home;
 pub mod journal;
 mod keeper;

@@ -36,7 +36,12 @@ impl Line {
     }
 
     /// Lays a successor's channel ready in one that a standby has.
-    pub(crate) fn along(Successor { channel, far: inode }: Successor) -> io::Result<Line> {
+    pub(crate) fn along(
+        Successor {
+            channel,
+            far: inode,
+        }: Successor,
+    ) -> io::Result<Line> {
         // A standby takes this byte before it reads a frame, whether anything comes with it or not.
         const ENVELOPE: &[u8] = &[0];
         let enclosed = stream_pair().ok().and_then(|(near, far)| {

@@ -4,7 +4,9 @@
 //! the user's it is theirs for that time. Then it is given back, with all that they made in it; after a crash, by the next host that starts.
 
 use crate::actor::Actor;
-use cellblock_sandbox::{Access, Budget, Closed, Confined, Links, Step, is_session_id, private_file};
+use cellblock_sandbox::{
+    Access, Budget, Closed, Confined, Links, Step, is_session_id, private_file,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write as _};

@@ -13,11 +13,7 @@ pub(crate) struct Measure {
 
 impl Measure {
     /// What was found at `root` and below it is all that is there now.
-    pub(crate) fn replace(
-        &mut self,
-        root: &Path,
-        found: impl IntoIterator<Item = (PathBuf, u64)>,
-    ) {
+    pub(crate) fn replace(&mut self, root: &Path, found: impl IntoIterator<Item = (PathBuf, u64)>) {
         let below = (Bound::Included(root), Bound::Unbounded);
         let old: Vec<PathBuf> = self
             .sizes
@@ -61,7 +57,13 @@ mod tests {
     #[test]
     fn what_is_below_a_path_is_replaced_and_nothing_else() {
         let mut measure = Measure::default();
-        let all = entries([("a", 4), ("a/b", 10), ("a/b/c", 20), ("a.txt", 7), ("ab", 1)]);
+        let all = entries([
+            ("a", 4),
+            ("a/b", 10),
+            ("a/b/c", 20),
+            ("a.txt", 7),
+            ("ab", 1),
+        ]);
         measure.replace(Path::new(""), all);
         assert_eq!(measure.total(), (42, 5));
         measure.replace(Path::new("a"), entries([("a", 4), ("a/d", 5)]));

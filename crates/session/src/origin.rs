@@ -42,7 +42,7 @@ impl Actor {
         if let Some(socket) = born.keeper {
             // For the new processes, all that is there was there before them.
             let begun = Some(SystemTime::now());
-            self.keeping = Some(keeper::serve(socket, Arc::clone(&self.history), begun).ok()?);
+            self.keeping = Some(keeper::serve(socket, self.history.clone(), begun).ok()?);
         }
         self.channel = born.channel;
         self.init = born.init;

@@ -2,13 +2,14 @@
 
 use crate::Error;
 use crate::file_history::{Asked, FileHistory};
+use crate::history::History;
 use crate::keeper;
 use crate::tracker::Tracker;
 use crate::watch::Watcher;
 use crate::workspace::Workspace;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::task::JoinHandle;
 
@@ -17,7 +18,7 @@ pub(crate) struct Files {
     pub(crate) tracker: Tracker,
     /// Of the session's temporary directory, where that is one of the host's.
     pub(crate) temporary: Option<Tracker>,
-    pub(crate) history: Arc<Mutex<FileHistory>>,
+    pub(crate) history: History,
     /// When they were looked at, if there were any.
     since: Option<SystemTime>,
     pub(crate) keeping: Option<JoinHandle<()>>,
@@ -45,7 +46,7 @@ impl Files {
                 since: (!tracker.known().is_empty()).then(SystemTime::now),
                 tracker,
                 temporary: None,
-                history: Arc::new(Mutex::new(history)),
+                history: History::new(history),
                 keeping: None,
             })
         });
@@ -58,7 +59,11 @@ impl Files {
     }
 
     /// Watches the session's temporary directory as well, which counts as its files do.
-    pub(crate) fn watch_temporary(&mut self, path: &Path, watcher: &Arc<Watcher>) -> Result<(), Error> {
+    pub(crate) fn watch_temporary(
+        &mut self,
+        path: &Path,
+        watcher: &Arc<Watcher>,
+    ) -> Result<(), Error> {
         let workspace = Arc::new(Workspace::temporary(path)?);
         self.temporary = Some(Tracker::new(workspace, watcher));
         Ok(())
@@ -66,7 +71,7 @@ impl Files {
 
     /// Init asks on this socket before it lets code change what was there.
     pub(crate) fn keep_by(&mut self, socket: OwnedFd) -> Result<(), Error> {
-        let history = Arc::clone(&self.history);
+        let history = self.history.clone();
         self.keeping = Some(keeper::serve(socket, history, self.since)?);
         Ok(())
     }

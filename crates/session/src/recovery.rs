@@ -83,8 +83,7 @@ impl Actor {
 
     /// There is a head with the state after `cell`. `expected` is the cell after which it should be.
     async fn go_on_after(&mut self, cell: u64, expected: u64, dirty: Changes) -> Recovered {
-        let put_back = self.with_history(move |history| history.go_back(cell, dirty));
-        let mut not_restored = put_back.await.unwrap_or_default();
+        let mut not_restored = self.history.go_back(cell, dirty).await;
         let files = self.disk.changes().await.files;
         self.spent_ms = 0.0;
         self.checkpoints.kept.retain(|kept| *kept <= cell);

@@ -167,7 +167,8 @@ impl Tracker {
             .collect();
         for directory in directories {
             if let Some(seen) = self.workspace.look(directory) {
-                self.measure.resize(directory, self.workspace.taken_by(&seen));
+                self.measure
+                    .resize(directory, self.workspace.taken_by(&seen));
             }
         }
     }
@@ -334,3 +335,7 @@ fn push(list: &mut Vec<FileChange>, path: &Path, bytes: u64) {
         });
     }
 }
+
+#[cfg(test)]
+#[path = "tracker_tests.rs"]
+mod tests;

@@ -110,7 +110,9 @@ impl LimitHit {
     /// Why a session is over that went over a limit while no cell ran.
     pub(crate) fn reason(&self) -> String {
         let what = match self {
-            LimitHit::Memory { limit } => format!("needed more than its {} of memory", size(*limit)),
+            LimitHit::Memory { limit } => {
+                format!("needed more than its {} of memory", size(*limit))
+            }
             LimitHit::Disk { limit } => {
                 format!("wrote more than its {} to the workspace", size(*limit))
             }

@@ -3,7 +3,7 @@
 //! How much it took is measured by the host: blocks of files with a name in the workspace, sampled all the time. What has no name is
 //! shown by the cell's own word that it still has it all.
 
-use super::common::{behind, run, short, wait, within};
+use super::common::{behind, is_long, run, short, wait, within};
 use super::scene::Scene;
 use cellblock::Status::{Crashed, Success};
 use cellblock::{Cell, CellResult, Isolation, Limits, Rung, Session};
@@ -36,7 +36,8 @@ fn taken(directory: &Path) -> u64 {
         let directory: PathBuf = open.pop()?;
         let entries: Vec<_> = fs::read_dir(directory).into_iter().flatten().collect();
         let entries: Vec<_> = entries.into_iter().flatten().collect();
-        let is_directory = |entry: &&fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let is_directory =
+            |entry: &&fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
         open.extend(entries.iter().filter(is_directory).map(fs::DirEntry::path));
         Some(entries)
     });
@@ -382,7 +383,11 @@ threading.Thread(target=idle, daemon=True).start()
     assert_eq!(scene.run(code).status, Success);
     let path = scene.session.workspace().join("brought");
     for _ in 0..20 {
-        let mut file = fs::File::options().create(true).append(true).open(&path).unwrap();
+        let mut file = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .unwrap();
         std::io::Write::write_all(&mut file, &vec![1; 4 << 20]).unwrap();
         thread::sleep(Duration::from_millis(20));
     }
@@ -414,6 +419,9 @@ time.sleep(5)
 
 #[test]
 fn pipes_and_sockets_are_entries_too() {
+    if !is_long() {
+        return;
+    }
     let code = r"
 import os
 for number in range(105_000):

@@ -298,7 +298,9 @@ fn more_output_than_anyone_can_hold() {
 fn a_file_that_is_larger_than_the_host_s_memory_should_be() {
     let scene = Scene::new();
     assert_eq!(
-        scene.run("import os; os.truncate(os.open('x', os.O_CREAT | os.O_RDWR), 1 << 30)").status,
+        scene
+            .run("import os; os.truncate(os.open('x', os.O_CREAT | os.O_RDWR), 1 << 30)")
+            .status,
         Success
     );
     let grown = peak_growth(|| {

@@ -286,7 +286,9 @@ fn what_is_larger_than_the_disk_limit_is_not_kept_and_that_is_told() {
         ),
         (
             CheckpointStatus::Behind,
-            Some("not every file could be kept as it was before the cell: changed: the copies would take more than the limit `disk`")
+            Some(
+                "not every file could be kept as it was before the cell: changed: the copies would take more than the limit `disk`"
+            )
         )
     );
     // Removing costs no copy.

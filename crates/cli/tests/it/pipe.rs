@@ -120,7 +120,12 @@ fn a_large_file_goes_through_without_being_held_in_memory() {
     assert_eq!(line.len(), beginning.len() - 4 + base64 + end.len() - 4);
     let status = std::fs::read_to_string(format!("/proc/{}/status", pipe.child.id())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let peak: u64 = peak.unwrap().trim().trim_end_matches(" kB").parse().unwrap();
+    let peak: u64 = peak
+        .unwrap()
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .unwrap();
     assert!(peak < 150 << 10, "the host needed {} MiB", peak >> 10);
     assert_eq!(pipe.end(), (vec![], Some(0)));
 }
@@ -132,7 +137,8 @@ fn a_file_is_read_in_parts() {
     let put = json!({"id": 1, "op": "put_file", "path": "x", "base64": "YWJjZGVm"});
     assert_eq!(pipe.ask(put), answer(1, json!({})));
     let mut part = |id: u64, offset: Value, length: Value| {
-        let mut get = json!({"id": id, "op": "get_file", "path": "x", "offset": offset, "length": length});
+        let mut get =
+            json!({"id": id, "op": "get_file", "path": "x", "offset": offset, "length": length});
         let fields = get.as_object_mut().unwrap();
         fields.retain(|_, value| !value.is_null());
         pipe.ask(get)

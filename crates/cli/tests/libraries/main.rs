@@ -82,7 +82,11 @@ fn try_library(library: &Library, is_long: bool) -> Row {
         return row;
     }
     row.works = Verdict::Yes;
-    row.armed = if first.is_armed { Verdict::Yes } else { Verdict::No };
+    row.armed = if first.is_armed {
+        Verdict::Yes
+    } else {
+        Verdict::No
+    };
     row.note.clone_from(&first.reason);
     row.crash = survives_crashes(&mut pipe, library, &first, if is_long { 30 } else { 3 });
     row.undo = survives_undo(&mut pipe, library, &first);
@@ -138,10 +142,7 @@ fn survives_fork(pipe: &mut Pipe, library: &Library, first: &Answer) -> Verdict 
         Ok(answer) => answer["session"].as_str().unwrap_or_default().to_owned(),
         Err(problem) => return Verdict::Because(problem),
     };
-    let (own, copied) = (
-        pipe.run(&library.r#use),
-        pipe.run_in(&fork, &library.r#use),
-    );
+    let (own, copied) = (pipe.run(&library.r#use), pipe.run_in(&fork, &library.r#use));
     if own.value == first.value && copied.value == first.value {
         Verdict::Yes
     } else {

@@ -87,7 +87,8 @@ impl Pipe {
             if length.map_err(|error| error.to_string())? == 0 {
                 return Err("the pipe has ended".to_owned());
             }
-            let mut event: Value = serde_json::from_str(&line).map_err(|error| error.to_string())?;
+            let mut event: Value =
+                serde_json::from_str(&line).map_err(|error| error.to_string())?;
             if event["id"] != json!(self.last_id) {
                 continue;
             }

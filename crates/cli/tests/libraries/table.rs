@@ -111,7 +111,6 @@ pub(crate) fn write(rows: &[Row]) {
     for row in rows {
         table += &format!("{row}\n");
     }
-    let whole =
-        format!("{before}<!-- libraries:begin -->\n{table}<!-- libraries:end -->{after}");
+    let whole = format!("{before}<!-- libraries:begin -->\n{table}<!-- libraries:end -->{after}");
     fs::write(page, whole).unwrap();
 }

@@ -199,7 +199,9 @@ fn state(result: &CellResult, words: &Words) -> Option<String> {
     let checkpoint = &result.state.checkpoint;
     let line = match result.state.outcome {
         StateOutcome::Kept => stopped.map(|_| words.state_kept.to_owned())?,
-        StateOutcome::Restored if checkpoint.status == CheckpointStatus::Behind => {
+        StateOutcome::Restored
+            if checkpoint.status == CheckpointStatus::Behind && checkpoint.behind > 0 =>
+        {
             words.state_behind(checkpoint.behind)
         }
         StateOutcome::Restored if stopped.is_some_and(|claim| claim.names_state) => return None,

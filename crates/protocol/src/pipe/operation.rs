@@ -117,10 +117,7 @@ impl Operation {
             "reset" => (&[], Ok(Self::Reset)),
             "interrupt" => (&[], Ok(Self::Interrupt)),
             "put_file" => (&["path", "base64"], put_file(&mut fields)),
-            "get_file" => (
-                &["path", "offset", "length"],
-                get_file(&mut fields),
-            ),
+            "get_file" => (&["path", "offset", "length"], get_file(&mut fields)),
             "list_files" => (&[], Ok(Self::ListFiles)),
             "read_output" => (
                 &["cell", "stream", "offset", "length"],

@@ -581,7 +581,12 @@ impl Program {
         self.add(JUMP_EQUAL, COLLAPSE_RANGE, 0, 1);
         self.answer(ALLOW);
         self.answer(NOT_SUPPORTED);
-        self.add(JUMP_EQUAL, nr::IOCTL as u32, 0, 2 + 2 * RESERVES.len() as u8);
+        self.add(
+            JUMP_EQUAL,
+            nr::IOCTL as u32,
+            0,
+            2 + 2 * RESERVES.len() as u8,
+        );
         self.add(LOAD, argument(1), 0, 0);
         for &request in RESERVES {
             self.when(request as usize, NO_CONTROL);

@@ -94,6 +94,9 @@ fn describe(net: &CheckpointState) -> String {
     let reason = net.reason.as_deref().unwrap_or_default();
     match net.status {
         CheckpointStatus::Armed => "the next cell is safe: a crash in it loses nothing".to_owned(),
+        CheckpointStatus::Behind if net.behind == 0 => {
+            format!("a crash in the next cell would not bring every file back: {reason}")
+        }
         CheckpointStatus::Behind => format!(
             "a crash in the next cell would lose the last {} too: {reason}",
             plural(net.behind, "cell")
