@@ -206,10 +206,8 @@ fn shares_table(one: u32, other: u32) -> bool {
     const KCMP_FILES: usize = 2;
     let (one, other) = (one as usize, other as usize);
     // SAFETY: the call takes numbers only.
-    matches!(
-        unsafe { syscall(nr::KCMP, [one, other, KCMP_FILES, 0, 0]) },
-        Ok(0)
-    )
+    let compared = unsafe { syscall(nr::KCMP, [one, other, KCMP_FILES, 0, 0]) };
+    compared == Ok(0)
 }
 
 /// The inode of a socket and how many descriptors wait in it, by its file in `fdinfo`. For one that listens, those sent to connections that
