@@ -208,16 +208,16 @@ mod tests {
         let (home, untrusted) = scene();
         let place = |name: &str| home.path().join(name);
         let output = untrusted.output_directory(&place("results/new")).unwrap();
-        output.write(Path::new("a/b.txt"), b"text").unwrap();
+        output.write(Path::new("a/b.txt"), &b"text"[..]).unwrap();
         assert_eq!(fs::read(place("results/new/a/b.txt")).unwrap(), b"text");
         symlink(home.path(), place("results/new/away")).unwrap();
         for path in ["away/profile", "../profile", "/etc/x", "a", "away"] {
-            output.write(Path::new(path), b"changed").unwrap_err();
+            output.write(Path::new(path), &b"changed"[..]).unwrap_err();
         }
         // The directory that was opened, not the one that has its name later.
         fs::rename(place("results/new"), place("moved")).unwrap();
         symlink(home.path(), place("results/new")).unwrap();
-        output.write(Path::new("profile"), b"changed").unwrap();
+        output.write(Path::new("profile"), &b"changed"[..]).unwrap();
         assert_eq!(fs::read(place("profile")).unwrap(), b"precious");
     }
 }
