@@ -108,7 +108,7 @@ mod tests {
             fs::write(top.join(closed).join("file"), "").unwrap();
         }
         for closed in ["closed/below/lowest", "closed/below", "closed"] {
-            let nothing = fs::Permissions::from_mode(0);
+            let nothing = fs::Permissions::from_mode(0o0);
             fs::set_permissions(top.join(closed), nothing).unwrap();
         }
         remove_directory(&top).unwrap();
