@@ -461,7 +461,11 @@ impl Actor {
             processes: std::iter::once(self.checkpoints.head)
                 .chain(standbys.clone().map(|standby| standby.pid))
                 .collect(),
-            laid: standbys.clone().map(|standby| standby.line.far).collect(),
+            laid: standbys
+                .clone()
+                .map(|standby| standby.line.far)
+                .chain([self.channel.far()])
+                .collect(),
             ends: standbys
                 .map(|standby| standby.line.channel.as_raw_fd())
                 .chain([channel])

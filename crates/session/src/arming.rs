@@ -67,6 +67,7 @@ impl Actor {
         self.questions += 1;
         let seq = self.questions;
         let (line, far) = Line::new().map_err(|error| error.to_string())?;
+        self.disk.expect_descriptors_in(line.far);
         let asked = Moment::now();
         let exchange = async {
             let request = ToHead::Arm { seq, hurry };

@@ -13,6 +13,8 @@ use tokio::io::unix::AsyncFd;
 #[derive(Debug)]
 pub(crate) struct Channel {
     socket: AsyncFd<OwnedFd>,
+    /// The inode of the head's end.
+    far: u64,
     decoder: FrameDecoder,
     buffer: Box<[u8]>,
     /// How often in a row an answer was waited for awake, and did not come.
@@ -20,14 +22,21 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    pub(crate) fn new(socket: OwnedFd) -> io::Result<Channel> {
+    /// The host's end of a pair of sockets; `far` is the inode of the head's end.
+    pub(crate) fn new(socket: OwnedFd, far: u64) -> io::Result<Channel> {
         let buffer = vec![0; 64 << 10].into_boxed_slice();
         Ok(Channel {
             socket: readiness(socket)?,
+            far,
             decoder: FrameDecoder::new(MAX_FRAME_FROM_HEAD),
             buffer,
             vain: 0,
         })
+    }
+
+    /// The inode of the head's end. Only the host sends to it, so descriptors that wait in it are the host's.
+    pub(crate) fn far(&self) -> u64 {
+        self.far
     }
 
     /// The number of the host's end.

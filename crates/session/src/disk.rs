@@ -257,6 +257,11 @@ impl Disk {
         }
     }
 
+    /// The host has put a descriptor into this socket, given by its inode, and gives the socket to the session.
+    pub(crate) fn expect_descriptors_in(&self, socket: u64) {
+        lock(&self.looker.own).laid.push(socket);
+    }
+
     /// The limit that the session is over, if it is. Its head is dead then, or dies.
     pub(crate) fn hit(&self) -> Option<LimitHit> {
         self.guard.hit()

@@ -63,6 +63,7 @@ impl Line {
     }
 }
 
-fn inode_of(socket: &OwnedFd) -> io::Result<u64> {
+/// The inode of a socket: its number in `/proc/PID/fd`.
+pub(crate) fn inode_of(socket: &OwnedFd) -> io::Result<u64> {
     Ok(rustix::fs::fstat(socket)?.st_ino)
 }

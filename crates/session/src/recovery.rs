@@ -10,7 +10,6 @@ use crate::tracker::Changes;
 use cellblock_protocol::FileChanges;
 use cellblock_protocol::guest::FromHead;
 use cellblock_sandbox::{FromInit, Made, ToInit};
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -52,8 +51,11 @@ impl Actor {
         while let Some(mut standby) = self.checkpoints.standbys.pop_back() {
             let cell = standby.cell.min(expected);
             let Line {
-                channel, successor, ..
+                channel,
+                far,
+                successor,
             } = standby.line;
+            let channel = Channel::new(channel, far).ok();
             if let Some((channel, copy)) = self.wake(standby.pid, channel).await {
                 self.channel = channel;
                 self.checkpoints.head = standby.pid;
@@ -119,8 +121,12 @@ impl Actor {
     }
 
     /// Returns its channel, and the copy of itself that it says to have left.
-    async fn wake(&mut self, pid: u32, channel: OwnedFd) -> Option<(Channel, Option<u32>)> {
-        let mut channel = Channel::new(channel).ok()?;
+    async fn wake(
+        &mut self,
+        pid: u32,
+        channel: Option<Channel>,
+    ) -> Option<(Channel, Option<u32>)> {
+        let mut channel = channel?;
         self.init
             .send(&ToInit::Wake(pid).to_bytes(), &[])
             .await

@@ -4,6 +4,7 @@ use crate::Error;
 use crate::channel::Channel;
 use crate::disk::Processes;
 use crate::file_history::Asked;
+use crate::line::inode_of;
 use crate::loan::Loan;
 use crate::packets::Packets;
 use crate::pipes::Pipes;
@@ -53,6 +54,9 @@ impl Sockets {
     ) -> Result<(Sockets, FarSockets), Error> {
         let (control, far_control) = packet_pair()?;
         let (near_channel, far_channel) = stream_pair()?;
+        let channel = inode_of(&far_channel)
+            .and_then(|far| Channel::new(near_channel, far))
+            .map_err(Error::system("listening to the head"))?;
         let (pipes, [out, error]) = Pipes::new().map_err(Error::system("making pipes"))?;
         let mut ends = vec![far_control, far_channel, out, error];
         ends.extend(mount);
@@ -68,7 +72,7 @@ impl Sockets {
                 .unwrap_or_default(),
         );
         let near = Sockets {
-            channel: Channel::new(near_channel).map_err(Error::system("listening to the head"))?,
+            channel,
             init: Packets::new(control, 4096).map_err(Error::system("listening to init"))?,
             pipes,
             keeper,
@@ -82,7 +86,9 @@ impl Sockets {
         let (near_channel, far_channel) = stream_pair()?;
         let (pipes, [out, error]) = Pipes::new().map_err(Error::system("making pipes"))?;
         let near = Sockets {
-            channel: Channel::new(near_channel).map_err(Error::system("listening to the head"))?,
+            channel: inode_of(&far_channel)
+                .and_then(|far| Channel::new(near_channel, far))
+                .map_err(Error::system("listening to the head"))?,
             init: Packets::new(init, 4096).map_err(Error::system("listening to the container"))?,
             pipes,
             keeper: None,

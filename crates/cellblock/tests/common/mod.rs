@@ -109,7 +109,21 @@ pub(crate) fn behind(isolation: Isolation, limits: Limits, seeds: &Map<String, V
     let seeded = seeds.iter().fold(builder(), |builder, (name, value)| {
         builder.variable(name, value.clone())
     });
-    open(seeded.isolation(isolation).limits(limits))
+    // Started by root, sessions are another user. Without a view of their own they reach only what that user can reach.
+    let has_view = !isolation.without.contains(&Wall::Files);
+    let placed = if has_view {
+        seeded
+    } else {
+        seeded.workspace(open_directory())
+    };
+    open(placed.isolation(isolation).limits(limits))
+}
+
+/// A directory that every user can work in.
+fn open_directory() -> PathBuf {
+    let directory = new_directory().keep();
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o777)).unwrap();
+    directory
 }
 
 /// Runs a cell; whatever the code does, there is a result.

@@ -266,6 +266,7 @@ fn files_without_a_name_that_a_short_cell_leaves_in_a_socket() {
         "{COMMON}
 sender, kept = socket.socketpair()
 def leave():
+    time.sleep(0.5)
     for _ in range(40):
         send(sender, nameless(30))
     while True:

@@ -25,7 +25,7 @@ def grow():
         if page % (16 << 20) == 0:
             time.sleep(0.05)
     time.sleep(60)
-def stand_by(channel, next_channel, answer, place):
+def stand_by(channel, next_channel, answer, place, has_threads):
     r, w = os.pipe()
     if os.fork() == 0:
         if os.fork() == 0:
@@ -122,7 +122,7 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()
 old, = struct.unpack('i', os.read(r, 4))
-def stand_by(channel, next_channel, answer, place):
+def stand_by(channel, next_channel, answer, place, has_threads):
     os.write(channel, answer[:place] + str(old).rjust(10).encode() + answer[place + 10:])
     return old, 0
 make.__globals__['native'].stand_by = stand_by
