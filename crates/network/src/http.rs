@@ -116,7 +116,11 @@ impl Guard {
     }
 
     /// What the server is to be sent, if it may be.
-    fn outgoing<'a>(&'a self, head: &'a Head, rule: &NetworkRule) -> Result<Outgoing<'a>, Refusal> {
+    pub(crate) fn outgoing<'a>(
+        &'a self,
+        head: &'a Head,
+        rule: &NetworkRule,
+    ) -> Result<Outgoing<'a>, Refusal> {
         let Authority { host, port } = &head.authority;
         let is_meant = |one: &&Credential| one.is_for(host, *port);
         let credentials: Vec<_> = self.credentials.iter().filter(is_meant).collect();

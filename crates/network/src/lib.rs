@@ -19,6 +19,7 @@ mod http;
 mod proxies;
 mod record;
 mod request;
+mod rewrite;
 mod tcp;
 mod tls;
 
@@ -28,3 +29,4 @@ pub use error::Refusal;
 pub use guard::{Guard, Lookup};
 pub use proxies::{BadProxy, Proxies};
 pub use record::{Connection, Kind, Log, Outcome};
+pub use rewrite::Rewritten;

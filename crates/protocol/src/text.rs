@@ -79,8 +79,8 @@ fn written_out(text: &str, is_written: impl Fn(char) -> bool) -> Cow<'_, str> {
     }
     let mut visible = String::with_capacity(text.len() + 16);
     let mut rest = text.chars().peekable();
-    let mut before = None;
     while let Some(c) = rest.next() {
+        let before = visible.chars().next_back();
         if !is_written(c) || is_in_emoji(c, before, rest.peek().copied()) {
             visible.push(c);
         } else if matches!(c, '\n' | '\t' | '\r') {
@@ -88,7 +88,6 @@ fn written_out(text: &str, is_written: impl Fn(char) -> bool) -> Cow<'_, str> {
         } else {
             visible.extend(c.escape_unicode());
         }
-        before = Some(c);
     }
     Cow::Owned(visible)
 }

@@ -150,6 +150,8 @@ fn letters_of_every_script_and_emoji_stay_as_they_are() {
     assert_eq!(strip_terminal_escapes("❤\u{fe0f}\u{fe0f}"), "❤\u{fe0f}");
     assert_eq!(strip_terminal_escapes("👩\u{200d}"), "👩");
     assert_eq!(strip_terminal_escapes("\u{200d}👩"), "👩");
+    // What was written out is before it no more.
+    assert_eq!(visible_text("1\u{fe0f}\u{200d}❤"), "1\\u{fe0f}\\u{200d}❤");
 }
 
 #[test]
