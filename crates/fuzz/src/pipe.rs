@@ -13,7 +13,7 @@ pub fn pipe(bytes: &[u8]) -> Outcome {
     match parse_line(&line) {
         Ok(request) => {
             assert!(!request.session().is_empty());
-            if let Operation::PutFile { path, .. } | Operation::GetFile { path } =
+            if let Operation::PutFile { path, .. } | Operation::GetFile { path, .. } =
                 &request.operation
             {
                 assert!(!path.is_empty(), "a file without a name");

@@ -121,11 +121,7 @@ impl Actor {
     }
 
     /// Returns its channel, and the copy of itself that it says to have left.
-    async fn wake(
-        &mut self,
-        pid: u32,
-        channel: Option<Channel>,
-    ) -> Option<(Channel, Option<u32>)> {
+    async fn wake(&mut self, pid: u32, channel: Option<Channel>) -> Option<(Channel, Option<u32>)> {
         let mut channel = channel?;
         self.init
             .send(&ToInit::Wake(pid).to_bytes(), &[])

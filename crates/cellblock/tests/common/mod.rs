@@ -7,7 +7,7 @@
 use cellblock::env::Dirs;
 use cellblock::{
     Cell, CellResult, Error, Host, Isolation, Limits, Preload, PythonChoice, Session,
-    SessionBuilder,
+    SessionBuilder, Wall,
 };
 use serde_json::{Map, Value};
 use std::future::Future;
