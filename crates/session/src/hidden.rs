@@ -66,8 +66,11 @@ impl Hidden {
         };
         let has_unknown = holdings.has_unknown();
         let before = std::mem::replace(&mut self.last, now);
-        self.since = has_unknown.then(|| self.since.unwrap_or(before));
-        let hidden = self.since.map_or(0, |since| {
+        let earlier = self.since.take();
+        self.since = has_unknown.then(|| earlier.unwrap_or(before));
+        // A descriptor that is only passed on is there for one look, and hides nothing. One that stays counts from when it came.
+        let stays = self.since.filter(|_| earlier.is_some());
+        let hidden = stays.map_or(0, |since| {
             let is_counted = file_system.is_some_and(FileSystem::counts_writes);
             unseen(&since, &now, is_counted)
         });
@@ -226,6 +229,8 @@ mod tests {
     fn what_is_written_while_descriptors_wait_counts_as_kept_there() {
         let mut hidden = Hidden::default();
         bytes(&mut hidden, &open([]), &[process(2, 1000)], 0);
+        // It may only be on its way.
+        assert_eq!(bytes(&mut hidden, &waiting(), &[process(2, 1010)], 0), 0);
         assert_eq!(bytes(&mut hidden, &waiting(), &[process(2, 1010)], 0), 10);
         // What is seen elsewhere is not there.
         assert_eq!(bytes(&mut hidden, &waiting(), &[process(2, 1050)], 30), 20);
@@ -238,6 +243,7 @@ mod tests {
         let mut hidden = Hidden::default();
         let holdings = open([(1, Size::Exactly(40))]);
         bytes(&mut hidden, &holdings, &[process(2, 40)], 0);
+        bytes(&mut hidden, &waiting(), &[process(2, 40)], 0);
         assert_eq!(bytes(&mut hidden, &waiting(), &[process(2, 40)], 0), 40);
     }
 

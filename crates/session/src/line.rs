@@ -21,6 +21,13 @@ pub(crate) struct Successor {
     far: u64,
 }
 
+impl Successor {
+    /// The inode of the copy's end.
+    pub(crate) fn far(&self) -> u64 {
+        self.far
+    }
+}
+
 impl Line {
     /// A new one, and the standby's end of it.
     pub(crate) fn new() -> io::Result<(Line, OwnedFd)> {

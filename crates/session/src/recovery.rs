@@ -115,6 +115,7 @@ impl Actor {
         successor: Option<Successor>,
     ) -> Option<(u32, Line)> {
         let (pid, successor) = copy.zip(successor)?;
+        self.disk.expect_descriptors_in(successor.far());
         let line = Line::along(successor).ok()?;
         self.protect(pid, Made::WhenWoken).await.ok()?;
         Some((pid, line))
