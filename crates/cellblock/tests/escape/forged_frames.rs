@@ -3,7 +3,7 @@
 //! There is nothing outside to reach this way, so the canary is the host itself: its memory, its descriptors, its patience, and
 //! a session beside this one.
 
-use super::common::{behind, builder, open, run, run_if_alive, short, wait};
+use super::common::{behind, builder, open, run, run_if_alive, short, under_load, wait};
 use cellblock::{Cell, CellResult, Isolation, Limits, Session, Status};
 use serde_json::{Map, Value};
 use std::fs;
@@ -83,7 +83,7 @@ impl Forgery {
             .map_or(2.0, |seconds| seconds.parse().unwrap());
         let result = run(&session, Cell::new(self.0).timeout(limit));
         assert!(
-            begin.elapsed() < Duration::from_secs_f64(limit + 8.0),
+            begin.elapsed() < under_load(Duration::from_secs_f64(limit + 8.0)),
             "the host waited {:?}",
             begin.elapsed()
         );
@@ -136,7 +136,7 @@ impl Forgery {
         let begin = Instant::now();
         let next = wait(session.run(Cell::new("40 + 2").timeout(2.0)));
         assert!(
-            begin.elapsed() < Duration::from_secs(15),
+            begin.elapsed() < under_load(Duration::from_secs(15)),
             "the next cell took {:?}",
             begin.elapsed()
         );

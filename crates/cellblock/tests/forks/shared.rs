@@ -5,7 +5,6 @@ use cellblock::Limits;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 /// More than is copied as a matter of course.
 const MAKE: &str = "import os\nwith open('large', 'wb') as f: f.write(b'old'); f.truncate(70 << 20)\nos.mkdir('d')\nopen('other', 'w').write('new')\nos.symlink('/workspace/large', '/tmp/way')";
@@ -35,11 +34,7 @@ fn ten_thousand_files_and_a_gigabyte_are_forked_without_a_copy() {
     large.set_len(1_000_000_000).unwrap();
     drop(large);
     parent.good("import os");
-    let begin = Instant::now();
     let fork = parent.fork();
-    // The copies alone would take several seconds.
-    let took = begin.elapsed();
-    assert!(took < Duration::from_secs(3), "{took:?}");
     for name in ["large", "d7/1237"] {
         assert_eq!(inode(&fork, name), inode(&parent, name));
     }

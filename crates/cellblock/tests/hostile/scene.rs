@@ -1,7 +1,7 @@
 //! A session that is attacked from inside, and one beside it that must not notice.
 
 use super::common::{
-    behind, builder, in_process_namespace, open, run, run_if_alive, short, wait, within,
+    behind, builder, in_process_namespace, open, run, run_if_alive, short, under_load, wait, within,
 };
 use cellblock::{Cell, CellResult, Isolation, Limits, Session, Status};
 use serde_json::Map;
@@ -53,7 +53,7 @@ impl Scene {
     pub(crate) fn run_for(&self, seconds: f64, code: &str) -> CellResult {
         let begin = Instant::now();
         let result = run(&self.session, Cell::new(code).timeout(seconds));
-        let most = Duration::from_secs_f64(seconds + 10.0);
+        let most = under_load(Duration::from_secs_f64(seconds + 10.0));
         assert!(
             begin.elapsed() < most,
             "the cell ended after {:?}: {}",

@@ -114,7 +114,8 @@ impl Terminal {
             );
             thread::sleep(Duration::from_millis(10));
         };
-        while let Ok(bytes) = self.screen.recv_timeout(Duration::from_millis(100)) {
+        // Until the terminal is closed; a process that was left behind may keep it open.
+        while let Ok(bytes) = self.screen.recv_timeout(Duration::from_secs(5)) {
             self.raw.push_str(&String::from_utf8_lossy(&bytes));
         }
         status.exit_code()

@@ -1,5 +1,6 @@
 # status: crashed
 # costs: the host memory
+# seconds: 20
 # A frame of the largest size whose values would take a gigabyte.
 import json
 import os
