@@ -123,7 +123,8 @@ fn shop_at(port: u16) -> Option<Killed> {
         .args([script("shop.py"), "http".to_owned(), port.to_string()])
         .stderr(Stdio::null())
         .spawn();
-    for _ in 0..400 {
+    // A busy machine needs its time to start Python.
+    for _ in 0..4800 {
         if TcpStream::connect(("127.0.0.1", port)).is_ok() {
             break;
         }
