@@ -188,7 +188,7 @@ pub(crate) fn eventually(what: &str, so: impl Fn() -> bool) {
 pub(crate) fn within(time: Duration, so: impl Fn() -> bool) -> bool {
     let begin = Instant::now();
     while !so() {
-        if begin.elapsed() > time {
+        if begin.elapsed() > under_load(time) {
             return false;
         }
         thread::sleep(Duration::from_millis(5));

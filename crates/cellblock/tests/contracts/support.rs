@@ -151,7 +151,7 @@ pub(crate) struct Live(pub(crate) Running);
 impl Live {
     /// The next event; a cell that says nothing for a minute is a failed test, not a stuck one.
     pub(crate) fn next(&mut self) -> Option<Event> {
-        let next = wait(async { tokio::time::timeout(MINUTE, self.0.next()).await });
+        let next = wait(async { tokio::time::timeout(MAX_WAIT, self.0.next()).await });
         next.expect("no event came")
     }
 
@@ -194,12 +194,12 @@ impl Live {
     }
 
     pub(crate) fn result(self) -> CellResult {
-        let result = wait(async { tokio::time::timeout(MINUTE, self.0.result()).await });
+        let result = wait(async { tokio::time::timeout(MAX_WAIT, self.0.result()).await });
         result.expect("the cell did not end").unwrap()
     }
 }
 
-pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(300);
 
 /// A tool that takes texts.
 pub(crate) fn tool(name: &str, description: &str, parameters: &[&str]) -> ToolSpec {
@@ -218,7 +218,7 @@ pub(crate) fn tool(name: &str, description: &str, parameters: &[&str]) -> ToolSp
 /// What a thread wrote after its cell.
 pub(crate) fn next_log(logs: &mut Receiver<Event>) -> String {
     loop {
-        let event = wait(async { tokio::time::timeout(MINUTE, logs.recv()).await });
+        let event = wait(async { tokio::time::timeout(MAX_WAIT, logs.recv()).await });
         if let Event::Log { text } = event.expect("no log came").unwrap() {
             return text;
         }
@@ -239,7 +239,7 @@ pub(crate) fn processes_with(mark: &str) -> usize {
 pub(crate) fn eventually(what: &str, so: impl Fn() -> bool) {
     let begin = Instant::now();
     while !so() {
-        assert!(begin.elapsed() < MINUTE, "not within a minute: {what}");
+        assert!(begin.elapsed() < MAX_WAIT, "not in time: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

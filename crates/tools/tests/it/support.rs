@@ -19,11 +19,14 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     builder.worker_threads(2).enable_all().build().unwrap()
 });
 
+/// What takes longer than this is stuck, also on a busy machine.
+const MAX_WAIT: Duration = Duration::from_secs(300);
+
 /// Waits for anything that is asynchronous, but not for ever.
 pub fn wait<T>(future: impl Future<Output = T>) -> T {
     RUNTIME
-        .block_on(async { tokio::time::timeout(Duration::from_secs(60), future).await })
-        .expect("it did not end within a minute")
+        .block_on(async { tokio::time::timeout(MAX_WAIT, future).await })
+        .expect("it did not end")
 }
 
 /// A workbench with one tool.

@@ -76,7 +76,7 @@ server.bind('socket')",
     );
     for path in ["pipe", "socket"] {
         let reading =
-            async { tokio::time::timeout(crate::support::MINUTE, session.get_file(path)).await };
+            async { tokio::time::timeout(crate::support::MAX_WAIT, session.get_file(path)).await };
         assert_eq!(
             wait(reading)
                 .expect("it waits for ever")
@@ -86,7 +86,7 @@ server.bind('socket')",
             "{path}"
         );
         let writing = async {
-            tokio::time::timeout(crate::support::MINUTE, session.put_file(path, vec![1])).await
+            tokio::time::timeout(crate::support::MAX_WAIT, session.put_file(path, vec![1])).await
         };
         assert_eq!(
             wait(writing)
