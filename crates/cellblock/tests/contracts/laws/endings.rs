@@ -35,7 +35,7 @@ fn r8_an_interrupt_that_comes_just_before_a_long_wait_is_heard() {
     // Python looks for signals between its own steps: here there is none between a long computation and a long wait.
     let code = "import time, itertools, collections
 print('on', flush=True)
-collections.deque(map(time.sleep, map(min, [itertools.repeat(60, 30_000_000)])), maxlen=0)";
+collections.deque(map(time.sleep, map(min, [itertools.repeat(60, 8_000_000)])), maxlen=0)";
     let mut running = session.start(code);
     running.until("on\n");
     session.interrupt();
