@@ -251,9 +251,9 @@ os.chmod('closed', 0)
 for file in files:
     file.write(b'x' * (2 << 20))
     file.flush()
-time.sleep(5)
+time.sleep(30)
 ";
-    let result = scene.run(code);
+    let result = scene.run_for(40.0, code);
     assert_eq!(
         result.error.as_ref().map(|error| error.type_.as_str()),
         Some("DiskLimit"),
