@@ -44,7 +44,8 @@ def in_children(count, work):
     return sum(struct.unpack('q', os.read(r, 8) or bytes(8))[0] for _ in range(count))
 ";
 
-fn is_bounded(attack: &str) {
+/// Runs an attack on both rungs. It must fail by itself or be ended.
+pub(crate) fn is_bounded(attack: &str) {
     let limits = Limits {
         memory: 128 << 20,
         ..Limits::default()
@@ -347,6 +348,24 @@ def fill():
     except OSError:
         return got
 hold(in_children(6, fill))
+",
+    );
+}
+
+#[test]
+fn answers_of_the_kernel_that_nobody_reads() {
+    is_bounded(
+        r"
+LINK = struct.pack('IHHIIBxHiII', 32, 18, 1, 1, 0, 0, 0, 1, 0, 0)
+def work():
+    for _ in range(1000):
+        asking = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+        asking.bind((0, 0))
+        for _ in range(40):
+            asking.send(LINK)
+        kept.append(asking)
+    return 50 << 20
+hold(in_children(12, work))
 ",
     );
 }

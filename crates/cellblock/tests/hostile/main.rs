@@ -23,5 +23,6 @@ mod processes;
 mod resources;
 mod scene;
 mod standbys;
+mod unseen_memory;
 mod user_objects;
 mod workspace;

@@ -1,7 +1,8 @@
 //! Memory of one process, as `/proc` shows it.
 
 use crate::socket_memory::BUFFER_BYTES;
-use crate::sys::{Fd, Pid, each_line_while_at, read_file_at};
+use crate::sweep::each_entry;
+use crate::sys::{Fd, Pid, close, each_line_while_at, open_at, open_flags, read_file_at};
 use crate::text::{Text, leading_number};
 
 const PAGE: u64 = 4096;
@@ -36,8 +37,19 @@ pub struct ProcessMemory {
 impl ProcessMemory {
     /// Of this process. One that has ended holds nothing.
     pub fn of(proc_directory: Fd, pid: Pid) -> ProcessMemory {
+        let memory = ProcessMemory::of_thread(proc_directory, pid);
+        if memory.mapped > 0 {
+            return memory;
+        }
+        match living_thread(proc_directory, pid) {
+            thread if thread == pid => memory,
+            thread => ProcessMemory::of_thread(proc_directory, thread),
+        }
+    }
+
+    fn of_thread(proc_directory: Fd, thread: Pid) -> ProcessMemory {
         let mut buffer = [0; 4096];
-        let text = Text::<32>::new(format_args!("{pid}/status"))
+        let text = Text::<32>::new(format_args!("{thread}/status"))
             .and_then(|path| read_file_at(proc_directory, path.as_c_str(), &mut buffer));
         text.map(ProcessMemory::read).unwrap_or_default()
     }
@@ -104,6 +116,23 @@ impl ProcessMemory {
             Err(_) => Err(most),
         }
     }
+}
+
+/// A thread that shows what its process holds. The first one does until it ends, and it may end before the others: then the directory
+/// of the process shows nothing, and that of another thread all. Only the first is listed in `/proc`, but each can be opened there.
+pub fn living_thread(proc_directory: Fd, pid: Pid) -> Pid {
+    let threads = Text::<32>::new(format_args!("{pid}/task"))
+        .and_then(|path| open_at(proc_directory, path.as_c_str(), open_flags::DIRECTORY, 0));
+    let Ok(threads) = threads else { return pid };
+    let mut living = None;
+    each_entry(threads, |thread| {
+        let is_living = || ProcessMemory::of_thread(threads, thread).mapped > 0;
+        if living.is_none() && is_living() {
+            living = Some(thread);
+        }
+    });
+    close(threads);
+    living.unwrap_or(pid)
 }
 
 /// How many areas of memory a process may have.

@@ -1,7 +1,7 @@
 //! Memory in the buffers of a session's sockets. The kernel tells it for every socket of a network namespace, also for those that wait in
 //! another socket or to be accepted, and that no process has open.
 
-use crate::sys::{Errno, Fd, Result, close, each_line_at, nr, syscall};
+use crate::sys::{Errno, Fd, Result, close, each_line_at, each_line_while_at, nr, syscall};
 use crate::text::leading_number;
 
 /// What a socket takes by itself.
@@ -17,7 +17,31 @@ pub fn bytes(proc_directory: Fd, limit: u64) -> u64 {
             sum += of_internet(proc_directory, protocol, limit);
         }
     }
+    if sum <= limit {
+        sum += of_netlink(proc_directory, limit);
+    }
     sum
+}
+
+/// Sockets to the kernel, in which its answers wait until they are read.
+fn of_netlink(proc_directory: Fd, limit: u64) -> u64 {
+    let mut sum = 0;
+    let _ = each_line_while_at(proc_directory, c"self/net/netlink", |line| {
+        sum += netlink_bytes(line).unwrap_or(0);
+        sum <= limit
+    });
+    sum
+}
+
+/// What the socket in a line of `net/netlink` takes.
+fn netlink_bytes(line: &[u8]) -> Option<u64> {
+    const RECEIVED: usize = 4;
+    let mut words = line
+        .split(|byte| *byte == b' ')
+        .filter(|word| !word.is_empty());
+    let received = leading_number(words.nth(RECEIVED)?)?;
+    let sent = leading_number(words.next()?)?;
+    Some(SOCKET_BYTES + received + sent)
 }
 
 const UNIX: u8 = 1;

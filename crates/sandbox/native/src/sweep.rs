@@ -2,7 +2,10 @@
 
 use crate::notify::Protected;
 use crate::rest::is_at_rest;
-use crate::sys::{self, Ended, Fd, Pid, Poll, kill, poll, read_directory, reap, seek, signals};
+use crate::sys::{
+    self, Ended, Fd, Pid, Poll, close, each_part_at, kill, open_at, open_flags, poll,
+    read_directory, reap, seek, signals,
+};
 use crate::text::{Text, leading_number};
 
 /// How the processes of a session are found.
@@ -100,7 +103,7 @@ pub fn each_process(reach: Reach, proc_directory: Fd, mut visit: impl FnMut(Pid)
                 visit(pid);
             }
         }),
-        Reach::Descendants => each_descendant(proc_directory, sys::own_pid(), 0, &mut visit),
+        Reach::Descendants => each_descendant(proc_directory, sys::own_pid(), visit),
     }
 }
 
@@ -123,22 +126,43 @@ pub fn each_entry(proc_directory: Fd, mut visit: impl FnMut(Pid)) {
     }
 }
 
-fn each_descendant(proc_directory: Fd, pid: Pid, depth: usize, visit: &mut impl FnMut(Pid)) {
-    // A chain deeper than this is cut from below: its end is adopted once its parents are dead.
-    if depth > 16 {
-        return;
+/// The most processes of a session that are looked for without a namespace: more than a user may have on most machines.
+const MOST_DESCENDANTS: usize = 8192;
+
+/// Calls `visit` with every process below this one, children before their parents, however long the line of descent is.
+fn each_descendant(proc_directory: Fd, ancestor: Pid, mut visit: impl FnMut(Pid)) {
+    let mut found = [0; MOST_DESCENDANTS];
+    let (mut count, mut next, mut parent) = (0, 0, ancestor);
+    loop {
+        each_child(proc_directory, parent, |child| {
+            if let Some(slot) = found.get_mut(count) {
+                *slot = child;
+                count += 1;
+            }
+        });
+        if next == count {
+            break;
+        }
+        parent = found[next];
+        next += 1;
     }
-    let Ok(path) = Text::<64>::new(format_args!("{pid}/task/{pid}/children")) else {
-        return;
-    };
-    let mut buffer = [0u8; 2048];
-    let Ok(children) = sys::read_file_at(proc_directory, path.as_c_str(), &mut buffer) else {
-        return;
-    };
-    for child in whole_numbers(children) {
-        each_descendant(proc_directory, child as Pid, depth + 1, visit);
-        visit(child as Pid);
-    }
+    found[..count].iter().rev().for_each(|pid| visit(*pid));
+}
+
+/// Calls `visit` with every child of a process. Each of its threads has those that it started itself.
+fn each_child(proc_directory: Fd, pid: Pid, mut visit: impl FnMut(Pid)) {
+    let threads = Text::<32>::new(format_args!("{pid}/task"))
+        .and_then(|path| open_at(proc_directory, path.as_c_str(), open_flags::DIRECTORY, 0));
+    let Ok(threads) = threads else { return };
+    each_entry(threads, |thread| {
+        if let Ok(path) = Text::<32>::new(format_args!("{thread}/children")) {
+            // The kernel tells as many at a time as go into one page, whole numbers each.
+            let _ = each_part_at(threads, path.as_c_str(), |children| {
+                whole_numbers(children).for_each(|child| visit(child as Pid));
+            });
+        }
+    });
+    close(threads);
 }
 
 /// The numbers of a list in which each is followed by a space. One that was cut off at the end would be someone else's.

@@ -4,6 +4,7 @@
 //! The kernel has no limit for one session, but the filter asks init before a pipe is made. Init counts what it allowed, and looks at what there is
 //! when that is too much.
 
+use crate::process_memory::living_thread;
 use crate::sweep::each_entry;
 use crate::sys::{
     Fd, Pid, close, each_line_at, each_line_while_at, nr, open_at, open_flags, read_link_at,
@@ -134,6 +135,7 @@ impl DescriptorCensus {
 
     /// Adds those of a process.
     pub fn add(&mut self, proc_directory: Fd, pid: Pid) {
+        let pid = living_thread(proc_directory, pid);
         let seen = each_descriptor(proc_directory, pid, |number, target| {
             if let Some(inode) = inode_in(target, b"pipe:[") {
                 self.is_complete &= self.pipes.add(inode).is_some();
@@ -198,6 +200,7 @@ impl WatchCensus {
     pub fn add(&mut self, proc_directory: Fd, pid: Pid) {
         /// So few are counted wherever they are seen.
         const FEW: u64 = 64;
+        let pid = living_thread(proc_directory, pid);
         each_descriptor(proc_directory, pid, |number, target| {
             if target != b"anon_inode:[eventpoll]" || self.is_over() {
                 return;

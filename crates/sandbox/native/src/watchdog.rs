@@ -4,7 +4,7 @@
 use crate::config::walls;
 use crate::kernel_memory;
 use crate::notify::Protected;
-use crate::process_memory::{ProcessMemory, Share, most_areas};
+use crate::process_memory::{ProcessMemory, Share, living_thread, most_areas};
 use crate::socket_memory;
 use crate::sweep::{Reach, each_process};
 use crate::sys::{Fd, Pid};
@@ -112,7 +112,8 @@ impl<P: Protected> Watched<'_, P> {
             if own > limit {
                 return;
             }
-            match memory.areas(self.proc_directory, pid, most_areas) {
+            let thread = living_thread(self.proc_directory, pid);
+            match memory.areas(self.proc_directory, thread, most_areas) {
                 Ok(areas) => own += areas,
                 Err(areas) => doubtful += areas,
             }
@@ -121,7 +122,8 @@ impl<P: Protected> Watched<'_, P> {
             if own > limit {
                 return;
             }
-            match Share::of(self.proc_directory, pid) {
+            let thread = living_thread(self.proc_directory, pid);
+            match Share::of(self.proc_directory, thread) {
                 Some(share) if pid == self.head => {
                     // The head counts in full: what it shares with its standbys is still its own.
                     own += share.own_in_full;

@@ -242,6 +242,17 @@ pub fn read_file_at<'a>(directory: Fd, path: &CStr, buffer: &'a mut [u8]) -> Res
     Ok(&buffer[..outcome?])
 }
 
+/// Calls `visit` with what each reading of a file gives, at most 4 096 bytes.
+pub fn each_part_at(directory: Fd, path: &CStr, mut visit: impl FnMut(&[u8])) -> Result<()> {
+    let fd = open_at(directory, path, open_flags::CLOEXEC, 0)?;
+    let mut buffer = [0u8; 4096];
+    while let Ok(length @ 1..) = read(fd, &mut buffer) {
+        visit(&buffer[..length]);
+    }
+    close(fd);
+    Ok(())
+}
+
 /// Calls `visit` with every line of a file that may be longer than any buffer. Lines beyond 4 096 bytes are cut in pieces.
 pub fn each_line_at(directory: Fd, path: &CStr, mut visit: impl FnMut(&[u8])) -> Result<()> {
     each_line_while_at(directory, path, |line| {
