@@ -34,7 +34,7 @@ pub(super) struct Exchange {
 /// An exchange on its line. What it has in common with the one before it is only counted, so that a recording reads like the
 /// conversation and does not grow with its square.
 #[derive(Serialize, Deserialize)]
-struct Line {
+pub(super) struct Line {
     /// How many messages are the first ones of the exchange before.
     kept_messages: usize,
     /// Whether the tools are those of the exchange before.
@@ -65,7 +65,7 @@ impl Header {
 }
 
 /// The line of an exchange that follows on `before`.
-pub(super) fn line(before: &Request, exchange: &Exchange) -> serde_json::Result<Vec<u8>> {
+pub(super) fn line(before: &Request, exchange: &Exchange) -> Line {
     let mut request = exchange.request.clone();
     let pairs = before.messages.iter().zip(&request.messages);
     let kept_messages = pairs.take_while(|(old, new)| old == new).count();
@@ -74,16 +74,13 @@ pub(super) fn line(before: &Request, exchange: &Exchange) -> serde_json::Result<
     if kept_tools {
         request.tools.clear();
     }
-    let line = Line {
+    Line {
         kept_messages,
         kept_tools,
         request,
         reply: exchange.outcome.as_ref().ok().cloned(),
         error: exchange.outcome.as_ref().err().cloned(),
-    };
-    let mut bytes = serde_json::to_vec(&line)?;
-    bytes.push(b'\n');
-    Ok(bytes)
+    }
 }
 
 /// Reads a whole recording.

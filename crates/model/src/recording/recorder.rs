@@ -2,10 +2,9 @@
 
 use super::file::{Exchange, Header, line};
 use crate::{Capabilities, Event, Model, ModelError, ReplyStream, Request};
+use cellblock_records::LineWriter;
 use futures_util::StreamExt;
-use std::fs::{File, OpenOptions};
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Passes everything through to another model, and writes each exchange to a file when it is over.
@@ -17,9 +16,7 @@ pub struct Recorder {
 }
 
 struct Tape {
-    path: PathBuf,
-    file: File,
-    bytes: u64,
+    lines: LineWriter,
     before: Request,
 }
 
@@ -32,16 +29,14 @@ impl Recorder {
     ) -> Result<Self, ModelError> {
         let path = path.as_ref();
         let header = Header::new(source, inner.name(), inner.capabilities().clone());
-        let file = OpenOptions::new().append(true).create_new(true).open(path);
-        let mut tape = Tape {
-            path: path.to_owned(),
-            file: file.map_err(|error| unwritable(path, &error))?,
-            bytes: 0,
+        let lines = LineWriter::create_shared(path);
+        let mut lines = lines.map_err(|error| unwritable(path, &error))?;
+        let written = lines.append(&header);
+        written.map_err(|error| unwritable(path, &error))?;
+        let tape = Tape {
+            lines,
             before: Request::default(),
         };
-        let mut first = serde_json::to_vec(&header).map_err(|error| unwritable(path, &error))?;
-        first.push(b'\n');
-        tape.append(&first)?;
         Ok(Self {
             inner,
             tape: Arc::new(Mutex::new(tape)),
@@ -80,19 +75,9 @@ impl Model for Recorder {
 
 impl Tape {
     fn record(&mut self, exchange: Exchange) -> Result<(), ModelError> {
-        let line = line(&self.before, &exchange).map_err(|error| unwritable(&self.path, &error))?;
-        self.append(&line)?;
+        let written = self.lines.append(&line(&self.before, &exchange));
+        written.map_err(|error| unwritable(self.lines.path(), &error))?;
         self.before = exchange.request;
-        Ok(())
-    }
-
-    /// Of a line that did not fit, nothing stays.
-    fn append(&mut self, line: &[u8]) -> Result<(), ModelError> {
-        if let Err(error) = self.file.write_all(line) {
-            let _ = self.file.set_len(self.bytes);
-            return Err(unwritable(&self.path, &error));
-        }
-        self.bytes += line.len() as u64;
         Ok(())
     }
 }
