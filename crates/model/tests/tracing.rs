@@ -9,7 +9,7 @@
 #[path = "it/server.rs"]
 mod server;
 
-use cellblock_model::openai::{Key, OpenAi};
+use cellblock_model::openai::{ApiKey, OpenAiModel};
 use cellblock_model::{Message, Request, complete};
 use cellblock_trace::{Trace, TraceOptions, TraceWriter, default_targets};
 use server::{Answer, Server};
@@ -31,8 +31,8 @@ async fn every_call_leaves_a_span_and_no_key() {
         Answer::error(401, "", &format!("wrong: {secret}")),
     ])
     .await;
-    let key = Key::new(secret, "the variable OPENAI_API_KEY");
-    let model = OpenAi::new(server.settings().with_key(Some(key))).unwrap();
+    let key = ApiKey::new(secret, "the variable OPENAI_API_KEY");
+    let model = OpenAiModel::new(server.settings().with_key(Some(key))).unwrap();
     let run = tracing::info_span!(target: "cellblock", "run", run = "r");
     async {
         let question = Request::new(vec![Message::user("2 + 2?")]);

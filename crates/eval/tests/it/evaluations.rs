@@ -3,7 +3,9 @@
 use crate::support::{agents, finished, idle_agents, wait};
 use cellblock_agent::{CancellationToken, Format, RunStatus};
 use cellblock_eval::{Evaluation, PlainAsking, Progress, Suite, Way, plain_question};
-use cellblock_model::{Capabilities, Model, ModelError, Reply, ReplyStream, Request, Scripted};
+use cellblock_model::{
+    Capabilities, Model, ModelError, Reply, ReplyStream, Request, ScriptedModel,
+};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,7 +18,7 @@ fn suite(names: &[&str]) -> Suite {
 }
 
 fn yes() -> Arc<dyn Model> {
-    Arc::new(Scripted::new([Reply::text("yes")]))
+    Arc::new(ScriptedModel::new([Reply::text("yes")]))
 }
 
 /// A model that never answers, and counts how often it is asked.
@@ -54,7 +56,7 @@ fn files_are_there_and_code_is_counted() {
         "6",
     ];
     let model = move |_: &_| -> Result<Arc<dyn Model>, ModelError> {
-        Ok(Arc::new(Scripted::new(replies.map(Reply::text))))
+        Ok(Arc::new(ScriptedModel::new(replies.map(Reply::text))))
     };
     let report = finished(&Evaluation::new(
         suite.unwrap(),
@@ -176,7 +178,7 @@ fn a_model_alone_gets_everything_in_one_question() {
     for (reply, score) in [("The result is `cba`.", 1.0), ("acb", 0.0)] {
         let evaluation = Evaluation::new(
             suite.clone(),
-            move |_| Ok(Arc::new(Scripted::new([Reply::text(reply)]))),
+            move |_| Ok(Arc::new(ScriptedModel::new([Reply::text(reply)]))),
             idle_agents(Format::Markdown),
         );
         let report = finished(&evaluation.asked(Way::Plain(PlainAsking::default())));

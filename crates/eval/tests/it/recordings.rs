@@ -3,7 +3,7 @@
 use crate::support::{agents, finished, idle_agents, on_file};
 use cellblock_agent::{AgentBuilder, Format, RunLimits};
 use cellblock_eval::{Evaluation, PlainAsking, Report, Suite, Task, TaskFile, Way};
-use cellblock_model::{Compared, Model, ModelError, Replay, Reply, Scripted};
+use cellblock_model::{Model, ModelError, ReplayModel, Reply, RequestMatch, ScriptedModel};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,22 +31,22 @@ where
 {
     let models = move |task: &Task| -> Result<Arc<dyn Model>, ModelError> {
         let file = recording(name, format, &task.name);
-        Ok(Arc::new(Replay::open_comparing(
+        Ok(Arc::new(ReplayModel::open_matching(
             file,
-            Compared::Conversation,
+            RequestMatch::Conversation,
         )?))
     };
     finished(&Evaluation::new(suite(name), models, agents).jobs(3))
 }
 
 /// Says what is on the tape, whatever it is asked.
-fn deaf(name: &'static str, format: Format, task: &str) -> Scripted {
+fn deaf(name: &'static str, format: Format, task: &str) -> ScriptedModel {
     let text = std::fs::read_to_string(recording(name, format, task)).unwrap();
     let replies = text.lines().skip(1).map(|line| {
         let mut line: Value = serde_json::from_str(line).unwrap();
         serde_json::from_value::<Reply>(line["reply"].take()).unwrap()
     });
-    Scripted::new(replies.collect::<Vec<_>>())
+    ScriptedModel::new(replies.collect::<Vec<_>>())
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn every_recording_on_file_says_where_it_comes_from() {
         for format in Format::ALL {
             for task in suite(name).tasks {
                 let file = recording(name, format, &task.name);
-                let replay = Replay::open(&file).unwrap();
+                let replay = ReplayModel::open(&file).unwrap();
                 let is_staged = file
                     .file_name()
                     .unwrap()
@@ -158,9 +158,9 @@ fn the_results_on_file_are_what_their_recordings_give() {
         let suite = suite(&expected.suite).only(&names).unwrap();
         let models = move |task: &Task| -> Result<Arc<dyn Model>, ModelError> {
             let file = folder.join(format!("{}.jsonl", task.name));
-            Ok(Arc::new(Replay::open_comparing(
+            Ok(Arc::new(ReplayModel::open_matching(
                 file,
-                Compared::Conversation,
+                RequestMatch::Conversation,
             )?))
         };
         let steps = expected.tasks.iter().map(|task| task.steps).max().unwrap();

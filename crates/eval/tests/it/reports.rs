@@ -3,7 +3,7 @@
 use crate::support::{finished, idle_agents, on_file};
 use cellblock_agent::Format;
 use cellblock_eval::{Evaluation, Report, Suite, score_table, with_scores};
-use cellblock_model::{Reply, Scripted};
+use cellblock_model::{Reply, ScriptedModel};
 use std::sync::Arc;
 
 /// What comes of tasks with these names when the model answers these texts.
@@ -16,7 +16,7 @@ fn report(format: Format, answers: &'static [(&'static str, &'static str)]) -> R
         Suite::parse(&suite).unwrap(),
         |task| {
             let (_, text) = answers.iter().find(|(name, _)| *name == task.name).unwrap();
-            Ok(Arc::new(Scripted::new([Reply::text(*text)])))
+            Ok(Arc::new(ScriptedModel::new([Reply::text(*text)])))
         },
         idle_agents(format),
     );

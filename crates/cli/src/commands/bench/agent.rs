@@ -5,7 +5,7 @@ use anyhow::{Context as _, ensure};
 use cellblock::agent::{
     Agent, CancellationToken, Format, NothingExecutor, RunLimits, RunStart, RunStore, executor,
 };
-use cellblock::model::{Reply, Scripted};
+use cellblock::model::{Reply, ScriptedModel};
 use cellblock::{Host, SessionOptions};
 use std::path::Path;
 use std::process::Stdio;
@@ -26,7 +26,7 @@ pub(super) async fn steps(repetitions: usize) -> anyhow::Result<Vec<f64>> {
     let store = RunStore::new(place.path());
     let mut values = Vec::new();
     for _ in 0..repetitions {
-        let model = Scripted::answering(|_, index| {
+        let model = ScriptedModel::from_fn(|_, index| {
             Ok(Reply::text(match index {
                 STEPS => "done".to_owned(),
                 _ => format!("Next.\n```python\nstep = {index}\n```"),
@@ -66,7 +66,7 @@ pub(super) async fn at_once(host: &Host, repetitions: usize) -> anyhow::Result<V
         for number in 0..AT_ONCE {
             let code = format!("```python\nprint({number} * 2)\n```");
             let answer = (number * 2).to_string();
-            let model = Scripted::new([Reply::text(code), Reply::text(answer)]);
+            let model = ScriptedModel::new([Reply::text(code), Reply::text(answer)]);
             let agent = Agent::builder()
                 .model(model)
                 .executor(executor(

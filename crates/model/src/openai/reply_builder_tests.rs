@@ -1,3 +1,5 @@
+//! Chunks of every kind, cut anywhere, make a sound reply.
+
 use super::*;
 use proptest::prelude::*;
 use serde_json::json;
@@ -38,20 +40,20 @@ fn chunk() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn any_chunks_make_a_sound_reply_within_the_limit(chunks in prop::collection::vec(chunk(), 0..12), limit in 0usize..60) {
-        let mut growing = Growing::new(limit);
+        let mut builder = ReplyBuilder::new(limit);
         let mut seen = String::new();
-        let note = |seen: &mut String, events: Vec<Event>| {
+        let note = |seen: &mut String, events: Vec<ReplyEvent>| {
             for event in events {
-                if let Event::Text { text } = event {
+                if let ReplyEvent::Text { text } = event {
                     seen.push_str(&text);
                 }
             }
         };
         for chunk in &chunks {
-            let events = growing.push(chunk);
+            let events = builder.push(chunk);
             note(&mut seen, events);
         }
-        let (events, reply) = growing.finish();
+        let (events, reply) = builder.finish();
         note(&mut seen, events);
         prop_assert_eq!(&seen, &reply.text, "what was shown is what is kept");
         prop_assert!(reply.text.len() + reply.reasoning.len() <= limit);
@@ -63,11 +65,11 @@ proptest! {
     #[test]
     fn a_text_is_the_same_however_it_is_cut(text in "[^<]\\PC{0,60}", pieces in 1usize..9) {
         let characters: Vec<char> = text.chars().collect();
-        let mut growing = Growing::new(10_000);
+        let mut builder = ReplyBuilder::new(10_000);
         for piece in characters.chunks(pieces) {
             let piece: String = piece.iter().collect();
-            growing.push(&json!({"choices": [{"delta": {"content": piece}}]}));
+            builder.push(&json!({"choices": [{"delta": {"content": piece}}]}));
         }
-        prop_assert_eq!(growing.finish().1.text, text);
+        prop_assert_eq!(builder.finish().1.text, text);
     }
 }

@@ -1,40 +1,40 @@
-//! Reasoning that a model writes into its text, between `<think>` and `</think>`.
+//! Reasoning that a model writes at the beginning of its text, between `<think>` and `</think>`.
 //!
-//! Servers that know the model take it out themselves. Others pass it on, and then it is at the very beginning.
+//! Servers that know the model send the reasoning apart. Others send it as part of the text.
 
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
 
-/// Splits a text that comes in pieces.
+/// Separates reasoning from text while both are streamed.
 #[derive(Default)]
-pub(super) struct Thinking {
+pub(super) struct ThinkTagSplitter {
     state: State,
     held: String,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum State {
-    /// Nothing but space so far.
+    /// Only white space so far.
     #[default]
     Before,
     Inside,
-    /// The space after the closing tag belongs to nobody.
+    /// White space after the closing tag is dropped.
     JustAfter,
     After,
 }
 
-/// A piece of one of the two.
+/// A piece of text or of reasoning.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum ReplyPiece {
     Text(String),
     Reasoning(String),
 }
 
-impl Thinking {
-    /// More text. What may be half a tag is held back until more comes.
-    pub(super) fn push(&mut self, text: &str) -> Vec<Piece> {
+impl ThinkTagSplitter {
+    /// Adds text, and returns the pieces that are certain. What may be half a tag is held back.
+    pub(super) fn push(&mut self, text: &str) -> Vec<ReplyPiece> {
         if self.state == State::After {
-            return vec![Piece::Text(text.to_owned())];
+            return vec![ReplyPiece::Text(text.to_owned())];
         }
         self.held.push_str(text);
         let mut pieces = Vec::new();
@@ -42,19 +42,19 @@ impl Thinking {
         pieces
     }
 
-    /// Nothing more comes.
-    pub(super) fn finish(&mut self) -> Option<Piece> {
+    /// Ends the stream, and returns what was held back.
+    pub(super) fn finish(&mut self) -> Option<ReplyPiece> {
         let held = std::mem::take(&mut self.held);
         if held.is_empty() {
             return None;
         }
         Some(match self.state {
-            State::Inside => Piece::Reasoning(held),
-            _ => Piece::Text(held),
+            State::Inside => ReplyPiece::Reasoning(held),
+            _ => ReplyPiece::Text(held),
         })
     }
 
-    fn step(&mut self, pieces: &mut Vec<Piece>) -> bool {
+    fn step(&mut self, pieces: &mut Vec<ReplyPiece>) -> bool {
         match self.state {
             State::Before => {
                 let start = self.held.trim_start();
@@ -65,7 +65,7 @@ impl Thinking {
                 }
                 if !OPEN.starts_with(start) {
                     self.state = State::After;
-                    pieces.push(Piece::Text(std::mem::take(&mut self.held)));
+                    pieces.push(ReplyPiece::Text(std::mem::take(&mut self.held)));
                 }
                 false
             }
@@ -76,7 +76,7 @@ impl Thinking {
                     self.state = State::JustAfter;
                     return true;
                 }
-                let whole = self.held.len() - half_tag(&self.held);
+                let whole = self.held.len() - partial_tag_bytes(&self.held);
                 let rest = self.held.split_off(whole);
                 push_reasoning(pieces, &std::mem::replace(&mut self.held, rest));
                 false
@@ -84,7 +84,7 @@ impl Thinking {
             State::JustAfter => {
                 let text = self.held.trim_start();
                 if !text.is_empty() {
-                    pieces.push(Piece::Text(text.to_owned()));
+                    pieces.push(ReplyPiece::Text(text.to_owned()));
                     self.state = State::After;
                 }
                 self.held.clear();
@@ -95,14 +95,14 @@ impl Thinking {
     }
 }
 
-fn push_reasoning(pieces: &mut Vec<Piece>, text: &str) {
+fn push_reasoning(pieces: &mut Vec<ReplyPiece>, text: &str) {
     if !text.is_empty() {
-        pieces.push(Piece::Reasoning(text.to_owned()));
+        pieces.push(ReplyPiece::Reasoning(text.to_owned()));
     }
 }
 
-/// How many bytes at the end may be the beginning of the closing tag.
-fn half_tag(text: &str) -> usize {
+/// The number of bytes at the end that may be the beginning of the closing tag.
+fn partial_tag_bytes(text: &str) -> usize {
     let possible = (1..CLOSE.len()).rev();
     possible
         .into_iter()
@@ -116,8 +116,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn split(pieces: &[&str]) -> (String, String) {
-        let mut thinking = Thinking::default();
-        let mut found: Vec<Piece> = Vec::new();
+        let mut thinking = ThinkTagSplitter::default();
+        let mut found: Vec<ReplyPiece> = Vec::new();
         for piece in pieces {
             found.extend(thinking.push(piece));
         }
@@ -125,8 +125,8 @@ mod tests {
         let (mut reasoning, mut text) = (String::new(), String::new());
         for piece in found {
             match piece {
-                Piece::Reasoning(piece) => reasoning += &piece,
-                Piece::Text(piece) => text += &piece,
+                ReplyPiece::Reasoning(piece) => reasoning += &piece,
+                ReplyPiece::Text(piece) => text += &piece,
             }
         }
         (reasoning, text)

@@ -1,35 +1,36 @@
-//! Server-sent events from bytes.
+//! A decoder for server-sent events.
 //!
-//! By hand, because the crates for it end the stream at the first byte that is not UTF-8, drop a last event without an empty line after it, and
-//! put no bound on the length of a line.
+//! Written by hand, because the crates for it end the stream at the first byte that is not UTF-8, drop a last event without an empty line
+//! after it, and put no bound on the length of a line.
 
-/// The longest event that is kept. One event is a few words; only images or nonsense are longer.
-const LONGEST: usize = 8 << 20;
+/// The longest event. A usual one has a few words.
+const MAX_EVENT_BYTES: usize = 8 << 20;
 
-/// Takes bytes as they come, and gives the data of each whole event.
+/// Decodes a stream of bytes into the data of its events.
 #[derive(Default)]
-pub(super) struct Events {
+pub(super) struct SseDecoder {
     line: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
+    /// Whether the last byte was a carriage return.
     after_return: bool,
-    overlong: bool,
+    is_too_long: bool,
 }
 
 /// The data of one event.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Data {
+pub(super) struct SseData {
     pub(super) text: String,
     pub(super) was_utf8: bool,
 }
 
-/// An event longer than anything that we would want.
+/// An event is longer than [`MAX_EVENT_BYTES`].
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct TooLong;
+pub(super) struct EventTooLong;
 
-impl Events {
-    /// More bytes. A character or an event may end anywhere in them.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<Data>, TooLong> {
+impl SseDecoder {
+    /// Adds bytes, and returns the events that end in them. A character may begin in one call and end in the next.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<SseData>, EventTooLong> {
         let mut events = Vec::new();
         for &byte in bytes {
             let follows_return = std::mem::take(&mut self.after_return);
@@ -42,22 +43,22 @@ impl Events {
                 }
                 _ => self.line.push(byte),
             }
-            self.overlong |= self.line.len() + self.data.len() > LONGEST;
+            self.is_too_long |= self.line.len() + self.data.len() > MAX_EVENT_BYTES;
         }
-        if self.overlong {
-            Err(TooLong)
+        if self.is_too_long {
+            Err(EventTooLong)
         } else {
             Ok(events)
         }
     }
 
-    /// Nothing more comes: what is still there counts.
-    pub(super) fn finish(mut self) -> Option<Data> {
+    /// Ends the stream, and returns a last event without an empty line after it.
+    pub(super) fn finish(mut self) -> Option<SseData> {
         let last = self.end_line();
         last.or_else(|| self.end_event())
     }
 
-    fn end_line(&mut self) -> Option<Data> {
+    fn end_line(&mut self) -> Option<SseData> {
         let line = std::mem::take(&mut self.line);
         if line.is_empty() {
             return self.end_event();
@@ -73,17 +74,17 @@ impl Events {
         None
     }
 
-    fn end_event(&mut self) -> Option<Data> {
+    fn end_event(&mut self) -> Option<SseData> {
         let data = std::mem::take(&mut self.data);
         if !std::mem::take(&mut self.has_data) {
             return None;
         }
         Some(match String::from_utf8(data) {
-            Ok(text) => Data {
+            Ok(text) => SseData {
                 text,
                 was_utf8: true,
             },
-            Err(error) => Data {
+            Err(error) => SseData {
                 text: String::from_utf8_lossy(error.as_bytes()).into_owned(),
                 was_utf8: false,
             },
@@ -97,7 +98,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn texts(pieces: &[&[u8]]) -> Vec<String> {
-        let mut events = Events::default();
+        let mut events = SseDecoder::default();
         let mut found = Vec::new();
         for piece in pieces {
             found.extend(events.push(piece).unwrap());
@@ -116,8 +117,11 @@ mod tests {
 
     #[test]
     fn an_event_without_end_is_an_error() {
-        let mut events = Events::default();
-        assert_eq!(events.push(&vec![b'x'; LONGEST + 1]), Err(TooLong));
+        let mut events = SseDecoder::default();
+        assert_eq!(
+            events.push(&vec![b'x'; MAX_EVENT_BYTES + 1]),
+            Err(EventTooLong)
+        );
     }
 
     proptest! {

@@ -1,48 +1,48 @@
-//! The pieces of a reply, merged.
+//! The chunks of a streamed reply, put together.
 //!
-//! "Compatible" endpoints differ in every detail, so every field may be missing, null, or in another place.
+//! Compatible endpoints differ in every detail: any field may be missing, null, or in another place.
 
-use super::thinking::{Piece, Thinking};
-use super::tool_calls::{Calls, arguments_of, text_of};
-use crate::{Event, FinishReason, FunctionCall, Repair, Reply, Usage};
+use super::think_tags::{ReplyPiece, ThinkTagSplitter};
+use super::tool_calls::{ToolCallBuilder, arguments_of, text_of};
+use crate::{FinishReason, FunctionCall, Reply, ReplyEvent, ReplyRepair, Usage};
 use serde_json::Value;
 
-/// A reply that is coming.
-pub(super) struct Growing {
+/// Builds a reply from the chunks of a stream.
+pub(super) struct ReplyBuilder {
     text: String,
     reasoning: String,
-    thinking: Thinking,
+    think_tags: ThinkTagSplitter,
     function_call: Option<FunctionCall>,
-    calls: Calls,
+    calls: ToolCallBuilder,
     finish: Option<FinishReason>,
     usage: Option<Usage>,
     model: Option<String>,
-    repairs: Vec<Repair>,
+    repairs: Vec<ReplyRepair>,
     bytes: usize,
-    limit: usize,
-    seen_choice: bool,
+    max_bytes: usize,
+    has_choice: bool,
 }
 
-impl Growing {
-    pub(super) fn new(limit: usize) -> Self {
+impl ReplyBuilder {
+    pub(super) fn new(max_bytes: usize) -> Self {
         Self {
             text: String::new(),
             reasoning: String::new(),
-            thinking: Thinking::default(),
+            think_tags: ThinkTagSplitter::default(),
             function_call: None,
-            calls: Calls::default(),
+            calls: ToolCallBuilder::default(),
             finish: None,
             usage: None,
             model: None,
             repairs: Vec::new(),
             bytes: 0,
-            limit,
-            seen_choice: false,
+            max_bytes,
+            has_choice: false,
         }
     }
 
-    /// One chunk of a stream, or a whole reply of an endpoint that does not stream.
-    pub(super) fn push(&mut self, chunk: &Value) -> Vec<Event> {
+    /// Adds a chunk of a stream, or the whole reply of an endpoint that does not stream. Returns what is new.
+    pub(super) fn push(&mut self, chunk: &Value) -> Vec<ReplyEvent> {
         if let Some(usage) = usage_of(chunk) {
             self.usage = Some(usage);
         }
@@ -53,7 +53,7 @@ impl Growing {
         let Some(choice) = chunk.get("choices").and_then(|choices| choices.get(0)) else {
             return Vec::new();
         };
-        self.seen_choice = true;
+        self.has_choice = true;
         if let Some(reason) = choice.get("finish_reason").and_then(Value::as_str) {
             self.finish = finish_of(reason).or(self.finish.take());
         }
@@ -68,17 +68,17 @@ impl Growing {
         events
     }
 
-    fn push_delta(&mut self, delta: &Value, events: &mut Vec<Event>) {
+    fn push_delta(&mut self, delta: &Value, events: &mut Vec<ReplyEvent>) {
         let reasoning = ["reasoning_content", "reasoning", "thinking"]
             .into_iter()
             .map(|key| content_of(delta.get(key)))
             .find(|text| !text.is_empty());
         if let Some(text) = reasoning.and_then(|text| self.within_limit(text)) {
-            self.add(Piece::Reasoning(text), events);
+            self.add(ReplyPiece::Reasoning(text), events);
         }
         let text = content_of(delta.get("content"));
         if let Some(text) = self.within_limit(text) {
-            for piece in self.thinking.push(&text) {
+            for piece in self.think_tags.push(&text) {
                 self.add(piece, events);
             }
         }
@@ -88,7 +88,7 @@ impl Growing {
         let calls = delta.get("tool_calls").and_then(Value::as_array);
         for piece in calls.into_iter().flatten() {
             let size = piece.to_string().len();
-            if self.bytes.saturating_add(size) > self.limit {
+            if self.bytes.saturating_add(size) > self.max_bytes {
                 self.cut_off();
                 return;
             }
@@ -98,7 +98,7 @@ impl Growing {
         }
     }
 
-    fn push_function_call(&mut self, piece: &Value, events: &mut Vec<Event>) {
+    fn push_function_call(&mut self, piece: &Value, events: &mut Vec<ReplyEvent>) {
         let name = text_of(piece.get("name"));
         let arguments = arguments_of(piece.get("arguments"));
         if self.within_limit(name.clone() + &arguments).is_none() {
@@ -114,32 +114,32 @@ impl Growing {
         }
         call.arguments.push_str(&arguments);
         if is_new {
-            events.push(Event::CallBegun { index: 0, name });
+            events.push(ReplyEvent::CallBegun { index: 0, name });
         }
         if !arguments.is_empty() {
             let text = arguments;
-            events.push(Event::CallArguments { index: 0, text });
+            events.push(ReplyEvent::CallArguments { index: 0, text });
         }
     }
 
-    fn add(&mut self, piece: Piece, events: &mut Vec<Event>) {
+    fn add(&mut self, piece: ReplyPiece, events: &mut Vec<ReplyEvent>) {
         match piece {
-            Piece::Text(text) => {
+            ReplyPiece::Text(text) => {
                 self.text.push_str(&text);
-                events.push(Event::Text { text });
+                events.push(ReplyEvent::Text { text });
             }
-            Piece::Reasoning(text) => {
+            ReplyPiece::Reasoning(text) => {
                 self.reasoning.push_str(&text);
-                events.push(Event::Reasoning { text });
+                events.push(ReplyEvent::Reasoning { text });
             }
         }
     }
 
-    /// The text as far as there is room for it.
+    /// The text up to the limit of the reply's length.
     fn within_limit(&mut self, mut text: String) -> Option<String> {
-        let room = self.limit - self.bytes;
-        if text.len() > room {
-            let end = (0..=room).rev().find(|&end| text.is_char_boundary(end));
+        let left = self.max_bytes - self.bytes;
+        if text.len() > left {
+            let end = (0..=left).rev().find(|&end| text.is_char_boundary(end));
             text.truncate(end.unwrap_or(0));
             self.cut_off();
         }
@@ -149,37 +149,37 @@ impl Growing {
 
     fn cut_off(&mut self) {
         if !self.is_cut_off() {
-            let limit = self.limit;
-            self.repairs.push(Repair::TooLong { limit });
+            let limit = self.max_bytes;
+            self.repairs.push(ReplyRepair::TooLong { limit });
         }
     }
 
-    /// Whether it grew too long, so that nothing more need be read.
+    /// Whether the reply reached its limit, so that the rest need not be read.
     pub(super) fn is_cut_off(&self) -> bool {
-        let too_long = |repair: &Repair| matches!(repair, Repair::TooLong { .. });
+        let too_long = |repair: &ReplyRepair| matches!(repair, ReplyRepair::TooLong { .. });
         self.repairs.iter().any(too_long)
     }
 
-    pub(super) fn note(&mut self, repair: Repair) {
+    pub(super) fn note(&mut self, repair: ReplyRepair) {
         if !self.repairs.contains(&repair) && self.repairs.len() < 20 {
             self.repairs.push(repair);
         }
     }
 
-    /// Whether there was a choice at all.
+    /// Whether a chunk had a choice: without one there is no reply.
     pub(super) fn has_choice(&self) -> bool {
-        self.seen_choice
+        self.has_choice
     }
 
-    /// Whether the endpoint said why the reply ended.
+    /// Whether the endpoint gave a reason for the end of the reply.
     pub(super) fn has_finish_reason(&self) -> bool {
         self.finish.is_some()
     }
 
-    /// The last events, and the whole reply.
-    pub(super) fn finish(mut self) -> (Vec<Event>, Reply) {
+    /// Ends the stream: the last events, and the whole reply.
+    pub(super) fn finish(mut self) -> (Vec<ReplyEvent>, Reply) {
         let mut events = Vec::new();
-        if let Some(piece) = self.thinking.finish() {
+        if let Some(piece) = self.think_tags.finish() {
             self.add(piece, &mut events);
         }
         let calls = !self.calls.is_empty() || self.function_call.is_some();
@@ -196,7 +196,7 @@ impl Growing {
                     } else {
                         FinishReason::Stop
                     };
-                    let repair = Repair::NoFinishReason {
+                    let repair = ReplyRepair::NoFinishReason {
                         taken: taken.clone(),
                     };
                     self.note(repair);
@@ -220,7 +220,7 @@ impl Growing {
     }
 }
 
-/// Text, or a list of parts with text.
+/// The content as text. It may be a list of parts with text.
 fn content_of(value: Option<&Value>) -> String {
     match value {
         Some(Value::String(text)) => text.clone(),
@@ -266,7 +266,7 @@ fn usage_of(chunk: &Value) -> Option<Usage> {
     })
 }
 
-/// Some servers give the path of the weights on their disk, which is nobody's business.
+/// The name of the model. Some servers send the path of the weights on their disk, which is reduced to the file name.
 fn model_name(name: &str) -> String {
     let is_path = name.starts_with('/') || name.contains('\\');
     let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
@@ -278,5 +278,5 @@ fn clip_name(name: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "merge_tests.rs"]
+#[path = "reply_builder_tests.rs"]
 mod tests;

@@ -1,11 +1,11 @@
-//! The body of a request, with what this endpoint takes.
+//! The JSON body of a request, with what the endpoint takes.
 
-use crate::history::mend;
+use crate::history_repair::{RepairedHistory, repair_history};
 use crate::{Capabilities, Content, Message, Part, Request, ResponseFormat, ToolChoice};
 use serde_json::{Map, Value, json};
 
-/// Fields that a reply can do without. An endpoint that refuses one of them is asked again without it.
-pub(super) const DISPENSABLE: &[&str] = &[
+/// Fields that can be left out. An endpoint that refuses one of them is asked again without it.
+pub(super) const OPTIONAL_FIELDS: &[&str] = &[
     "parallel_tool_calls",
     "stream_options",
     "response_format",
@@ -15,8 +15,8 @@ pub(super) const DISPENSABLE: &[&str] = &[
     "seed",
 ];
 
-/// The whole body. `refused` are fields that the endpoint is known not to take.
-pub(super) fn body(
+/// The whole body. `refused` are the fields that the endpoint refused before.
+pub(super) fn request_body(
     model: &str,
     request: &Request,
     capabilities: &Capabilities,
@@ -35,7 +35,7 @@ pub(super) fn body(
     put("messages", json!(messages(&request.messages, capabilities)));
     put("stream", json!(true));
     put("stream_options", json!({"include_usage": true}));
-    // Whoever asks for tools gets them: `Capabilities::tools` advises those who choose how a model acts.
+    // Tools in a request are always sent: `Capabilities::tools` only helps to choose an action format.
     if !request.tools.is_empty() {
         put("tools", json!(request.tools));
         put("parallel_tool_calls", json!(true));
@@ -68,7 +68,10 @@ pub(super) fn body(
 }
 
 fn messages(messages: &[Message], capabilities: &Capabilities) -> Vec<Message> {
-    let (mut messages, repairs) = mend(messages);
+    let RepairedHistory {
+        mut messages,
+        repairs,
+    } = repair_history(messages);
     for repair in repairs {
         tracing::warn!(%repair, "the history was repaired");
     }

@@ -1,74 +1,83 @@
-//! A conversation that an endpoint will accept: every call has its one answer, directly after it.
+//! The repair of a conversation, so that an endpoint accepts it: every tool call has one result, directly after it.
 
 use crate::{AssistantMessage, Message, ToolCall};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
-/// What was wrong with a conversation, and what was made of it.
+/// Something that was wrong with a conversation, and how it was repaired.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HistoryRepair {
-    /// A call without an answer.
+    /// A call had no result.
     #[error("the call `{id}` of `{name}` had no answer; it got one that says so")]
     Unanswered {
-        /// The call.
+        /// The id of the call.
         id: String,
-        /// The tool.
+        /// The name of the tool.
         name: String,
     },
-    /// An answer without a call, or the second one to a call.
+    /// A result had no call, or was the second result of a call.
     #[error("an answer to `{id}` belongs to no call before it; it was left out")]
     Stray {
-        /// The call that it names.
+        /// The id that the result names.
         id: String,
     },
-    /// An answer that stood further down.
+    /// A result did not follow its call directly.
     #[error("the answer to `{id}` did not follow its call; it was moved there")]
     Moved {
-        /// The call.
+        /// The id of the call.
         id: String,
     },
-    /// A call without an id, or with the id of another one in its message.
+    /// A call had no id, or the id of another call in its message.
     #[error("a call had no id of its own (`{id}`); it got `{new}`")]
     Renamed {
-        /// The id that it had.
+        /// The id that the call had.
         id: String,
-        /// The id that it has now.
+        /// The id that the call got.
         new: String,
     },
-    /// Arguments that are no JSON object, which some endpoints refuse in a history.
+    /// The arguments of a call were no JSON object, which some endpoints refuse.
     #[error("the arguments of the call `{id}` were no JSON object; they are quoted in one")]
     Quoted {
-        /// The call.
+        /// The id of the call.
         id: String,
     },
 }
 
-/// What stands in place of an answer that is not there.
-const NO_ANSWER: &str = "(there is no result of this call)";
+/// A conversation that endpoints accept, and what had to be changed for that.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RepairedHistory {
+    /// The messages of the conversation.
+    pub messages: Vec<Message>,
+    /// The changes. Empty where nothing was wrong.
+    pub repairs: Vec<HistoryRepair>,
+}
 
-/// The conversation as it should be, and what had to be changed. A sound one comes back as it was.
-pub fn mend(messages: &[Message]) -> (Vec<Message>, Vec<HistoryRepair>) {
+/// The text in place of a result that is missing.
+const NO_RESULT: &str = "(there is no result of this call)";
+
+/// Repairs a conversation. One that is sound is returned as it is.
+pub fn repair_history(messages: &[Message]) -> RepairedHistory {
     let mut repairs = Vec::new();
-    let mut mended = Vec::with_capacity(messages.len());
+    let mut repaired = Vec::with_capacity(messages.len());
     let mut used = vec![false; messages.len()];
     for (position, message) in messages.iter().enumerate() {
         match message {
             Message::Assistant(assistant) => {
-                let answers = answers_to(assistant, position, messages, &mut used, &mut repairs);
-                let assistant = with_sound_calls(assistant, &mut repairs);
-                for (call, answer) in assistant.tool_calls.iter().zip(&answers) {
-                    if answer.is_none() {
+                let results = results_of(assistant, position, messages, &mut used, &mut repairs);
+                let assistant = with_valid_calls(assistant, &mut repairs);
+                for (call, result) in assistant.tool_calls.iter().zip(&results) {
+                    if result.is_none() {
                         let (id, name) = (call.id.clone(), call.name.clone());
                         repairs.push(HistoryRepair::Unanswered { id, name });
                     }
                 }
                 let calls = assistant.tool_calls.clone();
-                mended.push(Message::Assistant(assistant));
-                for (call, answer) in calls.into_iter().zip(answers) {
-                    mended.push(Message::tool(
+                repaired.push(Message::Assistant(assistant));
+                for (call, result) in calls.into_iter().zip(results) {
+                    repaired.push(Message::tool(
                         call.id,
-                        answer.unwrap_or_else(|| NO_ANSWER.into()),
+                        result.unwrap_or_else(|| NO_RESULT.into()),
                     ));
                 }
             }
@@ -78,14 +87,17 @@ pub fn mend(messages: &[Message]) -> (Vec<Message>, Vec<HistoryRepair>) {
                     repairs.push(HistoryRepair::Stray { id });
                 }
             }
-            other => mended.push(other.clone()),
+            other => repaired.push(other.clone()),
         }
     }
-    (mended, repairs)
+    RepairedHistory {
+        messages: repaired,
+        repairs,
+    }
 }
 
-/// The answer to each call of a message: the first ones with its id between here and the next message of the model's.
-fn answers_to(
+/// The result of each call of a message: the first one with its id before the model's next message with calls.
+fn results_of(
     assistant: &AssistantMessage,
     position: usize,
     messages: &[Message],
@@ -94,35 +106,35 @@ fn answers_to(
 ) -> Vec<Option<String>> {
     let mut follows = true;
     let mut candidates = Vec::new();
-    for (place, message) in messages.iter().enumerate().skip(position + 1) {
+    for (index, message) in messages.iter().enumerate().skip(position + 1) {
         match message {
             Message::Assistant(next) if !next.tool_calls.is_empty() => break,
             Message::Tool {
                 tool_call_id,
                 content,
-            } => candidates.push((place, follows, tool_call_id, content)),
+            } => candidates.push((index, follows, tool_call_id, content)),
             _ => follows = false,
         }
     }
-    let answers = assistant.tool_calls.iter().map(|call| {
-        let mut unused = candidates.iter().filter(|(place, ..)| !used[*place]);
-        let (place, follows, id, content) = *unused.find(|(_, _, id, _)| **id == call.id)?;
-        used[place] = true;
+    let results = assistant.tool_calls.iter().map(|call| {
+        let mut unused = candidates.iter().filter(|(index, ..)| !used[*index]);
+        let (index, follows, id, content) = *unused.find(|(_, _, id, _)| **id == call.id)?;
+        used[index] = true;
         if !follows {
             repairs.push(HistoryRepair::Moved { id: id.clone() });
         }
         Some(content.clone())
     });
-    answers.collect()
+    results.collect()
 }
 
-fn with_sound_calls(
+fn with_valid_calls(
     assistant: &AssistantMessage,
     repairs: &mut Vec<HistoryRepair>,
 ) -> AssistantMessage {
     let mut taken: HashSet<String> = HashSet::new();
-    let mut sound = assistant.clone();
-    for (position, call) in sound.tool_calls.iter_mut().enumerate() {
+    let mut valid = assistant.clone();
+    for (position, call) in valid.tool_calls.iter_mut().enumerate() {
         if call.id.is_empty() || taken.contains(&call.id) {
             let new = format!("call_{position}_{}", taken.len());
             let id = std::mem::replace(&mut call.id, new.clone());
@@ -131,7 +143,7 @@ fn with_sound_calls(
         taken.insert(call.id.clone());
         quote_arguments(call, repairs);
     }
-    sound
+    valid
 }
 
 fn quote_arguments(call: &mut ToolCall, repairs: &mut Vec<HistoryRepair>) {

@@ -1,23 +1,22 @@
-//! What an answer other than 200 means.
+//! The errors of an endpoint: what a response other than a reply means.
 
-use super::excerpt::{excerpt, looks_like_html};
-use super::key::Key;
+use super::key::ApiKey;
 use crate::ModelError;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Who was asked, for messages.
+/// The endpoint and the model that were asked, for error messages.
 #[derive(Clone)]
-pub(super) struct Asked {
+pub(super) struct Endpoint {
     pub(super) url: String,
     pub(super) model: String,
-    pub(super) key: Option<Key>,
-    /// The variables that could hold a key.
+    pub(super) key: Option<ApiKey>,
+    /// The environment variables that could hold a key.
     pub(super) variables: Vec<String>,
 }
 
-/// Words by which endpoints say that a conversation is too long.
-const OVERFLOW: &[&str] = &[
+/// Phrases by which endpoints say that a conversation is too long.
+const OVERFLOW_PHRASES: &[&str] = &[
     "context_length_exceeded",
     "exceed_context_size",
     "context length",
@@ -31,22 +30,23 @@ const OVERFLOW: &[&str] = &[
     "reduce the length",
 ];
 
-impl Asked {
-    /// The error for an answer of the endpoint's, or for an `error` inside a stream.
-    pub(super) fn refusal(
+impl Endpoint {
+    /// The error for a response with this status, or for an `error` object inside a stream.
+    pub(super) fn error_of_response(
         &self,
         status: u16,
         body: &str,
         retry_after: Option<Duration>,
     ) -> ModelError {
         let json: Value = serde_json::from_str(body).unwrap_or(Value::Null);
-        let message = self.harmless(&message_of(&json).unwrap_or_else(|| body.to_owned()));
+        let message =
+            self.excerpt_without_key(&message_of(&json).unwrap_or_else(|| body.to_owned()));
         let url = self.url.clone();
         let model = self.model.clone();
         let said = format!("{} {}", code_of(&json), message).to_lowercase();
         if (400..=500).contains(&status)
             && status != 429
-            && OVERFLOW.iter().any(|words| said.contains(words))
+            && OVERFLOW_PHRASES.iter().any(|words| said.contains(words))
         {
             let limit = context_limit(&json, &message);
             return ModelError::ContextOverflow {
@@ -95,7 +95,7 @@ impl Asked {
                 status,
                 message,
             },
-            300..400 => ModelError::NotTheProtocol {
+            300..400 => ModelError::InvalidResponse {
                 url,
                 problem: format!(
                     "it answers with a redirect (status {status}); set the base URL to where it leads"
@@ -109,9 +109,9 @@ impl Asked {
         }
     }
 
-    /// An answer with status 200 that is no reply.
-    pub(super) fn not_the_protocol(&self, body: &str) -> ModelError {
-        let said = self.harmless(body);
+    /// The error for a response with status 200 that is no reply.
+    pub(super) fn invalid_response(&self, body: &str) -> ModelError {
+        let said = self.excerpt_without_key(body);
         let url = self.url.clone();
         let problem = if body.trim().is_empty() {
             let problem = "its answer has no content".into();
@@ -123,12 +123,12 @@ impl Asked {
         } else {
             format!("it answers `{said}`")
         };
-        ModelError::NotTheProtocol { url, problem }
+        ModelError::InvalidResponse { url, problem }
     }
 
-    /// A text of the endpoint's that may be shown.
-    pub(super) fn harmless(&self, text: &str) -> String {
-        // The key goes first, so that it is not cut in two.
+    /// The beginning of a text of the endpoint, on one line and without the key.
+    pub(super) fn excerpt_without_key(&self, text: &str) -> String {
+        // The key is removed before the text is cut, so that no half of it is left.
         let text = match &self.key {
             Some(key) => key.remove_from(text),
             None => text.to_owned(),
@@ -142,8 +142,8 @@ impl Asked {
     }
 }
 
-/// The error inside a stream or an answer, with its status where it names one.
-pub(super) fn error_in(chunk: &Value) -> Option<u16> {
+/// The status of an `error` object in a chunk or a response; 500 where it names none. `None` where there is no error.
+pub(super) fn error_status(chunk: &Value) -> Option<u16> {
     let error = chunk.get("error").filter(|error| !error.is_null())?;
     let status = [error.get("code"), error.get("status"), chunk.get("code")]
         .into_iter()
@@ -157,7 +157,7 @@ pub(super) fn error_in(chunk: &Value) -> Option<u16> {
     Some(status.unwrap_or(500))
 }
 
-/// Whether the endpoint refuses this field of the request.
+/// Whether the message says that the endpoint does not take this field of the request.
 pub(super) fn refuses_field(message: &str, field: &str) -> bool {
     let message = message.to_lowercase();
     let words = [
@@ -212,8 +212,8 @@ fn is_about_the_model(said: &str, model: &str) -> bool {
         "unknown model",
         "no such model",
     ];
-    let names_it = said.contains("model") || said.contains(&model.to_lowercase());
-    names_it && missing.iter().any(|words| said.contains(words))
+    let names_model = said.contains("model") || said.contains(&model.to_lowercase());
+    names_model && missing.iter().any(|words| said.contains(words))
 }
 
 fn context_limit(json: &Value, message: &str) -> Option<u64> {
@@ -234,4 +234,79 @@ fn context_limit(json: &Value, message: &str) -> Option<u64> {
         .take_while(char::is_ascii_digit)
         .collect();
     digits.parse().ok()
+}
+
+/// The characters of an excerpt.
+const MAX_EXCERPT_CHARS: usize = 300;
+
+/// The beginning of a text on one line: without control characters, and without tags where it is a web page.
+fn excerpt(text: &str) -> String {
+    let text = if looks_like_html(text) {
+        without_tags(text)
+    } else {
+        text.to_owned()
+    };
+    let mut words = String::new();
+    let mut kept = 0;
+    for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
+        if word.is_empty() {
+            continue;
+        }
+        if !words.is_empty() {
+            words.push(' ');
+            kept += 1;
+        }
+        for character in word.chars() {
+            if kept == MAX_EXCERPT_CHARS {
+                words.push('…');
+                return words;
+            }
+            words.push(character);
+            kept += 1;
+        }
+    }
+    words
+}
+
+/// Whether a text is a web page.
+fn looks_like_html(text: &str) -> bool {
+    let start: String = text.trim_start().chars().take(15).collect();
+    let start = start.to_ascii_lowercase();
+    start.starts_with("<!doctype") || start.starts_with("<html") || start.starts_with("<head")
+}
+
+fn without_tags(text: &str) -> String {
+    let mut plain = String::new();
+    let mut in_tag = false;
+    for character in text.chars() {
+        match character {
+            '<' => in_tag = true,
+            '>' => {
+                in_tag = false;
+                plain.push(' ');
+            }
+            _ if !in_tag => plain.push(character),
+            _ => {}
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_excerpt_of_a_web_page_is_its_text() {
+        let page = "<html><head><title>502 Bad Gateway</title></head>\n<body>\x1b[31mnginx</body>";
+        assert_eq!(excerpt(page), "502 Bad Gateway [31mnginx");
+    }
+
+    #[test]
+    fn a_long_text_is_cut() {
+        assert_eq!(
+            excerpt(&"é".repeat(1000)).chars().count(),
+            MAX_EXCERPT_CHARS + 1
+        );
+    }
 }

@@ -2,16 +2,16 @@
 
 use crate::server::{Answer, Server, finish_chunk, text_chunk};
 use crate::streaming::{events, question};
-use cellblock_model::openai::{Key, OpenAi, Retries, Settings};
-use cellblock_model::{Event, ModelError, Waiting, complete};
+use cellblock_model::openai::{ApiKey, EndpointSettings, OpenAiModel, RetryPolicy};
+use cellblock_model::{ModelError, ReplyEvent, TimeoutPhase, complete};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
 const SECRET: &str = "sk-test-abcdefghijklmnop";
 
-fn with_key(server: &Server) -> OpenAi {
-    let key = Key::new(SECRET, "the variable OPENAI_API_KEY");
-    OpenAi::new(server.settings().with_key(Some(key))).unwrap()
+fn with_key(server: &Server) -> OpenAiModel {
+    let key = ApiKey::new(SECRET, "the variable OPENAI_API_KEY");
+    OpenAiModel::new(server.settings().with_key(Some(key))).unwrap()
 }
 
 async fn error_of(server: &Server) -> ModelError {
@@ -113,19 +113,22 @@ async fn a_server_that_is_down_is_tried_again_and_then_told() {
         .unwrap()
         .port();
     let url = format!("http://127.0.0.1:{port}/v1");
-    let retries = Retries {
-        attempts: 3,
+    let retries = RetryPolicy {
+        max_attempts: 3,
         first_wait: Duration::from_millis(1),
-        ..Retries::default()
+        ..RetryPolicy::default()
     };
-    let model = OpenAi::new(Settings {
+    let model = OpenAiModel::new(EndpointSettings {
         retries,
-        ..Settings::new(&url, "m")
+        ..EndpointSettings::new(&url, "m")
     })
     .unwrap();
     let seen = events(&model, question()).await;
     assert_eq!(seen.len(), 3, "{seen:?}");
-    assert!(matches!(&seen[1], Ok(Event::Retrying { attempt: 3, .. })));
+    assert!(matches!(
+        &seen[1],
+        Ok(ReplyEvent::Retrying { attempt: 3, .. })
+    ));
     let error = seen[2].as_ref().unwrap_err().to_string();
     assert!(
         error.starts_with(&format!("no connection to {url}: ")) && error.contains("refused"),
@@ -169,7 +172,7 @@ async fn retry_after_is_honoured() {
     let began = Instant::now();
     let seen = events(&server.model(), question()).await;
     assert!(
-        matches!(seen[0], Ok(Event::Retrying { wait_ms: 1000, .. })),
+        matches!(seen[0], Ok(ReplyEvent::Retrying { wait_ms: 1000, .. })),
         "{seen:?}"
     );
     assert!(began.elapsed() >= Duration::from_secs(1));
@@ -215,7 +218,7 @@ async fn a_slow_server_times_out_before_the_first_byte() {
         matches!(
             error,
             ModelError::TimedOut {
-                waiting: Waiting::FirstByte,
+                phase: TimeoutPhase::FirstByte,
                 ..
             }
         ),
@@ -230,7 +233,7 @@ async fn a_stream_that_hangs_in_the_middle_is_begun_anew() {
     let seen = events(&server.model(), question()).await;
     assert_eq!(
         seen[0],
-        Ok(Event::Text {
+        Ok(ReplyEvent::Text {
             text: "The ans".into()
         })
     );
@@ -239,10 +242,10 @@ async fn a_stream_that_hangs_in_the_middle_is_begun_anew() {
         server.url()
     );
     assert!(
-        matches!(&seen[1], Ok(Event::Retrying { reason: told, .. }) if *told == reason),
+        matches!(&seen[1], Ok(ReplyEvent::Retrying { reason: told, .. }) if *told == reason),
         "{seen:?}"
     );
-    let Some(Ok(Event::Finished { reply })) = seen.last() else {
+    let Some(Ok(ReplyEvent::Finished { reply })) = seen.last() else {
         panic!("{seen:?}")
     };
     assert_eq!(
@@ -261,16 +264,16 @@ async fn a_stream_that_drips_for_ever_ends_with_the_whole_time() {
     }
     let server = Server::start([drip]).await;
     let mut settings = server.settings();
-    settings.time_limits.whole = Duration::from_millis(500);
-    settings.retries.attempts = 1;
-    let error = complete(&OpenAi::new(settings).unwrap(), question())
+    settings.timeouts.whole = Duration::from_millis(500);
+    settings.retries.max_attempts = 1;
+    let error = complete(&OpenAiModel::new(settings).unwrap(), question())
         .await
         .unwrap_err();
     assert!(
         matches!(
             error,
             ModelError::TimedOut {
-                waiting: Waiting::WholeReply,
+                phase: TimeoutPhase::WholeReply,
                 ..
             }
         ),
@@ -286,7 +289,7 @@ async fn a_stream_that_breaks_off_is_told_after_the_last_try() {
     ] {
         let server = Server::start([broken]).await;
         let error = error_of(&server).await;
-        assert!(matches!(error, ModelError::BrokenOff { .. }), "{error}");
+        assert!(matches!(error, ModelError::Interrupted { .. }), "{error}");
         assert_eq!(server.requests().len(), 3);
     }
 }
@@ -348,7 +351,7 @@ async fn a_redirect_is_not_followed() {
     let server = Server::start([answer]).await;
     let error = complete(&with_key(&server), question()).await.unwrap_err();
     assert!(
-        matches!(error, ModelError::NotTheProtocol { .. }),
+        matches!(error, ModelError::InvalidResponse { .. }),
         "{error}"
     );
     assert_eq!(
