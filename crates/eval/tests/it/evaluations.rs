@@ -2,7 +2,7 @@
 
 use crate::support::{agents, finished, idle_agents, wait};
 use cellblock_agent::{CancellationToken, Format, RunStatus};
-use cellblock_eval::{Evaluation, PlainAsking, Progress, Suite, Way, plain_question};
+use cellblock_eval::{AskMode, Evaluation, PlainOptions, Progress, Suite, plain_question};
 use cellblock_model::{
     Capabilities, Model, ModelError, Reply, ReplyStream, Request, ScriptedModel,
 };
@@ -80,7 +80,10 @@ fn files_are_there_and_code_is_counted() {
     );
     assert_eq!(task.repairs, ["what was open at the end was closed"]);
     assert_eq!(report.totals.parsed_share(), Some(0.5));
-    assert_eq!((&*report.model, report.way()), ("scripted", "markdown"));
+    assert_eq!(
+        (&*report.model, report.mode_name()),
+        ("scripted", "markdown")
+    );
 }
 
 #[test]
@@ -144,8 +147,8 @@ fn what_happens_is_told_on_the_way() {
     );
     let progress = |happened: Progress<'_>| {
         told.lock().unwrap().push(match happened {
-            Progress::Begun { task } => format!("{task} begins"),
-            Progress::Ended { task, so_far } => {
+            Progress::Started { task } => format!("{task} begins"),
+            Progress::Finished { task, so_far } => {
                 format!("{} ends, score {}", task.name, so_far.totals.score)
             }
         });
@@ -181,9 +184,9 @@ fn a_model_alone_gets_everything_in_one_question() {
             move |_| Ok(Arc::new(ScriptedModel::new([Reply::text(reply)]))),
             idle_agents(Format::Markdown),
         );
-        let report = finished(&evaluation.asked(Way::Plain(PlainAsking::default())));
+        let report = finished(&evaluation.mode(AskMode::Plain(PlainOptions::default())));
         assert_eq!(
-            (report.totals.score, report.way()),
+            (report.totals.score, report.mode_name()),
             (score, "plain"),
             "{reply}"
         );
@@ -198,10 +201,10 @@ fn a_model_alone_has_its_time_too() {
         |_| Ok(Arc::new(Silent::default())),
         idle_agents(Format::Markdown),
     );
-    let asking = PlainAsking {
-        time: Some(Duration::from_millis(50)),
-        ..PlainAsking::default()
+    let asking = PlainOptions {
+        time_limit: Some(Duration::from_millis(50)),
+        ..PlainOptions::default()
     };
-    let report = finished(&evaluation.asked(Way::Plain(asking)));
+    let report = finished(&evaluation.mode(AskMode::Plain(asking)));
     assert_eq!(report.tasks[0].status, Some(RunStatus::MaxTime));
 }

@@ -2,7 +2,7 @@
 
 use crate::support::{agents, finished, idle_agents, on_file};
 use cellblock_agent::{AgentBuilder, Format, RunLimits};
-use cellblock_eval::{Evaluation, PlainAsking, Report, Suite, Task, TaskFile, Way};
+use cellblock_eval::{AskMode, EvalReport, Evaluation, PlainOptions, Suite, Task, TaskFile};
 use cellblock_model::{Model, ModelError, ReplayModel, Reply, RequestMatch, ScriptedModel};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ fn recording(suite: &str, format: Format, task: &str) -> PathBuf {
 }
 
 /// Plays a suite back: a reply comes only to what it was recorded for.
-fn replayed<A>(name: &'static str, format: Format, agents: A) -> Report
+fn replayed<A>(name: &'static str, format: Format, agents: A) -> EvalReport
 where
     A: Fn(Vec<TaskFile>) -> AgentBuilder + Send + Sync + 'static,
 {
@@ -123,7 +123,11 @@ fn the_answer_on_file_comes_from_the_run_and_not_from_the_tape() {
     for format in Format::ALL {
         let tape = std::fs::read_to_string(recording("secret", format, "backwards")).unwrap();
         assert!(tape.contains("provide_answer(secret[::-1])"), "{format}");
-        let backwards = || suite("secret").only(&["backwards".to_owned()]).unwrap();
+        let backwards = || {
+            suite("secret")
+                .with_tasks(&["backwards".to_owned()])
+                .unwrap()
+        };
         let model = move |task: &Task| -> Result<Arc<dyn Model>, ModelError> {
             Ok(Arc::new(deaf("secret", format, &task.name)))
         };
@@ -148,14 +152,14 @@ fn the_results_on_file_are_what_their_recordings_give() {
     let files = files.map(|entry| entry.unwrap().path());
     let mut seen = 0;
     for file in files.filter(|path| path.extension().is_some_and(|ending| ending == "json")) {
-        let expected = Report::read(&file).unwrap();
+        let expected = EvalReport::read(&file).unwrap();
         let folder = on_file("results/recordings").join(file.file_stem().unwrap());
         let names: Vec<String> = expected
             .tasks
             .iter()
             .map(|task| task.name.clone())
             .collect();
-        let suite = suite(&expected.suite).only(&names).unwrap();
+        let suite = suite(&expected.suite).with_tasks(&names).unwrap();
         let models = move |task: &Task| -> Result<Arc<dyn Model>, ModelError> {
             let file = folder.join(format!("{}.jsonl", task.name));
             Ok(Arc::new(ReplayModel::open_matching(
@@ -174,9 +178,9 @@ fn the_results_on_file_are_what_their_recordings_give() {
         });
         let got = finished(&match expected.format {
             Some(_) => evaluation,
-            None => evaluation.asked(Way::Plain(PlainAsking::default())),
+            None => evaluation.mode(AskMode::Plain(PlainOptions::default())),
         });
-        let passed = |report: &Report| -> Vec<(String, bool)> {
+        let passed = |report: &EvalReport| -> Vec<(String, bool)> {
             let tasks = report.tasks.iter();
             tasks.map(|task| (task.name.clone(), task.passed)).collect()
         };

@@ -4,7 +4,7 @@ use cellblock::agent::{GivenFile, executor};
 use cellblock::env::Dirs;
 use cellblock::{Host, Preload, PythonChoice, SessionOptions};
 use cellblock_agent::{Agent, AgentBuilder, CancellationToken, Format, NothingExecutor};
-use cellblock_eval::{Evaluation, Report, Suite, TaskFile};
+use cellblock_eval::{EvalReport, Evaluation, Suite, TaskFile};
 use cellblock_model::{Reply, ScriptedModel};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -69,7 +69,7 @@ pub fn one_task_in(format: Format, task: &str, texts: &[&str]) -> Evaluation {
 }
 
 /// Runs it to its end.
-pub fn finished(evaluation: &Evaluation) -> Report {
+pub fn finished(evaluation: &Evaluation) -> EvalReport {
     wait(evaluation.run(&|_| {}, &CancellationToken::new()))
 }
 
