@@ -3,7 +3,7 @@
 use crate::shelf::{host, wait, wheel, workbench};
 use cellblock::agent::{Agent, Format, executor};
 use cellblock::env::Requirements;
-use cellblock::model::{Reply, Scripted};
+use cellblock::model::{Reply, ScriptedModel};
 use cellblock::tools::{
     Answer, Approval, ApprovalMode, ApprovalPolicy, Call, InstallPackagesTool, Registry, Workbench,
 };
@@ -69,7 +69,7 @@ fn code_with_a_header_has_what_the_header_names() {
 
 #[test]
 fn an_agent_that_names_dependencies_has_them_before_its_code_runs() {
-    let model = Scripted::new([
+    let model = ScriptedModel::new([
         Reply::text(
             "<pip-dependencies-to-install>tiny</pip-dependencies-to-install>\n<execution-code>import tiny\nprint(tiny.number)</execution-code>",
         ),
