@@ -1,9 +1,12 @@
-//! Sessions in containers: the same session, whose head lives behind the walls of an engine's.
+//! Sessions in containers: the session's processes run in a container of an engine instead of behind
+//! the walls of this machine.
+
+mod running;
+mod socket;
 
 use crate::Error;
 use crate::actor::Command;
 use crate::assembly::{Standing, assemble, prepare};
-use crate::container::{Containment, Log};
 use crate::disk::Processes;
 use crate::file_history::Asked;
 use crate::fork::Lineage;
@@ -15,11 +18,10 @@ use crate::packages::Packages;
 use crate::runtime::{next_number, remove_orphans, session_directory};
 use crate::session::{Session, Shared};
 use crate::sockets::Sockets;
-use crate::telephone::{self, Telephone};
 use crate::watch::Watcher;
 use crate::ways_out::{self, Doors};
 use crate::workspace::Workspace;
-use cellblock_docker::{Engine, Mount, Plan};
+use cellblock_docker::{ContainerSpec, Engine, Mount};
 use cellblock_protocol::{ContainerOptions, Rung, SessionOptions, import_statement};
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -29,27 +31,35 @@ use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::timeout;
 
-/// Starting a container and a Python in it, on a busy machine.
-const START_LIMIT: Duration = Duration::from_secs(60);
-/// Log lines that wait for a reader before the oldest are dropped.
-const MOST_LOGS: usize = 256;
-/// Memory of our own in a container: process 1, and the kernel's for all.
-const OWN_MEMORY: u64 = 64 << 20;
-/// Our own processes in a container, and what the interpreter starts for itself.
-const OWN_PROCESSES: u64 = 4;
+use running::ContainerLog;
+pub(crate) use running::RunningContainer;
+use socket::{ContainerSocket, peer_process};
 
-const GUEST: &str = "/run/cellblock/guest";
-const DOOR: &str = "/run/cellblock/door";
-const START: &str = "import sys; sys.path.insert(0, sys.argv[1]); from cellblock_guest import container; sys.path.pop(0); container.main(sys.argv[2], int(sys.argv[3]), sys.argv[4:])";
+/// How long the start of a container and of Python in it may take, on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// How many log lines wait for a reader before the oldest are dropped.
+const MAX_QUEUED_LOGS: usize = 256;
+/// The memory that a container gets beyond the session's limit: for process 1 and the kernel.
+const OVERHEAD_MEMORY_BYTES: u64 = 64 << 20;
+/// The processes that a container gets beyond the session's limit: process 1, the interpreter, and the
+/// threads that the interpreter starts for itself.
+const OVERHEAD_PROCESSES: u64 = 4;
 
-/// Opens sessions in containers of one engine. A handle: clones are the same.
+/// Where the guest's Python code is mounted in a container.
+const GUEST_TARGET: &str = "/run/cellblock/guest";
+/// Where the directory with the [`ContainerSocket`] is mounted in a container.
+const SOCKET_TARGET: &str = "/run/cellblock/socket";
+/// The Python code that a container's first process runs.
+const START_CODE: &str = "import sys; sys.path.insert(0, sys.argv[1]); from cellblock_guest import container; sys.path.pop(0); container.main(sys.argv[2], int(sys.argv[3]), sys.argv[4:])";
+
+/// Opens sessions in containers of one engine. Cheap to clone: clones share one engine.
 #[derive(Clone, Debug)]
 pub struct Containers {
-    inner: Arc<Inner>,
+    backend: Arc<ContainerBackend>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct ContainerBackend {
     engine: Engine,
     state: PathBuf,
     cache: PathBuf,
@@ -57,26 +67,32 @@ struct Inner {
 }
 
 impl Containers {
-    /// With this engine; `state` keeps workspaces, `cache` what can be made again. Nothing is started.
+    /// Containers of this engine. Workspaces are kept in `state`, files that can be made again in `cache`.
+    /// Nothing is started, and the engine is not asked for anything.
     pub fn new(engine: Engine, state: impl Into<PathBuf>, cache: impl Into<PathBuf>) -> Containers {
         let state = state.into();
         remove_orphans(&state.join("sessions"));
-        let inner = Inner {
+        let backend = ContainerBackend {
             engine,
             state,
             cache: cache.into(),
             watcher: Watcher::new(),
         };
         Containers {
-            inner: Arc::new(inner),
+            backend: Arc::new(backend),
         }
     }
 
-    /// Makes a session in a container of its own.
+    /// Opens a session in a container of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Container`] where the engine does not answer or does not have the image, and an error that
+    /// names the image where Python does not start in it.
     pub async fn open(&self, options: SessionOptions) -> Result<Session, Error> {
         options.validate()?;
         ways_out::refuse_addresses(&options.network)?;
-        timeout(START_LIMIT, self.inner.open(options))
+        timeout(START_TIMEOUT, self.backend.open(options))
             .await
             .unwrap_or_else(|_| {
                 Err(Error::System {
@@ -87,7 +103,7 @@ impl Containers {
     }
 }
 
-impl Inner {
+impl ContainerBackend {
     async fn open(&self, mut options: SessionOptions) -> Result<Session, Error> {
         let imports = options.imports.iter().map(|entry| import_statement(entry));
         let imports = imports.collect::<Result<Vec<_>, _>>()?;
@@ -102,55 +118,55 @@ impl Inner {
             None => Workspace::fresh(&self.state, &id)?,
         });
         let directory = session_directory(&self.state, &id, number)?;
-        let draft = Draft::new(&directory, &workspace);
-        let telephone = Telephone::new(&directory)?;
+        let cleanup = UnfinishedSession::new(&directory, &workspace);
+        let socket = ContainerSocket::new(&directory)?;
         let doors = Doors::of(&options);
-        let place = Place {
-            name: format!("cellblock-{id}-{}-{number}", std::process::id()),
+        let paths = HostPaths {
             workspace: workspace.path(),
-            directory: &directory,
-            telephone: telephone.directory(),
+            session: &directory,
+            socket: socket.directory(),
         };
-        let plan = self.plan(&options, &wanted, &doors, place)?;
-        let (logs, _) = broadcast::channel(MOST_LOGS);
-        let log = wanted.stream_container_output.then(|| Log {
+        let name = format!("cellblock-{id}-{}-{number}", std::process::id());
+        let spec = self.container_spec(name, &options, &wanted, &doors, paths)?;
+        let (logs, _) = broadcast::channel(MAX_QUEUED_LOGS);
+        let log = wanted.stream_container_output.then(|| ContainerLog {
             label: id.clone(),
-            readers: logs.clone(),
+            events: logs.clone(),
         });
-        let container = self.engine.create(&plan).await?;
-        let containment = Containment::start(container, log).await?;
+        let container = self.engine.create(&spec).await?;
+        let container = RunningContainer::start(container, log).await?;
         let init = tokio::select! {
             biased;
-            init = telephone.answer() => init?,
-            why = containment.why_ended() => {
+            init = socket.accept() => init?,
+            why = container.why_ended() => {
                 return Err(Error::Refused(format!("Python did not start in the image {}: {why}", wanted.image)));
             }
         };
-        drop(telephone);
-        let first = telephone::caller(&init);
-        let init_again = init
+        drop(socket);
+        let init_process = peer_process(&init);
+        let second_init = init
             .try_clone()
             .map_err(Error::system("sharing a descriptor"))?;
-        containment.ends_with_engine(init_again);
+        container.shut_down_with_engine(second_init);
         let (mut near, far) = Sockets::to_container(init)?;
         near.hand_over(far).await?;
         let head = match near.up().await {
             Ok((head, _)) => head,
             Err(_) => {
-                let why = containment.why_lost().await;
+                let why = container.why_lost().await;
                 return Err(Error::Refused(format!(
                     "Python did not start in the image {}: {why}",
                     wanted.image
                 )));
             }
         };
-        let born = near.with(None, Processes::of_container(first), head);
+        let born = near.with(None, Processes::of_container(init_process), head);
         let limit = options.limits.disk;
         let files = Files::watch(&workspace, &self.watcher, &directory, limit, Asked::Never);
         let files = files.await?;
         let (commands, receiver) = mpsc::unbounded_channel::<Command>();
-        // From here on the session's own end takes it away.
-        draft.keep();
+        // From here on the end of the session removes its directories.
+        cleanup.disarm();
         let mut actor = assemble(
             &id,
             options.clone(),
@@ -159,7 +175,7 @@ impl Inner {
                 isolation: "docker".to_owned(),
                 python: "python3".into(),
             },
-            Home::Container(containment),
+            Home::Container(container),
             born,
             files,
             (workspace, directory),
@@ -192,89 +208,107 @@ impl Inner {
         Ok(Session { shared, commands })
     }
 
-    /// What the engine is asked for.
-    fn plan(
+    /// What the session's container is created from.
+    fn container_spec(
         &self,
+        name: String,
         options: &SessionOptions,
         wanted: &ContainerOptions,
         doors: &Doors,
-        place: Place<'_>,
-    ) -> Result<Plan, Error> {
+        paths: HostPaths<'_>,
+    ) -> Result<ContainerSpec, Error> {
         let refuse = |problem: std::io::Error| Error::Workspace {
-            path: place.workspace.to_owned(),
+            path: paths.workspace.to_owned(),
             problem: problem.to_string(),
         };
-        // What it writes shall belong to whom the directory belongs to.
-        let owner = std::fs::metadata(place.workspace).map_err(refuse)?;
+        // Code runs as the owner of the workspace, so that files it writes belong to that user.
+        let owner = std::fs::metadata(paths.workspace).map_err(refuse)?;
         let limits = &options.limits;
         let mut mounts = vec![
-            Mount::Writable(place.workspace.to_owned(), "/workspace"),
-            Mount::Readable(guest::lay_out_sources(&self.cache)?, GUEST),
-            Mount::Readable(place.telephone.to_owned(), DOOR),
-            Mount::Volume(wanted.volume.clone(), "/environment"),
+            Mount::Writable {
+                source: paths.workspace.to_owned(),
+                target: "/workspace",
+            },
+            Mount::ReadOnly {
+                source: guest::lay_out_sources(&self.cache)?,
+                target: GUEST_TARGET,
+            },
+            Mount::ReadOnly {
+                source: paths.socket.to_owned(),
+                target: SOCKET_TARGET,
+            },
+            Mount::Volume {
+                name: wanted.volume.clone(),
+                target: "/environment",
+            },
         ];
-        let mut command: Vec<String> = ["python3", "-I", "-B", "-X", "utf8", "-c", START, GUEST]
-            .map(str::to_owned)
-            .to_vec();
-        command.push(format!("{DOOR}/{}", Telephone::NAME));
-        command.push(limits.memory.to_string());
+        let python = ["python3", "-I", "-B", "-X", "utf8", "-c"];
+        let mut command: Vec<String> = python.map(str::to_owned).to_vec();
+        command.extend([
+            START_CODE.to_owned(),
+            GUEST_TARGET.to_owned(),
+            format!("{SOCKET_TARGET}/{}", ContainerSocket::FILE_NAME),
+            limits.memory.to_string(),
+        ]);
         if !options.network.is_empty() {
             let (addresses, names) = doors.addresses();
             command.extend(addresses);
-            mounts.push(Mount::Readable(
-                readable_file(place.directory, "hosts", &names)?,
-                "/etc/hosts",
-            ));
+            mounts.push(Mount::ReadOnly {
+                source: write_world_readable(paths.session, "hosts", &names)?,
+                target: "/etc/hosts",
+            });
         }
-        let home = ["HOME", "TMPDIR", "MPLCONFIGDIR"].map(|name| (name, "/tmp"));
-        let environment = home.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Ok(Plan {
-            name: place.name,
+        let home = ["HOME", "TMPDIR", "MPLCONFIGDIR"];
+        let environment = home.map(|name| (name.to_owned(), "/tmp".to_owned()));
+        Ok(ContainerSpec {
+            name,
             image: wanted.image.clone(),
             command,
-            user: (owner.uid(), owner.gid()),
-            directory: "/workspace".to_owned(),
+            user_id: owner.uid(),
+            group_id: owner.gid(),
+            working_directory: "/workspace".to_owned(),
             environment: BTreeMap::from(environment),
             mounts,
-            memory: limits.memory.saturating_add(OWN_MEMORY),
+            memory_bytes: limits.memory.saturating_add(OVERHEAD_MEMORY_BYTES),
             cpus: wanted.cpus,
-            processes: limits.processes + OWN_PROCESSES,
-            open_files: limits.open_files,
-            temporary: limits.disk.min(limits.memory / 2),
+            max_processes: limits.processes + OVERHEAD_PROCESSES,
+            max_open_files: limits.open_files,
+            temporary_bytes: limits.disk.min(limits.memory / 2),
         })
     }
 }
 
-/// Where a session in a container is on the host.
-struct Place<'a> {
-    /// Of its container.
-    name: String,
+/// The directories of a session in a container, on the host.
+#[derive(Clone, Copy)]
+struct HostPaths<'a> {
     workspace: &'a Path,
-    directory: &'a Path,
-    telephone: &'a Path,
+    session: &'a Path,
+    socket: &'a Path,
 }
 
-/// Directories of a session that may come to nothing; then they go. What is in a workspace stays.
-struct Draft {
+/// Removes the directories of a session that did not come to life, when dropped. A workspace that holds
+/// files stays.
+struct UnfinishedSession {
     directory: PathBuf,
     workspace: Option<PathBuf>,
 }
 
-impl Draft {
-    fn new(directory: &Path, workspace: &Workspace) -> Draft {
-        Draft {
+impl UnfinishedSession {
+    fn new(directory: &Path, workspace: &Workspace) -> UnfinishedSession {
+        UnfinishedSession {
             directory: directory.to_owned(),
             workspace: (!workspace.is_given()).then(|| workspace.path().to_owned()),
         }
     }
 
-    fn keep(mut self) {
+    /// Keeps the directories: the session lives.
+    fn disarm(mut self) {
         self.directory.clear();
         self.workspace = None;
     }
 }
 
-impl Drop for Draft {
+impl Drop for UnfinishedSession {
     fn drop(&mut self) {
         if !self.directory.as_os_str().is_empty() {
             let _ = std::fs::remove_dir_all(&self.directory);
@@ -285,11 +319,12 @@ impl Drop for Draft {
     }
 }
 
-fn readable_file(directory: &Path, name: &str, text: &str) -> Result<PathBuf, Error> {
+/// Writes a file that the container's user can read, whatever the umask is.
+fn write_world_readable(directory: &Path, name: &str, text: &str) -> Result<PathBuf, Error> {
     let path = directory.join(name);
-    let everyone = std::fs::Permissions::from_mode(0o644);
+    let world_readable = std::fs::Permissions::from_mode(0o644);
     std::fs::write(&path, text)
-        .and_then(|()| std::fs::set_permissions(&path, everyone))
+        .and_then(|()| std::fs::set_permissions(&path, world_readable))
         .map_err(|source| Error::Storage {
             what: "writing",
             path: path.clone(),
