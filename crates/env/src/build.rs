@@ -12,7 +12,7 @@ use crate::{
     layer,
     lock::Lock,
     partial::Partial,
-    requirement::{self, normal},
+    requirement::{name_at_start, normalize_name},
     sources, take_over, warm_up,
     workroom::Workroom,
 };
@@ -88,8 +88,10 @@ impl<'a> Build<'a> {
         };
         let there = &self.request.there;
         let is_there = |line: &String| {
-            let name = normal(requirement::name(line));
-            there.iter().any(|package| normal(&package.name) == name)
+            let name = normalize_name(name_at_start(line));
+            there
+                .iter()
+                .any(|package| normalize_name(&package.name) == name)
         };
         let lock: Vec<String> = resolved.into_iter().filter(|l| !is_there(l)).collect();
         if self.kind == Kind::Layer && lock.is_empty() {

@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Error, Interpreter, Requirements, Variables, access, dirs, fonts, requirement::normal,
+    Error, Interpreter, Requirements, Variables, access, dirs, fonts, requirement::normalize_name,
 };
 
 /// The marker's name inside an environment. It is written last: without it there is no environment.
@@ -87,8 +87,11 @@ impl Environment {
 
     /// The version of an installed package, found as pip would (`scikit_learn` is `scikit-learn`).
     pub fn version_of(&self, name: &str) -> Option<&str> {
-        let wanted = normal(name);
-        let found = self.packages.iter().find(|p| normal(&p.name) == wanted)?;
+        let wanted = normalize_name(name);
+        let found = self
+            .packages
+            .iter()
+            .find(|p| normalize_name(&p.name) == wanted)?;
         Some(&found.version)
     }
 
@@ -120,7 +123,7 @@ impl Environment {
 impl Package {
     /// As a requirement that only this version meets.
     pub(crate) fn pinned(&self) -> String {
-        format!("{}=={}", normal(&self.name), self.version)
+        format!("{}=={}", normalize_name(&self.name), self.version)
     }
 }
 
@@ -227,7 +230,7 @@ pub(crate) fn installed_packages(site_packages: &Path) -> Result<Vec<Package>, E
         .filter_map(|path| read_beginning(&path.join("METADATA")))
         .filter_map(|metadata| parse_metadata(&String::from_utf8_lossy(&metadata)))
         .collect();
-    packages.sort_by_key(|package| normal(&package.name));
+    packages.sort_by_key(|package| normalize_name(&package.name));
     Ok(packages)
 }
 

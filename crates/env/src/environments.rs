@@ -7,8 +7,15 @@ use std::{
 
 use crate::{
     Cancel, Dirs, Environment, Error, InUse, Interpreter, Layer, Package, Progress, Requirements,
-    Search, Status, Step, Variables, Walls, answer::Request, build::Build, dirs,
-    environment::Marker, fonts, install, install::Job, lock::Lock, python_range, requirement,
+    Search, Status, Step, Variables, Walls,
+    answer::Request,
+    build::Build,
+    dirs,
+    environment::Marker,
+    fonts, install,
+    install::Job,
+    lock::Lock,
+    requirement::{Requirement, is_python_in_range, normalize_name},
     warm_up,
 };
 
@@ -289,7 +296,7 @@ fn admit(request: &Request) -> Result<(), Error> {
         interpreter,
     } = request;
     if let Some(range) = &requirements.python
-        && !python_range::admits(range, interpreter.version)?
+        && !is_python_in_range(range, interpreter.version)?
     {
         return Err(Error::OtherPython {
             wanted: range.clone(),
@@ -297,18 +304,19 @@ fn admit(request: &Request) -> Result<(), Error> {
         });
     }
     for text in &requirements.packages {
-        let name = requirement::normal(requirement::name(text));
-        let Some(wanted) = requirement::exact_version(text) else {
+        // A text that cannot be parsed is left to the resolver: `Requirements::new` takes any.
+        let Ok(requirement) = Requirement::parse(text) else {
             continue;
         };
-        let same_name = |package: &&Package| requirement::normal(&package.name) == name;
+        let name = normalize_name(requirement.name);
+        let same_name = |package: &&Package| normalize_name(&package.name) == name;
         if let Some(package) = there.iter().find(same_name)
-            && package.version != wanted
+            && let Some(wanted) = requirement.conflict_with(&package.version)
         {
             return Err(Error::Conflict {
                 name: package.name.clone(),
                 there: package.version.clone(),
-                wanted: wanted.to_owned(),
+                wanted,
             });
         }
     }

@@ -115,7 +115,9 @@ pub enum Error {
     },
 
     /// A package is there in one version, and another was asked for.
-    #[error("{name} {there} is there already, and {wanted} cannot come beside it")]
+    #[error(
+        "{name} {there} is installed already, and {name} {wanted} cannot be installed beside it"
+    )]
     Conflict {
         /// The package.
         name: String,

@@ -8,7 +8,7 @@ use std::{
 use crate::{
     Interpreter, Package, Requirements,
     environment::{Kind, Marker, UNWALLED},
-    requirement,
+    requirement::{name_at_start, normalize_name},
 };
 
 /// A directory of packages that comes after all others on a session's path. Complete, and never written to again.
@@ -93,8 +93,8 @@ fn among(wanted: &Requirements, there: &[Package]) -> Vec<Package> {
     let names: Vec<String> = wanted
         .packages
         .iter()
-        .map(|text| requirement::normal(requirement::name(text)))
+        .map(|text| normalize_name(name_at_start(text)))
         .collect();
-    let is_wanted = |package: &&Package| names.contains(&requirement::normal(&package.name));
+    let is_wanted = |package: &&Package| names.contains(&normalize_name(&package.name));
     there.iter().filter(is_wanted).cloned().collect()
 }

@@ -52,7 +52,6 @@ mod pip_settings;
 mod places;
 mod probe;
 mod progress;
-mod python_range;
 mod remembered;
 mod requirement;
 mod requirements;

@@ -16,7 +16,7 @@ use crate::{
     lock::Lock,
     partial::Partial,
     pip_settings::PipSettings,
-    requirement::normal,
+    requirement::normalize_name,
     take_over,
     workroom::{Kit, Workroom},
 };
@@ -124,7 +124,7 @@ impl Pip {
         })?;
         let packages = found.install.into_iter().map(|item| item.metadata);
         Ok(packages
-            .map(|package| format!("{}=={}", normal(&package.name), package.version))
+            .map(|package| format!("{}=={}", normalize_name(&package.name), package.version))
             .collect())
     }
 

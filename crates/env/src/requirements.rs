@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Interpreter, hash, requirement};
+use crate::{Error, Interpreter, hash, requirement::Requirement};
 
 /// The packages of the default environment.
 pub const DEFAULT_PACKAGES: [&str; 8] = [
@@ -72,7 +72,10 @@ impl Requirements {
     pub fn checked<P: AsRef<str>>(packages: impl IntoIterator<Item = P>) -> Result<Self, Error> {
         let packages = packages
             .into_iter()
-            .map(|text| requirement::check(text.as_ref()))
+            .map(|text| {
+                let text = text.as_ref().trim();
+                Requirement::parse(text).map(|_| text.to_owned())
+            })
             .collect::<Result<Vec<_>, _>>()?;
         if packages.len() > MOST_PACKAGES {
             return Err(Error::BadRequirement {

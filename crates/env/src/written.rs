@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use serde::Deserialize;
 
-use crate::{Error, Requirements, requirement};
+use crate::{Error, Requirements, requirement::Requirement};
 
 /// Larger files are no lists of packages.
 const LARGEST: u64 = 1 << 20;
@@ -127,9 +127,9 @@ fn collect(path: &Path, text: &str, depth: usize, found: &mut Vec<String>) -> Re
         }
         // Hashes of the files are pip's to check; the lock has the versions.
         let line = line.split(" --hash").next().unwrap_or(line);
-        let checked = requirement::check(line)
+        Requirement::parse(line)
             .map_err(|error| bad(path, format!("line {}: {error}", number + 1)))?;
-        found.push(checked);
+        found.push(line.trim().to_owned());
     }
     Ok(())
 }

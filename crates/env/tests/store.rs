@@ -178,7 +178,7 @@ fn a_layer_brings_only_what_is_missing_and_changes_no_version() {
     let conflict = layer(&environments, &[package("tiny")], &["tiny==3.0"]).unwrap_err();
     assert_eq!(
         conflict.to_string(),
-        "tiny 1.0 is there already, and 3.0 cannot come beside it"
+        "tiny 1.0 is installed already, and tiny 3.0 cannot be installed beside it"
     );
     let _ = scratch;
 }

@@ -148,7 +148,7 @@ fn pip_at_the_prompt_installs_and_keeps_the_variables() {
     assert_eq!((ended.status, &ended.stdout[..]), (0, "42\n"), "{ended:?}");
     for said in [
         "Installed tiny 1.0. All variables are as they were.",
-        "tiny 1.0 is there already, and 9 cannot come beside it",
+        "tiny 1.0 is installed already, and tiny 9 cannot be installed beside it",
         "%pip only installs",
     ] {
         assert!(ended.stderr.contains(said), "{said}: {ended:?}");
