@@ -1,6 +1,6 @@
 //! What a session wanted to reach and did not, read from the log of its guard.
 
-use cellblock_env::Unreached;
+use cellblock_env::UnreachedHost;
 use cellblock_protocol::Event;
 use cellblock_session::Session;
 use tokio::sync::broadcast::{Receiver, error::TryRecvError};
@@ -11,7 +11,7 @@ const MOST: usize = 5;
 /// Listens to the log, and keeps each host once.
 pub(crate) struct Refusals {
     logs: Receiver<Event>,
-    found: Vec<Unreached>,
+    found: Vec<UnreachedHost>,
 }
 
 impl Refusals {
@@ -41,14 +41,14 @@ impl Refusals {
     }
 
     /// All of them.
-    pub(crate) fn collect(mut self) -> Vec<Unreached> {
+    pub(crate) fn collect(mut self) -> Vec<UnreachedHost> {
         self.listen();
         self.found
     }
 }
 
 /// `network: refused CONNECT example.com:443: this session may not reach …`
-fn read(line: &str) -> Option<Unreached> {
+fn read(line: &str) -> Option<UnreachedHost> {
     let rest = line.strip_prefix("network: refused ")?;
     let (_, rest) = rest.split_once(' ')?;
     let (target, why) = rest.split_once(": ")?;
@@ -56,7 +56,7 @@ fn read(line: &str) -> Option<Unreached> {
         .strip_suffix(":443")
         .or(target.strip_suffix(":80"))
         .unwrap_or(target);
-    Some(Unreached {
+    Some(UnreachedHost {
         host: host.to_owned(),
         why: why.chars().take(400).collect(),
         is_foreign: why.starts_with("this session may not reach"),
@@ -69,11 +69,11 @@ mod tests {
 
     #[test]
     fn a_line_of_the_log_says_who_was_refused() {
-        let why = "this session may not reach files.example:443; it may reach pypi.org";
+        let why = "this session may not reach files.example:443; it may reach packages.example.org";
         let line = format!("network: refused CONNECT files.example:443: {why}");
         assert_eq!(
             read(&line),
-            Some(Unreached {
+            Some(UnreachedHost {
                 host: "files.example".to_owned(),
                 why: why.to_owned(),
                 is_foreign: true,

@@ -1,6 +1,6 @@
 //! Packages that come to a session while it lives.
 
-use crate::shelf::{host, wait, wheel, workbench};
+use crate::packages::{host, wait, wheel, workbench};
 use cellblock::agent::{Agent, Format, executor};
 use cellblock::env::Requirements;
 use cellblock::model::{Reply, Scripted};
@@ -25,7 +25,7 @@ fn value(session: &Session, code: &str) -> String {
 }
 
 fn install(session: &Session, packages: &[&str]) -> Result<String, String> {
-    let wanted = Requirements::checked(packages).unwrap();
+    let wanted = Requirements::parse(packages).unwrap();
     let layer = wait(host().packages().install(session, wanted));
     layer
         .map(|layer| layer.to_string())
