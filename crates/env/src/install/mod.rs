@@ -219,8 +219,8 @@ fn relocate_scripts(prefix: &Path, seen: &Path, target: &Path) -> Result<(), Err
     for path in scripts.chain([prefix.join("pyvenv.cfg")]) {
         // Packages may put any file there. A file of gigabytes is no script, and is not read.
         let metadata = path.symlink_metadata();
-        let is_file = metadata
-            .is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MAX_SCRIPT_BYTES);
+        let is_file =
+            metadata.is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MAX_SCRIPT_BYTES);
         // A binary is not text, and does not contain the path.
         let Some(text) = is_file.then(|| fs::read_to_string(&path).ok()).flatten() else {
             continue;
