@@ -2,13 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "an example")]
 
 use cellblock_agent::{Agent, Format, NothingExecutor, RunLimits};
-use cellblock_model::{Reply, Scripted};
+use cellblock_model::{Reply, ScriptedModel};
 use std::time::Instant;
 
 #[tokio::main]
 async fn main() {
     for format in [Format::Markdown, Format::Json] {
-        let model = Scripted::answering(move |_, index| {
+        let model = ScriptedModel::from_fn(move |_, index| {
             let code = format!("step = {index}");
             Ok(Reply::text(match (index, format) {
                 (200, Format::Markdown) => "done".to_owned(),

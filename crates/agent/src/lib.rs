@@ -12,6 +12,7 @@ mod nest;
 mod prompt;
 pub mod repair;
 mod run;
+mod run_store;
 mod template;
 mod verify;
 
@@ -27,6 +28,10 @@ pub use prompt::{Part, Prompt, fill};
 pub use run::{
     Conversation, Done, Observer, Outcome, Past, PastCell, RunEvent, RunLimits, RunStatus, Scorer,
     Step,
+};
+pub use run_store::{
+    ResumedRun, RunEnd, RunProgress, RunStart, RunStore, RunStoreError, RunWriter, StoredEvent,
+    StoredRun,
 };
 pub use template::{Template, TemplateError};
 pub use tokio_util::sync::CancellationToken;

@@ -2,14 +2,14 @@
 //!
 //! ```
 //! use cellblock::agent::{Agent, executor};
-//! use cellblock::model::{Reply, Scripted};
+//! use cellblock::model::{Reply, ScriptedModel};
 //! use cellblock::{Host, SessionOptions};
 //!
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let host = Host::builder().build()?;
 //! // In place of a real model: what it would say.
-//! let model = Scripted::new([
+//! let model = ScriptedModel::new([
 //!     Reply::text("```python\nprint('NcS9euQa'[::-1])\n```"),
 //!     Reply::text("aQue9ScN"),
 //! ]);

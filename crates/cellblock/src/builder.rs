@@ -157,9 +157,9 @@ impl SessionBuilder {
         if self.packages.is_empty() {
             return Ok(Session(host.open(self.options).await?));
         }
-        let mut wanted = Requirements::checked(self.packages)?;
+        let mut wanted = Requirements::parse(self.packages)?;
         if let Some(env) = &self.options.env {
-            wanted = wanted.and(host.requirements_of(env)?);
+            wanted = wanted.merge(host.requirements_of(env)?);
         }
         let environment = host.environment_with(wanted).await?;
         Ok(Session(host.open_in(&environment, self.options).await?))

@@ -4,7 +4,8 @@ use crate::Error;
 use crate::packages::{self, Packages};
 use crate::runtimes::{KEEP_WARM, Runtimes};
 use cellblock_env::{
-    Cancel, Dirs, Environment, Environments, Interpreter, Progress, Requirements, Search, Status,
+    Cancel, Dirs, Environment, EnvironmentStatus, Environments, Interpreter, Progress,
+    Requirements, Search,
 };
 use cellblock_protocol::{Isolation, Journaling, SessionOptions};
 use cellblock_session::journal::Journals;
@@ -108,7 +109,7 @@ impl Host {
         Ok(if is_file {
             Requirements::from_file(Path::new(env))?
         } else {
-            environments.named(env)?
+            environments.requirements_named(env)?
         })
     }
 
@@ -117,7 +118,7 @@ impl Host {
         let interpreter = self.inner.environment.interpreter.clone();
         let environments = self.inner.packages.environments();
         // The usual case, without a thread.
-        if let Status::Ready(environment) = environments.status(&interpreter, &wanted) {
+        if let EnvironmentStatus::Ready(environment) = environments.status(&interpreter, &wanted) {
             return Ok(*environment);
         }
         let (environments, report) = (environments.clone(), self.inner.report.clone());
@@ -329,11 +330,11 @@ fn choose(
     choice: PythonChoice,
 ) -> Environment {
     let status = match choice {
-        PythonChoice::StandardLibrary => Status::Missing,
+        PythonChoice::StandardLibrary => EnvironmentStatus::Missing,
         PythonChoice::BestReady => environments.status(interpreter, &Requirements::default_set()),
     };
     match status {
-        Status::Ready(environment) => *environment,
+        EnvironmentStatus::Ready(environment) => *environment,
         _ => Environment::standard_library(interpreter),
     }
 }

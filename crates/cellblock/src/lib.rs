@@ -21,12 +21,12 @@ pub mod agent;
 mod builder;
 mod error;
 mod host;
+mod installer_sandbox;
 pub mod journal;
 mod packages;
 mod refusals;
 mod runtimes;
 mod shared_host;
-mod walled_rooms;
 
 pub use builder::{Session, SessionBuilder};
 pub use cellblock_protocol::*;

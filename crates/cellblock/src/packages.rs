@@ -1,9 +1,9 @@
 //! Packages for sessions that live already.
 
 use crate::Error;
-use crate::walled_rooms::WalledRooms;
+use crate::installer_sandbox::SessionSandbox;
 use cellblock_env::{
-    Cancel, Dirs, Environments, InUse, Layer, Package, Progress, Requirements, Variables,
+    Cancel, Dirs, Environments, InUseLock, Layer, Package, Progress, Requirements, Variables,
 };
 use cellblock_session::Session;
 use cellblock_tools::{Installing, Installs, ToolError};
@@ -20,13 +20,13 @@ pub struct Packages {
     environments: Environments,
     report: Option<Report>,
     /// Layers that sessions of this process use, so that nobody removes them.
-    held: Arc<Mutex<BTreeMap<String, InUse>>>,
+    held: Arc<Mutex<BTreeMap<String, InUseLock>>>,
 }
 
-/// Environments whose installers work in sessions of their own, behind every wall.
+/// Environments whose installers run in sessions of their own, behind every wall.
 pub(crate) fn environments(dirs: &Dirs) -> Environments {
-    let walls = WalledRooms::new(dirs.clone());
-    Environments::new(Variables::from_process(), dirs).behind(Arc::new(walls))
+    let sandbox = SessionSandbox::new(dirs.clone());
+    Environments::new(Variables::from_process(), dirs).sandbox(Arc::new(sandbox))
 }
 
 impl Packages {
@@ -65,7 +65,7 @@ impl Packages {
         let layer = tokio::task::spawn_blocking(move || {
             let layer = here.make(&session, &wanted, &cancel)?;
             if let Some(path) = &layer.path {
-                if let Some(in_use) = here.environments.hold_layer(&layer) {
+                if let Some(in_use) = here.environments.mark_layer_in_use(&layer) {
                     let mut held = here.held.lock().unwrap_or_else(PoisonError::into_inner);
                     held.insert(path.display().to_string(), in_use);
                 }
@@ -82,10 +82,10 @@ impl Packages {
         wanted: &Requirements,
         cancel: &Cancel,
     ) -> Result<Layer, Error> {
-        let environment = self.environments.of_python(session.python())?;
+        let environment = self.environments.environment_of(session.python())?;
         let added = session.added_packages();
-        let mut there: Vec<Package> = environment.packages.clone();
-        there.extend(
+        let mut installed: Vec<Package> = environment.packages.clone();
+        installed.extend(
             added
                 .iter()
                 .flat_map(|path| self.environments.packages_of_layer(path)),
@@ -93,7 +93,7 @@ impl Packages {
         let report = self.report.clone();
         let layer = self.environments.make_layer(
             &environment.interpreter,
-            &there,
+            &installed,
             wanted,
             cancel,
             &mut |progress| {
@@ -109,7 +109,7 @@ impl Packages {
 impl Installs for Packages {
     fn install<'a>(&'a self, session: &'a Session, packages: Vec<String>) -> Installing<'a> {
         Box::pin(async move {
-            let wanted = Requirements::checked(packages).map_err(words)?;
+            let wanted = Requirements::parse(packages).map_err(words)?;
             let layer = Packages::install(self, session, wanted).await;
             layer
                 .map(|layer| layer.to_string())

@@ -1,6 +1,6 @@
 //! What a session wanted to reach and did not, as its guard saw it.
 
-use cellblock_env::Unreached;
+use cellblock_env::UnreachedHost;
 use cellblock_session::Session;
 use cellblock_session::network::{Authority, Connection, Refusal};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ const MAX_REASON_CHARS: usize = 400;
 /// Listens to the guard, and keeps each host once.
 pub(crate) struct Refusals {
     connections: Receiver<Arc<Connection>>,
-    found: Vec<Unreached>,
+    found: Vec<UnreachedHost>,
 }
 
 impl Refusals {
@@ -45,16 +45,16 @@ impl Refusals {
     }
 
     /// All of them.
-    pub(crate) fn collect(mut self) -> Vec<Unreached> {
+    pub(crate) fn collect(mut self) -> Vec<UnreachedHost> {
         self.listen();
         self.found
     }
 }
 
-fn unreached(connection: &Connection) -> Option<Unreached> {
+fn unreached(connection: &Connection) -> Option<UnreachedHost> {
     let refusal = connection.refusal()?;
     let target = connection.target.as_ref()?;
-    Some(Unreached {
+    Some(UnreachedHost {
         host: match target {
             Authority {
                 host,
@@ -88,13 +88,13 @@ mod tests {
         let refusal = Refusal::NoRule {
             target: "files.example:443".to_owned(),
             method: None,
-            allowed: "pypi.org".to_owned(),
+            allowed: "packages.example.org".to_owned(),
         };
         assert_eq!(
             unreached(&connection(443, Outcome::Refused(refusal))),
-            Some(Unreached {
+            Some(UnreachedHost {
                 host: "files.example".to_owned(),
-                why: "this session may not reach files.example:443; it may reach pypi.org"
+                why: "this session may not reach files.example:443; it may reach packages.example.org"
                     .to_owned(),
                 is_foreign: true,
             })

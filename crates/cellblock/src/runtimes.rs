@@ -1,7 +1,7 @@
 //! The warm Pythons of a host: one for each environment and each kind of walls, kept by use.
 
 use crate::Error;
-use cellblock_env::{Dirs, Environment, Environments, InUse};
+use cellblock_env::{Dirs, Environment, Environments, InUseLock};
 use cellblock_protocol::Isolation;
 use cellblock_session::{Preload, Python, Runtime};
 use std::collections::HashMap;
@@ -30,7 +30,7 @@ pub(crate) struct Runtimes {
     has_looker: AtomicBool,
     warm: Mutex<HashMap<Key, Warm>>,
     /// For as long as the host lives: sessions may outlive their runtime's place here.
-    in_use: Mutex<HashMap<PathBuf, InUse>>,
+    in_use: Mutex<HashMap<PathBuf, InUseLock>>,
 }
 
 type Key = (PathBuf, String);
@@ -75,7 +75,7 @@ impl Runtimes {
             known.used = Instant::now();
             return Ok(known.runtime.clone());
         }
-        if let Some(in_use) = self.environments.hold(environment) {
+        if let Some(in_use) = self.environments.mark_in_use(environment) {
             let mut all = self.in_use.lock().await;
             all.insert(environment.prefix.clone(), in_use);
         }

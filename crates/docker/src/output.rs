@@ -1,4 +1,4 @@
-//! What a container's processes write, line by line.
+//! The output of a container's processes, line by line.
 
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
@@ -6,116 +6,128 @@ use std::collections::VecDeque;
 use std::fmt;
 use tokio::io::AsyncReadExt as _;
 
-/// The longest line; what is longer comes in pieces.
-const LONGEST_LINE: usize = 8 << 10;
+/// The longest line; a longer one comes in pieces.
+const MAX_LINE_BYTES: usize = 8 << 10;
 /// The longest frame that an engine sends.
-const LONGEST_FRAME: usize = 16 << 20;
+const MAX_FRAME_BYTES: usize = 16 << 20;
+const FRAME_HEADER_BYTES: usize = 8;
 
-/// Where a line was written to.
+/// The stream that a line was written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum OutputStream {
     /// Standard output.
     Stdout,
     /// Standard error.
     Stderr,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for OutputStream {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
-            Source::Stdout => "stdout",
-            Source::Stderr => "stderr",
+            OutputStream::Stdout => "stdout",
+            OutputStream::Stderr => "stderr",
         })
     }
 }
 
-/// A container's standard output and error.
+/// One line of output, without its newline. A line longer than 8 KiB comes as several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputLine {
+    /// The stream that the line was written to.
+    pub stream: OutputStream,
+    /// The text; bytes that are not UTF-8 are replaced.
+    pub text: String,
+}
+
+/// A container's standard output and error. Made by [`Container::attach`](crate::Container::attach).
 #[derive(Debug)]
 pub struct Output {
-    stream: TokioIo<Upgraded>,
-    frames: Frames,
+    connection: TokioIo<Upgraded>,
+    decoder: FrameDecoder,
 }
 
 impl Output {
-    pub(crate) fn new(upgraded: Upgraded) -> Output {
+    pub(crate) fn new(connection: Upgraded) -> Output {
         Output {
-            stream: TokioIo::new(upgraded),
-            frames: Frames::default(),
+            connection: TokioIo::new(connection),
+            decoder: FrameDecoder::default(),
         }
     }
 
-    /// The next line, without its end; `None` when there will be no more. Safe to drop while it waits.
-    pub async fn next_line(&mut self) -> Option<(Source, String)> {
+    /// The next line; `None` at the end of the output. Dropping the future loses no line.
+    pub async fn next_line(&mut self) -> Option<OutputLine> {
         loop {
-            if let Some(line) = self.frames.lines.pop_front() {
+            if let Some(line) = self.decoder.lines.pop_front() {
                 return Some(line);
             }
             let mut buffer = [0; 8 << 10];
-            match self.stream.read(&mut buffer).await {
-                Ok(read) if read > 0 => self.frames.feed(&buffer[..read])?,
+            match self.connection.read(&mut buffer).await {
+                Ok(read) if read > 0 => self.decoder.decode(&buffer[..read])?,
                 _ => {
-                    self.frames.end();
-                    return self.frames.lines.pop_front();
+                    self.decoder.finish();
+                    return self.decoder.lines.pop_front();
                 }
             }
         }
     }
 }
 
-/// The engine's framing: a stream's number, three zeros, a length, and so many bytes.
+/// Decodes the engine's framing (the number of the stream, three zero bytes, a length, the bytes) into
+/// lines.
 #[derive(Debug, Default)]
-struct Frames {
+struct FrameDecoder {
     buffer: Vec<u8>,
-    begun: [Vec<u8>; 2],
-    lines: VecDeque<(Source, String)>,
+    /// The incomplete line of each stream.
+    unfinished: [Vec<u8>; 2],
+    lines: VecDeque<OutputLine>,
 }
 
-impl Frames {
-    /// `None` when this is no framing at all.
-    fn feed(&mut self, bytes: &[u8]) -> Option<()> {
+impl FrameDecoder {
+    /// Takes the next bytes. `None` where the bytes are no frames.
+    fn decode(&mut self, bytes: &[u8]) -> Option<()> {
         self.buffer.extend_from_slice(bytes);
-        while let Some((head, rest)) = self.buffer.split_first_chunk::<8>() {
-            let length = u32::from_be_bytes([head[4], head[5], head[6], head[7]]) as usize;
-            if length > LONGEST_FRAME || head[1..4] != [0, 0, 0] {
+        while let Some((header, rest)) = self.buffer.split_first_chunk::<FRAME_HEADER_BYTES>() {
+            let length = u32::from_be_bytes([header[4], header[5], header[6], header[7]]) as usize;
+            if length > MAX_FRAME_BYTES || header[1..4] != [0, 0, 0] {
                 return None;
             }
-            let source = match head[0] {
-                2 => Source::Stderr,
-                _ => Source::Stdout,
+            let stream = match header[0] {
+                2 => OutputStream::Stderr,
+                _ => OutputStream::Stdout,
             };
-            let Some(text) = rest.get(..length) else {
+            let Some(payload) = rest.get(..length) else {
                 break;
             };
-            let text = text.to_vec();
-            self.buffer.drain(..8 + length);
-            self.take(source, &text);
+            let payload = payload.to_vec();
+            self.buffer.drain(..FRAME_HEADER_BYTES + length);
+            self.split_lines(stream, &payload);
         }
         Some(())
     }
 
-    fn take(&mut self, source: Source, text: &[u8]) {
-        for byte in text {
-            let begun = &mut self.begun[source as usize];
+    fn split_lines(&mut self, stream: OutputStream, payload: &[u8]) {
+        for byte in payload {
+            let unfinished = &mut self.unfinished[stream as usize];
             if *byte != b'\n' {
-                begun.push(*byte);
+                unfinished.push(*byte);
             }
-            if *byte == b'\n' || begun.len() >= LONGEST_LINE {
-                self.end_line(source);
+            if *byte == b'\n' || unfinished.len() >= MAX_LINE_BYTES {
+                self.end_line(stream);
             }
         }
     }
 
-    fn end_line(&mut self, source: Source) {
-        let bytes = std::mem::take(&mut self.begun[source as usize]);
-        let line = String::from_utf8_lossy(&bytes).into_owned();
-        self.lines.push_back((source, line));
+    fn end_line(&mut self, stream: OutputStream) {
+        let bytes = std::mem::take(&mut self.unfinished[stream as usize]);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        self.lines.push_back(OutputLine { stream, text });
     }
 
-    /// A line that was begun is one, too.
-    fn end(&mut self) {
-        for source in [Source::Stdout, Source::Stderr] {
-            if !self.begun[source as usize].is_empty() {
-                self.end_line(source);
+    /// At the end of the output an incomplete line counts as a line.
+    fn finish(&mut self) {
+        for stream in [OutputStream::Stdout, OutputStream::Stderr] {
+            if !self.unfinished[stream as usize].is_empty() {
+                self.end_line(stream);
             }
         }
     }
@@ -133,18 +145,18 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_whole_however_they_were_cut_up() {
+    fn lines_are_whole_however_the_bytes_arrive() {
         let bytes = [frame(1, "one\ntw"), frame(2, "oops\n"), frame(1, "o\nlast")].concat();
         for size in [1, 3, 7, 1000] {
-            let mut frames = Frames::default();
+            let mut decoder = FrameDecoder::default();
             for part in bytes.chunks(size) {
-                frames.feed(part).unwrap();
+                decoder.decode(part).unwrap();
             }
-            frames.end();
-            let lines: Vec<String> = frames
+            decoder.finish();
+            let lines: Vec<String> = decoder
                 .lines
                 .iter()
-                .map(|(source, line)| format!("{source} {line}"))
+                .map(|line| format!("{} {}", line.stream, line.text))
                 .collect();
             assert_eq!(
                 lines,
@@ -154,13 +166,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_is_not_guessed_at_and_long_lines_are_bounded() {
-        let mut frames = Frames::default();
-        assert_eq!(frames.feed(b"HTTP/1.1 500 what"), None);
-        let mut frames = Frames::default();
-        frames.feed(&frame(1, &"x".repeat(20_000))).unwrap();
-        frames.end();
-        let lengths: Vec<usize> = frames.lines.iter().map(|(_, line)| line.len()).collect();
+    fn bytes_that_are_no_frames_are_refused_and_long_lines_are_split() {
+        let mut decoder = FrameDecoder::default();
+        assert_eq!(decoder.decode(b"HTTP/1.1 500 what"), None);
+        let mut decoder = FrameDecoder::default();
+        decoder.decode(&frame(1, &"x".repeat(20_000))).unwrap();
+        decoder.finish();
+        let lengths: Vec<usize> = decoder.lines.iter().map(|line| line.text.len()).collect();
         assert_eq!(lengths, [8192, 8192, 3616]);
     }
 }

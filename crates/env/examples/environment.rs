@@ -1,11 +1,11 @@
 //! Shows the Python that sessions would use and the default environment, and makes it with `make`:
-//! `cargo run -p cellblock-env --example environment -- make`. `--pip` and `--uv` choose the installer, and the
-//! end of standard input stops the making with `--until-eof`.
+//! `cargo run -p cellblock-env --example environment -- make`. With `--until-eof` the end of standard input
+//! stops the making.
 
 use std::{process::ExitCode, time::Instant};
 
 use cellblock_env::{
-    CJK_FONT_HINT, Cancel, Environments, Error, Installer, Requirements, Search, Status, Variables,
+    CJK_FONT_HINT, Cancel, EnvironmentStatus, Environments, Error, Requirements, Search, Variables,
     cjk_font,
 };
 
@@ -35,19 +35,14 @@ fn run(arguments: &[String]) -> Result<(), Error> {
         started.elapsed()
     );
 
-    let installer = match (has("--uv"), has("--pip")) {
-        (true, _) => Installer::Uv,
-        (_, true) => Installer::Pip,
-        _ => Installer::Automatic,
-    };
-    let environments = Environments::from_process()?.installer(installer);
+    let environments = Environments::from_process()?;
     let wanted = Requirements::default_set();
     let started = Instant::now();
     let status = environments.status(&interpreter, &wanted);
     let word = match status {
-        Status::Ready(_) => "ready",
-        Status::Missing => "missing",
-        Status::Building => "being made",
+        EnvironmentStatus::Ready(_) => "ready",
+        EnvironmentStatus::Missing => "missing",
+        EnvironmentStatus::Building => "being made",
     };
     println!(
         "the default environment is {word} ({:.2?})",

@@ -1,4 +1,4 @@
-//! Where Cellblock keeps its files.
+//! Where Cellblock keeps its files, and how files and directories are written there.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -9,12 +9,12 @@ use std::{
 
 use crate::{Error, Variables};
 
-/// The per-user directories. None of them need exist yet.
+/// The directories of one user. They need not exist yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dirs {
-    /// Things that can be made again: `$XDG_CACHE_HOME/cellblock`, else `~/.cache/cellblock`.
+    /// For files that can be made again: `$XDG_CACHE_HOME/cellblock`, else `~/.cache/cellblock`.
     pub cache: PathBuf,
-    /// Things that should outlive a run: `$XDG_STATE_HOME/cellblock`, else `~/.local/state/cellblock`.
+    /// For files that are kept: `$XDG_STATE_HOME/cellblock`, else `~/.local/state/cellblock`.
     pub state: PathBuf,
 }
 
@@ -24,8 +24,8 @@ impl Dirs {
         Self::new(&Variables::from_process())
     }
 
-    /// The directories that the variables say. Without `HOME` the password database is asked, and only
-    /// when a directory really needs it.
+    /// The directories that the variables name. Without `HOME` the password database is asked, and only
+    /// where a directory needs the home.
     pub fn new(variables: &Variables) -> Result<Self, Error> {
         let directory = |xdg: &str, below_home: &str| match variables.absolute_path(xdg) {
             Some(base) => Ok(base.join("cellblock")),
@@ -38,7 +38,7 @@ impl Dirs {
     }
 }
 
-/// Makes a directory and its parents, with an error that names it. Whatever the umask is, nobody else may write there.
+/// Makes a directory and its parents. Other users cannot write there, whatever the umask is.
 pub(crate) fn create(path: &Path) -> Result<(), Error> {
     let mut builder = DirBuilder::new();
     let made = builder.recursive(true).mode(0o755).create(path);
@@ -59,8 +59,8 @@ pub(crate) fn lock_file(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Writes a file in one step: a reader sees all of it or none.
-pub(crate) fn write_whole(path: &Path, content: &impl serde::Serialize) -> Result<(), Error> {
+/// Writes a value as JSON, in one step: a reader sees the whole file or none.
+pub(crate) fn write_json(path: &Path, content: &impl serde::Serialize) -> Result<(), Error> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let partial = path.with_file_name(format!(".{name}.{}", std::process::id()));
     let written = serde_json::to_vec_pretty(content)
@@ -73,17 +73,35 @@ pub(crate) fn write_whole(path: &Path, content: &impl serde::Serialize) -> Resul
     })
 }
 
-/// Removes a whole tree, however deep code of a package made it and whatever it closed; one that is not there is fine.
+/// Removes a directory with everything in it, however deep code of a package made it and whatever permissions it took away.
+/// A directory that does not exist is fine.
 pub(crate) fn remove(path: &Path) -> Result<(), Error> {
     let removed = cellblock_sandbox::remove_directory(path);
     removed.map_err(|error| Error::io("remove the directory", path, error))
 }
 
-/// The user's home.
+/// The user's home directory.
 pub(crate) fn home(variables: &Variables) -> Result<PathBuf, Error> {
     variables
         .absolute_path("HOME")
         // The standard library asks the password database when the process has no HOME.
         .or_else(|| std::env::home_dir().filter(|home| home.is_absolute()))
         .ok_or(Error::NoHome)
+}
+
+/// A short, stable name for a longer text: FNV-1a with 64 bits, in hexadecimal.
+///
+/// Written by hand: the standard library's hasher may change between releases, and a digest crate would be a
+/// dozen dependencies for a file name. A file that is found by such a name holds the full text, which is
+/// compared: a collision costs time, and is never a mix-up.
+pub(crate) fn short_name<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for part in parts {
+        // The length keeps ("ab", "c") and ("a", "bc") apart.
+        let length = (part.len() as u64).to_le_bytes();
+        for byte in length.iter().chain(part) {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    format!("{hash:016x}")
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, in words for the person who reads it.
+//! Errors, with messages and hints for the person who reads them.
 
 use std::{
     fmt::Write as _,
@@ -6,9 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Rejected, Unreached, Version, places::MORE_HOSTS};
+use crate::{
+    MIN_PYTHON_VERSION, ProgramEnd, PythonVersion, RejectedPython, UnreachedHost,
+    install::EXTRA_HOSTS_VARIABLE,
+};
 
-/// Every error of this crate. [`Error::hint`] says what to do about it.
+/// Every error of this crate. [`Error::hint`] says what the user can do about it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -18,18 +21,23 @@ pub enum Error {
     )]
     NoHome,
 
-    /// No candidate was good enough.
-    #[error("no Python {}.{} or newer was found{}", crate::OLDEST.0, crate::OLDEST.1, list(tried))]
+    /// No interpreter can be used.
+    #[error(
+        "no Python {}.{} or newer was found{}",
+        MIN_PYTHON_VERSION.major,
+        MIN_PYTHON_VERSION.minor,
+        list(tried)
+    )]
     NoInterpreter {
-        /// Each one that was looked at, and what was wrong with it.
-        tried: Vec<Rejected>,
+        /// Each candidate, and why it cannot be used.
+        tried: Vec<RejectedPython>,
     },
 
-    /// The interpreter that was asked for by name cannot be used. There is no fallback.
+    /// The interpreter that was asked for cannot be used. There is no fallback.
     #[error("the Python that was asked for cannot be used: {0}")]
-    BadInterpreter(Rejected),
+    BadInterpreter(RejectedPython),
 
-    /// There is no uv, it could not be fetched, and there is no pip either.
+    /// There is no uv, and pip could not download it.
     #[error("there is nothing to install packages with: {}", reasons.join("; "))]
     NoInstaller {
         /// What was tried.
@@ -40,19 +48,19 @@ pub enum Error {
     #[error("{0}")]
     Install(Box<InstallFailure>),
 
-    /// The installer could not be put behind walls, though this machine has them.
+    /// The sandbox of the installer could not be opened, although this machine has one.
     #[error("the walls around the installer could not be made: {why}")]
-    NoRoom {
-        /// What was in the way.
+    SandboxFailed {
+        /// Why not.
         why: String,
     },
 
-    /// A setting names a directory that no installer may see.
+    /// A setting names a directory that no installer may see, because the home is in it.
     #[error(
         "a setting about packages names {}, but your home directory lies in it, and no installer may see that",
         path.display()
     )]
-    HomeInPlace {
+    HomeExposed {
         /// The directory.
         path: PathBuf,
     },
@@ -62,34 +70,36 @@ pub enum Error {
         "the packages were installed but cannot be used: {what}{}",
         quote(lines)
     )]
-    WarmUp {
-        /// Which import or product is missing.
+    ImportFailed {
+        /// Which import failed, or which file is missing.
         what: String,
         /// The last lines that Python wrote (at most 20).
         lines: Vec<String>,
+        /// Whether the environment is on a file system that forbids to execute files.
+        is_noexec: bool,
     },
 
-    /// A file or directory of ours could not be used.
+    /// A file or directory could not be used.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
         /// What was tried.
         what: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
 
-    /// Something that is no requirement was given as one.
+    /// A text is no requirement that is allowed.
     #[error("`{text}` cannot be installed: {why}")]
     BadRequirement {
-        /// What was given.
+        /// The text, shortened.
         text: String,
         /// What is wrong with it.
         why: String,
     },
 
-    /// A file does not say which packages are wanted.
+    /// A file with requirements cannot be used.
     #[error("no packages can be read from {}: {why}", path.display())]
     BadFile {
         /// The file.
@@ -105,48 +115,50 @@ pub enum Error {
         why: String,
     },
 
-    /// It is for another Python.
+    /// The requirements are for another Python.
     #[error("Python {wanted} is asked for, and this one is {version}")]
-    OtherPython {
+    PythonMismatch {
         /// The range that was asked for.
         wanted: String,
-        /// What is there.
-        version: Version,
+        /// The version of the interpreter.
+        version: PythonVersion,
     },
 
-    /// A package is there in one version, and another was asked for.
-    #[error("{name} {there} is there already, and {wanted} cannot come beside it")]
+    /// A package is installed in a version that a requirement excludes.
+    #[error(
+        "{name} {installed} is installed already, and {name} {wanted} cannot be installed beside it"
+    )]
     Conflict {
         /// The package.
         name: String,
-        /// The version that is there.
-        there: String,
-        /// What was asked for.
+        /// The installed version.
+        installed: String,
+        /// The version or range that was asked for.
         wanted: String,
     },
 
     /// There is no environment of that name.
-    #[error("there is no environment `{name}`{}", known(there))]
+    #[error("there is no environment `{name}`{}", list_names(known))]
     NoSuchEnvironment {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
-        /// Those that there are.
-        there: Vec<String>,
+        /// The names that exist.
+        known: Vec<String>,
     },
 
-    /// That cannot be the name of an environment.
+    /// A text cannot be the name of an environment.
     #[error(
         "`{name}` cannot be the name of an environment: 1 to 64 of the characters A-Z a-z 0-9 _ - are"
     )]
     BadName {
-        /// What was given.
+        /// The text, shortened.
         name: String,
     },
 
-    /// It cannot be removed while sessions use it.
+    /// An environment cannot be removed while sessions use it.
     #[error("the environment `{name}` is in use")]
     InUse {
-        /// Its name.
+        /// The environment's name.
         name: String,
     },
 
@@ -157,23 +169,39 @@ pub enum Error {
 
 /// How an installer failed.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{tool} could not {what} for {}: {status}{}", python.display(), quote(lines))]
+#[error("{program} could not {what} for {}: {end}{}", python.display(), quote(lines))]
 #[non_exhaustive]
 pub struct InstallFailure {
-    /// Which program failed.
-    pub tool: String,
-    /// At what.
+    /// The program that failed, with its version.
+    pub program: String,
+    /// What it could not do.
     pub what: &'static str,
-    /// The interpreter it was for.
+    /// The interpreter that packages were installed for.
     pub python: PathBuf,
-    /// Its version.
-    pub version: Version,
+    /// The interpreter's version.
+    pub version: PythonVersion,
     /// How the program ended.
-    pub status: String,
-    /// The last lines it wrote (at most 20), and what it could not reach.
+    pub end: ProgramEnd,
+    /// Why it failed, as far as that is known.
+    pub cause: FailureCause,
+    /// The last lines it wrote (at most 20), and a line for each host that it did not reach.
     pub lines: Vec<String>,
-    /// What it wanted to reach and could not, as far as the guard of the network saw it.
-    pub unreached: Vec<Unreached>,
+    /// The hosts that it did not reach, as far as the guard of the network saw it.
+    pub unreached: Vec<UnreachedHost>,
+}
+
+/// Why an installer failed. Found by exit codes and by checks of our own, never by the installer's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FailureCause {
+    /// The disk is (nearly) full.
+    DiskFull,
+    /// No set of packages meets the requirements, or a package cannot be built.
+    NoSolution,
+    /// The package index could not be used: no connection, an untrusted certificate, a broken answer.
+    IndexUnusable,
+    /// The cause is not known.
+    Unknown,
 }
 
 impl Error {
@@ -185,7 +213,7 @@ impl Error {
         }
     }
 
-    /// What the user can do, in one line.
+    /// What the user can do about the error, in one line.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NoHome => Some("set HOME, or XDG_CACHE_HOME and XDG_STATE_HOME".to_owned()),
@@ -201,15 +229,15 @@ impl Error {
                     .to_owned(),
             ),
             Self::Install(failure) => Some(failure.hint()),
-            Self::NoRoom { .. } => Some("`cellblock doctor` shows what is missing".to_owned()),
-            Self::HomeInPlace { .. } => Some(
+            Self::SandboxFailed { .. } => Some("`cellblock doctor` shows what is missing".to_owned()),
+            Self::HomeExposed { .. } => Some(
                 "let the setting (find-links, the address of an index, or a directory of certificates) name the very directory that holds them".to_owned(),
             ),
-            Self::WarmUp { lines, .. } => lines.join("\n").contains("failed to map segment").then(|| {
+            Self::ImportFailed { is_noexec, .. } => is_noexec.then(|| {
                 "the cache is on a file system mounted with noexec: set XDG_CACHE_HOME to another one".to_owned()
             }),
             Self::Io { source, .. } => io_hint(source.kind()),
-            Self::OtherPython { .. } => {
+            Self::PythonMismatch { .. } => {
                 Some("name another interpreter with --python or CELLBLOCK_PYTHON".to_owned())
             }
             Self::Conflict { .. } => Some(
@@ -240,68 +268,45 @@ fn io_hint(kind: io::ErrorKind) -> Option<String> {
 }
 
 impl InstallFailure {
-    /// Those that no setting names, separated by spaces.
+    /// The unreached hosts that no setting names, separated by spaces.
     fn foreign_hosts(&self) -> Option<String> {
-        let foreign = self.unreached.iter().filter(|one| one.is_foreign);
-        let hosts: Vec<&str> = foreign.map(|one| one.host.as_str()).collect();
+        let foreign = self.unreached.iter().filter(|host| host.is_foreign);
+        let hosts: Vec<&str> = foreign.map(|host| host.host.as_str()).collect();
         (!hosts.is_empty()).then(|| hosts.join(" "))
     }
 
     fn hint(&self) -> String {
-        let (version, text) = (self.version, self.lines.join("\n"));
-        let says = |any: &[&str]| any.iter().any(|part| text.contains(part));
-        if says(&["No space left on device", "Disk quota exceeded"]) {
-            NO_SPACE.to_owned()
-        } else if says(&["certificate", "CERTIFICATE"]) {
-            "the package index's certificate is not trusted: set SSL_CERT_FILE to your organisation's CA bundle".to_owned()
-        } else if let Some(host) = self.foreign_hosts() {
-            format!(
-                "the package index leads to {host}, which is none of the hosts that your settings name: if you trust it, set {MORE_HOSTS}={host:?}"
-            )
-        } else if !self.unreached.is_empty()
-            || says(&[
-                "dns error",
-                "name resolution",
-                "Name or service not known",
-                "Connection refused",
-                "onnection reset",
-                "etwork is unreachable",
-                "No route to host",
-                "timed out",
-                "error sending request",
-                "NewConnectionError",
-                "Could not connect",
-            ])
-        {
-            "the package index could not be reached: check the network, or name a mirror with UV_DEFAULT_INDEX or pip's index-url"
-            .to_owned()
-        } else if says(&["was not found in the package registry"]) {
-            "the index has no package of that name: look at how it is written".to_owned()
-        } else if says(&[
-            "requirements are unsatisfiable",
-            "ResolutionImpossible",
-            "conflicting dependencies",
-        ]) {
-            "these requirements contradict each other, or what is there already: ask for other versions, or begin with another environment"
-                .to_owned()
-        } else if says(&["No solution found", "No matching distribution", "no wheels"]) {
-            format!(
-                "no release of a package fits Python {version} on this machine: try another Python with CELLBLOCK_PYTHON"
-            )
-        } else {
-            "the lines above are the installer's own".to_owned()
+        const UNREACHED: &str = "the package index could not be reached: check the network, or name a mirror with UV_DEFAULT_INDEX or pip's index-url";
+        if let Some(hosts) = self.foreign_hosts() {
+            return format!(
+                "the package index leads to {hosts}, which is none of the hosts that your settings name: if you trust it, set {EXTRA_HOSTS_VARIABLE}={hosts:?}"
+            );
+        }
+        if !self.unreached.is_empty() {
+            return UNREACHED.to_owned();
+        }
+        match self.cause {
+            FailureCause::DiskFull => NO_SPACE.to_owned(),
+            FailureCause::NoSolution => format!(
+                "check the names and versions of the packages: they must exist for Python {} on this machine, and fit to each other and to what is installed",
+                self.version
+            ),
+            FailureCause::IndexUnusable => format!(
+                "{UNREACHED}; if its certificate is not trusted, set SSL_CERT_FILE to your organisation's CA bundle"
+            ),
+            FailureCause::Unknown => "the lines above are the installer's own".to_owned(),
         }
     }
 }
 
-fn known(names: &[String]) -> String {
+fn list_names(names: &[String]) -> String {
     if names.is_empty() {
         return String::new();
     }
     format!("; there are: {}", names.join(", "))
 }
 
-fn list(tried: &[Rejected]) -> String {
+fn list(tried: &[RejectedPython]) -> String {
     if tried.is_empty() {
         return ": nothing named python3 or python is on PATH, in /usr/bin or in /usr/local/bin"
             .to_owned();

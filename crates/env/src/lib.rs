@@ -1,14 +1,13 @@
-//! Python for Cellblock: finding an interpreter, and making the environment with packages that
-//! sessions run in.
+//! Python for Cellblock: finds an interpreter, and makes the environments with packages that sessions run in.
 //!
 //! ```no_run
-//! use cellblock_env::{Cancel, Environments, Requirements, Search, Status};
+//! use cellblock_env::{Cancel, Environments, EnvironmentStatus, Requirements, Search};
 //!
 //! let interpreter = Search::from_process()?.find()?;
 //! let environments = Environments::from_process()?;
 //! let wanted = Requirements::default_set();
 //! let environment = match environments.status(&interpreter, &wanted) {
-//!     Status::Ready(environment) => *environment,
+//!     EnvironmentStatus::Ready(environment) => *environment,
 //!     _ => environments.make(&interpreter, &wanted, &Cancel::new(), &mut |progress| {
 //!         eprintln!("{:3.0} % {}", progress.fraction() * 100.0, progress.message);
 //!     })?,
@@ -17,70 +16,38 @@
 //! # Ok::<(), cellblock_env::Error>(())
 //! ```
 //!
-//! Everything here is plain blocking code on the calling thread. [`Environments::status`] and a
-//! remembered [`Search::find`] take well under a millisecond and may be called anywhere; call
-//! [`Environments::make`] inside tokio's `spawn_blocking`, and stop it with a [`Cancel`].
+//! All functions are blocking and run on the calling thread. [`Environments::status`], and [`Search::find`]
+//! after the first time, take less than a millisecond. Call [`Environments::make`] in tokio's
+//! `spawn_blocking`, and stop it with a [`Cancel`].
 //!
-//! Package indexes are reached only through uv and pip, as the machine's own settings say, and both work behind walls where
-//! [`Environments::behind`] names some.
+//! uv installs packages, with the machine's own settings for indexes; pip only downloads uv where there is
+//! none. Both run in a sandbox where [`Environments::sandbox`] gives one.
 
 #![forbid(unsafe_code)]
 
-mod access;
-mod answer;
-mod build;
-mod bytecode;
-mod cancel;
-mod child;
-mod default;
 mod dirs;
-mod downloads;
-mod environment;
-mod environments;
 mod error;
-mod fonts;
-mod hash;
-mod in_use;
+mod find;
 mod install;
-mod interpreter;
-mod layer;
-mod lock;
-mod netrc;
-mod partial;
-mod pip;
-mod pip_settings;
-mod places;
-mod probe;
-mod progress;
-mod python_range;
-mod remembered;
-mod requirement;
+mod program;
 mod requirements;
-mod search;
-mod sources;
-mod stored;
-mod take_over;
-mod uv;
-mod uv_configuration;
+mod store;
 mod variables;
-mod walls;
-mod warm_up;
-mod workroom;
-mod written;
 
-pub use cancel::{Cancel, CancelOnDrop};
-pub use default::{default_environment, default_environment_status};
 pub use dirs::Dirs;
-pub use environment::{Environment, Kind, Package, Status};
-pub use environments::{DEFAULT_BUDGET, Environments, Installer};
-pub use error::{Error, InstallFailure};
-pub use fonts::{CJK_FONT_HINT, Font, cjk_font};
-pub use in_use::InUse;
-pub use interpreter::{Interpreter, Modules, Version};
-pub use layer::Layer;
-pub use progress::{Progress, Step};
+pub use error::{Error, FailureCause, InstallFailure};
+pub use find::{
+    CJK_FONT_HINT, Font, Interpreter, MIN_PYTHON_VERSION, OptionalModules, PythonVersion,
+    RejectReason, RejectedPython, Search, cjk_font,
+};
+pub use install::{
+    CommandFailure, InstallerSandbox, OpenSandbox, ProgramEnd, Progress, ProxySettings,
+    SandboxCommand, SandboxError, SandboxOptions, SandboxStrength, Step, UnreachedHost,
+};
+pub use program::{Cancel, CancelOnDrop};
 pub use requirements::{DEFAULT_PACKAGES, Requirements};
-pub use search::{OLDEST, Reason, Rejected, Search};
-pub use stored::Stored;
+pub use store::{
+    DEFAULT_BUDGET_BYTES, Environment, EnvironmentStatus, Environments, InUseLock, Layer, Package,
+    StoredEnvironment, StoredKind, default_environment, default_environment_status,
+};
 pub use variables::Variables;
-pub use walls::{Failed, NoRoom, OpenRoom, Order, Proxies, Room, Strength, Unreached, Walls};

@@ -8,17 +8,17 @@ mod common;
 use std::{fs, path::Path};
 
 use cellblock_env::{
-    Cancel, DEFAULT_PACKAGES, Environment, Installer, Requirements, Status, default_environment,
+    Cancel, DEFAULT_PACKAGES, Environment, EnvironmentStatus, default_environment,
     default_environment_status,
 };
-use common::{Scratch, interpreter, make, output};
+use common::{interpreter, output};
 
 fn environment() -> Environment {
     default_environment(&interpreter(), &Cancel::new(), &mut |_| {}).unwrap()
 }
 
 #[test]
-fn everything_that_is_promised_can_be_imported_from_byte_code() {
+fn every_default_package_can_be_imported_from_byte_code() {
     let environment = environment();
     for package in DEFAULT_PACKAGES {
         assert!(environment.version_of(package).is_some(), "{package}");
@@ -79,33 +79,6 @@ fn its_status_is_ready_once_it_was_made() {
     let made = environment();
     assert_eq!(
         default_environment_status(&interpreter()).unwrap(),
-        Status::Ready(Box::new(made))
+        EnvironmentStatus::Ready(Box::new(made))
     );
-}
-
-#[test]
-fn uv_makes_the_same_environment_as_pip() {
-    // The making of the default environment has brought uv, if the machine had none.
-    let environment = environment();
-    let tools = environment.prefix.join("../../tools/uv/bin");
-    let mut scratch = Scratch::new();
-    let path = std::env::var("PATH").unwrap_or_default();
-    let path = format!("{}:{path}", tools.display());
-    scratch.variables = scratch.variables.with("PATH", path);
-    scratch.wheel("tiny", &[("tiny.py", "def main(): print('tiny was here')")]);
-    let wanted = Requirements::new(["tiny"]).importing(["tiny"]);
-
-    let by_uv = scratch.environments().installer(Installer::Uv);
-    let (made, reports) = make(&by_uv, &wanted);
-    let made = made.unwrap();
-    assert!(made.installer.starts_with("uv "), "{}", made.installer);
-    assert!(reports.iter().any(|report| report.total == Some(1)));
-    assert_eq!(output(&made.prefix.join("bin/tiny"), &[]), "tiny was here");
-    let cached = "import os, tiny; print(os.path.exists(tiny.__cached__))";
-    assert_eq!(output(&made.python, &["-I", "-B", "-c", cached]), "True");
-
-    fs::remove_dir_all(&made.prefix).unwrap();
-    let by_pip = scratch.environments().installer(Installer::Pip);
-    let again = make(&by_pip, &wanted).0.unwrap();
-    assert_eq!((again.prefix, again.packages), (made.prefix, made.packages));
 }

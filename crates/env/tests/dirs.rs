@@ -1,4 +1,4 @@
-//! Where the files go.
+//! The directories of a user.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Making environments from wheels in a directory, with pip, and all that can go wrong.
+//! Making environments from wheels in a directory, and everything that can go wrong.
 
 mod common;
 
@@ -12,8 +12,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cellblock_env::{Cancel, Error, Installer, Package, Requirements, Status, Step};
-use common::{Scratch, interpreter, make, output};
+use cellblock_env::{Cancel, EnvironmentStatus, Error, Package, Requirements, Step};
+use common::{Scratch, UV, interpreter, make, output};
 
 /// Where files come from, as Python sees it.
 const WHERE: &str = "import tiny; print(tiny.__file__); print(tiny.__cached__)";
@@ -29,7 +29,7 @@ fn tiny() -> (Scratch, Requirements) {
             ("tiny/template.py", "this is {no} Python"),
         ],
     );
-    (scratch, Requirements::new(["tiny"]).importing(["tiny"]))
+    (scratch, Requirements::new(["tiny"]).with_imports(["tiny"]))
 }
 
 fn install_failure(error: Error) -> (String, String) {
@@ -41,12 +41,12 @@ fn install_failure(error: Error) -> (String, String) {
 }
 
 #[test]
-fn pip_makes_an_environment_that_is_complete_compiled_and_in_place() {
+fn a_new_environment_is_complete_compiled_and_in_place() {
     let (scratch, wanted) = tiny();
-    let environments = scratch.environments().installer(Installer::Pip);
+    let environments = scratch.environments();
     assert_eq!(
         environments.status(&interpreter(), &wanted),
-        Status::Missing
+        EnvironmentStatus::Missing
     );
 
     let (made, reports) = make(&environments, &wanted);
@@ -59,7 +59,7 @@ fn pip_makes_an_environment_that_is_complete_compiled_and_in_place() {
         }]
     );
     assert_eq!(made.version_of("TINY"), Some("1.0"));
-    assert!(made.installer.starts_with("pip "), "{}", made.installer);
+    assert!(made.installer.starts_with("uv "), "{}", made.installer);
     assert!(made.bytes > 0 && made.made > 0);
     assert_eq!(made.base_prefix, interpreter().base_prefix);
 
@@ -100,14 +100,14 @@ print(marshal.loads(open(cached, 'rb').read()[16:]).co_filename)";
 #[test]
 fn the_same_set_twice_installs_nothing() {
     let (scratch, wanted) = tiny();
-    let environments = scratch.environments().installer(Installer::Pip);
+    let environments = scratch.environments();
     let first = make(&environments, &wanted).0.unwrap();
     let (second, reports) = make(&environments, &wanted);
     assert_eq!(second.unwrap(), first);
     assert_eq!(reports, []);
     assert_eq!(
         environments.status(&interpreter(), &wanted),
-        Status::Ready(Box::new(first.clone()))
+        EnvironmentStatus::Ready(Box::new(first.clone()))
     );
 
     let other = make(&environments, &Requirements::new(["tiny==1.0"]))
@@ -119,7 +119,7 @@ fn the_same_set_twice_installs_nothing() {
 #[test]
 fn two_at_once_make_it_once_and_share_it() {
     let (scratch, wanted) = tiny();
-    let environments = scratch.environments().installer(Installer::Pip);
+    let environments = scratch.environments();
     let results: Vec<_> = thread::scope(|scope| {
         let makers: Vec<_> = (0..3)
             .map(|_| scope.spawn(|| make(&environments, &wanted)))
@@ -137,7 +137,7 @@ fn two_at_once_make_it_once_and_share_it() {
 #[test]
 fn while_it_is_made_its_status_says_so() {
     let (scratch, wanted) = tiny();
-    let environments = scratch.environments().installer(Installer::Pip);
+    let environments = scratch.environments();
     let python = interpreter();
     let mut seen = Vec::new();
     environments
@@ -146,21 +146,24 @@ fn while_it_is_made_its_status_says_so() {
         })
         .unwrap();
     assert!(!seen.is_empty());
-    assert!(seen.iter().all(|status| *status == Status::Building));
+    assert!(
+        seen.iter()
+            .all(|status| *status == EnvironmentStatus::Building)
+    );
 }
 
 #[test]
 fn a_package_that_does_not_exist_is_a_clear_error_and_leaves_nothing() {
     let (scratch, _) = tiny();
-    let environments = scratch.environments().installer(Installer::Pip);
+    let environments = scratch.environments();
     let wanted = Requirements::new(["tiny", "no-such-package"]);
     let (lines, hint) = install_failure(make(&environments, &wanted).0.unwrap_err());
     assert!(lines.contains("no-such-package"), "{lines}");
-    assert!(hint.contains("no release of a package fits"), "{hint}");
+    assert!(hint.contains("check the names and versions"), "{hint}");
     assert_eq!(scratch.leftovers(), [""; 0]);
     assert_eq!(
         environments.status(&interpreter(), &wanted),
-        Status::Missing
+        EnvironmentStatus::Missing
     );
 }
 
@@ -168,8 +171,8 @@ fn a_package_that_does_not_exist_is_a_clear_error_and_leaves_nothing() {
 fn a_package_that_cannot_be_imported_is_a_clear_error_and_leaves_nothing() {
     let scratch = Scratch::new();
     scratch.wheel("broken", &[("broken.py", "import no_such_module")]);
-    let environments = scratch.environments().installer(Installer::Pip);
-    let wanted = Requirements::new(["broken"]).importing(["json", "broken"]);
+    let environments = scratch.environments();
+    let wanted = Requirements::new(["broken"]).with_imports(["json", "broken"]);
     let error = make(&environments, &wanted).0.unwrap_err().to_string();
     assert!(error.contains("import broken: exit 1"), "{error}");
     assert!(
@@ -182,8 +185,8 @@ fn a_package_that_cannot_be_imported_is_a_clear_error_and_leaves_nothing() {
 #[test]
 fn a_cancelled_making_leaves_nothing() {
     let (scratch, wanted) = tiny();
-    let environments = scratch.environments().installer(Installer::Pip);
-    for at in [Step::Resolve, Step::Compile, Step::WarmUp] {
+    let environments = scratch.environments();
+    for at in [Step::Resolve, Step::Compile, Step::FirstImport] {
         let cancel = Cancel::new();
         let made = environments.make(&interpreter(), &wanted, &cancel, &mut |progress| {
             if progress.step == at {
@@ -196,9 +199,9 @@ fn a_cancelled_making_leaves_nothing() {
 }
 
 #[test]
-fn what_a_killed_process_left_is_not_used_and_is_swept_away() {
+fn what_a_killed_process_left_is_not_used_and_is_removed() {
     let (scratch, wanted) = tiny();
-    let environments = scratch.environments().installer(Installer::Pip);
+    let environments = scratch.environments();
     let made = make(&environments, &wanted).0.unwrap();
     let name = made.prefix.file_name().unwrap().to_str().unwrap();
     let half = made.prefix.with_file_name(format!(".{name}.partial-4"));
@@ -207,7 +210,7 @@ fn what_a_killed_process_left_is_not_used_and_is_swept_away() {
     fs::remove_file(made.prefix.join("cellblock-environment.json")).unwrap();
     assert_eq!(
         environments.status(&interpreter(), &wanted),
-        Status::Missing
+        EnvironmentStatus::Missing
     );
 
     make(&environments, &wanted).0.unwrap();
@@ -217,7 +220,7 @@ fn what_a_killed_process_left_is_not_used_and_is_swept_away() {
 #[test]
 fn an_environment_whose_interpreter_went_away_is_made_again() {
     let (scratch, wanted) = tiny();
-    let environments = scratch.environments().installer(Installer::Pip);
+    let environments = scratch.environments();
     let made = make(&environments, &wanted).0.unwrap();
     for name in ["python", "python3"] {
         let link = made.prefix.join("bin").join(name);
@@ -226,7 +229,7 @@ fn an_environment_whose_interpreter_went_away_is_made_again() {
     }
     assert_eq!(
         environments.status(&interpreter(), &wanted),
-        Status::Missing
+        EnvironmentStatus::Missing
     );
     let again = make(&environments, &wanted).0.unwrap();
     assert_eq!(output(&again.python, &["-c", "print(1)"]), "1");
@@ -264,8 +267,8 @@ with open(os.path.join(os.environ["MPLCONFIGDIR"], "fontlist-v1.json"), "w") as 
     let fonts = scratch.path("home/.fonts");
     fs::create_dir(&fonts).unwrap();
     fs::write(fonts.join("One.ttf"), "").unwrap();
-    let environments = scratch.environments().installer(Installer::Pip);
-    let wanted = Requirements::new(["matplotlib"]).importing(["matplotlib.font_manager"]);
+    let environments = scratch.environments();
+    let wanted = Requirements::new(["matplotlib"]).with_imports(["matplotlib.font_manager"]);
 
     let before = make(&environments, &wanted).0.unwrap();
     let list = before
@@ -291,58 +294,74 @@ fn fake_uv(scratch: &Scratch, script: &str) {
 }
 
 #[test]
-fn where_uv_trusts_no_certificate_the_machines_are_tried_and_then_pip() {
+fn where_uv_fails_for_an_unknown_reason_it_is_run_again_with_the_machines_certificates() {
     let (scratch, wanted) = tiny();
     let log = scratch.path("log");
-    fake_uv(
-        &scratch,
-        &format!(
-            "case \"$*\" in *venv*) exit 0;; esac
-echo \"certificates=$UV_SYSTEM_CERTS links=$UV_FIND_LINKS\" >>{log:?}
-echo 'cause: invalid peer certificate: UnknownIssuer' >&2; exit 2"
-        ),
+    let script = format!(
+        "echo \"certificates=$UV_SYSTEM_CERTS links=$UV_FIND_LINKS\" >>{log:?}
+echo 'Grund: unbekannter Aussteller' >&2; exit 2"
     );
-    let made = make(&scratch.environments(), &wanted).0.unwrap();
-    assert!(made.installer.starts_with("pip "), "{}", made.installer);
+    fake_uv(&scratch, &script);
+    let (lines, hint) = install_failure(make(&scratch.environments(), &wanted).0.unwrap_err());
+    assert_eq!(lines, "Grund: unbekannter Aussteller");
+    assert!(hint.contains("SSL_CERT_FILE"), "{hint}");
     let links = scratch.path("wheels");
     let links = links.display();
     assert_eq!(
         fs::read_to_string(log).unwrap(),
         format!("certificates= links={links}\ncertificates=1 links={links}\n")
     );
-}
-
-#[test]
-fn a_full_disk_is_told_from_other_failures_and_not_tried_again_with_pip() {
-    let (scratch, wanted) = tiny();
-    fake_uv(
-        &scratch,
-        "echo 'cause: No space left on device (os error 28)' >&2; exit 2",
-    );
-    let (lines, hint) = install_failure(make(&scratch.environments(), &wanted).0.unwrap_err());
-    assert!(lines.contains("No space left"), "{lines}");
-    assert!(hint.contains("disk space"), "{hint}");
     assert_eq!(scratch.leftovers(), [""; 0]);
 }
 
 #[test]
-fn without_uv_and_without_an_index_pip_does_it() {
-    let (mut scratch, wanted) = tiny();
-    // A uv that does not work is as good as none.
+fn where_uv_finds_no_solution_it_is_run_once() {
+    let (scratch, wanted) = tiny();
+    let log = scratch.path("log");
+    let script = format!("echo run >>{log:?}; echo 'keine Lösung' >&2; exit 1");
+    fake_uv(&scratch, &script);
+    let (_, hint) = install_failure(make(&scratch.environments(), &wanted).0.unwrap_err());
+    assert!(hint.contains("check the names and versions"), "{hint}");
+    assert_eq!(fs::read_to_string(log).unwrap(), "run\n");
+}
+
+/// Variables with which no uv is found.
+fn without_uv(scratch: &mut Scratch) {
     scratch.program("uv", "exit 1");
-    let bin = scratch.path("bin");
-    scratch.variables = scratch
-        .variables
-        .with("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+    let path = format!("{}:/usr/bin:/bin", scratch.path("bin").display());
+    scratch.variables = scratch.variables.clone().with("PATH", path);
+}
+
+#[test]
+fn where_there_is_no_uv_pip_brings_it() {
+    let (mut scratch, wanted) = tiny();
+    let script = format!("#!/bin/sh\nexec {:?} \"$@\"\n", UV.as_path());
+    scratch.wheel("uv", &[("uv-1.0.data/scripts/uv", &script)]);
+    without_uv(&mut scratch);
     let made = make(&scratch.environments(), &wanted).0.unwrap();
+    assert!(made.installer.starts_with("uv "), "{}", made.installer);
     assert_eq!(made.version_of("tiny"), Some("1.0"));
+    assert!(scratch.path("cache/cellblock/tools/uv/bin/uv").exists());
+}
+
+#[test]
+fn without_uv_and_without_an_index_the_error_says_what_was_tried() {
+    let (mut scratch, wanted) = tiny();
+    without_uv(&mut scratch);
+    let error = make(&scratch.environments(), &wanted).0.unwrap_err();
+    assert!(matches!(error, Error::NoInstaller { .. }), "{error}");
+    assert!(
+        error.to_string().contains("could not download uv"),
+        "{error}"
+    );
+    assert!(error.hint().unwrap().contains("install uv"));
 }
 
 #[test]
 fn an_installer_does_not_outlive_a_host_that_was_killed() {
     const NAME: &str = "an_installer_does_not_outlive_a_host_that_was_killed";
     if let Some(bin) = std::env::var_os("TEST_HOST_BIN") {
-        // This is the host.
+        // This process is the host.
         let mut scratch = Scratch::new();
         scratch.variables = scratch.variables.with("PATH", bin);
         let _ = make(&scratch.environments(), &Requirements::new(["tiny"]));
@@ -362,20 +381,23 @@ fn an_installer_does_not_outlive_a_host_that_was_killed() {
         .spawn()
         .unwrap();
     let started = Instant::now();
-    let patience = Duration::from_secs(60);
+    let time_limit = Duration::from_secs(60);
     while !pid.exists() {
-        assert!(started.elapsed() < patience, "uv was not started");
+        assert!(started.elapsed() < time_limit, "uv was not started");
         thread::sleep(Duration::from_millis(10));
     }
     let installer = fs::read_to_string(&pid).unwrap();
     let command = format!("/proc/{}/cmdline", installer.trim());
-    let lives = || !fs::read(&command).unwrap_or_default().is_empty();
-    assert!(lives());
+    let is_running = || !fs::read(&command).unwrap_or_default().is_empty();
+    assert!(is_running());
 
     host.kill().unwrap();
     host.wait().unwrap();
-    while lives() {
-        assert!(started.elapsed() < patience, "it lives on");
+    while is_running() {
+        assert!(
+            started.elapsed() < time_limit,
+            "the installer is still running"
+        );
         thread::sleep(Duration::from_millis(10));
     }
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Environments by their lock: shared, listed, removed, kept within a budget; layers for sessions that live.
+//! Environments by their lock: shared, listed, removed, kept within a budget; layers for running sessions.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -7,21 +7,31 @@ mod common;
 use std::{fs, time::Instant};
 
 use cellblock_env::{
-    Cancel, Environments, Error, Installer, Kind, Layer, Package, Requirements, Status, Step,
+    Cancel, EnvironmentStatus, Environments, Error, Layer, Package, Requirements, Step, StoredKind,
 };
 use common::{Scratch, interpreter, make, output};
 
-fn shelf() -> (Scratch, Environments) {
+fn packages() -> (Scratch, Environments) {
     let scratch = Scratch::new();
     scratch.wheel("tiny", &[("tiny.py", "number = 1")]);
     scratch.wheel("other", &[("other.py", "number = 2")]);
-    let environments = scratch.environments().installer(Installer::Pip);
+    let environments = scratch.environments();
     (scratch, environments)
 }
 
-fn layer(environments: &Environments, there: &[Package], wanted: &[&str]) -> Result<Layer, Error> {
-    let wanted = Requirements::checked(wanted).unwrap();
-    environments.make_layer(&interpreter(), there, &wanted, &Cancel::new(), &mut |_| {})
+fn layer(
+    environments: &Environments,
+    installed: &[Package],
+    wanted: &[&str],
+) -> Result<Layer, Error> {
+    let wanted = Requirements::parse(wanted).unwrap();
+    environments.make_layer(
+        &interpreter(),
+        installed,
+        &wanted,
+        &Cancel::new(),
+        &mut |_| {},
+    )
 }
 
 fn package(name: &str) -> Package {
@@ -33,7 +43,7 @@ fn package(name: &str) -> Package {
 
 #[test]
 fn requests_that_lead_to_one_lock_share_one_environment() {
-    let (scratch, environments) = shelf();
+    let (scratch, environments) = packages();
     let first = make(&environments, &Requirements::new(["tiny"])).0.unwrap();
     let wanted = Requirements::new(["tiny>=0.5"]);
     let (second, reports) = make(&environments, &wanted);
@@ -41,8 +51,8 @@ fn requests_that_lead_to_one_lock_share_one_environment() {
     assert!(reports.iter().all(|report| report.step < Step::Install));
     assert_eq!(scratch.leftovers().len(), 1);
 
-    // Without an installer: the answer is remembered.
-    let (again, reports) = make(&environments.clone().installer(Installer::Uv), &wanted);
+    // The lock is saved: no installer is started.
+    let (again, reports) = make(&environments, &wanted);
     assert_eq!(again.unwrap(), first);
     assert_eq!(reports, []);
     let begun = Instant::now();
@@ -53,41 +63,41 @@ fn requests_that_lead_to_one_lock_share_one_environment() {
 }
 
 #[test]
-fn to_remove_one_of_two_names_leaves_the_other_what_it_has() {
-    let (scratch, environments) = shelf();
+fn removing_one_of_two_names_keeps_the_environment_of_the_other() {
+    let (scratch, environments) = packages();
     let wanted = Requirements::new(["tiny"]);
-    environments.name("mine", &wanted).unwrap();
-    environments.name("yours", &wanted).unwrap();
+    environments.save_name("mine", &wanted).unwrap();
+    environments.save_name("yours", &wanted).unwrap();
     let made = make(&environments, &wanted).0.unwrap();
     assert!(environments.remove("yours").unwrap().is_none());
-    assert!(environments.named("yours").is_err());
-    assert_eq!(environments.stored("mine").unwrap().path, made.prefix);
+    assert!(environments.requirements_named("yours").is_err());
+    assert_eq!(environments.find("mine").unwrap().path, made.prefix);
     assert!(environments.remove("mine").unwrap().is_some());
     assert_eq!(scratch.leftovers(), [""; 0]);
 }
 
 #[test]
 fn a_named_environment_is_listed_used_and_removed() {
-    let (scratch, environments) = shelf();
+    let (scratch, environments) = packages();
     let wanted = Requirements::new(["tiny"]);
-    environments.name("mine", &wanted).unwrap();
-    assert_eq!(environments.named("mine").unwrap(), wanted);
+    environments.save_name("mine", &wanted).unwrap();
+    assert_eq!(environments.requirements_named("mine").unwrap(), wanted);
     let made = make(&environments, &wanted).0.unwrap();
 
     let [listed] = environments.list().try_into().unwrap();
     assert_eq!(
         (listed.kind, &listed.names[..]),
-        (Kind::Environment, &["mine".to_owned()][..])
+        (StoredKind::Environment, &["mine".to_owned()][..])
     );
     assert_eq!((&listed.path, listed.bytes), (&made.prefix, made.bytes));
     assert_eq!(listed.packages, [package("tiny")]);
     assert_eq!(
-        environments.stored(&listed.id[..6]).unwrap().path,
+        environments.find(&listed.id[..6]).unwrap().path,
         made.prefix
     );
 
-    let held = environments.hold(&made).unwrap();
-    assert!(environments.stored("mine").unwrap().in_use);
+    let held = environments.mark_in_use(&made).unwrap();
+    assert!(environments.find("mine").unwrap().in_use);
     assert!(matches!(
         environments.remove("mine"),
         Err(Error::InUse { .. })
@@ -97,13 +107,19 @@ fn a_named_environment_is_listed_used_and_removed() {
     assert_eq!(scratch.leftovers(), [""; 0]);
     assert_eq!(
         environments.status(&interpreter(), &wanted),
-        Status::Missing
+        EnvironmentStatus::Missing
     );
-    let error = environments.named("mine").unwrap_err().to_string();
+    let error = environments
+        .requirements_named("mine")
+        .unwrap_err()
+        .to_string();
     assert_eq!(error, "there is no environment `mine`");
     for bad in ["", "a/b", "../x", ".hidden", "a b"] {
         assert!(
-            matches!(environments.name(bad, &wanted), Err(Error::BadName { .. })),
+            matches!(
+                environments.save_name(bad, &wanted),
+                Err(Error::BadName { .. })
+            ),
             "{bad}"
         );
     }
@@ -111,7 +127,7 @@ fn a_named_environment_is_listed_used_and_removed() {
 
 #[test]
 fn over_the_budget_the_least_recently_used_goes_and_never_one_in_use() {
-    let (scratch, environments) = shelf();
+    let (scratch, environments) = packages();
     let first = make(&environments, &Requirements::new(["tiny"])).0.unwrap();
     let second = make(&environments, &Requirements::new(["other"]))
         .0
@@ -130,10 +146,10 @@ fn over_the_budget_the_least_recently_used_goes_and_never_one_in_use() {
     assert_eq!(environments.collect_garbage(u64::MAX).unwrap(), []);
     assert!(
         !half.join(".python-x.partial-1").exists(),
-        "what was left half-made goes"
+        "an unfinished directory is removed"
     );
 
-    let held = environments.hold(&second).unwrap();
+    let held = environments.mark_in_use(&second).unwrap();
     used(&second.prefix, later);
     let gone = environments.collect_garbage(first.bytes).unwrap();
     assert_eq!(
@@ -151,10 +167,10 @@ fn over_the_budget_the_least_recently_used_goes_and_never_one_in_use() {
 
 #[test]
 fn a_layer_brings_only_what_is_missing_and_changes_no_version() {
-    let (scratch, environments) = shelf();
+    let (scratch, environments) = packages();
     let found = layer(&environments, &[package("tiny")], &["tiny", "other"]).unwrap();
     assert_eq!(found.packages, [package("other")]);
-    assert_eq!(found.there, [package("tiny")]);
+    assert_eq!(found.already_installed, [package("tiny")]);
     let path = found.path.clone().unwrap();
     assert!(path.join("other.py").exists() && !path.join("tiny.py").exists());
     let import = "import sys; sys.path.append(sys.argv[1]); import other; print(other.number, other.__cached__)";
@@ -165,12 +181,14 @@ fn a_layer_brings_only_what_is_missing_and_changes_no_version() {
     let (number, cached) = said.split_once(' ').unwrap();
     assert_eq!(number, "2");
     assert!(fs::exists(cached).unwrap(), "no byte code");
-    // Remembered: no installer is asked.
-    let offline = environments.clone().installer(Installer::Uv);
+    // The lock is saved: no index is asked.
+    fs::remove_dir_all(scratch.path("wheels")).unwrap();
     assert_eq!(
-        layer(&offline, &[package("tiny")], &["tiny", "other"]).unwrap(),
+        layer(&environments, &[package("tiny")], &["tiny", "other"]).unwrap(),
         found
     );
+    fs::create_dir(scratch.path("wheels")).unwrap();
+    scratch.wheel("tiny", &[("tiny.py", "number = 1")]);
 
     let nothing = layer(&environments, &[package("tiny")], &["tiny"]).unwrap();
     assert_eq!((nothing.path, nothing.packages), (None, vec![]));
@@ -178,14 +196,13 @@ fn a_layer_brings_only_what_is_missing_and_changes_no_version() {
     let conflict = layer(&environments, &[package("tiny")], &["tiny==3.0"]).unwrap_err();
     assert_eq!(
         conflict.to_string(),
-        "tiny 1.0 is there already, and 3.0 cannot come beside it"
+        "tiny 1.0 is installed already, and tiny 3.0 cannot be installed beside it"
     );
-    let _ = scratch;
 }
 
 #[test]
-fn without_an_index_what_is_there_works_and_what_is_not_says_so() {
-    let (mut scratch, environments) = shelf();
+fn without_an_index_existing_environments_work_and_others_fail_with_a_hint() {
+    let (mut scratch, environments) = packages();
     let here = Requirements::new(["tiny"]);
     let made = make(&environments, &here).0.unwrap();
     scratch.variables = scratch
@@ -194,7 +211,7 @@ fn without_an_index_what_is_there_works_and_what_is_not_says_so() {
         .with("PIP_FIND_LINKS", "/no/such/place")
         .with("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
         .with("PIP_RETRIES", "1");
-    let offline = scratch.environments().installer(Installer::Pip);
+    let offline = scratch.environments();
     assert_eq!(make(&offline, &here).0.unwrap(), made);
     let error = make(&offline, &Requirements::new(["other"])).0.unwrap_err();
     assert!(
@@ -209,8 +226,8 @@ fn without_an_index_what_is_there_works_and_what_is_not_says_so() {
 }
 
 #[test]
-fn an_index_that_never_answers_is_given_up_and_told() {
-    let (mut scratch, _) = shelf();
+fn an_index_that_never_answers_is_a_clear_error() {
+    let (mut scratch, _) = packages();
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/simple", silent.local_addr().unwrap());
     scratch.variables = scratch
@@ -220,18 +237,17 @@ fn an_index_that_never_answers_is_given_up_and_told() {
         .with("PIP_INDEX_URL", address)
         .with("PIP_DEFAULT_TIMEOUT", "1")
         .with("PIP_RETRIES", "1");
-    let environments = scratch.environments().installer(Installer::Pip);
+    let environments = scratch.environments();
     let (made, _) = make(&environments, &Requirements::new(["tiny"]));
     let error = made.unwrap_err();
-    assert!(error.to_string().contains("timed out"), "{error}");
     assert!(error.hint().unwrap().contains("could not be reached"));
     assert_eq!(scratch.leftovers(), [""; 0]);
 }
 
 #[test]
 fn a_set_for_another_python_is_refused_at_once() {
-    let (_scratch, environments) = shelf();
-    let wanted = Requirements::new(["tiny"]).for_python(Some(">=3.99".to_owned()));
+    let (_scratch, environments) = packages();
+    let wanted = Requirements::new(["tiny"]).requires_python(Some(">=3.99".to_owned()));
     let (made, reports) = make(&environments, &wanted);
     let version = interpreter().version;
     assert_eq!(
@@ -242,16 +258,16 @@ fn a_set_for_another_python_is_refused_at_once() {
 }
 
 #[test]
-fn a_room_that_a_killed_process_left_goes_with_the_garbage() {
+fn a_staging_directory_that_a_killed_process_left_is_removed_with_the_garbage() {
     let scratch = Scratch::new();
     let requests = scratch.path("cache/cellblock/requests");
-    let room = requests.join(".request.json.partial-4/room");
-    fs::create_dir_all(&room).unwrap();
+    let staging = requests.join(".request.json.partial-4/install");
+    fs::create_dir_all(&staging).unwrap();
     let busy = requests.join(".busy.json.partial-5");
     fs::create_dir(&busy).unwrap();
     let lock = fs::File::create(requests.join("busy.json.lock")).unwrap();
     lock.lock().unwrap();
     scratch.environments().collect_garbage(u64::MAX).unwrap();
-    assert!(!room.exists());
-    assert!(busy.exists(), "somebody is at work there");
+    assert!(!staging.exists());
+    assert!(busy.exists(), "a process works there");
 }

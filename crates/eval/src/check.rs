@@ -1,21 +1,21 @@
-//! What must be true of a run in the end.
+//! Checks: what must be true of a run in the end.
 
-use crate::report::Called;
+use crate::report::TestToolCall;
 use crate::test_tools::TestTool;
 use cellblock_agent::repair::read_value;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What must be true of a run in the end.
+/// A condition that must hold at the end of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "check", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Check {
-    /// The answer is this text; spaces around it do not count.
+    /// The answer is this text. Spaces around it do not count.
     Exact {
         /// The text.
         answer: String,
     },
-    /// The answer has this text in it.
+    /// The answer contains this text.
     Contains {
         /// The text.
         text: String,
@@ -24,16 +24,16 @@ pub enum Check {
     Number {
         /// The number.
         value: f64,
-        /// How far from it is good enough.
+        /// The largest difference that still passes.
         #[serde(default)]
         tolerance: f64,
     },
-    /// The answer is JSON and equal to this; 1 and 1.0 are the same.
+    /// The answer is JSON and equal to this value. 1 and 1.0 are equal.
     Json {
         /// The value.
         value: Value,
     },
-    /// The last call of this tool had these arguments, and maybe others.
+    /// The last call of this tool had these arguments, and perhaps others.
     Called {
         /// The tool.
         tool: TestTool,
@@ -44,8 +44,8 @@ pub enum Check {
 }
 
 impl Check {
-    /// Whether it can hold for a task with these tools.
-    pub(crate) fn goes_with(&self, tools: &[TestTool]) -> Result<(), String> {
+    /// Refuses a check that can never hold for a task with these tools.
+    pub(crate) fn validate_for(&self, tools: &[TestTool]) -> Result<(), String> {
         match self {
             Check::Called { tool, .. } if !tools.contains(tool) => Err(format!(
                 "a check wants a call of `{}`, which the task does not have",
@@ -58,16 +58,20 @@ impl Check {
         }
     }
 
-    /// Looks at what came of a run; what is wrong, where something is.
-    pub(crate) fn of_run(&self, answer: Option<&Value>, calls: &[Called]) -> Result<(), String> {
+    /// Checks a run of the agent. The error says what is wrong.
+    pub(crate) fn check_run(
+        &self,
+        answer: Option<&Value>,
+        calls: &[TestToolCall],
+    ) -> Result<(), String> {
         let Check::Called { tool, arguments } = self else {
-            return self.of_answer(answer);
+            return self.check_answer(answer);
         };
         let last = calls.iter().rfind(|call| call.tool == tool.name());
         let last = last.ok_or_else(|| format!("`{}` was never called", tool.name()))?;
         for (name, expected) in arguments {
             let given = last.arguments.get(name);
-            if !given.is_some_and(|given| is_same_loosely(given, expected)) {
+            if !given.is_some_and(|given| is_loosely_equal(given, expected)) {
                 return Err(format!(
                     "`{}` was last called with {name} = {}, not {expected}",
                     tool.name(),
@@ -78,11 +82,11 @@ impl Check {
         Ok(())
     }
 
-    /// The same for a model that had no tools: what it should have handed in must stand in what it says.
-    pub(crate) fn of_plain_reply(&self, reply: &str) -> Result<(), String> {
+    /// Checks the reply of a model without tools: arguments that a call should have had must stand in the reply.
+    pub(crate) fn check_plain_reply(&self, reply: &str) -> Result<(), String> {
         let answer = Value::String(reply.to_owned());
         let Check::Called { arguments, .. } = self else {
-            return self.of_answer(Some(&answer));
+            return self.check_answer(Some(&answer));
         };
         for expected in arguments.values() {
             let is_there = match expected {
@@ -97,7 +101,7 @@ impl Check {
         Ok(())
     }
 
-    fn of_answer(&self, answer: Option<&Value>) -> Result<(), String> {
+    fn check_answer(&self, answer: Option<&Value>) -> Result<(), String> {
         let answer = answer.ok_or("there is no answer")?;
         let text = match answer {
             Value::String(text) => text.clone(),
@@ -125,7 +129,7 @@ impl Check {
                     other => Some(other.clone()),
                 };
                 match given {
-                    Some(given) if is_same(&given, value) => Ok(()),
+                    Some(given) if is_equal(&given, value) => Ok(()),
                     Some(given) => Err(format!("the answer is {given}, not {value}")),
                     None => Err("the answer is not JSON".to_owned()),
                 }
@@ -135,8 +139,8 @@ impl Check {
     }
 }
 
-/// Equality of JSON, where 1 and 1.0 are the same.
-fn is_same(one: &Value, other: &Value) -> bool {
+/// Whether two JSON values are equal. 1 and 1.0 are equal.
+fn is_equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
         (Value::Array(one), Value::Array(other)) => {
@@ -144,30 +148,30 @@ fn is_same(one: &Value, other: &Value) -> bool {
                 && one
                     .iter()
                     .zip(other)
-                    .all(|(one, other)| is_same(one, other))
+                    .all(|(one, other)| is_equal(one, other))
         }
         (Value::Object(one), Value::Object(other)) => {
             one.len() == other.len()
                 && one
                     .iter()
-                    .all(|(key, value)| other.get(key).is_some_and(|other| is_same(value, other)))
+                    .all(|(key, value)| other.get(key).is_some_and(|other| is_equal(value, other)))
         }
         _ => one == other,
     }
 }
 
-/// The same, where a number may also be written as a text, and spaces around a text do not count.
-fn is_same_loosely(given: &Value, expected: &Value) -> bool {
+/// Like [`is_equal`], but a number may be written as a text, and spaces around a text do not count.
+fn is_loosely_equal(given: &Value, expected: &Value) -> bool {
     match (given, expected) {
         (Value::String(given), Value::String(expected)) => given.trim() == expected.trim(),
         (Value::String(given), Value::Number(expected)) => {
             given.trim().parse().ok() == expected.as_f64()
         }
-        _ => is_same(given, expected),
+        _ => is_equal(given, expected),
     }
 }
 
-/// Whether a text stands in another with no letter or digit beside it.
+/// Whether a text contains a word with no letter or digit beside it.
 fn has_word(text: &str, word: &str) -> bool {
     let is_part = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     text.match_indices(word).any(|(start, _)| {
@@ -206,7 +210,7 @@ fn last_number(text: &str) -> Option<f64> {
     last
 }
 
-/// Digits, commas before three digits, one point before a digit, an exponent.
+/// The end of the number that begins here: digits, commas before three digits, one point before a digit, an exponent.
 fn end_of_number(bytes: &[u8], start: usize) -> usize {
     let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
     let mut at = start;
@@ -234,5 +238,31 @@ fn end_of_number(bytes: &[u8], start: usize) -> usize {
 }
 
 #[cfg(test)]
-#[path = "check_tests.rs"]
-mod tests;
+mod tests {
+    use super::{has_word, last_number};
+
+    #[test]
+    fn the_last_number_of_an_answer_is_found() {
+        for (text, number) in [
+            ("21386.41", Some(21386.41)),
+            ("The 3 values add up to $1,234.50.", Some(1234.5)),
+            ("between 1 and -7", Some(-7.0)),
+            ("5-3", Some(3.0)),
+            ("it is 1e3", Some(1000.0)),
+            ("in Q2 it was 17 in all", Some(17.0)),
+            ("1,2,3", Some(3.0)),
+            ("**42**", Some(42.0)),
+            ("none", None),
+            ("größe 7 €", Some(7.0)),
+        ] {
+            assert_eq!(last_number(text), number, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_word_stands_alone() {
+        assert!(has_word("the answer is `aQue9ScN`.", "aQue9ScN"));
+        assert!(!has_word("aQue9ScNx", "aQue9ScN"));
+        assert!(!has_word("", "a"));
+    }
+}

@@ -1,101 +1,101 @@
-//! Running the tasks of a suite, some at a time.
+//! Running the tasks of a suite, several at a time.
 
-use crate::plain::PlainAsking;
-use crate::report::{Report, TaskReport};
+use crate::report::{EvalReport, TaskReport};
 use crate::suite::{Suite, Task, TaskFile};
-use crate::task_run::{self, TaskRun};
+use crate::task_run::{self, PlainOptions, TaskRun};
 use cellblock_agent::{AgentBuilder, CancellationToken};
 use cellblock_model::{Model, ModelError};
 use futures_util::{StreamExt as _, stream};
 use std::fmt;
 use std::sync::Arc;
 
-/// A suite, and how it is to be run.
+/// A suite with the model and the agents that run it.
 pub struct Evaluation {
     suite: Suite,
-    models: Models,
-    agents: Agents,
-    sources: Sources,
-    way: Way,
+    open_model: OpenModel,
+    make_agent: MakeAgent,
+    source_of: SourceOf,
+    mode: AskMode,
     jobs: usize,
 }
 
 /// How the model is asked.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Way {
-    /// By an agent.
+pub enum AskMode {
+    /// By an agent, which runs code and calls tools.
     #[default]
     Agent,
-    /// Once and alone, with everything in the question.
-    Plain(PlainAsking),
+    /// Once and without an agent, with everything in the question.
+    Plain(PlainOptions),
 }
 
-/// Something that happened in an evaluation.
+/// An event of an evaluation.
 #[derive(Clone, Copy, Debug)]
 pub enum Progress<'a> {
     /// A task begins.
-    Begun {
-        /// The task.
+    Started {
+        /// The name of the task.
         task: &'a str,
     },
     /// A task is over.
-    Ended {
-        /// What came of it.
+    Finished {
+        /// The result of the task.
         task: &'a TaskReport,
-        /// Everything so far; tasks that are not over yet stand there as not run.
-        so_far: &'a Report,
+        /// The report so far. Tasks that are not over yet are in it as not run.
+        so_far: &'a EvalReport,
     },
 }
 
-type Models = Box<dyn Fn(&Task) -> Result<Arc<dyn Model>, ModelError> + Send + Sync>;
-type Agents = Box<dyn Fn(Vec<TaskFile>) -> AgentBuilder + Send + Sync>;
-type Sources = Box<dyn Fn(&Task) -> Option<String> + Send + Sync>;
+type OpenModel = Box<dyn Fn(&Task) -> Result<Arc<dyn Model>, ModelError> + Send + Sync>;
+type MakeAgent = Box<dyn Fn(Vec<TaskFile>) -> AgentBuilder + Send + Sync>;
+type SourceOf = Box<dyn Fn(&Task) -> Option<String> + Send + Sync>;
 
 impl Evaluation {
-    /// Runs these tasks. `models` gives the model for a task, `agents` an agent whose sessions begin with the files of a task; model
-    /// and tools are added to it.
+    /// An evaluation of this suite. `open_model` opens the model for a task. `make_agent` sets up an agent whose sessions begin with the
+    /// files of a task; the model and the tools are added to it.
     pub fn new(
         suite: Suite,
-        models: impl Fn(&Task) -> Result<Arc<dyn Model>, ModelError> + Send + Sync + 'static,
-        agents: impl Fn(Vec<TaskFile>) -> AgentBuilder + Send + Sync + 'static,
+        open_model: impl Fn(&Task) -> Result<Arc<dyn Model>, ModelError> + Send + Sync + 'static,
+        make_agent: impl Fn(Vec<TaskFile>) -> AgentBuilder + Send + Sync + 'static,
     ) -> Evaluation {
         Evaluation {
             suite,
-            models: Box::new(models),
-            agents: Box::new(agents),
-            sources: Box::new(|_| None),
-            way: Way::default(),
+            open_model: Box::new(open_model),
+            make_agent: Box::new(make_agent),
+            source_of: Box::new(|_| None),
+            mode: AskMode::default(),
             jobs: 1,
         }
     }
 
-    /// How the model is asked; by an agent, unless said otherwise.
-    pub fn asked(mut self, way: Way) -> Evaluation {
-        self.way = way;
+    /// Sets how the model is asked. The default is by an agent.
+    pub fn mode(mut self, mode: AskMode) -> Evaluation {
+        self.mode = mode;
         self
     }
 
-    /// How many tasks run at a time; one, unless said otherwise.
+    /// Sets how many tasks run at the same time. The default is one.
     pub fn jobs(mut self, jobs: usize) -> Evaluation {
         self.jobs = jobs.max(1);
         self
     }
 
-    /// Who answers, in more words than the model's name.
+    /// Sets how the source of a task's replies is described in the report, beside the name of the model.
     pub fn sources(
         mut self,
-        sources: impl Fn(&Task) -> Option<String> + Send + Sync + 'static,
+        source_of: impl Fn(&Task) -> Option<String> + Send + Sync + 'static,
     ) -> Evaluation {
-        self.sources = Box::new(sources);
+        self.source_of = Box::new(source_of);
         self
     }
 
-    /// Runs every task to its end. When the token is cancelled, tasks that run end at once, and no other begins; the report says so.
+    /// Runs every task to its end. When `cancel` is cancelled, running tasks end at once and no other task begins; the report is then
+    /// marked as not complete.
     pub async fn run(
         &self,
         progress: &(dyn Fn(Progress<'_>) + Send + Sync),
         cancel: &CancellationToken,
-    ) -> Report {
+    ) -> EvalReport {
         let mut report = self.empty_report();
         let runs = self
             .suite
@@ -106,14 +106,14 @@ impl Evaluation {
                 if cancel.is_cancelled() {
                     return (index, None);
                 }
-                progress(Progress::Begun { task: &task.name });
+                progress(Progress::Started { task: &task.name });
                 (index, Some(task_run::run(self, task, cancel).await))
             });
         let mut runs = std::pin::pin!(stream::iter(runs).buffer_unordered(self.jobs));
         while let Some((index, run)) = runs.next().await {
             if let Some(run) = run {
-                self.take_in(&mut report, index, run);
-                progress(Progress::Ended {
+                self.add_result(&mut report, index, run);
+                progress(Progress::Finished {
                     task: &report.tasks[index],
                     so_far: &report,
                 });
@@ -123,8 +123,8 @@ impl Evaluation {
         report
     }
 
-    fn empty_report(&self) -> Report {
-        let mut report = Report::new(&self.suite.name, None);
+    fn empty_report(&self) -> EvalReport {
+        let mut report = EvalReport::new(&self.suite.name, None);
         let tasks = self.suite.tasks.iter();
         report.tasks = tasks
             .map(|task| TaskReport {
@@ -134,34 +134,34 @@ impl Evaluation {
                 ..TaskReport::default()
             })
             .collect();
-        report.add_up();
+        report.update_totals();
         report
     }
 
-    fn take_in(&self, report: &mut Report, index: usize, run: TaskRun) {
+    fn add_result(&self, report: &mut EvalReport, index: usize, run: TaskRun) {
         if let (true, Some(model)) = (report.model.is_empty(), run.model) {
             report.model = model;
         }
         report.source = report.source.take().or(run.source);
         report.format = report.format.or(run.format);
         report.tasks[index] = run.report;
-        report.add_up();
+        report.update_totals();
     }
 
-    pub(crate) fn way(&self) -> &Way {
-        &self.way
+    pub(crate) fn ask_mode(&self) -> &AskMode {
+        &self.mode
     }
 
     pub(crate) fn model_for(&self, task: &Task) -> Result<Arc<dyn Model>, ModelError> {
-        (self.models)(task)
+        (self.open_model)(task)
     }
 
     pub(crate) fn source_of(&self, task: &Task) -> Option<String> {
-        (self.sources)(task)
+        (self.source_of)(task)
     }
 
     pub(crate) fn agent_for(&self, task: &Task) -> AgentBuilder {
-        (self.agents)(task.files.clone())
+        (self.make_agent)(task.files.clone())
     }
 }
 
@@ -169,7 +169,7 @@ impl fmt::Debug for Evaluation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Evaluation")
             .field("suite", &self.suite.name)
-            .field("way", &self.way)
+            .field("mode", &self.mode)
             .field("jobs", &self.jobs)
             .finish_non_exhaustive()
     }

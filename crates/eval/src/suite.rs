@@ -1,4 +1,4 @@
-//! A file of tasks.
+//! Suites: files of tasks in TOML.
 
 use crate::check::Check;
 use crate::test_tools::TestTool;
@@ -7,92 +7,147 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// The longest file of tasks that is read.
-const LONGEST: u64 = 16 << 20;
+/// The longest suite file that is read.
+const MAX_SUITE_BYTES: u64 = 16 << 20;
 
 /// The longest name of a task. It is also the name of a file.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_BYTES: usize = 64;
 
 /// Tasks that belong together, from one TOML file.
+///
+/// ```
+/// use cellblock_eval::Suite;
+///
+/// let suite = Suite::parse(r#"
+///     name = "sums"
+///     [[tasks]]
+///     name = "small"
+///     question = "What is 2 + 2?"
+///     checks = [{ check = "number", value = 4 }]
+/// "#)?;
+/// assert_eq!(suite.tasks[0].name, "small");
+/// # Ok::<(), cellblock_eval::InvalidSuite>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suite {
-    /// Its name.
+    /// The name of the suite.
     pub name: String,
-    /// What it is about.
+    /// What the suite is about.
     pub description: String,
     /// The tasks, in the order of the file.
     pub tasks: Vec<Task>,
 }
 
-/// A question with everything that belongs to it.
+/// A question with its tools, files and checks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
-    /// Its name, unique in the suite.
+    /// The name of the task, unique in the suite.
     pub name: String,
-    /// What is asked.
+    /// The question.
     pub question: String,
-    /// What `get_secret` gives.
+    /// The result of the tool `get_secret`.
     pub secret: Option<String>,
-    /// The tools that this task has.
+    /// The tools of this task.
     pub tools: Vec<TestTool>,
-    /// The files in the workspace.
+    /// The files that are in the workspace at the beginning.
     pub files: Vec<TaskFile>,
-    /// What the answer must look like, where that is asked for.
+    /// The JSON schema of the answer, where there is one.
     pub schema: Option<Value>,
-    /// What must be true in the end. All of them.
+    /// What must be true in the end. The task passes if all of them hold.
     pub checks: Vec<Check>,
 }
 
-/// A file that a task begins with.
+/// A file of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskFile {
-    /// Where it stands in the workspace.
+    /// The path in the workspace.
     pub path: String,
-    /// What is in it.
+    /// The content of the file.
     pub contents: Vec<u8>,
 }
 
-/// A file of tasks that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {problem}", path.display())]
-pub struct SuiteError {
-    path: PathBuf,
-    problem: String,
+/// A suite cannot be read, or lacks a task.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SuiteError {
+    /// The file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Unreadable {
+        /// The path of the file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The file is too long.
+    #[error("{}: it is longer than {max_mebibytes} MiB", path.display())]
+    TooLong {
+        /// The path of the file.
+        path: PathBuf,
+        /// The longest file that is read, in MiB.
+        max_mebibytes: u64,
+    },
+    /// The file is not a valid suite.
+    #[error("{}: {problem}", path.display())]
+    Invalid {
+        /// The path of the file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: InvalidSuite,
+    },
+    /// The suite has no task of this name.
+    #[error("there is no task `{name}`; the tasks are {}", known.join(", "))]
+    UnknownTask {
+        /// The name that was looked for.
+        name: String,
+        /// The names of the suite's tasks.
+        known: Vec<String>,
+    },
 }
 
+/// What is wrong with the text of a suite. The message names the task or the file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidSuite(String);
+
 impl Suite {
-    /// Reads a file of tasks, and checks it whole before anything runs.
+    /// Reads a suite from a file, and checks all of it before anything runs.
     pub fn read(path: impl AsRef<Path>) -> Result<Suite, SuiteError> {
         let path = path.as_ref();
-        let unusable = |problem: String| SuiteError {
+        let unreadable = |source| SuiteError::Unreadable {
+            path: path.to_owned(),
+            source,
+        };
+        if std::fs::metadata(path).map_err(unreadable)?.len() > MAX_SUITE_BYTES {
+            return Err(SuiteError::TooLong {
+                path: path.to_owned(),
+                max_mebibytes: MAX_SUITE_BYTES >> 20,
+            });
+        }
+        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        Suite::parse(&text).map_err(|problem| SuiteError::Invalid {
             path: path.to_owned(),
             problem,
-        };
-        let size = std::fs::metadata(path).map_err(|error| unusable(error.to_string()))?;
-        if size.len() > LONGEST {
-            return Err(unusable(format!("it is longer than {} MiB", LONGEST >> 20)));
-        }
-        let text = std::fs::read_to_string(path).map_err(|error| unusable(error.to_string()))?;
-        Suite::parse(&text).map_err(unusable)
+        })
     }
 
-    /// The same from a text.
-    pub fn parse(text: &str) -> Result<Suite, String> {
-        let raw: RawSuite = toml::from_str(text).map_err(|error| error.to_string())?;
-        raw.checked()
+    /// Reads a suite from a text.
+    pub fn parse(text: &str) -> Result<Suite, InvalidSuite> {
+        let raw: RawSuite =
+            toml::from_str(text).map_err(|error| InvalidSuite(error.to_string()))?;
+        raw.checked().map_err(InvalidSuite)
     }
 
-    /// The suite with these tasks alone, in its own order.
-    pub fn only(mut self, names: &[String]) -> Result<Suite, String> {
+    /// The suite with only these tasks, in the order of the file.
+    pub fn with_tasks(mut self, names: &[String]) -> Result<Suite, SuiteError> {
         for name in names {
             if !self.tasks.iter().any(|task| &task.name == name) {
-                let known: Vec<&str> = self.tasks.iter().map(|task| &*task.name).collect();
-                return Err(format!(
-                    "there is no task `{name}`; the tasks are {}",
-                    known.join(", ")
-                ));
+                return Err(SuiteError::UnknownTask {
+                    name: name.clone(),
+                    known: self.tasks.into_iter().map(|task| task.name).collect(),
+                });
             }
         }
         self.tasks.retain(|task| names.contains(&task.name));
@@ -180,7 +235,7 @@ impl RawTask {
             ));
         }
         for check in &self.checks {
-            check.goes_with(&self.tools).map_err(&wrong)?;
+            check.validate_for(&self.tools).map_err(&wrong)?;
         }
         let files = self
             .files
@@ -214,8 +269,8 @@ impl RawFile {
         let contents = match self {
             RawFile::Text(text) => text.into_bytes(),
             RawFile::Bytes { base64 } => {
-                let letters: String = base64.split_whitespace().collect();
-                let bytes = STANDARD.decode(letters);
+                let digits: String = base64.split_whitespace().collect();
+                let bytes = STANDARD.decode(digits);
                 bytes.map_err(|error| format!("file `{path}`: this is not base64: {error}"))?
             }
         };
@@ -226,12 +281,12 @@ impl RawFile {
     }
 }
 
-/// Names become names of files, so nothing is allowed in them that could lead elsewhere.
+/// Checks a name. It becomes the name of a file, so it must not be a path that leads elsewhere.
 fn check_name(whose: &str, name: &str) -> Result<(), String> {
     let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(is_good) {
+    if name.is_empty() || name.len() > MAX_NAME_BYTES || !name.chars().all(is_good) {
         return Err(format!(
-            "the name of {whose}, {name:?}, must have 1 to {LONGEST_NAME} letters, digits, `_` or `-`"
+            "the name of {whose}, {name:?}, must have 1 to {MAX_NAME_BYTES} letters, digits, `_` or `-`"
         ));
     }
     Ok(())

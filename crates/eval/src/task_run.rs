@@ -1,25 +1,24 @@
-//! One task: its run, and what the checks say of it.
+//! Running one task, by an agent or by the model alone, and checking the result.
 
-use crate::evaluation::{Evaluation, Way};
-use crate::plain;
-use crate::report::{Called, TaskReport};
+use crate::evaluation::{AskMode, Evaluation};
+use crate::report::{TaskReport, TestToolCall};
 use crate::suite::Task;
 use crate::test_tools::{CallLog, TestTool};
 use cellblock_agent::{
     Agent, AgentError, CancellationToken, Format, Observer, Outcome, RunEvent, RunStatus,
 };
-use cellblock_model::Model;
+use cellblock_model::{Message, Model, Request, complete};
 use serde_json::{Map, Value};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// Characters of an answer or an argument that a report keeps.
-const LONGEST_TEXT: usize = 2_000;
+/// The characters of an answer or an argument that a report keeps.
+const MAX_TEXT_CHARS: usize = 2_000;
 
-/// Calls of one task that a report keeps: the last ones, which count.
-const MOST_CALLS: usize = 20;
+/// The calls of one task that a report keeps: the last ones.
+const MAX_REPORTED_CALLS: usize = 20;
 
-/// What came of a task, and what is known about who did it.
+/// The result of a task, with the model that gave it.
 pub(crate) struct TaskRun {
     pub(crate) report: TaskReport,
     pub(crate) model: Option<String>,
@@ -27,29 +26,31 @@ pub(crate) struct TaskRun {
     pub(crate) format: Option<Format>,
 }
 
-/// What was said of replies on the way.
+/// What the events of a run say about its replies.
 #[derive(Default)]
-struct Noticed {
+struct ReplyProblems {
+    /// Descriptions of what was repaired.
     repairs: Vec<String>,
+    /// The replies that could not be read.
     asked_again: usize,
 }
 
-/// Runs a task to its end. Whatever goes wrong is in the report.
+/// Runs a task to its end. Errors are part of its report.
 pub(crate) async fn run(
     evaluation: &Evaluation,
     task: &Task,
     cancel: &CancellationToken,
 ) -> TaskRun {
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut run = match evaluation.model_for(task) {
         Err(error) => TaskRun::failed(task, error.to_string()),
         Ok(opened) => {
             let (name, source) = (opened.name().to_owned(), evaluation.source_of(task));
-            let mut run = match evaluation.way() {
-                Way::Plain(asking) => {
-                    TaskRun::of(plain::ask(task, opened.as_ref(), asking, cancel).await)
+            let mut run = match evaluation.ask_mode() {
+                AskMode::Plain(options) => {
+                    TaskRun::of(ask_plainly(task, opened.as_ref(), options, cancel).await)
                 }
-                Way::Agent => match with_agent(evaluation, task, opened, cancel).await {
+                AskMode::Agent => match run_with_agent(evaluation, task, opened, cancel).await {
                     Ok(run) => run,
                     Err(error) => TaskRun::failed(task, error.to_string()),
                 },
@@ -59,9 +60,9 @@ pub(crate) async fn run(
         }
     };
     let report = &mut run.report;
-    report.ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    report.ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     report.answer.as_mut().map(shorten).unwrap_or_default();
-    let kept = report.calls.len().saturating_sub(MOST_CALLS);
+    let kept = report.calls.len().saturating_sub(MAX_REPORTED_CALLS);
     report.calls.drain(..kept);
     let arguments = report.calls.iter_mut();
     arguments
@@ -70,7 +71,7 @@ pub(crate) async fn run(
     run
 }
 
-async fn with_agent(
+async fn run_with_agent(
     evaluation: &Evaluation,
     task: &Task,
     model: Arc<dyn Model>,
@@ -79,34 +80,40 @@ async fn with_agent(
     let log = CallLog::default();
     let mut builder = evaluation.agent_for(task).shared_model(model);
     for tool in &task.tools {
-        builder = tool.add(builder, task, &log);
+        builder = tool.add_to(builder, task, &log);
     }
     if let Some(schema) = &task.schema {
         builder = builder.answer_schema(schema.clone());
     }
     let agent = builder.build()?;
-    let noticed: Arc<Mutex<Noticed>> = Arc::default();
+    let problems: Arc<Mutex<ReplyProblems>> = Arc::default();
     let outcome = agent
-        .run_watched(&task.question, noticing(&noticed), cancel.clone())
+        .run_watched(&task.question, collect_problems(&problems), cancel.clone())
         .await?;
-    let noticed = std::mem::take(&mut *noticed.lock().unwrap_or_else(PoisonError::into_inner));
-    let calls = handed_in(task, &agent, &outcome, log.calls());
-    let report = report(task, outcome, calls, noticed);
+    let problems = std::mem::take(&mut *problems.lock().unwrap_or_else(PoisonError::into_inner));
+    let calls = with_json_answer(task, &agent, &outcome, log.calls());
+    let report = report(task, outcome, calls, problems);
     Ok(TaskRun {
         format: Some(agent.format()),
         ..TaskRun::of(report)
     })
 }
 
-/// In the format `json` the action that answers is called `provide_answer`, like the tool. Whoever uses the one in place of the other
-/// has done what the question says.
-fn handed_in(task: &Task, agent: &Agent, outcome: &Outcome, mut calls: Vec<Called>) -> Vec<Called> {
+/// The calls of the task's tools. In the format `json` the action that answers has the name `provide_answer`, like the tool: where the
+/// tool was not called, that action counts as a call.
+fn with_json_answer(
+    task: &Task,
+    agent: &Agent,
+    outcome: &Outcome,
+    mut calls: Vec<TestToolCall>,
+) -> Vec<TestToolCall> {
     let tool = TestTool::ProvideAnswer;
-    let is_open = task.tools.contains(&tool) && !calls.iter().any(|call| call.tool == tool.name());
-    if let (Format::Json, true, Some(answer)) = (agent.format(), is_open, &outcome.answer) {
+    let is_uncalled =
+        task.tools.contains(&tool) && !calls.iter().any(|call| call.tool == tool.name());
+    if let (Format::Json, true, Some(answer)) = (agent.format(), is_uncalled, &outcome.answer) {
         let mut arguments = Map::new();
         arguments.insert("answer".to_owned(), answer.clone());
-        calls.push(Called {
+        calls.push(TestToolCall {
             tool: tool.name().to_owned(),
             arguments,
         });
@@ -114,12 +121,17 @@ fn handed_in(task: &Task, agent: &Agent, outcome: &Outcome, mut calls: Vec<Calle
     calls
 }
 
-fn report(task: &Task, outcome: Outcome, calls: Vec<Called>, noticed: Noticed) -> TaskReport {
+fn report(
+    task: &Task,
+    outcome: Outcome,
+    calls: Vec<TestToolCall>,
+    reply_problems: ReplyProblems,
+) -> TaskReport {
     let checks = task.checks.iter();
     let problems: Vec<String> = checks
-        .filter_map(|check| check.of_run(outcome.answer.as_ref(), &calls).err())
+        .filter_map(|check| check.check_run(outcome.answer.as_ref(), &calls).err())
         .collect();
-    let gave_up = usize::from(outcome.status == RunStatus::MalformedReplies);
+    let unreadable_end = usize::from(outcome.status == RunStatus::MalformedReplies);
     let with_code = || {
         outcome
             .steps
@@ -135,28 +147,28 @@ fn report(task: &Task, outcome: Outcome, calls: Vec<Called>, noticed: Noticed) -
         problems,
         calls,
         steps: outcome.steps.len(),
-        code_actions: with_code().count() + gave_up,
+        code_actions: with_code().count() + unreadable_end,
         parsed_at_first_try: with_code()
             .filter(|step| step.repairs.is_empty() && step.malformed == 0)
             .count(),
         failed_cells: actions()
             .filter(|done| done.code.is_some() && !done.ok)
             .count(),
-        repairs: noticed.repairs,
-        asked_again: noticed.asked_again,
+        repairs: reply_problems.repairs,
+        asked_again: reply_problems.asked_again,
         usage: outcome.usage,
         answer: outcome.answer,
         ms: 0,
     }
 }
 
-fn noticing(noticed: &Arc<Mutex<Noticed>>) -> Observer {
-    let noticed = Arc::clone(noticed);
+fn collect_problems(problems: &Arc<Mutex<ReplyProblems>>) -> Observer {
+    let problems = Arc::clone(problems);
     Arc::new(move |event| {
-        let mut noticed = noticed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut problems = problems.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
-            RunEvent::Repaired { repairs } => noticed.repairs.extend(repairs.iter().cloned()),
-            RunEvent::Malformed { .. } => noticed.asked_again += 1,
+            RunEvent::Repaired { repairs } => problems.repairs.extend(repairs.iter().cloned()),
+            RunEvent::Malformed { .. } => problems.asked_again += 1,
             _ => {}
         }
     })
@@ -182,12 +194,91 @@ impl TaskRun {
     }
 }
 
-/// Cuts a long text.
+/// Cuts a text that is too long for a report.
 fn shorten(value: &mut Value) {
     if let Value::String(text) = value
-        && let Some((end, _)) = text.char_indices().nth(LONGEST_TEXT)
+        && let Some((end, _)) = text.char_indices().nth(MAX_TEXT_CHARS)
     {
         text.truncate(end);
         text.push('…');
     }
+}
+
+/// The options of a request without an agent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PlainOptions {
+    /// The longest reply, in tokens.
+    pub max_tokens: Option<u32>,
+    /// The sampling temperature.
+    pub temperature: Option<f64>,
+    /// The time limit of one reply.
+    pub time_limit: Option<Duration>,
+}
+
+/// The time limit where there is none: about 30 years.
+const NO_TIME_LIMIT: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+
+/// The question of a task, with its secret and its files, for a model without an agent.
+pub fn plain_question(task: &Task) -> String {
+    let mut text = task.question.trim().to_owned();
+    if let Some(secret) = &task.secret {
+        let name = TestTool::GetSecret.name();
+        text.push_str(&format!(
+            "\n\nThe tool {name} was called for you. It gave: {secret}"
+        ));
+    }
+    for file in &task.files {
+        let contents = String::from_utf8_lossy(&file.contents);
+        text.push_str(&format!(
+            "\n\nThe file {}:\n```\n{}\n```",
+            file.path,
+            contents.trim_end()
+        ));
+    }
+    text.push_str("\n\nYou cannot run code or call tools now. Reply with the answer alone.");
+    text
+}
+
+/// Asks the model without an agent, and checks the reply.
+async fn ask_plainly(
+    task: &Task,
+    model: &dyn Model,
+    options: &PlainOptions,
+    cancel: &CancellationToken,
+) -> TaskReport {
+    let request = Request {
+        max_tokens: options.max_tokens,
+        temperature: options.temperature,
+        ..Request::new(vec![Message::user(plain_question(task))])
+    };
+    let (status, message, reply) = tokio::select! {
+        biased;
+        () = cancel.cancelled() => (RunStatus::Cancelled, Some("it was cancelled".to_owned()), None),
+        () = tokio::time::sleep(options.time_limit.unwrap_or(NO_TIME_LIMIT)) => {
+            (RunStatus::MaxTime, Some("there was no reply in time".to_owned()), None)
+        }
+        reply = complete(model, request) => match reply {
+            Ok(reply) => (RunStatus::Answered, None, Some(reply)),
+            Err(error) => (RunStatus::ModelError, Some(error.to_string()), None),
+        },
+    };
+    let mut report = TaskReport {
+        name: task.name.clone(),
+        status: Some(status),
+        message,
+        ..TaskReport::default()
+    };
+    match reply {
+        Some(reply) => {
+            let checks = task.checks.iter();
+            report.problems = checks
+                .filter_map(|check| check.check_plain_reply(&reply.text).err())
+                .collect();
+            report.usage = reply.usage;
+            report.answer = Some(Value::String(reply.text));
+        }
+        None => report.problems.push("there is no answer".to_owned()),
+    }
+    report.passed = report.problems.is_empty();
+    report
 }

@@ -1,6 +1,6 @@
-//! The tools that tasks may have. They keep what they were called with, whoever called: the model, or its code.
+//! The tools that tasks may have. They log their calls, by the model and by its code.
 
-use crate::report::Called;
+use crate::report::TestToolCall;
 use crate::suite::Task;
 use cellblock_agent::AgentBuilder;
 use cellblock_tools::{Context, Tool, ToolError};
@@ -13,21 +13,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TestTool {
-    /// `get_secret()` gives the secret of the task.
+    /// `get_secret()` returns the secret of the task.
     GetSecret,
-    /// `provide_answer(answer)` takes an answer.
+    /// `provide_answer(answer)` takes the answer to the task.
     ProvideAnswer,
 }
 
-/// What was called, in order.
+/// The calls of a task's tools, in order.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CallLog(Arc<Mutex<Vec<Called>>>);
+pub(crate) struct CallLog(Arc<Mutex<Vec<TestToolCall>>>);
 
-/// Calls that are kept of one run. Code in a loop can make any number.
-const MOST_CALLS: usize = 1_000;
+/// The calls of one run that are logged. Code in a loop can make any number.
+const MAX_LOGGED_CALLS: usize = 1_000;
 
 impl TestTool {
-    /// The name under which it is called.
+    /// The name of the tool.
     pub fn name(self) -> &'static str {
         match self {
             TestTool::GetSecret => "get_secret",
@@ -35,8 +35,8 @@ impl TestTool {
         }
     }
 
-    /// An agent that has this tool too.
-    pub(crate) fn add(self, builder: AgentBuilder, task: &Task, log: &CallLog) -> AgentBuilder {
+    /// Adds the tool to an agent.
+    pub(crate) fn add_to(self, builder: AgentBuilder, task: &Task, log: &CallLog) -> AgentBuilder {
         match self {
             TestTool::GetSecret => builder.tool(GetSecretTool {
                 secret: task.secret.clone().unwrap_or_default(),
@@ -48,22 +48,22 @@ impl TestTool {
 }
 
 impl CallLog {
-    /// Everything that was called.
-    pub(crate) fn calls(&self) -> Vec<Called> {
+    /// All calls so far.
+    pub(crate) fn calls(&self) -> Vec<TestToolCall> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 
-    fn note(&self, tool: TestTool, arguments: Map<String, Value>) -> Result<(), ToolError> {
+    fn push(&self, tool: TestTool, arguments: Map<String, Value>) -> Result<(), ToolError> {
         let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if calls.len() >= MOST_CALLS {
+        if calls.len() >= MAX_LOGGED_CALLS {
             return Err(ToolError::new(format!(
-                "there were {MOST_CALLS} calls in this run; no more are taken"
+                "there were {MAX_LOGGED_CALLS} calls in this run; no more are taken"
             )));
         }
-        calls.push(Called {
+        calls.push(TestToolCall {
             tool: tool.name().to_owned(),
             arguments,
         });
@@ -86,7 +86,7 @@ impl Tool for GetSecretTool {
     type Output = String;
 
     async fn call(&self, _: GetSecret, _: &Context) -> Result<String, ToolError> {
-        self.log.note(TestTool::GetSecret, Map::new())?;
+        self.log.push(TestTool::GetSecret, Map::new())?;
         Ok(self.secret.clone())
     }
 }
@@ -95,14 +95,14 @@ impl Tool for GetSecretTool {
 #[derive(Debug, Deserialize, JsonSchema)]
 struct ProvideAnswer {
     /// The answer, and nothing else.
-    answer: Given,
+    answer: TextOrNumber,
 }
 
 /// A text or a number.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
-enum Given {
+enum TextOrNumber {
     Text(String),
     Number(Number),
 }
@@ -116,14 +116,18 @@ impl Tool for ProvideAnswerTool {
     type Parameters = ProvideAnswer;
     type Output = &'static str;
 
-    async fn call(&self, given: ProvideAnswer, _: &Context) -> Result<&'static str, ToolError> {
-        let answer = match given.answer {
-            Given::Text(text) => Value::String(text),
-            Given::Number(number) => Value::Number(number),
+    async fn call(
+        &self,
+        parameters: ProvideAnswer,
+        _: &Context,
+    ) -> Result<&'static str, ToolError> {
+        let answer = match parameters.answer {
+            TextOrNumber::Text(text) => Value::String(text),
+            TextOrNumber::Number(number) => Value::Number(number),
         };
         let mut arguments = Map::new();
         arguments.insert("answer".to_owned(), answer);
-        self.log.note(TestTool::ProvideAnswer, arguments)?;
+        self.log.push(TestTool::ProvideAnswer, arguments)?;
         Ok("received")
     }
 }

@@ -5,7 +5,7 @@
 //!     cargo run -p cellblock-model --example ask -- "What is 2 + 2?" [RECORDING]
 //! ```
 
-use cellblock_model::{Choice, Event, Message, Request};
+use cellblock_model::{Message, ModelChoice, ReplyEvent, Request};
 use futures_util::StreamExt;
 use std::io::Write as _;
 
@@ -14,11 +14,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let question = arguments.next().ok_or("give a question")?;
     let environment = |name: &str| std::env::var(name).ok();
-    let choice = Choice {
+    let choice = ModelChoice {
         record: arguments.next().map(Into::into),
-        ..Choice::default()
+        ..ModelChoice::default()
     };
-    let model = choice.or_from(environment).open(environment)?;
+    let model = choice.or_from_environment(environment).open(environment)?;
     let request = Request {
         max_tokens: Some(300),
         temperature: Some(0.0),
@@ -27,9 +27,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut events = model.stream(request);
     while let Some(event) = events.next().await {
         match event? {
-            Event::Text { text } | Event::CallArguments { text, .. } => print!("{text}"),
-            Event::Reasoning { text } => eprint!("{text}"),
-            Event::Finished { reply } => {
+            ReplyEvent::Text { text } | ReplyEvent::CallArguments { text, .. } => print!("{text}"),
+            ReplyEvent::Reasoning { text } => eprint!("{text}"),
+            ReplyEvent::Finished { reply } => {
                 eprintln!("\n[{:?}, {:?}]", reply.finish, reply.usage);
                 for repair in &reply.repairs {
                     eprintln!("[{repair}]");

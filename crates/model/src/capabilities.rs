@@ -1,32 +1,32 @@
-//! What a model can do.
+//! What a model and its endpoint can do.
 
 use crate::Prices;
 use serde::{Deserialize, Serialize};
 
-/// What a model and its endpoint can do. Defaults suit an endpoint of which nothing is known.
+/// What a model and its endpoint can do. The default is for an endpoint of which nothing is known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Capabilities {
-    /// Native tool calls.
+    /// Whether the model makes native tool calls.
     pub tools: bool,
-    /// `response_format` with a JSON schema.
+    /// Whether the endpoint takes `response_format` with a JSON schema.
     pub json_schema: bool,
-    /// Images in messages.
+    /// Whether messages may have images.
     pub images: bool,
-    /// System messages after the first message.
+    /// Whether system messages may come after the first message.
     pub late_system_messages: bool,
-    /// The model wants its own reasoning back in the history.
+    /// Whether the model wants its own reasoning back in the conversation.
     pub reasoning_in_history: bool,
-    /// Tokens of a request and its reply together.
+    /// The tokens of a request and its reply together.
     pub context_tokens: u64,
-    /// What it costs, where it costs and someone told us.
+    /// The prices of tokens, where they are known.
     pub prices: Option<Prices>,
 }
 
-/// Some of the capabilities, said by someone who knows better.
+/// Capabilities that a user sets. A field that is `None` keeps what is known by the model's name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Overrides {
+pub struct CapabilityOverrides {
     /// See [`Capabilities::tools`].
     pub tools: Option<bool>,
     /// See [`Capabilities::json_schema`].
@@ -43,8 +43,9 @@ pub struct Overrides {
     pub prices: Option<Prices>,
 }
 
-/// What is known of models by their names: a part of the name, context, tools, JSON schema, images. The first that fits counts.
-const KNOWN: &[(&str, u64, bool, bool, bool)] = &[
+/// What is known of models by their names: the beginning of the name, context tokens, tools, JSON schema, images. The first row that
+/// matches counts.
+const KNOWN_MODELS: &[(&str, u64, bool, bool, bool)] = &[
     ("gpt-5", 400_000, true, true, true),
     ("gpt-4.1", 1_000_000, true, true, true),
     ("gpt-4o", 128_000, true, true, true),
@@ -70,11 +71,13 @@ const KNOWN: &[(&str, u64, bool, bool, bool)] = &[
 ];
 
 impl Capabilities {
-    /// What is known of a model by its name; the defaults for others. Whoever knows better changes the fields.
-    pub fn of(model: &str) -> Self {
+    /// The capabilities of a model by its name. A name that is not known has the default.
+    pub fn of_model(model: &str) -> Self {
         let name = model.to_lowercase();
         let name = name.rsplit('/').next().unwrap_or_default();
-        let known = KNOWN.iter().find(|(start, ..)| name.starts_with(start));
+        let known = KNOWN_MODELS
+            .iter()
+            .find(|(start, ..)| name.starts_with(start));
         let Some(&(_, context_tokens, tools, json_schema, images)) = known else {
             return Self::default();
         };
@@ -83,26 +86,26 @@ impl Capabilities {
             json_schema,
             images,
             context_tokens,
-            // Their endpoint moves such messages to the beginning, away from what they are about.
+            // Anthropic's endpoint moves such messages to the beginning, away from their place.
             late_system_messages: !name.starts_with("claude"),
             ..Self::default()
         }
     }
 
-    /// The same, with what someone else knows better.
-    pub fn with(self, known: &Overrides) -> Self {
+    /// These capabilities with the user's own settings in place of what is known.
+    pub fn with_overrides(self, overrides: &CapabilityOverrides) -> Self {
         Self {
-            tools: known.tools.unwrap_or(self.tools),
-            json_schema: known.json_schema.unwrap_or(self.json_schema),
-            images: known.images.unwrap_or(self.images),
-            late_system_messages: known
+            tools: overrides.tools.unwrap_or(self.tools),
+            json_schema: overrides.json_schema.unwrap_or(self.json_schema),
+            images: overrides.images.unwrap_or(self.images),
+            late_system_messages: overrides
                 .late_system_messages
                 .unwrap_or(self.late_system_messages),
-            reasoning_in_history: known
+            reasoning_in_history: overrides
                 .reasoning_in_history
                 .unwrap_or(self.reasoning_in_history),
-            context_tokens: known.context_tokens.unwrap_or(self.context_tokens),
-            prices: known.prices.or(self.prices),
+            context_tokens: overrides.context_tokens.unwrap_or(self.context_tokens),
+            prices: overrides.prices.or(self.prices),
         }
     }
 }

@@ -1,188 +1,191 @@
-//! Why there is no reply.
+//! The errors of asking a model.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// Why there is no reply. No message contains a key.
+/// Why there is no reply. No message contains an API key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ModelError {
-    /// There is no key.
+    /// No API key was found.
     #[error("there is no key for {url}: set the environment variable {variables}")]
     NoKey {
-        /// The endpoint.
+        /// The URL of the endpoint.
         url: String,
-        /// The variables that were looked at.
+        /// The environment variables that were read.
         variables: String,
     },
-    /// The key is not accepted (401).
+    /// The endpoint does not accept the key (status 401).
     #[error("{url} does not accept the key from {source_of_key}: {message}")]
     WrongKey {
-        /// The endpoint.
+        /// The URL of the endpoint.
         url: String,
-        /// Where the key came from: the name of a variable, or `the settings`.
+        /// Where the key came from, such as `the variable OPENAI_API_KEY`.
         source_of_key: String,
-        /// What the endpoint said.
+        /// The endpoint's own message.
         message: String,
     },
-    /// The key is good, but not for this (403).
+    /// The key is valid, but does not allow this request (status 403).
     #[error("{url} does not allow this: {message}")]
     Forbidden {
-        /// The endpoint.
+        /// The URL of the endpoint.
         url: String,
-        /// What the endpoint said.
+        /// The endpoint's own message.
         message: String,
     },
-    /// There is no such model there.
+    /// The endpoint has no model of this name.
     #[error("{url} has no model `{model}`: {message}")]
     UnknownModel {
-        /// The endpoint.
+        /// The URL of the endpoint.
         url: String,
-        /// The name that was asked for.
+        /// The name of the model in the request.
         model: String,
-        /// What the endpoint said.
+        /// The endpoint's own message.
         message: String,
     },
-    /// The conversation is too long for the model.
+    /// The conversation is longer than the context of the model.
     #[error("the conversation is too long for `{model}`: {message}")]
     ContextOverflow {
-        /// The model.
+        /// The name of the model.
         model: String,
-        /// How many tokens it can take, if the endpoint told.
+        /// The tokens that the model takes, if the endpoint said so.
         limit: Option<u64>,
-        /// What the endpoint said.
+        /// The endpoint's own message.
         message: String,
     },
-    /// The endpoint refuses the request as it is.
+    /// The endpoint refuses the request.
     #[error("{url} refused the request (status {status}): {message}")]
     Refused {
-        /// The endpoint.
+        /// The URL of the endpoint.
         url: String,
         /// The HTTP status.
         status: u16,
-        /// What the endpoint said.
+        /// The endpoint's own message.
         message: String,
     },
-    /// Too many requests (429), still after all tries.
+    /// Too many requests (status 429), still after all attempts.
     #[error("{url} takes no more requests now (status 429): {message}")]
     RateLimited {
-        /// The endpoint.
+        /// The URL of the endpoint.
         url: String,
-        /// What the endpoint said.
+        /// The endpoint's own message.
         message: String,
-        /// How long it wants to be left alone, if it told.
+        /// The time that the endpoint asks to wait, if it does.
         retry_after: Option<Duration>,
     },
-    /// The endpoint has a problem of its own, still after all tries.
+    /// The endpoint reports an error of its own, still after all attempts.
     #[error("{url} has a problem (status {status}): {message}")]
     Server {
-        /// The endpoint.
+        /// The URL of the endpoint.
         url: String,
         /// The HTTP status.
         status: u16,
-        /// What the endpoint said.
+        /// The endpoint's own message.
         message: String,
     },
-    /// No connection.
+    /// No connection to the endpoint.
     #[error("no connection to {url}: {problem}")]
     Unreachable {
-        /// The endpoint.
+        /// The URL of the endpoint.
         url: String,
-        /// What went wrong.
+        /// The cause.
         problem: String,
     },
-    /// Nothing came for too long.
-    #[error("{url} did not answer: {waiting} took longer than {} s", .limit.as_secs_f64())]
+    /// The endpoint sent nothing for too long.
+    #[error("{url} did not answer: {phase} took longer than {} s", .limit.as_secs_f64())]
     TimedOut {
-        /// The endpoint.
+        /// The URL of the endpoint.
         url: String,
-        /// What was waited for.
-        waiting: Waiting,
-        /// For how long at most.
+        /// What the client waited for.
+        #[serde(rename = "waiting")]
+        phase: TimeoutPhase,
+        /// The time limit.
         limit: Duration,
     },
-    /// The connection broke in the middle of a reply.
+    /// The connection ended in the middle of a reply.
     #[error("the reply of {url} broke off: {problem}")]
-    BrokenOff {
-        /// The endpoint.
+    #[serde(rename = "broken_off")]
+    Interrupted {
+        /// The URL of the endpoint.
         url: String,
-        /// What went wrong.
+        /// The cause.
         problem: String,
     },
-    /// What came is no reply of this protocol.
+    /// The response is not one of the OpenAI protocol.
     #[error("{url} does not speak the OpenAI protocol: {problem}")]
-    NotTheProtocol {
-        /// The endpoint.
+    #[serde(rename = "not_the_protocol")]
+    InvalidResponse {
+        /// The URL of the endpoint.
         url: String,
-        /// What came instead.
+        /// What the endpoint sent instead.
         problem: String,
     },
-    /// A reply with nothing in it.
+    /// The reply is empty.
     #[error("{url} sent an empty reply: {problem}")]
     EmptyReply {
-        /// The endpoint.
+        /// The URL of the endpoint.
         url: String,
-        /// What was missing.
+        /// What is missing.
         problem: String,
     },
-    /// The settings cannot be used.
+    /// The settings of the model cannot be used.
     #[error("the settings of the model: {0}")]
     Settings(String),
     /// A recording cannot be read or written.
     #[error("the recording {path}: {problem}")]
     Recording {
-        /// The file.
+        /// The path of the recording.
         path: String,
-        /// What is wrong.
+        /// What is wrong with it.
         problem: String,
     },
-    /// The request is not the one that was recorded.
+    /// No recorded exchange matches the request.
     #[error("{path}: exchange {exchange} was recorded for another request:\n{difference}")]
     ReplayMismatch {
-        /// The file.
+        /// The path of the recording.
         path: String,
-        /// Which one, from 1.
+        /// The number of the exchange that is nearest to the request, from 1.
         exchange: usize,
-        /// What differs.
+        /// Where that exchange differs from the request.
         difference: String,
     },
     /// The recording or the script has no more replies.
     #[error("{source_of_replies} has only {replies} replies, and one more was asked for")]
     NoMoreReplies {
-        /// The recording or the script.
+        /// The recording or the script, for the message.
         source_of_replies: String,
-        /// How many there are.
+        /// The number of replies it has.
         replies: usize,
     },
-    /// A model that breaks its word: its stream ended without a reply and without an error.
+    /// The stream of a model ended without a reply and without an error, against the rules of [`ReplyStream`](crate::ReplyStream).
     #[error("the model's stream ended without a reply")]
     Unfinished,
 }
 
-/// What was waited for.
+/// What a client waited for when a time limit ended the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Waiting {
-    /// For the connection.
+pub enum TimeoutPhase {
+    /// The connection to the endpoint.
     Connection,
-    /// For the first byte of the reply.
+    /// The first byte of the reply.
     FirstByte,
-    /// For the next part of a reply that had begun.
+    /// The next part of a reply that had begun.
     NextPart,
-    /// For the whole reply.
+    /// The whole reply.
     WholeReply,
 }
 
 impl ModelError {
-    /// Whether the same request may well succeed a moment later.
-    pub fn is_passing(&self) -> bool {
+    /// Whether the same request may succeed a moment later, so that a retry makes sense.
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::RateLimited { .. }
             | Self::Unreachable { .. }
             | Self::TimedOut { .. }
-            | Self::BrokenOff { .. }
+            | Self::Interrupted { .. }
             | Self::EmptyReply { .. } => true,
             Self::Server { status, .. } => *status != 501,
             _ => false,
@@ -190,7 +193,7 @@ impl ModelError {
     }
 }
 
-impl fmt::Display for Waiting {
+impl fmt::Display for TimeoutPhase {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Connection => "the connection",

@@ -1,38 +1,35 @@
 //! Language models: chat messages, a streaming client for any OpenAI-compatible endpoint, record and replay.
 //!
-//! A [`Model`] takes a [`Request`] and gives a stream of [`Event`]s, of which the last is the finished [`Reply`]. Who does not care for
-//! the way there calls [`complete`].
+//! A [`Model`] takes a [`Request`] and returns a stream of [`ReplyEvent`]s. The last event holds the finished [`Reply`]. [`complete`]
+//! waits for it.
 #![forbid(unsafe_code)]
 
 mod capabilities;
-mod choice;
 mod error;
-mod event;
-mod history;
+mod history_repair;
 mod message;
 mod model;
+mod model_choice;
 pub mod openai;
-mod played;
 mod recording;
 mod reply;
 mod request;
 mod scripted;
 mod tokens;
-mod usage;
 
-pub use capabilities::{Capabilities, Overrides};
-pub use choice::Choice;
-pub use error::{ModelError, Waiting};
-pub use event::Event;
-pub use history::{HistoryRepair, mend};
+pub use capabilities::{Capabilities, CapabilityOverrides};
+pub use error::{ModelError, TimeoutPhase};
+pub use history_repair::{HistoryRepair, RepairedHistory, repair_history};
 pub use message::{AssistantMessage, Content, FunctionCall, Image, Message, Part, ToolCall};
-pub use model::{Model, ReplyStream, complete};
-pub use recording::{Compared, Header, Recorder, Replay};
-pub use reply::{FinishReason, Repair, Reply};
+pub use model::{Model, ReplyEvent, ReplyStream, complete};
+pub use model_choice::ModelChoice;
+pub use recording::{RecordingHeader, RecordingModel, ReplayModel, RequestMatch};
+pub use reply::{FinishReason, Reply, ReplyRepair};
 pub use request::{Request, ResponseFormat, ToolChoice};
-pub use scripted::Scripted;
-pub use tokens::{estimate_messages, estimate_reply, estimate_request, estimate_tokens};
-pub use usage::{Cost, Prices, Usage};
+pub use scripted::ScriptedModel;
+pub use tokens::{
+    Cost, Prices, Usage, estimate_messages, estimate_reply, estimate_request, estimate_tokens,
+};
 
 /// The code of the page about models, as a test.
 #[cfg(doctest)]

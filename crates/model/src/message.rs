@@ -1,4 +1,4 @@
-//! What is said in a conversation. The JSON of these types is the one of the OpenAI protocol.
+//! The messages of a conversation. Their JSON is that of the OpenAI protocol.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -6,45 +6,45 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum Message {
-    /// How the model shall behave.
+    /// Instructions for the model.
     System {
         /// The text.
         content: String,
     },
-    /// What the user says, or the program in the user's place.
+    /// A message of the user, or of the program in the user's place.
     User {
         /// Text, or text and images.
         content: Content,
     },
-    /// What the model said.
+    /// A message of the model.
     Assistant(AssistantMessage),
-    /// The answer to one of the calls in the assistant's message before it.
+    /// The result of one of the calls in the assistant message before it.
     Tool {
-        /// To which call.
+        /// The id of the call.
         tool_call_id: String,
-        /// The answer.
+        /// The result as text.
         content: String,
     },
-    /// The answer to the old `function_call`.
+    /// The result of a call in the old form, `function_call`.
     Function {
-        /// The function that was called.
+        /// The name of the function that was called.
         name: String,
-        /// The answer.
+        /// The result as text.
         content: String,
     },
 }
 
-/// The content of a user's message.
+/// The content of a user message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Content {
     /// Text alone.
     Text(String),
-    /// Several parts in order.
+    /// Texts and images, in order.
     Parts(Vec<Part>),
 }
 
-/// A part of a user's message.
+/// A part of a user message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Part {
@@ -55,25 +55,25 @@ pub enum Part {
     },
     /// An image.
     ImageUrl {
-        /// Where it is, or the image itself.
+        /// The URL of the image.
         image_url: Image,
     },
 }
 
-/// An image: an address, or the image itself as a `data:` address.
+/// An image, by its URL. A `data:` URL contains the image itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
-    /// The address.
+    /// The URL.
     pub url: String,
 }
 
-/// What the model said: text, calls, or both.
+/// A message of the model: text, tool calls, or both.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AssistantMessage {
-    /// The text; empty where it only calls.
+    /// The text. Empty where the message has only calls.
     #[serde(default, deserialize_with = "null_is_default")]
     pub content: String,
-    /// What it thought first, where the endpoint tells. Sent back only where [`Capabilities::reasoning_in_history`] says so.
+    /// The reasoning before the answer, where the endpoint sends it. It is sent back only where [`Capabilities::reasoning_in_history`] says so.
     ///
     /// [`Capabilities::reasoning_in_history`]: crate::Capabilities::reasoning_in_history
     #[serde(
@@ -83,10 +83,10 @@ pub struct AssistantMessage {
         skip_serializing_if = "String::is_empty"
     )]
     pub reasoning: String,
-    /// The old way to call, at most one. It comes before `tool_calls`.
+    /// A call in the old form. It counts before `tool_calls`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function_call: Option<FunctionCall>,
-    /// The calls, in order.
+    /// The tool calls, in order.
     #[serde(
         default,
         deserialize_with = "null_is_default",
@@ -95,29 +95,29 @@ pub struct AssistantMessage {
     pub tool_calls: Vec<ToolCall>,
 }
 
-/// A call that the model makes. `arguments` is text as it came, which may be anything.
+/// A tool call by the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "ToolCallOnTheWire", into = "ToolCallOnTheWire")]
+#[serde(from = "ToolCallJson", into = "ToolCallJson")]
 pub struct ToolCall {
-    /// Unique in its message, never empty.
+    /// The id of the call: unique in its message, never empty.
     pub id: String,
-    /// Which tool.
+    /// The name of the tool.
     pub name: String,
-    /// JSON, if the model did well.
+    /// The arguments as the model wrote them. They should be JSON and may be any text.
     pub arguments: String,
 }
 
-/// A call in the old form, which has no id.
+/// A call in the old form, `function_call`, which has no id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunctionCall {
-    /// Which function.
+    /// The name of the function.
     pub name: String,
-    /// JSON, if the model did well.
+    /// The arguments as the model wrote them. They should be JSON and may be any text.
     pub arguments: String,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-struct ToolCallOnTheWire {
+struct ToolCallJson {
     id: String,
     #[serde(rename = "type", default)]
     kind: FunctionKind,
@@ -132,21 +132,21 @@ enum FunctionKind {
 }
 
 impl Message {
-    /// A message that says how to behave.
+    /// A system message.
     pub fn system(text: impl Into<String>) -> Self {
         Self::System {
             content: text.into(),
         }
     }
 
-    /// A message of the user's.
+    /// A user message.
     pub fn user(text: impl Into<String>) -> Self {
         Self::User {
             content: Content::Text(text.into()),
         }
     }
 
-    /// A message of the user's with images after the text.
+    /// A user message with images after the text.
     pub fn user_with_images(
         text: impl Into<String>,
         images: impl IntoIterator<Item = Image>,
@@ -160,7 +160,7 @@ impl Message {
         }
     }
 
-    /// What the model said, without calls.
+    /// An assistant message without calls.
     pub fn assistant(text: impl Into<String>) -> Self {
         Self::Assistant(AssistantMessage {
             content: text.into(),
@@ -168,23 +168,23 @@ impl Message {
         })
     }
 
-    /// The answer to a call.
-    pub fn tool(call: impl Into<String>, answer: impl Into<String>) -> Self {
+    /// The result of a tool call.
+    pub fn tool(call: impl Into<String>, result: impl Into<String>) -> Self {
         Self::Tool {
             tool_call_id: call.into(),
-            content: answer.into(),
+            content: result.into(),
         }
     }
 
-    /// The answer to a call in the old form.
-    pub fn function(name: impl Into<String>, answer: impl Into<String>) -> Self {
+    /// The result of a call in the old form.
+    pub fn function(name: impl Into<String>, result: impl Into<String>) -> Self {
         Self::Function {
             name: name.into(),
-            content: answer.into(),
+            content: result.into(),
         }
     }
 
-    /// The text, without images and calls.
+    /// The text of the message, without images and calls.
     pub fn text(&self) -> String {
         match self {
             Self::System { content }
@@ -197,7 +197,7 @@ impl Message {
 }
 
 impl Content {
-    /// The text, without images.
+    /// The text of the content, without images.
     pub fn text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -213,7 +213,7 @@ impl Content {
 }
 
 impl Image {
-    /// An image that travels with the message.
+    /// An image that is sent inside the message.
     pub fn inline(mime: &str, base64: &str) -> Self {
         Self {
             url: format!("data:{mime};base64,{base64}"),
@@ -221,8 +221,8 @@ impl Image {
     }
 }
 
-impl From<ToolCallOnTheWire> for ToolCall {
-    fn from(wire: ToolCallOnTheWire) -> Self {
+impl From<ToolCallJson> for ToolCall {
+    fn from(wire: ToolCallJson) -> Self {
         Self {
             id: wire.id,
             name: wire.function.name,
@@ -231,7 +231,7 @@ impl From<ToolCallOnTheWire> for ToolCall {
     }
 }
 
-impl From<ToolCall> for ToolCallOnTheWire {
+impl From<ToolCall> for ToolCallJson {
     fn from(call: ToolCall) -> Self {
         Self {
             id: call.id,

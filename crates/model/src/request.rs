@@ -1,10 +1,10 @@
-//! What a model is asked.
+//! A request to a model.
 
 use crate::Message;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A conversation to be continued, and how. Which model answers is not part of it.
+/// A conversation that the model should continue, with options. The name of the model is not part of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Request {
@@ -13,41 +13,42 @@ pub struct Request {
     /// The tools that may be called, in the form `{"type":"function","function":{…}}`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<Value>,
-    /// Whether it must call one.
+    /// Whether the model must call a tool.
     #[serde(skip_serializing_if = "ToolChoice::is_auto")]
     pub tool_choice: ToolChoice,
-    /// The form of the text. Left out where the endpoint does not take it, see [`Capabilities`](crate::Capabilities).
+    /// The form of the reply's text. Not sent to endpoints that do not take it: see
+    /// [`Capabilities::json_schema`](crate::Capabilities::json_schema).
     #[serde(skip_serializing_if = "ResponseFormat::is_text")]
     pub response_format: ResponseFormat,
-    /// Texts that end the reply.
+    /// Texts at which the reply ends.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
-    /// The longest reply.
+    /// The longest reply, in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
-    /// How freely it chooses its words.
+    /// The sampling temperature.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// Cuts off the improbable.
+    /// The probability mass for nucleus sampling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
-    /// For replies that can be had again, where the endpoint can.
+    /// The seed for sampling, for endpoints that can repeat a reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
 }
 
-/// Whether a tool must be called.
+/// Whether the model may or must call a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
     /// The model decides.
     #[default]
     Auto,
-    /// None may be called.
+    /// No tool may be called.
     None,
-    /// One must be called.
+    /// A tool must be called.
     Required,
-    /// This one must be called.
+    /// The tool with this name must be called.
     Named(String),
 }
 
@@ -55,7 +56,7 @@ pub enum ToolChoice {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ResponseFormat {
-    /// Anything.
+    /// Any text.
     #[default]
     Text,
     /// One JSON object.
@@ -72,7 +73,7 @@ pub enum ResponseFormat {
 }
 
 impl Request {
-    /// A request with nothing but messages.
+    /// A request with these messages and default options.
     pub fn new(messages: Vec<Message>) -> Self {
         Self {
             messages,

@@ -1,41 +1,42 @@
-//! A model that says what it was told to say, for tests and demonstrations.
+//! A model with prepared replies, for tests and demonstrations.
 
-use crate::played::play;
+use crate::model::stream_of;
 use crate::{Capabilities, Model, ModelError, Reply, ReplyStream, Request};
 use futures_util::{StreamExt, stream};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A model with prepared replies. It keeps the requests, so that a test can look at what was asked.
+/// A model with prepared replies. It keeps the requests, so that a test can check them.
 ///
 /// ```
-/// # use cellblock_model::{complete, Message, Reply, Request, Scripted};
+/// # use cellblock_model::{complete, Message, Reply, Request, ScriptedModel};
 /// # futures_executor::block_on(async {
-/// let model = Scripted::new([Reply::text("4")]);
+/// let model = ScriptedModel::new([Reply::text("4")]);
 /// let request = Request::new(vec![Message::user("What is 2 + 2?")]);
 /// let reply = complete(&model, request.clone()).await?;
 /// assert_eq!(reply.text, "4");
 /// assert_eq!(model.requests(), [request]);
 /// # Ok::<(), cellblock_model::ModelError>(()) }).unwrap();
 /// ```
-pub struct Scripted {
+pub struct ScriptedModel {
     name: String,
     capabilities: Capabilities,
-    answer: Arc<Answer>,
+    answer: Arc<AnswerRequest>,
     requests: Arc<Mutex<Vec<Request>>>,
 }
 
-type Answer = dyn Fn(&Request, usize) -> Result<Reply, ModelError> + Send + Sync;
+/// Answers a request. The number says how many requests came before it.
+type AnswerRequest = dyn Fn(&Request, usize) -> Result<Reply, ModelError> + Send + Sync;
 
-impl Scripted {
-    /// Gives these replies, one after the other.
+impl ScriptedModel {
+    /// A model that gives these replies, one after the other.
     pub fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
         Self::with_outcomes(replies.into_iter().map(Ok))
     }
 
-    /// Gives these replies and errors, one after the other.
+    /// A model that gives these replies and errors, one after the other.
     pub fn with_outcomes(outcomes: impl IntoIterator<Item = Result<Reply, ModelError>>) -> Self {
         let outcomes: Vec<_> = outcomes.into_iter().collect();
-        Self::answering(move |_, index| match outcomes.get(index) {
+        Self::from_fn(move |_, index| match outcomes.get(index) {
             Some(outcome) => outcome.clone(),
             None => Err(ModelError::NoMoreReplies {
                 source_of_replies: "the script".into(),
@@ -44,8 +45,8 @@ impl Scripted {
         })
     }
 
-    /// Answers by a function of the request and of how many there were before it.
-    pub fn answering(
+    /// A model that answers by a function of the request and of the number of requests before it.
+    pub fn from_fn(
         answer: impl Fn(&Request, usize) -> Result<Reply, ModelError> + Send + Sync + 'static,
     ) -> Self {
         Self {
@@ -60,20 +61,20 @@ impl Scripted {
         }
     }
 
-    /// Says that it can do other things.
+    /// The model with other capabilities.
     pub fn with_capabilities(mut self, capabilities: Capabilities) -> Self {
         self.capabilities = capabilities;
         self
     }
 
-    /// What was asked so far, in order.
+    /// The requests so far, in order.
     pub fn requests(&self) -> Vec<Request> {
         let requests = self.requests.lock();
         requests.unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl Model for Scripted {
+impl Model for ScriptedModel {
     fn name(&self) -> &str {
         &self.name
     }
@@ -91,7 +92,7 @@ impl Model for Scripted {
                 requests.push(request.clone());
                 requests.len() - 1
             };
-            play(answer(&request, index))
+            stream_of(answer(&request, index))
         };
         Box::pin(stream::once(reply).flatten())
     }

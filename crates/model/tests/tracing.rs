@@ -1,4 +1,4 @@
-//! What a call of a model leaves in the trace. A program of its own, because `tracing` remembers for all threads whether anybody listens.
+//! What a call of a model leaves in the trace. A test program of its own, because `tracing` caches for all threads whether a subscriber is interested.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,9 +9,9 @@
 #[path = "it/server.rs"]
 mod server;
 
-use cellblock_model::openai::{Key, OpenAi};
+use cellblock_model::openai::{ApiKey, OpenAiModel};
 use cellblock_model::{Message, Request, complete};
-use cellblock_trace::{Caps, Rotation, Secrets, Trace, TraceFile, usual_targets};
+use cellblock_trace::{Trace, TraceOptions, TraceWriter, default_targets};
 use server::{Answer, Server};
 use tracing::Instrument as _;
 use tracing_subscriber::Layer as _;
@@ -21,16 +21,9 @@ use tracing_subscriber::layer::SubscriberExt as _;
 async fn every_call_leaves_a_span_and_no_key() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("trace.jsonl");
-    let (file, layer) = TraceFile::start(
-        &path,
-        Rotation::default(),
-        Caps::default(),
-        Secrets::default(),
-    )
-    .unwrap();
-    let _guard = tracing::subscriber::set_default(
-        tracing_subscriber::registry().with(layer.with_filter(usual_targets())),
-    );
+    let writer = TraceWriter::start(&path, TraceOptions::default()).unwrap();
+    let layer = writer.layer().with_filter(default_targets());
+    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
     let secret = "very-own-key-0123456789";
     let server = Server::start([
         Answer::error(503, "", &format!("busy, {secret}")),
@@ -38,8 +31,8 @@ async fn every_call_leaves_a_span_and_no_key() {
         Answer::error(401, "", &format!("wrong: {secret}")),
     ])
     .await;
-    let key = Key::new(secret, "the variable OPENAI_API_KEY");
-    let model = OpenAi::new(server.settings().with_key(Some(key))).unwrap();
+    let key = ApiKey::new(secret, "the variable OPENAI_API_KEY");
+    let model = OpenAiModel::new(server.settings().with_key(Some(key))).unwrap();
     let run = tracing::info_span!(target: "cellblock", "run", run = "r");
     async {
         let question = Request::new(vec![Message::user("2 + 2?")]);
@@ -48,7 +41,7 @@ async fn every_call_leaves_a_span_and_no_key() {
     }
     .instrument(run)
     .await;
-    file.flush();
+    writer.flush();
     let trace = Trace::read(&path, "r").unwrap();
     let seen: Vec<_> = trace.records().iter().map(|it| it.name.as_str()).collect();
     assert_eq!(
@@ -62,9 +55,9 @@ async fn every_call_leaves_a_span_and_no_key() {
     );
     let (good, bad) = (&trace.records()[1], &trace.records()[3]);
     assert_eq!(
-        (good.fields["attempts"].as_u64(), good.failed()),
+        (good.fields["attempts"].as_u64(), good.is_failed()),
         (Some(2), false)
     );
-    assert!(bad.failed());
+    assert!(bad.is_failed());
     assert!(!std::fs::read_to_string(&path).unwrap().contains(secret));
 }

@@ -1,7 +1,7 @@
 //! Where a session's processes are: below a launcher of this host's, or in a container.
 
 use crate::Error;
-use crate::container::Containment;
+use crate::container::RunningContainer;
 use crate::echo::Echo;
 use crate::zygote::Zygote;
 use cellblock_protocol::Backend;
@@ -12,8 +12,8 @@ use std::sync::Arc;
 pub(crate) enum Home {
     /// Behind the walls of this machine's kernel. The launcher lives as long as a session of it lives.
     Zygote(Arc<Zygote>),
-    /// In a container of an engine's.
-    Container(Containment),
+    /// In a container.
+    Container(RunningContainer),
 }
 
 impl Home {
@@ -62,7 +62,7 @@ impl Home {
     pub(crate) fn echo(&self) -> Echo {
         match self {
             Home::Zygote(_) => Echo::default(),
-            Home::Container(containment) => containment.echo.clone(),
+            Home::Container(container) => container.echo.clone(),
         }
     }
 
@@ -70,14 +70,14 @@ impl Home {
     pub(crate) async fn why_lost(&self) -> String {
         match self {
             Home::Zygote(_) => "its init process died".to_owned(),
-            Home::Container(containment) => containment.why_lost().await,
+            Home::Container(container) => container.why_lost().await,
         }
     }
 
     /// Waits until nothing of it is left.
     pub(crate) async fn end(&mut self) {
-        if let Home::Container(containment) = self {
-            containment.end().await;
+        if let Home::Container(container) = self {
+            container.end().await;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a tool knows of the call that it answers.
 
 use crate::{Caller, Happening, RanCell, ToolError, Watcher, Workbench};
-use cellblock_protocol::Cell;
+use cellblock_protocol::{Cell, CellResult};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,12 @@ pub struct Context {
     pub(crate) purpose: Option<Arc<str>>,
     pub(crate) workbench: Workbench,
     pub(crate) watcher: Option<Watcher>,
+    /// Where the result of a cell goes, for a caller that takes it typed.
+    pub(crate) results: Option<ResultSlot>,
 }
+
+/// Takes the result of a cell from the tool that runs code to its caller.
+pub(crate) type ResultSlot = Arc<Mutex<Option<CellResult>>>;
 
 impl Context {
     /// The id of the call.

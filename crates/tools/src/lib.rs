@@ -15,7 +15,7 @@ mod context;
 mod failure;
 mod happening;
 mod limits;
-mod names;
+pub mod names;
 mod openai;
 mod output;
 pub mod plan;
@@ -50,7 +50,7 @@ pub use python_tools::{PythonTools, PythonToolsError};
 pub use recording::{Earlier, RecordedCall, Recording};
 pub use registry::{Registry, RegistryBuilder, RegistryError};
 pub use tool::{Effects, Tool, Uses};
-pub use workbench::{Opening, Workbench, WorkbenchBuilder};
+pub use workbench::{CodeAnswer, Opening, Workbench, WorkbenchBuilder};
 
 /// The field of every call in which a model says why it calls.
 pub const PURPOSE: &str = "tool_call_purpose";

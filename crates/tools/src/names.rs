@@ -1,6 +1,21 @@
-//! The names of tools.
+//! The names of tools: those that other code relies on, and how a name is made from a type.
 
 use std::any::type_name;
+
+/// The name of [`ExecutePythonCodeTool`](crate::ExecutePythonCodeTool), which runs code in the session.
+pub const EXECUTE_PYTHON_CODE: &str = "execute_python_code";
+/// The argument of [`EXECUTE_PYTHON_CODE`] with the code.
+pub const CODE_ARGUMENT: &str = "python_code_snippet";
+/// The argument of [`EXECUTE_PYTHON_CODE`] with the time limit in seconds.
+pub const TIMEOUT_ARGUMENT: &str = "timeout";
+/// The name of [`ComputeTool`](crate::ComputeTool), which evaluates one expression.
+pub const COMPUTE: &str = "compute";
+/// The name of [`InstallPackagesTool`](crate::InstallPackagesTool).
+pub const INSTALL_PACKAGES: &str = "install_packages";
+/// The name of [`RecursivePlanTreeTodoTool`](crate::RecursivePlanTreeTodoTool), which keeps the plan.
+pub const RECURSIVE_PLAN_TREE_TODO: &str = "recursive_plan_tree_todo";
+/// The name of [`UndoTool`](crate::UndoTool), which takes back cells.
+pub const UNDO: &str = "undo";
 
 /// The name of a tool from its type: `ExecutePythonCodeTool` is `execute_python_code`.
 pub(crate) fn name_of_type<T>() -> String {
@@ -37,6 +52,10 @@ fn snake_case(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{name_of_type, snake_case};
+    use crate::{
+        AnyTool as _, ComputeTool, ExecutePythonCodeTool as ExecuteTool, RecursivePlanTreeTodoTool,
+        UndoTool,
+    };
 
     struct ExecutePythonCodeTool;
     struct Tool;
@@ -50,6 +69,26 @@ mod tests {
         );
         assert_eq!(name_of_type::<Tool>(), "tool");
         assert_eq!(name_of_type::<Typed<std::string::String>>(), "typed");
+    }
+
+    #[test]
+    fn the_names_that_other_code_relies_on_are_those_of_the_tools() {
+        use crate::any_tool::Typed;
+        let code = Typed(ExecuteTool).definition();
+        assert_eq!(code.name, super::EXECUTE_PYTHON_CODE);
+        for argument in [super::CODE_ARGUMENT, super::TIMEOUT_ARGUMENT] {
+            assert!(code.parameters["properties"].get(argument).is_some());
+        }
+        assert_eq!(Typed(ComputeTool).definition().name, super::COMPUTE);
+        assert_eq!(Typed(UndoTool).definition().name, super::UNDO);
+        assert_eq!(
+            Typed(RecursivePlanTreeTodoTool).definition().name,
+            super::RECURSIVE_PLAN_TREE_TODO
+        );
+        assert_eq!(
+            name_of_type::<crate::InstallPackagesTool>(),
+            super::INSTALL_PACKAGES
+        );
     }
 
     #[test]

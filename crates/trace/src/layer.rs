@@ -1,28 +1,48 @@
-//! The layer that turns spans and events into records.
+//! The layer that turns spans and events into lines of a trace.
 
-use crate::fields::Fields;
-use crate::writer::Lines;
-use crate::{Caps, Record, Secrets};
+use crate::secrets::SecretFilter;
+use crate::trace::Record;
+use crate::writer::LineQueue;
+use cellblock_records::seconds_since_1970;
 use serde_json::{Map, Value};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::fmt;
+use std::time::Instant;
+use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
-/// Writes every span when it ends, and every event.
+/// A layer for a `tracing` subscriber that writes each span when it ends, and each event.
+///
+/// [`TraceWriter::layer`](crate::TraceWriter::layer) makes one.
 pub struct TraceLayer {
-    pub(crate) lines: Lines,
-    pub(crate) caps: Caps,
-    pub(crate) secrets: Secrets,
+    pub(crate) queue: LineQueue,
+    pub(crate) limits: ValueLimits,
+    pub(crate) secrets: SecretFilter,
 }
 
-/// What a span carries until it ends.
-struct Open {
+/// How much of each value is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueLimits {
+    /// The characters of a text.
+    pub max_chars: usize,
+    /// The fields of an object, a span or an event.
+    pub max_fields: usize,
+    /// The items of a list.
+    pub max_items: usize,
+}
+
+/// The deepest nesting of a value that is written.
+const MAX_DEPTH: usize = 8;
+
+/// What is kept of a span until it ends.
+struct OpenSpan {
     at: f64,
-    began: Instant,
+    started: Instant,
     fields: Fields,
+    /// The field `run` of the span itself or of a span around it.
     run: Option<String>,
 }
 
@@ -33,9 +53,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for TraceLayer {
         attributes.record(&mut fields);
         let own = fields.map.get("run").and_then(Value::as_str);
         let run = own.map(str::to_owned).or_else(|| run_of(span.parent()));
-        span.extensions_mut().insert(Open {
-            at: now(),
-            began: Instant::now(),
+        span.extensions_mut().insert(OpenSpan {
+            at: seconds_since_1970(),
+            started: Instant::now(),
             fields,
             run,
         });
@@ -43,7 +63,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for TraceLayer {
 
     fn on_record(&self, id: &Id, values: &tracing::span::Record<'_>, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        if let Some(open) = span.extensions_mut().get_mut::<Open>() {
+        if let Some(open) = span.extensions_mut().get_mut::<OpenSpan>() {
             values.record(&mut open.fields);
         }
     }
@@ -55,7 +75,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for TraceLayer {
         let metadata = event.metadata();
         let message = fields.message.take();
         self.write(Record {
-            at: now(),
+            at: seconds_since_1970(),
             name: message.unwrap_or_else(|| metadata.name().to_owned()),
             ms: None,
             id: None,
@@ -70,14 +90,14 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for TraceLayer {
         let Some(span) = context.span(&id) else {
             return;
         };
-        let Some(open) = span.extensions_mut().remove::<Open>() else {
+        let Some(open) = span.extensions_mut().remove::<OpenSpan>() else {
             return;
         };
         let metadata = span.metadata();
         self.write(Record {
             at: open.at,
             name: metadata.name().to_owned(),
-            ms: Some(open.began.elapsed().as_secs_f64() * 1000.0),
+            ms: Some(open.started.elapsed().as_secs_f64() * 1000.0),
             id: Some(id.into_u64()),
             parent: span.parent().map(|parent| parent.id().into_u64()),
             run: open.run,
@@ -89,20 +109,21 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for TraceLayer {
 
 impl TraceLayer {
     fn write(&self, mut record: Record) {
-        record.name = self.caps.cut_text(&self.secrets.hide_in_text(&record.name));
+        let name = self.secrets.redact_text(&record.name);
+        record.name = self.limits.cut_text(&name);
         let fields = std::mem::take(&mut record.fields).into_iter();
         let fields: Map<_, _> = fields
             .map(|(name, value)| {
-                let value = self.secrets.hide(&name, value);
+                let value = self.secrets.redact_field(&name, value);
                 (name, value)
             })
             .collect();
-        if let Value::Object(fields) = self.caps.cut(Value::Object(fields)) {
+        if let Value::Object(fields) = self.limits.cut(Value::Object(fields)) {
             record.fields = fields;
         }
         if let Ok(mut line) = serde_json::to_vec(&record) {
             line.push(b'\n');
-            self.lines.send(line);
+            self.queue.send(line);
         }
     }
 }
@@ -110,7 +131,9 @@ impl TraceLayer {
 fn run_of<'a, S: LookupSpan<'a>>(span: Option<SpanRef<'a, S>>) -> Option<String> {
     let span = span?;
     let extensions = span.extensions();
-    extensions.get::<Open>().and_then(|open| open.run.clone())
+    extensions
+        .get::<OpenSpan>()
+        .and_then(|open| open.run.clone())
 }
 
 fn empty(metadata: &Metadata<'_>) -> Record {
@@ -128,7 +151,102 @@ fn empty(metadata: &Metadata<'_>) -> Record {
     }
 }
 
-fn now() -> f64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0.0, |time| time.as_secs_f64())
+impl Default for ValueLimits {
+    fn default() -> Self {
+        Self {
+            max_chars: 500,
+            max_fields: 10,
+            max_items: 20,
+        }
+    }
+}
+
+impl ValueLimits {
+    /// Cuts a value to these limits. A note such as `… (3 more items)` stands in place of what was left out.
+    pub fn cut(&self, value: Value) -> Value {
+        self.cut_to_depth(value, MAX_DEPTH)
+    }
+
+    /// Cuts a text to these limits.
+    pub fn cut_text(&self, text: &str) -> String {
+        let Some((end, _)) = text.char_indices().nth(self.max_chars) else {
+            return text.to_owned();
+        };
+        let left_out = text[end..].chars().count();
+        format!("{}… ({left_out} more characters)", &text[..end])
+    }
+
+    fn cut_to_depth(&self, value: Value, depth: usize) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.cut_text(&text)),
+            Value::Array(_) | Value::Object(_) if depth == 0 => Value::String("…".into()),
+            Value::Array(items) => {
+                let more = items.len().saturating_sub(self.max_items);
+                let kept = items.into_iter().take(self.max_items);
+                let mut kept: Vec<_> = kept
+                    .map(|item| self.cut_to_depth(item, depth - 1))
+                    .collect();
+                if more > 0 {
+                    kept.push(Value::String(format!("… ({more} more items)")));
+                }
+                Value::Array(kept)
+            }
+            Value::Object(map) => {
+                let more = map.len().saturating_sub(self.max_fields);
+                let kept = map.into_iter().take(self.max_fields);
+                let mut kept: Map<_, _> = kept
+                    .map(|(key, item)| (self.cut_text(&key), self.cut_to_depth(item, depth - 1)))
+                    .collect();
+                if more > 0 {
+                    kept.insert("…".into(), Value::String(format!("{more} more fields")));
+                }
+                Value::Object(kept)
+            }
+            other => other,
+        }
+    }
+}
+
+/// The fields of a span or an event as JSON. The message of an event is kept apart.
+#[derive(Clone, Debug, Default)]
+struct Fields {
+    message: Option<String>,
+    map: Map<String, Value>,
+}
+
+impl Fields {
+    fn insert(&mut self, field: &Field, value: Value) {
+        match (field.name(), value) {
+            ("message", Value::String(text)) => self.message = Some(text),
+            (name, value) => {
+                self.map.insert(name.to_owned(), value);
+            }
+        }
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.insert(field, Value::String(format!("{value:?}")));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.insert(field, Value::String(value.to_owned()));
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.insert(field, value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.insert(field, value.into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.insert(field, value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.insert(field, value.into());
+    }
 }

@@ -1,11 +1,12 @@
-//! What must not be written: keys, passwords, tokens, and anything named so.
+//! SecretFilter that must not be written: keys, passwords, tokens, and any field named like one.
 
 use serde_json::Value;
 
-const HIDDEN: &str = "<hidden>";
+/// The text that stands in place of a secret.
+const REDACTED: &str = "<hidden>";
 
-/// Words in a name that make its value a secret.
-const ALWAYS: &[&str] = &[
+/// Words in the name of a field that make its value a secret.
+const SECRET_WORDS: &[&str] = &[
     "password",
     "passwd",
     "passphrase",
@@ -19,55 +20,57 @@ const ALWAYS: &[&str] = &[
     "bearer",
 ];
 
-/// Words that make its value a secret unless it is a number: `input_tokens` is none.
-const UNLESS_NUMBER: &[&str] = &["key", "keys", "token", "tokens"];
+/// Words in the name of a field that make its value a secret, unless the value is a number: `input_tokens` is no secret.
+const SECRET_UNLESS_NUMBER_WORDS: &[&str] = &["key", "keys", "token", "tokens"];
 
-/// Shorter ones are too common to be searched for in every text.
-const SHORTEST: usize = 8;
+/// The shortest value of an environment variable that is searched for in texts. Shorter ones are too common.
+const MIN_SECRET_BYTES: usize = 8;
 
-/// Finds secrets by the names of fields, by their form, and by their value where it is known.
+/// Replaces secrets by `<hidden>`: by the names of fields, by their form, and by their value where it is known.
 #[derive(Clone, Default)]
-pub struct Secrets {
+pub struct SecretFilter {
     known: Vec<String>,
 }
 
-impl Secrets {
-    /// With the values of all environment variables that are named like secrets.
+impl SecretFilter {
+    /// A filter that knows the values of all environment variables that are named like secrets.
     pub fn from_environment(variables: impl IntoIterator<Item = (String, String)>) -> Self {
         let secret = variables
             .into_iter()
-            .filter(|(name, _)| is_secret_name(name) != Named::Harmless);
-        Self::known(secret.map(|(_, value)| value))
+            .filter(|(name, _)| name_kind(name) != NameKind::Public);
+        Self::with_values(secret.map(|(_, value)| value))
     }
 
-    /// With these values, wherever they stand.
-    pub fn known(values: impl IntoIterator<Item = String>) -> Self {
+    /// A filter that knows these values. Values of fewer than 8 bytes are left aside.
+    pub fn with_values(values: impl IntoIterator<Item = String>) -> Self {
         let values = values.into_iter().map(|value| value.trim().to_owned());
-        let mut known: Vec<_> = values.filter(|value| value.len() >= SHORTEST).collect();
-        // A longer one may hold a shorter one.
+        let mut known: Vec<_> = values
+            .filter(|value| value.len() >= MIN_SECRET_BYTES)
+            .collect();
+        // The longest first: a longer value may contain a shorter one.
         known.sort_by_key(|value| std::cmp::Reverse(value.len()));
         Self { known }
     }
 
-    /// The value of a field of this name, without secrets.
-    pub fn hide(&self, name: &str, value: Value) -> Value {
-        match (is_secret_name(name), &value) {
+    /// The value of a field without its secrets. The name of the field decides too.
+    pub fn redact_field(&self, name: &str, value: Value) -> Value {
+        match (name_kind(name), &value) {
             (_, Value::Null) => return value,
-            (Named::Secret, _) => return Value::String(HIDDEN.into()),
-            (Named::SecretUnlessNumber, Value::Number(_) | Value::Bool(_)) => return value,
-            (Named::SecretUnlessNumber, _) => return Value::String(HIDDEN.into()),
-            (Named::Harmless, _) => {}
+            (NameKind::Secret, _) => return Value::String(REDACTED.into()),
+            (NameKind::SecretUnlessNumber, Value::Number(_) | Value::Bool(_)) => return value,
+            (NameKind::SecretUnlessNumber, _) => return Value::String(REDACTED.into()),
+            (NameKind::Public, _) => {}
         }
         match value {
-            Value::String(text) => Value::String(self.hide_in_text(&text)),
+            Value::String(text) => Value::String(self.redact_text(&text)),
             Value::Array(items) => {
-                let items = items.into_iter().map(|item| self.hide("", item));
+                let items = items.into_iter().map(|item| self.redact_field("", item));
                 Value::Array(items.collect())
             }
             Value::Object(map) => {
                 let fields = map.into_iter();
                 let fields = fields.map(|(key, item)| {
-                    let item = self.hide(&key, item);
+                    let item = self.redact_field(&key, item);
                     (key, item)
                 });
                 Value::Object(fields.collect())
@@ -76,36 +79,36 @@ impl Secrets {
         }
     }
 
-    /// A text without known secrets, without words that look like keys, and without what follows `password=` and the like.
-    pub fn hide_in_text(&self, text: &str) -> String {
-        // Arguments of tools are JSON in a text; there the names are known.
+    /// A text without known secrets, without words that look like keys, and without what follows `password=` or `Bearer`.
+    pub fn redact_text(&self, text: &str) -> String {
+        // Arguments of tools are JSON in a text, whose fields have names.
         if text.trim_start().starts_with(['{', '['])
             && let Ok(json) = serde_json::from_str::<Value>(text)
         {
-            return self.hide("", json).to_string();
+            return self.redact_field("", json).to_string();
         }
         let mut text = text.to_owned();
         for secret in &self.known {
-            text = text.replace(secret, HIDDEN);
+            text = text.replace(secret, REDACTED);
         }
-        hide_words(&text)
+        redact_words(&text)
     }
 }
 
-impl std::fmt::Debug for Secrets {
+impl std::fmt::Debug for SecretFilter {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Secrets({} known)", self.known.len())
+        write!(formatter, "SecretFilter({} known)", self.known.len())
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Named {
+enum NameKind {
     Secret,
     SecretUnlessNumber,
-    Harmless,
+    Public,
 }
 
-fn is_secret_name(name: &str) -> Named {
+fn name_kind(name: &str) -> NameKind {
     let mut words: Vec<String> = vec![String::new()];
     let mut last_was_small = false;
     for character in name.chars() {
@@ -121,16 +124,16 @@ fn is_secret_name(name: &str) -> Named {
         }
     }
     let any = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
-    if any(ALWAYS) {
-        Named::Secret
-    } else if any(UNLESS_NUMBER) {
-        Named::SecretUnlessNumber
+    if any(SECRET_WORDS) {
+        NameKind::Secret
+    } else if any(SECRET_UNLESS_NUMBER_WORDS) {
+        NameKind::SecretUnlessNumber
     } else {
-        Named::Harmless
+        NameKind::Public
     }
 }
 
-fn hide_words(text: &str) -> String {
+fn redact_words(text: &str) -> String {
     let separators = |c: char| c.is_whitespace() || "\"'`,;()[]{}&?".contains(c);
     let mut hidden = String::with_capacity(text.len());
     let mut after_secret_name = false;
@@ -145,48 +148,48 @@ fn hide_words(text: &str) -> String {
             Some(at) => word.split_at(at + 1),
             None => ("", word),
         };
-        let named = is_secret_name(name.trim_end_matches(['=', ':'])) != Named::Harmless;
+        let named = name_kind(name.trim_end_matches(['=', ':'])) != NameKind::Public;
         if !name.is_empty() && named && !value.is_empty() && !is_number(value) {
             hidden.push_str(name);
-            hidden.push_str(HIDDEN);
+            hidden.push_str(REDACTED);
             after_secret_name = value.eq_ignore_ascii_case("bearer");
-        } else if after_secret_name || looks_like_a_key(word) {
+        } else if after_secret_name || looks_like_key(word) {
             after_secret_name =
                 word.eq_ignore_ascii_case("bearer") || word.eq_ignore_ascii_case("basic");
-            hidden.push_str(HIDDEN);
+            hidden.push_str(REDACTED);
         } else {
             // `password: x`, `Bearer x`
-            let announces = word.ends_with(['=', ':']) && named && is_always(name);
+            let announces = word.ends_with(['=', ':']) && named && is_secret_name(name);
             after_secret_name = announces || word.eq_ignore_ascii_case("bearer");
-            hidden.push_str(&hide_password_in_address(word));
+            hidden.push_str(&redact_password_in_url(word));
         }
         hidden.push_str(separator);
     }
     hidden
 }
 
-fn is_always(name: &str) -> bool {
-    is_secret_name(name.trim_end_matches(['=', ':'])) == Named::Secret
+fn is_secret_name(name: &str) -> bool {
+    name_kind(name.trim_end_matches(['=', ':'])) == NameKind::Secret
 }
 
 fn is_number(text: &str) -> bool {
     text.parse::<f64>().is_ok()
 }
 
-fn looks_like_a_key(word: &str) -> bool {
+fn looks_like_key(word: &str) -> bool {
     let starts = ["sk-", "ghp_", "github_pat_", "xoxb-", "AKIA", "AIza", "hf_"];
     word.len() >= 12 && starts.iter().any(|start| word.starts_with(start))
 }
 
-/// `https://user:password@host` without the password.
-fn hide_password_in_address(word: &str) -> String {
+/// A URL such as `https://user:password@host` without user and password.
+fn redact_password_in_url(word: &str) -> String {
     let parts = word.split_once("://").and_then(|(scheme, rest)| {
         let host_at = rest.find('/').unwrap_or(rest.len());
         let at = rest[..host_at].rfind('@')?;
         Some((scheme, &rest[at..]))
     });
     match parts {
-        Some((scheme, rest)) => format!("{scheme}://{HIDDEN}{rest}"),
+        Some((scheme, rest)) => format!("{scheme}://{REDACTED}{rest}"),
         None => word.to_owned(),
     }
 }

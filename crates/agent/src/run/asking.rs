@@ -2,7 +2,7 @@
 
 use super::{Observer, RunEvent};
 use crate::format::{ActionFormat, Glimpse, Growing};
-use cellblock_model::{Event, Model, ModelError, Reply, Request};
+use cellblock_model::{Model, ModelError, Reply, ReplyEvent, Request};
 use futures_util::StreamExt as _;
 use tracing::Instrument as _;
 
@@ -36,15 +36,17 @@ async fn listen(
     let mut watch = Watch::new(format, observer);
     while let Some(event) = events.next().await {
         match event? {
-            Event::Finished { reply } => {
+            ReplyEvent::Finished { reply } => {
                 watch.look();
                 return Ok(reply);
             }
-            Event::Text { text } => watch.more(|growing| growing.text.push_str(&text), text.len()),
-            Event::CallBegun { name, .. } => {
+            ReplyEvent::Text { text } => {
+                watch.more(|growing| growing.text.push_str(&text), text.len())
+            }
+            ReplyEvent::CallBegun { name, .. } => {
                 watch.more(|growing| growing.calls.push((name, String::new())), 0);
             }
-            Event::CallArguments { index, text } => watch.more(
+            ReplyEvent::CallArguments { index, text } => watch.more(
                 |growing| {
                     if let Some((_, arguments)) = growing.calls.get_mut(index) {
                         arguments.push_str(&text);
@@ -52,8 +54,8 @@ async fn listen(
                 },
                 text.len(),
             ),
-            Event::Reasoning { text } => observer(&RunEvent::Reasoning { text }),
-            Event::Retrying { reason, .. } => {
+            ReplyEvent::Reasoning { text } => observer(&RunEvent::Reasoning { text }),
+            ReplyEvent::Retrying { reason, .. } => {
                 watch = Watch::new(format, observer);
                 observer(&RunEvent::Retrying { reason });
             }

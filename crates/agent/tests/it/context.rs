@@ -2,7 +2,9 @@
 
 use crate::support::{runs, wait};
 use cellblock_agent::{Agent, Format, RunLimits, RunStatus};
-use cellblock_model::{AssistantMessage, Capabilities, Message, Reply, Scripted, estimate_request};
+use cellblock_model::{
+    AssistantMessage, Capabilities, Message, Reply, ScriptedModel, estimate_request,
+};
 use std::sync::Arc;
 
 /// Every call has its answer directly after it.
@@ -31,7 +33,7 @@ fn two_hundred_rounds_of_fifty_kilobytes_stay_within_the_budget() {
     const CONTEXT: u64 = 24_000;
     for format in [Format::Tools, Format::Json] {
         let model = Arc::new(
-            Scripted::answering(move |_, index| {
+            ScriptedModel::from_fn(move |_, index| {
                 Ok(match index {
                     200 => crate::support::answers(format, "done"),
                     100 => runs(format, "open('result.csv', 'w').write('1')\nwanted = 7\nraise ValueError('a dead end')"),
@@ -91,7 +93,7 @@ fn two_hundred_rounds_of_fifty_kilobytes_stay_within_the_budget() {
 fn the_plan_survives_in_the_summary() {
     let plan = serde_json::json!({"tool_call_purpose": "plan", "recursive_plan_tree": {"core_goal": "g", "tree_nodes": [{"task_name": "measure the moon"}], "next_action": {}}});
     let model = Arc::new(
-        Scripted::answering(move |_, index| {
+        ScriptedModel::from_fn(move |_, index| {
             Ok(match index {
                 0 => crate::support::calls("recursive_plan_tree_todo", plan.clone()),
                 1..30 => runs(Format::Tools, &format!("print('{index} ' * 9000)")),

@@ -4,14 +4,14 @@ use crate::support::{answers, calls, keeper, runs, scripted, wait};
 use cellblock_agent::{
     Agent, AgentError, CancellationToken, Format, Outcome, RunEvent, RunLimits, RunStatus,
 };
-use cellblock_model::{Capabilities, ModelError, Prices, Reply, Scripted, Usage};
+use cellblock_model::{Capabilities, ModelError, Prices, Reply, ScriptedModel, Usage};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A model that never comes to an end.
-fn restless(usage: Usage) -> Scripted {
-    Scripted::answering(move |_, index| {
+fn restless(usage: Usage) -> ScriptedModel {
+    ScriptedModel::from_fn(move |_, index| {
         Ok(Reply {
             usage,
             ..runs(Format::Markdown, &format!("print({index})"))
@@ -19,7 +19,7 @@ fn restless(usage: Usage) -> Scripted {
     })
 }
 
-fn end(model: Scripted, limits: RunLimits) -> Outcome {
+fn end(model: ScriptedModel, limits: RunLimits) -> Outcome {
     let agent = Agent::builder()
         .model(model)
         .executor(crate::support::python())
@@ -99,7 +99,7 @@ fn tokens_and_money_run_out() {
 
 #[test]
 fn time_runs_out_in_the_middle_of_a_cell() {
-    let model = Scripted::new([runs(
+    let model = ScriptedModel::new([runs(
         Format::Markdown,
         "print('begun', flush=True)\nwhile True: pass",
     )]);
@@ -148,7 +148,7 @@ fn whoever_holds_the_token_ends_the_run() {
 
 #[test]
 fn too_many_failures_in_a_row_end_the_run() {
-    let model = Scripted::answering(|_, index| {
+    let model = ScriptedModel::from_fn(|_, index| {
         Ok(runs(
             Format::Markdown,
             &format!("raise ValueError({index})"),
@@ -169,7 +169,7 @@ fn too_many_failures_in_a_row_end_the_run() {
 
 #[test]
 fn a_model_that_repeats_itself_is_told_and_then_stopped() {
-    let model = Arc::new(Scripted::answering(|_, _| {
+    let model = Arc::new(ScriptedModel::from_fn(|_, _| {
         Ok(runs(Format::Markdown, "print(1)"))
     }));
     let agent = Agent::builder()
@@ -193,7 +193,7 @@ fn a_model_that_repeats_itself_is_told_and_then_stopped() {
 
 #[test]
 fn the_same_error_by_other_code_is_noticed_too() {
-    let model = Scripted::answering(|_, index| {
+    let model = ScriptedModel::from_fn(|_, index| {
         Ok(runs(
             Format::Markdown,
             &format!("y = {index}\nprint(missing)"),
@@ -211,7 +211,7 @@ fn the_same_error_by_other_code_is_noticed_too() {
 
 #[test]
 fn replies_that_cannot_be_read_are_asked_for_again_three_times() {
-    let model = Arc::new(Scripted::answering(|_, _| {
+    let model = Arc::new(ScriptedModel::from_fn(|_, _| {
         Ok(Reply::text("I think it is 4."))
     }));
     let agent = Agent::builder()
@@ -293,10 +293,10 @@ fn a_conversation_that_is_too_long_for_the_endpoint_is_shortened_and_asked_once_
         Err(overflow()),
         Ok(Reply::text("2")),
     ];
-    let outcome = end(Scripted::with_outcomes(outcomes), RunLimits::default());
+    let outcome = end(ScriptedModel::with_outcomes(outcomes), RunLimits::default());
     assert_eq!(outcome.status, RunStatus::Answered);
     let outcome = end(
-        Scripted::with_outcomes([Err(overflow()), Err(overflow())]),
+        ScriptedModel::with_outcomes([Err(overflow()), Err(overflow())]),
         RunLimits::default(),
     );
     assert_eq!(
@@ -344,7 +344,7 @@ fn an_empty_question_is_refused_and_a_huge_one_ends_with_a_message() {
 
 #[test]
 fn compute_is_no_longer_offered_after_five_failures() {
-    let model = Arc::new(Scripted::answering(|_, index| {
+    let model = Arc::new(ScriptedModel::from_fn(|_, index| {
         Ok(match index {
             0..5 => calls(
                 "compute",

@@ -17,6 +17,7 @@ mod prompts;
 mod properties;
 mod repairs;
 mod resuming;
+mod run_store;
 mod runs;
 mod support;
 mod templates;

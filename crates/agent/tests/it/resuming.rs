@@ -4,7 +4,7 @@ use crate::support::{ProvideAnswerTool, keeper, wait};
 use cellblock_agent::{
     Agent, AgentError, CancellationToken, NothingExecutor, Past, RunEvent, RunStatus,
 };
-use cellblock_model::{Reply, Scripted, ToolCall};
+use cellblock_model::{Reply, ScriptedModel, ToolCall};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ fn replies() -> Vec<Reply> {
     ]
 }
 
-fn agent(model: &Arc<Scripted>, tool: &ProvideAnswerTool) -> Agent {
+fn agent(model: &Arc<ScriptedModel>, tool: &ProvideAnswerTool) -> Agent {
     let builder = Agent::builder()
         .shared_model(model.clone())
         .executor(NothingExecutor)
@@ -44,7 +44,7 @@ fn agent(model: &Arc<Scripted>, tool: &ProvideAnswerTool) -> Agent {
 #[test]
 fn wherever_a_run_was_cut_off_it_ends_as_it_would_have() {
     let (model, tool) = (
-        Arc::new(Scripted::new(replies())),
+        Arc::new(ScriptedModel::new(replies())),
         ProvideAnswerTool::default(),
     );
     let (observer, kept) = keeper();
@@ -60,7 +60,7 @@ fn wherever_a_run_was_cut_off_it_ends_as_it_would_have() {
         let called = count(
             |event| matches!(event, RunEvent::Recorded { call, .. } if call.name == "provide_answer"),
         );
-        let rest = Arc::new(Scripted::new(replies().into_iter().skip(replied)));
+        let rest = Arc::new(ScriptedModel::new(replies().into_iter().skip(replied)));
         let tool = ProvideAnswerTool::default();
         let mut conversation = agent(&rest, &tool).take_up(Past::of(known.to_vec()).unwrap());
         let (observer, _) = keeper();
@@ -91,7 +91,7 @@ fn wherever_a_run_was_cut_off_it_ends_as_it_would_have() {
 
 #[test]
 fn a_conversation_that_was_not_cut_off_has_nothing_to_go_on_with() {
-    let model = Arc::new(Scripted::new([]));
+    let model = Arc::new(ScriptedModel::new([]));
     let mut conversation = agent(&model, &ProvideAnswerTool::default()).conversation();
     let outcome = wait(conversation.go_on(Arc::new(|_| {}), CancellationToken::new()));
     assert!(matches!(outcome, Err(AgentError::NothingToTakeUp)));

@@ -5,7 +5,7 @@ use crate::support::{
 };
 use cellblock::Status;
 use cellblock_agent::{Agent, CancellationToken, Format, NothingExecutor, RunEvent, RunStatus};
-use cellblock_model::{Message, Reply, Scripted};
+use cellblock_model::{Message, Reply, ScriptedModel};
 use serde_json::json;
 
 const QUESTION: &str = "What do 15000 become at 6 % compounded semi-annually for 6 years?";
@@ -20,7 +20,7 @@ fn in_every_format_code_fails_is_fixed_and_gives_the_answer() {
             runs(format, RIGHT),
             answers(format, "21386.41"),
         ];
-        let model = std::sync::Arc::new(Scripted::new(replies));
+        let model = std::sync::Arc::new(ScriptedModel::new(replies));
         let agent = Agent::builder()
             .shared_model(model.clone())
             .executor(crate::support::python())
@@ -158,7 +158,7 @@ fn a_conversation_keeps_its_session_and_its_history() {
         runs(Format::Tools, "print(x + 1)"),
         Reply::text("42"),
     ];
-    let model = std::sync::Arc::new(Scripted::new(replies));
+    let model = std::sync::Arc::new(ScriptedModel::new(replies));
     let agent = Agent::builder()
         .shared_model(model.clone())
         .executor(crate::support::python())

@@ -5,7 +5,7 @@ use cellblock::{Host, Locale, Preload, PythonChoice, SessionOptions};
 use cellblock_agent::{
     Agent, AgentBuilder, Facts, Format, LocalExecutor, Observer, RunEvent, Wanted,
 };
-use cellblock_model::{Capabilities, Reply, Scripted, ToolCall};
+use cellblock_model::{Capabilities, Reply, ScriptedModel, ToolCall};
 use cellblock_tools::{Context, Registry, RegistryBuilder, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -127,7 +127,7 @@ impl Tool for ProvideAnswerTool {
 /// An agent over real sessions with a script in place of a model.
 pub fn scripted(replies: impl IntoIterator<Item = Reply>) -> AgentBuilder {
     Agent::builder()
-        .model(Scripted::new(replies))
+        .model(ScriptedModel::new(replies))
         .executor(python())
 }
 

@@ -2,7 +2,7 @@
 
 use crate::support::{calls, keeper, python, runs, scripted, wait};
 use cellblock_agent::{Agent, CancellationToken, Format, RunEvent, RunStatus, Template};
-use cellblock_model::{Reply, Scripted, Usage};
+use cellblock_model::{Reply, ScriptedModel, Usage};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ fn arguments_are_checked_before_anything_runs() {
 
 #[test]
 fn code_is_off_unless_asked_for() {
-    let model = Arc::new(Scripted::new([Reply::text("\"blue\"")]));
+    let model = Arc::new(ScriptedModel::new([Reply::text("\"blue\"")]));
     let agent = Agent::builder()
         .shared_model(model.clone())
         .executor(python())
@@ -148,7 +148,7 @@ fn a_template_has_its_own_scope_and_is_called_like_a_tool() {
 #[test]
 fn templates_that_call_each_other_for_ever_come_to_an_end() {
     let again = Template::new("Again.").name("again");
-    let model = Scripted::answering(|request, _| {
+    let model = ScriptedModel::from_fn(|request, _| {
         let is_offered = request
             .tools
             .iter()

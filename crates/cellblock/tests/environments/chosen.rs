@@ -1,7 +1,7 @@
 //! Sessions that name an environment.
 
 use crate::common::{ground, python};
-use crate::shelf::{both, dirs, environments, host, wait};
+use crate::packages::{both, dirs, environments, host, wait};
 use cellblock::env::{Cancel, Requirements};
 use cellblock::{Host, PythonChoice, Session, SessionOptions, Status};
 use std::time::Duration;
@@ -16,9 +16,9 @@ fn number(session: &Session, module: &str) -> String {
 
 #[test]
 fn a_session_runs_in_the_environment_that_it_names() {
-    host(); // fills the shelf
+    host(); // makes the packages
     environments()
-        .name("mine", &Requirements::new(["tiny"]))
+        .save_name("mine", &Requirements::new(["tiny"]))
         .unwrap();
     let session = wait(Session::builder().host(host()).environment("mine").start()).unwrap();
     assert_eq!(number(&session, "tiny"), "1");

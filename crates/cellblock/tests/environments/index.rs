@@ -48,7 +48,7 @@ impl Index {
     /// Has the file of a package, which lies on the shelf.
     pub(crate) fn keep(&self, name: &str) {
         let file = format!("{name}-1.0-py3-none-any.whl");
-        let wheel = fs::read(crate::shelf::shelf().join(&file)).unwrap();
+        let wheel = fs::read(crate::packages::package_directory().join(&file)).unwrap();
         self.put(&format!("/{file}"), wheel);
     }
 

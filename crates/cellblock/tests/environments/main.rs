@@ -11,6 +11,6 @@ mod chosen;
 mod common;
 mod index;
 mod live;
-mod shelf;
+mod packages;
+mod sandboxed;
 mod sources;
-mod walled;

@@ -1,6 +1,6 @@
 //! Packages that come as source: their builds are code of strangers.
 
-use crate::shelf::{home, host, source, wait};
+use crate::packages::{home, host, source, wait};
 use cellblock::env::Requirements;
 use cellblock::{Session, Status};
 
@@ -58,7 +58,7 @@ fn a_build_that_fails_is_a_clear_message_and_leaves_nothing() {
     wait(session.run("x = 1")).unwrap();
     let error = install(&session, "broken").unwrap_err();
     assert!(
-        error.contains("could not build the packages from source"),
+        error.contains("could not find the packages, or build them from source"),
         "{error}"
     );
     assert!(error.contains("no compiler here"), "{error}");

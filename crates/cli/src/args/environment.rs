@@ -45,7 +45,7 @@ impl EnvironmentArgs {
         let wanted = match (header, named.transpose()?) {
             (None, None) => return Ok(host),
             (Some(one), None) | (None, Some(one)) => one,
-            (Some(header), Some(named)) => header.and(named),
+            (Some(header), Some(named)) => header.merge(named),
         };
         let made = host.environment_with(wanted).await;
         bar.clear();

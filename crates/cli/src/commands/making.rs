@@ -3,7 +3,7 @@
 use crate::terminal::EnvironmentBar;
 use cellblock::Packages;
 use cellblock::env::{
-    self, Cancel, CancelOnDrop, Environment, Interpreter, Requirements, Search, Status,
+    self, Cancel, CancelOnDrop, Environment, EnvironmentStatus, Interpreter, Requirements, Search,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub(crate) fn ready_environment(
     interpreter: &Interpreter,
 ) -> Result<Option<Environment>, env::Error> {
     Ok(match env::default_environment_status(interpreter)? {
-        Status::Ready(environment) => Some(*environment),
-        Status::Missing | Status::Building => None,
+        EnvironmentStatus::Ready(environment) => Some(*environment),
+        EnvironmentStatus::Missing | EnvironmentStatus::Building => None,
     })
 }

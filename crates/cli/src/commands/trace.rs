@@ -2,9 +2,9 @@
 
 use crate::failure::Usage;
 use crate::terminal::Console;
+use cellblock::agent::{RunStore, RunStoreError};
 use cellblock::env::Dirs;
-use cellblock_runs::{RunError, Runs};
-use cellblock_trace::{Report, Trace, trace_file};
+use cellblock_trace::{Trace, TraceReport, trace_path};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -47,13 +47,13 @@ Examples:
 
 pub(crate) fn run(args: &TraceArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let state = Dirs::from_process()?.state;
-    let run = match Runs::new(state.join("runs")).find(&args.run) {
+    let run = match RunStore::new(state.join("runs")).find(&args.run) {
         Ok(run) => run.id,
         // Its record may have been removed, and its trace be there still.
-        Err(RunError::NotFound { .. }) if args.run != "last" => args.run.clone(),
+        Err(RunStoreError::NotFound { .. }) if args.run != "last" => args.run.clone(),
         Err(error) => return Err(Usage::plain(error.to_string())),
     };
-    let file = args.file.clone().unwrap_or_else(|| trace_file(&state));
+    let file = args.file.clone().unwrap_or_else(|| trace_path(&state));
     let trace = Trace::read(&file, &run)?;
     if trace.records().is_empty() {
         return Err(Usage::hinted(
@@ -65,9 +65,9 @@ pub(crate) fn run(args: &TraceArgs, console: &Console) -> anyhow::Result<ExitCod
         Format::Text => {
             console.print(&console.safe_on_out(&trace.timeline()))?;
             console.print_line("")?;
-            console.print(&console.safe_on_out(&Report::of(&trace).to_text()))?;
+            console.print(&console.safe_on_out(&TraceReport::new(&trace).to_text()))?;
         }
-        Format::Json => console.print_json(&Report::of(&trace))?,
+        Format::Json => console.print_json(&TraceReport::new(&trace))?,
         Format::Otlp => console.print_json(&trace.otlp())?,
         Format::Folded => console.print(&console.safe_on_out(&trace.folded()))?,
     }

@@ -1,7 +1,7 @@
 //! `[model]`, `[agent]` and `[session]`: what flags say too.
 
 use super::text::Text;
-use cellblock::model::Overrides;
+use cellblock::model::CapabilityOverrides;
 use serde::Deserialize;
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub(crate) struct ModelConfig {
     pub(crate) reply_tokens: Option<Text>,
     pub(crate) temperature: Option<Text>,
     /// What it can do, where we do not know it or know it wrongly.
-    pub(crate) capabilities: Overrides,
+    pub(crate) capabilities: CapabilityOverrides,
 }
 
 /// How it goes about it.

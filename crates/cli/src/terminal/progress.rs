@@ -63,9 +63,9 @@ impl EnvironmentBar {
             let mut step = self.step.lock().unwrap_or_else(PoisonError::into_inner);
             step.replace(progress.step)
         };
-        if progress.step == Step::Unwalled {
+        if progress.step == Step::OutsideWalls {
             // Not one more line of progress: it must be seen, also where nothing else is shown. Once is enough.
-            if before != Some(Step::Unwalled) {
+            if before != Some(Step::OutsideWalls) {
                 self.above(|| self.console.note("warning:", &progress.message));
             }
             return;

@@ -147,7 +147,7 @@ fn http_is_for_this_machine_and_for_who_has_the_token() {
 #[test]
 fn a_client_made_with_the_official_sdk_finds_everything_on_standard_input_too() {
     let interpreter = Search::from_process().unwrap().find().unwrap();
-    let wanted = Requirements::new(["mcp==2.3.0"]).importing(["mcp"]);
+    let wanted = Requirements::new(["mcp==2.3.0"]).with_imports(["mcp"]);
     let environments = Environments::from_process().unwrap();
     let made = environments.make(&interpreter, &wanted, &Cancel::new(), &mut |_| {});
     let environment = match made {

@@ -1,4 +1,4 @@
-//! A scratch cache, and packages that come from a directory instead of an index.
+//! A temporary cache, and packages that come from a directory instead of an index.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,6 +11,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
+    sync::LazyLock,
 };
 
 use cellblock_env::{
@@ -23,7 +24,25 @@ pub(crate) fn interpreter() -> Interpreter {
     Search::from_process().unwrap().find().unwrap()
 }
 
-/// A home, a cache and a shelf of wheels that go away with the test. No index is ever asked.
+/// A uv that works: the user's own on `PATH`, else the one that this user's environments are made with. The
+/// latter is downloaded if there is none, which needs the package index.
+pub(crate) static UV: LazyLock<PathBuf> = LazyLock::new(|| {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut on_path = std::env::split_paths(&path).map(|directory| directory.join("uv"));
+    if let Some(uv) = on_path.find(|uv| uv.exists()) {
+        return uv;
+    }
+    let uv = Dirs::from_process().unwrap().cache.join("tools/uv/bin/uv");
+    if !uv.exists() {
+        let environments = Environments::from_process().unwrap();
+        let nothing = Requirements::new(Vec::<String>::new());
+        let made = environments.make(&interpreter(), &nothing, &Cancel::new(), &mut |_| {});
+        made.unwrap();
+    }
+    uv
+});
+
+/// A home, a cache and a directory of wheels that are removed with the test. No index is ever asked.
 pub(crate) struct Scratch {
     root: tempfile::TempDir,
     pub(crate) variables: Variables,
@@ -41,11 +60,15 @@ impl Scratch {
             .with("XDG_CACHE_HOME", root.path().join("cache"))
             .with(
                 "PATH",
-                format!("{}:{path}", root.path().join("bin").display()),
+                format!(
+                    "{}:{path}:{}",
+                    root.path().join("bin").display(),
+                    UV.parent().unwrap().display()
+                ),
             )
             .with("PIP_NO_INDEX", "1")
             .with("PIP_FIND_LINKS", root.path().join("wheels"))
-            // What must not keep byte code and packages from their place.
+            // Variables that must not put byte code and packages elsewhere.
             .with("PYTHONDONTWRITEBYTECODE", "1")
             .with("PIP_TARGET", root.path().join("elsewhere"))
             .without("XDG_DATA_HOME");
@@ -61,18 +84,21 @@ impl Scratch {
         Environments::new(self.variables.clone(), &dirs)
     }
 
-    /// Puts a wheel on the shelf: a package of one module, with a command of the same name.
+    /// Makes a wheel: a package of one module, with a command of the same name.
     pub(crate) fn wheel(&self, name: &str, files: &[(&str, &str)]) {
         let script = r#"
 import sys, zipfile
-shelf, name, *files = sys.argv[1:]
+directory, name, *files = sys.argv[1:]
 info = f"{name}-1.0.dist-info"
-with zipfile.ZipFile(f"{shelf}/{name}-1.0-py3-none-any.whl", "w") as wheel:
+with zipfile.ZipFile(f"{directory}/{name}-1.0-py3-none-any.whl", "w") as wheel:
     for path, text in zip(files[::2], files[1::2]):
-        wheel.writestr(path, text)
+        entry = zipfile.ZipInfo(path)
+        entry.external_attr = (0o100755 if ".data/scripts/" in path else 0o100644) << 16
+        wheel.writestr(entry, text)
     wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n\nName: not this\n")
     wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-    wheel.writestr(f"{info}/entry_points.txt", f"[console_scripts]\n{name} = {name}:main\n")
+    if not any(".data/scripts/" in path for path in files[::2]):
+        wheel.writestr(f"{info}/entry_points.txt", f"[console_scripts]\n{name} = {name}:main\n")
     wheel.writestr(f"{info}/RECORD", "".join(f"{p},,\n" for p in wheel.namelist()))
 "#;
         let made = Command::new(interpreter().executable)
@@ -85,14 +111,14 @@ with zipfile.ZipFile(f"{shelf}/{name}-1.0-py3-none-any.whl", "w") as wheel:
         assert!(made.success());
     }
 
-    /// A program that stands before all others on `PATH`.
+    /// Makes a program that is found before all others on `PATH`.
     pub(crate) fn program(&self, name: &str, script: &str) {
         let path = self.path("bin").join(name);
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// What is below the directory of environments, less the locks.
+    /// The names in the directory of environments, without the locks.
     pub(crate) fn leftovers(&self) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path("cache/cellblock/environments")) else {
             return Vec::new();
@@ -106,7 +132,7 @@ with zipfile.ZipFile(f"{shelf}/{name}-1.0-py3-none-any.whl", "w") as wheel:
     }
 }
 
-/// Makes an environment and keeps what was reported.
+/// Makes an environment, and returns also its progress.
 pub(crate) fn make(
     environments: &Environments,
     requirements: &Requirements,
@@ -121,7 +147,7 @@ pub(crate) fn make(
     (made, reports)
 }
 
-/// What a program prints.
+/// The standard output of a program.
 pub(crate) fn output(program: &Path, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap();
     assert!(output.status.success(), "{output:?}");

@@ -2,8 +2,10 @@
 
 use crate::support::{agents, finished, idle_agents, wait};
 use cellblock_agent::{CancellationToken, Format, RunStatus};
-use cellblock_eval::{Evaluation, PlainAsking, Progress, Suite, Way, plain_question};
-use cellblock_model::{Capabilities, Model, ModelError, Reply, ReplyStream, Request, Scripted};
+use cellblock_eval::{AskMode, Evaluation, PlainOptions, Progress, Suite, plain_question};
+use cellblock_model::{
+    Capabilities, Model, ModelError, Reply, ReplyStream, Request, ScriptedModel,
+};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,7 +18,7 @@ fn suite(names: &[&str]) -> Suite {
 }
 
 fn yes() -> Arc<dyn Model> {
-    Arc::new(Scripted::new([Reply::text("yes")]))
+    Arc::new(ScriptedModel::new([Reply::text("yes")]))
 }
 
 /// A model that never answers, and counts how often it is asked.
@@ -54,7 +56,7 @@ fn files_are_there_and_code_is_counted() {
         "6",
     ];
     let model = move |_: &_| -> Result<Arc<dyn Model>, ModelError> {
-        Ok(Arc::new(Scripted::new(replies.map(Reply::text))))
+        Ok(Arc::new(ScriptedModel::new(replies.map(Reply::text))))
     };
     let report = finished(&Evaluation::new(
         suite.unwrap(),
@@ -78,7 +80,10 @@ fn files_are_there_and_code_is_counted() {
     );
     assert_eq!(task.repairs, ["what was open at the end was closed"]);
     assert_eq!(report.totals.parsed_share(), Some(0.5));
-    assert_eq!((&*report.model, report.way()), ("scripted", "markdown"));
+    assert_eq!(
+        (&*report.model, report.mode_name()),
+        ("scripted", "markdown")
+    );
 }
 
 #[test]
@@ -142,8 +147,8 @@ fn what_happens_is_told_on_the_way() {
     );
     let progress = |happened: Progress<'_>| {
         told.lock().unwrap().push(match happened {
-            Progress::Begun { task } => format!("{task} begins"),
-            Progress::Ended { task, so_far } => {
+            Progress::Started { task } => format!("{task} begins"),
+            Progress::Finished { task, so_far } => {
                 format!("{} ends, score {}", task.name, so_far.totals.score)
             }
         });
@@ -176,12 +181,12 @@ fn a_model_alone_gets_everything_in_one_question() {
     for (reply, score) in [("The result is `cba`.", 1.0), ("acb", 0.0)] {
         let evaluation = Evaluation::new(
             suite.clone(),
-            move |_| Ok(Arc::new(Scripted::new([Reply::text(reply)]))),
+            move |_| Ok(Arc::new(ScriptedModel::new([Reply::text(reply)]))),
             idle_agents(Format::Markdown),
         );
-        let report = finished(&evaluation.asked(Way::Plain(PlainAsking::default())));
+        let report = finished(&evaluation.mode(AskMode::Plain(PlainOptions::default())));
         assert_eq!(
-            (report.totals.score, report.way()),
+            (report.totals.score, report.mode_name()),
             (score, "plain"),
             "{reply}"
         );
@@ -196,10 +201,10 @@ fn a_model_alone_has_its_time_too() {
         |_| Ok(Arc::new(Silent::default())),
         idle_agents(Format::Markdown),
     );
-    let asking = PlainAsking {
-        time: Some(Duration::from_millis(50)),
-        ..PlainAsking::default()
+    let asking = PlainOptions {
+        time_limit: Some(Duration::from_millis(50)),
+        ..PlainOptions::default()
     };
-    let report = finished(&evaluation.asked(Way::Plain(asking)));
+    let report = finished(&evaluation.mode(AskMode::Plain(asking)));
     assert_eq!(report.tasks[0].status, Some(RunStatus::MaxTime));
 }

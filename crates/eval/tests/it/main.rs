@@ -7,7 +7,6 @@
     reason = "helpers of tests are tests"
 )]
 
-mod checks;
 mod evaluations;
 mod recordings;
 mod reports;

@@ -2,8 +2,8 @@
 
 use crate::support::{agents, finished, idle_agents, on_file};
 use cellblock_agent::{AgentBuilder, Format, RunLimits};
-use cellblock_eval::{Evaluation, PlainAsking, Report, Suite, Task, TaskFile, Way};
-use cellblock_model::{Compared, Model, ModelError, Replay, Reply, Scripted};
+use cellblock_eval::{AskMode, EvalReport, Evaluation, PlainOptions, Suite, Task, TaskFile};
+use cellblock_model::{Model, ModelError, ReplayModel, Reply, RequestMatch, ScriptedModel};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,28 +25,28 @@ fn recording(suite: &str, format: Format, task: &str) -> PathBuf {
 }
 
 /// Plays a suite back: a reply comes only to what it was recorded for.
-fn replayed<A>(name: &'static str, format: Format, agents: A) -> Report
+fn replayed<A>(name: &'static str, format: Format, agents: A) -> EvalReport
 where
     A: Fn(Vec<TaskFile>) -> AgentBuilder + Send + Sync + 'static,
 {
     let models = move |task: &Task| -> Result<Arc<dyn Model>, ModelError> {
         let file = recording(name, format, &task.name);
-        Ok(Arc::new(Replay::open_comparing(
+        Ok(Arc::new(ReplayModel::open_matching(
             file,
-            Compared::Conversation,
+            RequestMatch::Conversation,
         )?))
     };
     finished(&Evaluation::new(suite(name), models, agents).jobs(3))
 }
 
 /// Says what is on the tape, whatever it is asked.
-fn deaf(name: &'static str, format: Format, task: &str) -> Scripted {
+fn deaf(name: &'static str, format: Format, task: &str) -> ScriptedModel {
     let text = std::fs::read_to_string(recording(name, format, task)).unwrap();
     let replies = text.lines().skip(1).map(|line| {
         let mut line: Value = serde_json::from_str(line).unwrap();
         serde_json::from_value::<Reply>(line["reply"].take()).unwrap()
     });
-    Scripted::new(replies.collect::<Vec<_>>())
+    ScriptedModel::new(replies.collect::<Vec<_>>())
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn every_recording_on_file_says_where_it_comes_from() {
         for format in Format::ALL {
             for task in suite(name).tasks {
                 let file = recording(name, format, &task.name);
-                let replay = Replay::open(&file).unwrap();
+                let replay = ReplayModel::open(&file).unwrap();
                 let is_staged = file
                     .file_name()
                     .unwrap()
@@ -123,7 +123,11 @@ fn the_answer_on_file_comes_from_the_run_and_not_from_the_tape() {
     for format in Format::ALL {
         let tape = std::fs::read_to_string(recording("secret", format, "backwards")).unwrap();
         assert!(tape.contains("provide_answer(secret[::-1])"), "{format}");
-        let backwards = || suite("secret").only(&["backwards".to_owned()]).unwrap();
+        let backwards = || {
+            suite("secret")
+                .with_tasks(&["backwards".to_owned()])
+                .unwrap()
+        };
         let model = move |task: &Task| -> Result<Arc<dyn Model>, ModelError> {
             Ok(Arc::new(deaf("secret", format, &task.name)))
         };
@@ -148,19 +152,19 @@ fn the_results_on_file_are_what_their_recordings_give() {
     let files = files.map(|entry| entry.unwrap().path());
     let mut seen = 0;
     for file in files.filter(|path| path.extension().is_some_and(|ending| ending == "json")) {
-        let expected = Report::read(&file).unwrap();
+        let expected = EvalReport::read(&file).unwrap();
         let folder = on_file("results/recordings").join(file.file_stem().unwrap());
         let names: Vec<String> = expected
             .tasks
             .iter()
             .map(|task| task.name.clone())
             .collect();
-        let suite = suite(&expected.suite).only(&names).unwrap();
+        let suite = suite(&expected.suite).with_tasks(&names).unwrap();
         let models = move |task: &Task| -> Result<Arc<dyn Model>, ModelError> {
             let file = folder.join(format!("{}.jsonl", task.name));
-            Ok(Arc::new(Replay::open_comparing(
+            Ok(Arc::new(ReplayModel::open_matching(
                 file,
-                Compared::Conversation,
+                RequestMatch::Conversation,
             )?))
         };
         let steps = expected.tasks.iter().map(|task| task.steps).max().unwrap();
@@ -174,9 +178,9 @@ fn the_results_on_file_are_what_their_recordings_give() {
         });
         let got = finished(&match expected.format {
             Some(_) => evaluation,
-            None => evaluation.asked(Way::Plain(PlainAsking::default())),
+            None => evaluation.mode(AskMode::Plain(PlainOptions::default())),
         });
-        let passed = |report: &Report| -> Vec<(String, bool)> {
+        let passed = |report: &EvalReport| -> Vec<(String, bool)> {
             let tasks = report.tasks.iter();
             tasks.map(|task| (task.name.clone(), task.passed)).collect()
         };

@@ -2,12 +2,12 @@
 
 use crate::support::{finished, idle_agents, on_file};
 use cellblock_agent::Format;
-use cellblock_eval::{Evaluation, Report, Suite, score_table, with_scores};
-use cellblock_model::{Reply, Scripted};
+use cellblock_eval::{EvalReport, Evaluation, Suite, replace_score_table, score_table};
+use cellblock_model::{Reply, ScriptedModel};
 use std::sync::Arc;
 
 /// What comes of tasks with these names when the model answers these texts.
-fn report(format: Format, answers: &'static [(&'static str, &'static str)]) -> Report {
+fn report(format: Format, answers: &'static [(&'static str, &'static str)]) -> EvalReport {
     let tasks = answers.iter().map(|(name, _)| {
         format!("[[tasks]]\nname = \"{name}\"\nquestion = \"?\"\nchecks = [{{ check = \"contains\", text = \"yes\" }}]\n")
     });
@@ -16,7 +16,7 @@ fn report(format: Format, answers: &'static [(&'static str, &'static str)]) -> R
         Suite::parse(&suite).unwrap(),
         |task| {
             let (_, text) = answers.iter().find(|(name, _)| *name == task.name).unwrap();
-            Ok(Arc::new(Scripted::new([Reply::text(*text)])))
+            Ok(Arc::new(ScriptedModel::new([Reply::text(*text)])))
         },
         idle_agents(format),
     );
@@ -31,7 +31,7 @@ fn results_are_written_and_read() {
     report.write(&file).unwrap();
     // Once more: the older file gives way, and nothing else is left.
     report.write(&file).unwrap();
-    assert_eq!(Report::read(&file).unwrap(), report);
+    assert_eq!(EvalReport::read(&file).unwrap(), report);
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1);
 }
 
@@ -44,7 +44,7 @@ fn what_is_not_a_file_of_results_is_refused() {
         ("not JSON", "these are not results of an evaluation"),
     ] {
         std::fs::write(&file, text).unwrap();
-        let error = Report::read(&file).unwrap_err().to_string();
+        let error = EvalReport::read(&file).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
     let newer = report(Format::Xml, &[("a", "yes")]);
@@ -52,7 +52,7 @@ fn what_is_not_a_file_of_results_is_refused() {
         .unwrap()
         .replace("\"cellblock_eval\":1", "\"cellblock_eval\":9");
     std::fs::write(&file, newer).unwrap();
-    let error = Report::read(&file).unwrap_err().to_string();
+    let error = EvalReport::read(&file).unwrap_err().to_string();
     assert!(
         error.contains("it has version 9; this program reads version 1"),
         "{error}"
@@ -81,7 +81,7 @@ fn tasks_that_became_worse_are_named() {
         Format::Xml,
         &[("a", "yes"), ("b", "no"), ("c", "yes"), ("new", "no")],
     );
-    let changes = now.changes_since(&before);
+    let changes = now.compare_with(&before);
     assert_eq!((changes.score_before, changes.score_now), (0.75, 0.5));
     assert_eq!(changes.regressions.len(), 1);
     assert_eq!(changes.regressions[0].task, "b");
@@ -91,7 +91,7 @@ fn tasks_that_became_worse_are_named() {
     );
     assert_eq!(changes.improvements[0].task, "c");
     assert_eq!(
-        (changes.new, changes.gone),
+        (changes.added, changes.removed),
         (vec!["new".to_owned()], vec!["old".to_owned()])
     );
 }
@@ -119,10 +119,10 @@ fn many_results_make_a_table_in_a_page() {
     );
     let page = "before\n<!-- scores: begin. -->\nold\n<!-- scores: end -->\nafter\n";
     assert_eq!(
-        with_scores(page, &table).unwrap(),
+        replace_score_table(page, &table).unwrap(),
         format!("before\n<!-- scores: begin. -->\n{table}<!-- scores: end -->\nafter\n")
     );
-    assert!(with_scores("nothing", &table).is_err());
+    assert!(replace_score_table("nothing", &table).is_err());
 }
 
 #[test]
@@ -133,13 +133,13 @@ fn the_scores_of_the_page_are_those_of_the_results_on_file() {
         .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
         .collect();
     files.sort();
-    let reports: Vec<Report> = files
+    let reports: Vec<EvalReport> = files
         .iter()
-        .map(|file| Report::read(file).unwrap())
+        .map(|file| EvalReport::read(file).unwrap())
         .collect();
     assert!(!reports.is_empty());
     let page = std::fs::read_to_string(on_file("../docs/models.md")).unwrap();
-    let made = with_scores(&page, &score_table(&reports)).unwrap();
+    let made = replace_score_table(&page, &score_table(&reports)).unwrap();
     let command = "cellblock eval table evals/results/*.json --into docs/models.md";
     assert!(made == page, "the table is old; make it again: {command}");
 }

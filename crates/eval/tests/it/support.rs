@@ -4,8 +4,8 @@ use cellblock::agent::{GivenFile, executor};
 use cellblock::env::Dirs;
 use cellblock::{Host, Preload, PythonChoice, SessionOptions};
 use cellblock_agent::{Agent, AgentBuilder, CancellationToken, Format, NothingExecutor};
-use cellblock_eval::{Evaluation, Report, Suite, TaskFile};
-use cellblock_model::{Reply, Scripted};
+use cellblock_eval::{EvalReport, Evaluation, Suite, TaskFile};
+use cellblock_model::{Reply, ScriptedModel};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -63,13 +63,13 @@ pub fn one_task_in(format: Format, task: &str, texts: &[&str]) -> Evaluation {
     let replies: Vec<Reply> = texts.iter().copied().map(Reply::text).collect();
     Evaluation::new(
         suite,
-        move |_| Ok(Arc::new(Scripted::new(replies.clone()))),
+        move |_| Ok(Arc::new(ScriptedModel::new(replies.clone()))),
         agents(format),
     )
 }
 
 /// Runs it to its end.
-pub fn finished(evaluation: &Evaluation) -> Report {
+pub fn finished(evaluation: &Evaluation) -> EvalReport {
     wait(evaluation.run(&|_| {}, &CancellationToken::new()))
 }
 

@@ -1,6 +1,6 @@
 //! A Python with the official SDK, peers written in it, and sessions to offer them.
 
-use cellblock::env::{Cancel, Dirs, Environments, Requirements, Search, Status};
+use cellblock::env::{Cancel, Dirs, EnvironmentStatus, Environments, Requirements, Search};
 use cellblock::{Host, Locale, Preload, PythonChoice, SessionOptions};
 use cellblock_mcp::with_tools_for_clients;
 use cellblock_mcp::{Connected, Files, HttpOptions, RemoteServer, Server, Trust, connect};
@@ -52,8 +52,8 @@ pub fn python() -> Option<&'static Path> {
             .find()
             .map_err(words)?;
         let environments = Environments::from_process().map_err(words)?;
-        let wanted = Requirements::new(["mcp==2.3.0"]).importing(["mcp"]);
-        if let Status::Ready(ready) = environments.status(&interpreter, &wanted) {
+        let wanted = Requirements::new(["mcp==2.3.0"]).with_imports(["mcp"]);
+        if let EnvironmentStatus::Ready(ready) = environments.status(&interpreter, &wanted) {
             return Ok(ready.python);
         }
         let made = environments.make(&interpreter, &wanted, &Cancel::new(), &mut |_| {});

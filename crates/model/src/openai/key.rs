@@ -1,36 +1,36 @@
-//! Keys: where they come from, and that nobody sees them.
+//! API keys: where they come from, and how they are kept out of messages.
 
 use crate::ModelError;
 use std::fmt;
 use std::path::Path;
 
-/// A key of a provider. It is not shown, not even by `{:?}`, and cannot be serialised.
+/// An API key. It is never shown, not even by `{:?}`, and cannot be serialised.
 #[derive(Clone)]
-pub struct Key {
+pub struct ApiKey {
     secret: String,
     source: String,
 }
 
-/// The header that carries the key.
+/// The HTTP header that carries the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyHeader {
-    /// `Authorization: Bearer …`, as nearly everywhere.
+    /// `Authorization: Bearer …`, which nearly all endpoints expect.
     #[default]
     Bearer,
-    /// `api-key: …`, as with Azure.
+    /// `api-key: …`, which Azure expects.
     ApiKey,
 }
 
-/// The hosts of which we know how their variable is called.
-const KNOWN: &[(&str, &str)] = &[
+/// Hosts, and the environment variable that usually holds the key for them.
+const KEY_VARIABLES: &[(&str, &str)] = &[
     ("dashscope", "DASHSCOPE_API_KEY"),
     ("openrouter.ai", "OPENROUTER_API_KEY"),
     (".azure.com", "AZURE_OPENAI_API_KEY"),
     ("anthropic.com", "ANTHROPIC_API_KEY"),
 ];
 
-impl Key {
-    /// A key that the program has from elsewhere; `source` is said in errors.
+impl ApiKey {
+    /// A key that the caller has. `source` says in error messages where it came from.
     pub fn new(secret: impl Into<String>, source: impl Into<String>) -> Self {
         Self {
             secret: secret.into(),
@@ -38,19 +38,20 @@ impl Key {
         }
     }
 
-    /// The variables in which a key for this endpoint is looked for, in order.
+    /// The environment variables in which a key for this endpoint is looked for, in order.
     pub fn variables(base_url: &str, named: Option<&str>) -> Vec<String> {
         if let Some(named) = named {
             return vec![named.to_owned()];
         }
-        let known = KNOWN
+        let known = KEY_VARIABLES
             .iter()
             .find(|(host, _)| host_of(base_url).contains(host));
         let own = known.map_or("OPENAI_API_KEY", |(_, variable)| *variable);
         vec!["CELLBLOCK_API_KEY".to_owned(), own.to_owned()]
     }
 
-    /// The key for an endpoint: from the variable `named`, else from the usual ones. An endpoint on this machine needs none.
+    /// Finds the key for an endpoint: in the variable `named`, else in those of [`variables`](Self::variables). `variable` reads an
+    /// environment variable. An endpoint on this machine needs no key.
     pub fn find(
         base_url: &str,
         named: Option<&str>,
@@ -67,33 +68,33 @@ impl Key {
             return Ok(None);
         }
         Err(ModelError::NoKey {
-            url: without_secrets(base_url),
+            url: url_without_secrets(base_url),
             variables: names.join(" or "),
         })
     }
 
-    /// The key in a file: its only line.
-    pub fn in_file(path: &Path) -> Result<Self, ModelError> {
-        let place = path.display();
+    /// Reads the key from a file that contains nothing else.
+    pub fn from_file(path: &Path) -> Result<Self, ModelError> {
+        let shown = path.display();
         let text = std::fs::read_to_string(path).map_err(|error| {
             ModelError::Settings(format!(
-                "the file with the key, {place}, cannot be read: {error}"
+                "the file with the key, {shown}, cannot be read: {error}"
             ))
         })?;
         let secret = text.trim();
         if secret.is_empty() {
-            let problem = format!("the file with the key, {place}, is empty");
+            let problem = format!("the file with the key, {shown}, is empty");
             return Err(ModelError::Settings(problem));
         }
-        Ok(Self::new(secret, format!("the file {place}")))
+        Ok(Self::new(secret, format!("the file {shown}")))
     }
 
-    /// Where it came from.
+    /// Where the key came from, for error messages.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// The value of the header, marked so that nobody logs it.
+    /// The name and the value of the header. The value is marked as sensitive, so that HTTP libraries do not log it.
     pub(super) fn header(
         &self,
         kind: KeyHeader,
@@ -110,7 +111,7 @@ impl Key {
         Ok((name, value))
     }
 
-    /// A text of the endpoint's without the key, whole or masked (`sk-ab…***…yz`).
+    /// A text of the endpoint without the key, whole or masked (`sk-ab…***…yz`).
     pub(super) fn remove_from(&self, text: &str) -> String {
         let text = text.replace(&self.secret, "<key>");
         let separators = |c: char| c.is_whitespace() || "\"'`(),".contains(c);
@@ -128,7 +129,7 @@ impl Key {
 }
 
 impl KeyHeader {
-    /// The header that this endpoint expects.
+    /// The header in which this endpoint expects the key.
     pub fn for_endpoint(base_url: &str) -> Self {
         if host_of(base_url).ends_with(".azure.com") {
             Self::ApiKey
@@ -138,17 +139,17 @@ impl KeyHeader {
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for ApiKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Key(from {})", self.source)
+        write!(formatter, "ApiKey(from {})", self.source)
     }
 }
 
-/// An address that can be shown: without user, password and query, in which keys may hide.
-pub(crate) fn without_secrets(url: &str) -> String {
+/// A URL that can be shown: without user, password and query, which may contain keys.
+pub(crate) fn url_without_secrets(url: &str) -> String {
     match reqwest::Url::parse(url) {
         Ok(mut url) => {
-            // These fail only for addresses that have no host, and so no user either.
+            // These fail only for URLs that have no host, and so no user either.
             let _ = url.set_username("");
             let _ = url.set_password(None);
             url.set_query(None);

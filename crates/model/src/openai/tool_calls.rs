@@ -1,34 +1,35 @@
-//! Calls that come in pieces, merged.
+//! Tool calls that are streamed in pieces, put together.
 
-use crate::{Event, FinishReason, Repair, ToolCall};
+use crate::{FinishReason, ReplyEvent, ReplyRepair, ToolCall};
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// More calls in one reply than any honest model makes.
-const MOST: usize = 128;
+/// The number of calls in one reply. More are dropped.
+const MAX_CALLS: usize = 128;
 
-/// The calls of one reply so far.
+/// The tool calls of one reply, while they are streamed.
 #[derive(Default)]
-pub(super) struct Calls {
-    calls: Vec<Growing>,
+pub(super) struct ToolCallBuilder {
+    calls: Vec<PartialCall>,
 }
 
+/// A call as far as it was streamed.
 #[derive(Default)]
-struct Growing {
+struct PartialCall {
     index: Option<u64>,
     id: String,
     name: String,
     arguments: String,
-    begun: bool,
+    is_begun: bool,
 }
 
-impl Calls {
+impl ToolCallBuilder {
     pub(super) fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
 
-    /// A piece of a call, as it stands in `delta.tool_calls`. `offset` is the number of calls before the first of these.
-    pub(super) fn push(&mut self, piece: &Value, offset: usize) -> Vec<Event> {
+    /// Adds an entry of `delta.tool_calls`. `offset` is the number of calls in the old form, which count before these.
+    pub(super) fn push(&mut self, piece: &Value, offset: usize) -> Vec<ReplyEvent> {
         let function = piece.get("function").unwrap_or(piece);
         let id = text_of(piece.get("id"));
         let name = text_of(function.get("name"));
@@ -48,19 +49,19 @@ impl Calls {
         call.arguments.push_str(&arguments);
         let index = position + offset;
         let mut events = Vec::new();
-        if !call.begun && !call.name.is_empty() {
-            call.begun = true;
+        if !call.is_begun && !call.name.is_empty() {
+            call.is_begun = true;
             let name = call.name.clone();
-            events.push(Event::CallBegun { index, name });
+            events.push(ReplyEvent::CallBegun { index, name });
         }
         if !arguments.is_empty() {
             let text = arguments;
-            events.push(Event::CallArguments { index, text });
+            events.push(ReplyEvent::CallArguments { index, text });
         }
         events
     }
 
-    /// Which call a piece belongs to. By its index; but some endpoints send none, and some send 0 for every call.
+    /// The call that a piece belongs to, by its index. Some endpoints send no index, and some send 0 for every call.
     fn position(&mut self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let found = match index {
             Some(_) => self.calls.iter().rposition(|call| call.index == index),
@@ -76,22 +77,26 @@ impl Calls {
         if found.is_some() {
             return found;
         }
-        if self.calls.len() == MOST {
+        if self.calls.len() == MAX_CALLS {
             return None;
         }
-        self.calls.push(Growing {
+        self.calls.push(PartialCall {
             index,
-            ..Growing::default()
+            ..PartialCall::default()
         });
         Some(self.calls.len() - 1)
     }
 
-    /// The calls, each with a name and an id of its own.
-    pub(super) fn finish(self, finish: &FinishReason, repairs: &mut Vec<Repair>) -> Vec<ToolCall> {
+    /// The finished calls, each with a name and a unique id.
+    pub(super) fn finish(
+        self,
+        finish: &FinishReason,
+        repairs: &mut Vec<ReplyRepair>,
+    ) -> Vec<ToolCall> {
         let mut taken: HashSet<String> = HashSet::new();
         let mut finished = Vec::new();
         for (position, call) in self.calls.into_iter().enumerate() {
-            let Growing {
+            let PartialCall {
                 id,
                 name,
                 mut arguments,
@@ -99,10 +104,10 @@ impl Calls {
             } = call;
             if name.is_empty() {
                 let arguments = arguments.chars().take(80).collect();
-                repairs.push(Repair::NamelessCall { arguments });
+                repairs.push(ReplyRepair::NamelessCall { arguments });
                 continue;
             }
-            // A tool without parameters. Where the reply was cut off, they may just not have come.
+            // A tool without parameters. Where the reply was cut off, the arguments may be missing instead.
             if arguments.trim().is_empty() && *finish != FinishReason::Length {
                 arguments = "{}".into();
             }
@@ -113,10 +118,10 @@ impl Calls {
                     .unwrap_or_default();
                 repairs.push(if id.is_empty() {
                     let (name, id) = (name.clone(), new.clone());
-                    Repair::MissingCallId { name, id }
+                    ReplyRepair::MissingCallId { name, id }
                 } else {
                     let new = new.clone();
-                    Repair::DuplicateCallId { id, new }
+                    ReplyRepair::DuplicateCallId { id, new }
                 });
                 new
             } else {
@@ -133,7 +138,7 @@ impl Calls {
     }
 }
 
-/// Arguments are a text of JSON; some endpoints send the JSON itself.
+/// The arguments as text. Some endpoints send them as JSON instead of a text that contains JSON.
 pub(super) fn arguments_of(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
@@ -142,6 +147,7 @@ pub(super) fn arguments_of(value: Option<&Value>) -> String {
     }
 }
 
+/// A text, or a number as text.
 pub(super) fn text_of(value: Option<&Value>) -> String {
     match value {
         Some(Value::String(text)) => text.clone(),

@@ -2,10 +2,10 @@
 
 use crate::server::{Answer, Server, call_chunk, finish_chunk};
 use crate::streaming::{events, question};
-use cellblock_model::openai::{Key, OpenAi};
+use cellblock_model::openai::{ApiKey, OpenAiModel};
 use cellblock_model::{
-    Compared, Event, Image, Message, Model, ModelError, Recorder, Replay, Reply, Request, Scripted,
-    complete,
+    Image, Message, Model, ModelError, RecordingModel, ReplayModel, Reply, ReplyEvent, Request,
+    RequestMatch, ScriptedModel, complete,
 };
 use serde_json::json;
 use std::path::PathBuf;
@@ -19,13 +19,13 @@ impl Place {
     }
 
     fn file(&self) -> PathBuf {
-        self.0.path().join("tape.jsonl")
+        self.0.path().join("file.jsonl")
     }
 }
 
 async fn record(place: &Place, replies: &[&str], requests: &[Request]) {
-    let model = Scripted::new(replies.iter().map(|text| Reply::text(*text)));
-    let recorder = Recorder::new(Arc::new(model), place.file(), "scripted").unwrap();
+    let model = ScriptedModel::new(replies.iter().map(|text| Reply::text(*text)));
+    let recorder = RecordingModel::new(Arc::new(model), place.file(), "scripted").unwrap();
     for request in requests {
         complete(&recorder, request.clone()).await.unwrap();
     }
@@ -47,24 +47,25 @@ async fn what_was_recorded_over_the_wire_is_played_back() {
         finish_chunk("tool_calls"),
     ];
     let server = Server::start([Answer::stream(tools), Answer::text(["It is 4."])]).await;
-    let key = Key::new("sk-very-secret", "the variable OPENAI_API_KEY");
-    let client = OpenAi::new(server.settings().with_key(Some(key))).unwrap();
+    let key = ApiKey::new("sk-very-secret", "the variable OPENAI_API_KEY");
+    let client = OpenAiModel::new(server.settings().with_key(Some(key))).unwrap();
     let place = Place::new();
-    let recorder = Recorder::new(Arc::new(client), place.file(), "a server of the tests").unwrap();
+    let recorder =
+        RecordingModel::new(Arc::new(client), place.file(), "a server of the tests").unwrap();
     let called = complete(&recorder, question()).await.unwrap();
     let mut second = question();
     second.messages.push(called.message());
     second.messages.push(Message::tool("a", "4"));
     let answered = complete(&recorder, second.clone()).await.unwrap();
 
-    let replay = Replay::open(place.file()).unwrap();
+    let replay = ReplayModel::open(place.file()).unwrap();
     assert_eq!(
         (replay.header().source.as_str(), replay.name()),
         ("a server of the tests", "test-model")
     );
     assert_eq!(complete(&replay, question()).await.unwrap(), called);
     assert_eq!(complete(&replay, second).await.unwrap(), answered);
-    assert_eq!(replay.left(), 0);
+    assert_eq!(replay.unused_exchanges(), 0);
 
     let text = std::fs::read_to_string(place.file()).unwrap();
     assert!(!text.contains("secret"));
@@ -84,11 +85,11 @@ async fn a_reply_is_played_in_pieces() {
         &[question()],
     )
     .await;
-    let seen = events(&Replay::open(place.file()).unwrap(), question()).await;
+    let seen = events(&ReplayModel::open(place.file()).unwrap(), question()).await;
     let text: String = seen
         .iter()
         .filter_map(|event| match event {
-            Ok(Event::Text { text }) => Some(text.as_str()),
+            Ok(ReplyEvent::Text { text }) => Some(text.as_str()),
             _ => None,
         })
         .collect();
@@ -103,7 +104,7 @@ async fn another_request_is_an_error_that_shows_the_difference() {
     let place = Place::new();
     let second = next(&question(), "4", "and 3 + 3?");
     record(&place, &["4", "6"], &[question(), second]).await;
-    let replay = Replay::open(place.file()).unwrap();
+    let replay = ReplayModel::open(place.file()).unwrap();
     let error = complete(&replay, next(&question(), "4", "and 3 + 4?"))
         .await
         .unwrap_err();
@@ -123,10 +124,10 @@ async fn another_request_is_an_error_that_shows_the_difference() {
 }
 
 #[tokio::test]
-async fn one_request_too_many_is_told() {
+async fn one_request_too_many_is_reported() {
     let place = Place::new();
     record(&place, &["4"], &[question()]).await;
-    let replay = Replay::open(place.file()).unwrap();
+    let replay = ReplayModel::open(place.file()).unwrap();
     complete(&replay, question()).await.unwrap();
     let error = complete(&replay, question()).await.unwrap_err();
     assert!(
@@ -149,7 +150,7 @@ async fn what_differs_from_machine_to_machine_does_not_count() {
     };
     let recorded = with("67e55044-10b1-426f-9247-bb680e5fe0c8", " \r\n", "AAAA");
     record(&place, &["ok"], &[recorded]).await;
-    let replay = Replay::open(place.file()).unwrap();
+    let replay = ReplayModel::open(place.file()).unwrap();
     let asked = with("f47ac10b-58cc-4372-a567-0e02b2c3d479", "\n", "BBBBBB");
     assert_eq!(complete(&replay, asked).await.unwrap().text, "ok");
 }
@@ -159,7 +160,7 @@ async fn runs_at_the_same_time_share_a_recording() {
     let place = Place::new();
     let other = Request::new(vec![Message::user("5 + 5?")]);
     record(&place, &["4", "10"], &[question(), other.clone()]).await;
-    let replay = Replay::open(place.file()).unwrap();
+    let replay = ReplayModel::open(place.file()).unwrap();
     assert_eq!(complete(&replay, other).await.unwrap().text, "10");
     assert_eq!(complete(&replay, question()).await.unwrap().text, "4");
 }
@@ -172,10 +173,10 @@ async fn errors_are_recorded_too() {
         limit: Some(10),
         message: "too long".into(),
     };
-    let model = Scripted::with_outcomes([Err(overflow.clone())]);
-    let recorder = Recorder::new(Arc::new(model), place.file(), "scripted").unwrap();
+    let model = ScriptedModel::with_outcomes([Err(overflow.clone())]);
+    let recorder = RecordingModel::new(Arc::new(model), place.file(), "scripted").unwrap();
     complete(&recorder, question()).await.unwrap_err();
-    let replay = Replay::open(place.file()).unwrap();
+    let replay = ReplayModel::open(place.file()).unwrap();
     assert_eq!(complete(&replay, question()).await, Err(overflow));
 }
 
@@ -183,7 +184,7 @@ async fn errors_are_recorded_too() {
 async fn a_recording_is_never_written_over() {
     let place = Place::new();
     record(&place, &["4"], &[question()]).await;
-    let again = Recorder::new(Arc::new(Scripted::new([])), place.file(), "scripted");
+    let again = RecordingModel::new(Arc::new(ScriptedModel::new([])), place.file(), "scripted");
     let error = again.err().unwrap().to_string();
     assert!(
         error.contains("it cannot be written: File exists"),
@@ -192,9 +193,9 @@ async fn a_recording_is_never_written_over() {
 }
 
 #[test]
-fn a_file_that_is_no_recording_is_told() {
+fn a_file_that_is_no_recording_is_reported() {
     let place = Place::new();
-    let told = || Replay::open(place.file()).err().unwrap().to_string();
+    let told = || ReplayModel::open(place.file()).err().unwrap().to_string();
     assert!(told().contains("No such file"));
     for (content, problem) in [
         ("", "its first line is not the header of a recording"),
@@ -224,9 +225,9 @@ async fn where_only_the_conversation_is_compared_other_instructions_and_tools_ar
     let mut other = first.clone();
     other.messages[0] = Message::system("Be brief and friendly.");
     other.tools = vec![json!({"type": "function", "function": {"name": "new"}})];
-    let strict = Replay::open(place.file()).unwrap();
+    let strict = ReplayModel::open(place.file()).unwrap();
     assert!(complete(&strict, other.clone()).await.is_err());
-    let replay = Replay::open_comparing(place.file(), Compared::Conversation).unwrap();
+    let replay = ReplayModel::open_matching(place.file(), RequestMatch::Conversation).unwrap();
     assert_eq!(complete(&replay, other).await.unwrap().text, "4");
     // What came of a reply still counts, also where a system message tells it.
     let mut wrong = late.clone();

@@ -1,6 +1,6 @@
 //! An endpoint that speaks the protocol, with faults on demand. Plain sockets, because the faults are below HTTP.
 
-use cellblock_model::openai::{OpenAi, Retries, Settings, TimeLimits};
+use cellblock_model::openai::{EndpointSettings, OpenAiModel, RequestTimeouts, RetryPolicy};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -72,26 +72,26 @@ impl Server {
         self.requests.lock().unwrap().clone()
     }
 
-    /// Settings with short waits.
-    pub(crate) fn settings(&self) -> Settings {
-        Settings {
-            time_limits: TimeLimits {
+    /// EndpointSettings with short waits.
+    pub(crate) fn settings(&self) -> EndpointSettings {
+        EndpointSettings {
+            timeouts: RequestTimeouts {
                 connect: Duration::from_secs(5),
                 first_byte: Duration::from_millis(400),
                 next_part: Duration::from_millis(200),
                 whole: Duration::from_secs(20),
             },
-            retries: Retries {
-                attempts: 3,
+            retries: RetryPolicy {
+                max_attempts: 3,
                 first_wait: Duration::from_millis(5),
-                longest_wait: Duration::from_secs(2),
+                max_wait: Duration::from_secs(2),
             },
-            ..Settings::new(self.url(), "test-model")
+            ..EndpointSettings::new(self.url(), "test-model")
         }
     }
 
-    pub(crate) fn model(&self) -> OpenAi {
-        OpenAi::new(self.settings()).unwrap()
+    pub(crate) fn model(&self) -> OpenAiModel {
+        OpenAiModel::new(self.settings()).unwrap()
     }
 }
 

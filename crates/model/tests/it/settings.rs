@@ -1,10 +1,14 @@
-//! Keys, addresses, and what is known of models.
+//! The choice of a model: names, keys, URLs, capabilities.
 
-use cellblock_model::openai::{Key, OpenAi, Settings};
-use cellblock_model::{Capabilities, Cost, ModelError, Prices, Usage};
+use crate::server::{Answer, Server};
+use crate::streaming::question;
+use cellblock_model::openai::{ApiKey, EndpointSettings, KeyHeader, OpenAiModel};
+use cellblock_model::{
+    Capabilities, CapabilityOverrides, Cost, ModelChoice, ModelError, Prices, Usage, complete,
+};
 
 fn find(url: &str, named: Option<&str>, variables: &[(&str, &str)]) -> Result<String, String> {
-    let key = Key::find(url, named, |name| {
+    let key = ApiKey::find(url, named, |name| {
         let found = variables.iter().find(|(variable, _)| *variable == name);
         found.map(|(_, value)| (*value).to_owned())
     });
@@ -57,16 +61,16 @@ fn a_missing_key_is_told_with_what_was_looked_at() {
 
 #[test]
 fn a_key_is_not_shown() {
-    let settings = Settings::new("http://localhost/v1", "m")
-        .with_key(Some(Key::new("sk-secret", "the variable X")));
+    let settings = EndpointSettings::new("http://localhost/v1", "m")
+        .with_key(Some(ApiKey::new("sk-secret", "the variable X")));
     let shown = format!("{settings:?}");
     assert!(
-        shown.contains("Key(from the variable X)") && !shown.contains("secret"),
+        shown.contains("ApiKey(from the variable X)") && !shown.contains("secret"),
         "{shown}"
     );
-    let odd = Settings::new("http://localhost/v1", "m")
-        .with_key(Some(Key::new("sk-secret\nx", "the variable X")));
-    let error = OpenAi::new(odd).err().unwrap().to_string();
+    let odd = EndpointSettings::new("http://localhost/v1", "m")
+        .with_key(Some(ApiKey::new("sk-secret\nx", "the variable X")));
+    let error = OpenAiModel::new(odd).err().unwrap().to_string();
     assert!(
         error.contains("line break") && !error.contains("secret"),
         "{error}"
@@ -81,7 +85,7 @@ fn an_address_that_is_none_is_told_at_once() {
         ("ftp://x/v1", "m"),
         ("http://x/v1", " "),
     ] {
-        let error = OpenAi::new(Settings::new(url, model)).err();
+        let error = OpenAiModel::new(EndpointSettings::new(url, model)).err();
         assert!(
             matches!(error, Some(ModelError::Settings(_))),
             "{url}: {error:?}"
@@ -91,9 +95,12 @@ fn an_address_that_is_none_is_told_at_once() {
 
 #[test]
 fn models_are_known_by_their_names_and_others_get_careful_defaults() {
-    assert!(Capabilities::of("openai/gpt-4o-mini").json_schema);
-    assert!(!Capabilities::of("qwen2.5-coder:1.5b").tools);
-    assert_eq!(Capabilities::of("my-own-model"), Capabilities::default());
+    assert!(Capabilities::of_model("openai/gpt-4o-mini").json_schema);
+    assert!(!Capabilities::of_model("qwen2.5-coder:1.5b").tools);
+    assert_eq!(
+        Capabilities::of_model("my-own-model"),
+        Capabilities::default()
+    );
 }
 
 #[test]
@@ -114,4 +121,115 @@ fn tokens_have_their_price() {
         ..Usage::default()
     };
     assert_eq!(prices.cost(&usage), Cost(1.2 + 0.2 + 2.0));
+}
+
+fn variables<'a>(set: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
+    |name| {
+        let found = set.iter().find(|(variable, _)| *variable == name);
+        found.map(|(_, value)| (*value).to_owned())
+    }
+}
+
+fn named(model: &str) -> ModelChoice {
+    ModelChoice {
+        model: Some(model.into()),
+        ..ModelChoice::default()
+    }
+}
+
+#[tokio::test]
+async fn a_model_is_chosen_recorded_and_played_back_by_words_alone() {
+    let server = Server::start([Answer::text(["4"])]).await;
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("file.jsonl");
+    let url = server.url();
+    let environment = [
+        ("CELLBLOCK_MODEL", "my-model"),
+        ("OPENAI_BASE_URL", url.as_str()),
+    ];
+    let choice = ModelChoice {
+        record: Some(file.clone()),
+        record_source: Some("a server of the tests".into()),
+        ..ModelChoice::default()
+    };
+    let choice = choice.or_from_environment(variables(&environment));
+    let model = choice.open(variables(&environment)).unwrap();
+    complete(&*model, question()).await.unwrap();
+    let replay = named(&format!("replay:{}", file.display()));
+    let replay = replay.open(variables(&[])).unwrap();
+    assert_eq!(replay.name(), "my-model");
+    let header = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        header.contains(r#""source":"a server of the tests""#),
+        "{header}"
+    );
+    assert_eq!(complete(&*replay, question()).await.unwrap().text, "4");
+}
+
+#[test]
+fn what_a_person_says_comes_before_the_environment() {
+    let environment = [("CELLBLOCK_MODEL", "theirs"), ("OPENAI_MODEL", "other")];
+    let model = |choice: ModelChoice| choice.or_from_environment(variables(&environment)).model;
+    assert_eq!(model(named("mine")), Some("mine".into()));
+    assert_eq!(model(ModelChoice::default()), Some("theirs".into()));
+}
+
+#[test]
+fn the_endpoint_follows_from_the_name_where_none_is_given() {
+    let keys = [("OPENAI_API_KEY", "a"), ("DASHSCOPE_API_KEY", "b")];
+    let settings = |model: &str| {
+        named(model)
+            .endpoint_settings(model, variables(&keys))
+            .unwrap()
+    };
+    assert_eq!(settings("gpt-4o").base_url, "https://api.openai.com/v1");
+    let qwen = settings("qwen-plus");
+    assert_eq!(
+        qwen.base_url,
+        "https://dashscope.aliyuncs.com/compatible-mode/v1"
+    );
+    assert_eq!(qwen.key.unwrap().source(), "the variable DASHSCOPE_API_KEY");
+}
+
+#[test]
+fn azure_gets_its_own_header() {
+    let choice = ModelChoice {
+        base_url: Some("https://me.openai.azure.com/openai/v1".into()),
+        ..named("gpt-4o")
+    };
+    let keys = [("AZURE_OPENAI_API_KEY", "a")];
+    let settings = choice
+        .endpoint_settings("gpt-4o", variables(&keys))
+        .unwrap();
+    assert_eq!(settings.key_header, KeyHeader::ApiKey);
+}
+
+#[test]
+fn a_person_knows_better_what_a_model_can_do() {
+    let choice = ModelChoice {
+        base_url: Some("http://localhost:8080/v1".into()),
+        capabilities: CapabilityOverrides {
+            tools: Some(false),
+            context_tokens: Some(16_384),
+            ..CapabilityOverrides::default()
+        },
+        ..named("gpt-4o")
+    };
+    let known = choice
+        .endpoint_settings("gpt-4o", variables(&[]))
+        .unwrap()
+        .capabilities;
+    assert_eq!(
+        (known.tools, known.context_tokens, known.json_schema),
+        (false, 16_384, true)
+    );
+}
+
+#[test]
+fn no_model_is_reported() {
+    let error = ModelChoice::default().open(variables(&[])).err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "the settings of the model: no model is chosen: give its name, or set CELLBLOCK_MODEL"
+    );
 }

@@ -1,10 +1,10 @@
 //! Replies as they should be, and as they also come.
 
 use crate::server::{Answer, Server, finish_chunk, text_chunk};
-use cellblock_model::openai::{OpenAi, Settings};
+use cellblock_model::openai::{EndpointSettings, OpenAiModel};
 use cellblock_model::{
-    Event, FinishReason, Message, Model, ModelError, Repair, Reply, Request, ResponseFormat,
-    ToolChoice, Usage, complete,
+    FinishReason, Message, Model, ModelError, Reply, ReplyEvent, ReplyRepair, Request,
+    ResponseFormat, ToolChoice, Usage, complete,
 };
 use futures_util::StreamExt;
 use serde_json::json;
@@ -13,7 +13,10 @@ pub(crate) fn question() -> Request {
     Request::new(vec![Message::system("Be short."), Message::user("2 + 2?")])
 }
 
-pub(crate) async fn events(model: &dyn Model, request: Request) -> Vec<Result<Event, ModelError>> {
+pub(crate) async fn events(
+    model: &dyn Model,
+    request: Request,
+) -> Vec<Result<ReplyEvent, ModelError>> {
     model.stream(request).collect().await
 }
 
@@ -44,16 +47,16 @@ async fn a_reply_comes_in_pieces_and_then_whole() {
         model: Some("test-model-0613".into()),
         ..Reply::default()
     };
-    let text = |text: &str| Ok(Event::Text { text: text.into() });
+    let text = |text: &str| Ok(ReplyEvent::Text { text: text.into() });
     assert_eq!(
         events(&server.model(), question()).await,
         [
-            Ok(Event::Reasoning {
+            Ok(ReplyEvent::Reasoning {
                 text: "Two and two.".into()
             }),
             text("It is "),
             text("4."),
-            Ok(Event::Finished { reply }),
+            Ok(ReplyEvent::Finished { reply }),
         ]
     );
 }
@@ -77,7 +80,7 @@ async fn the_request_has_what_was_asked_for_and_nothing_else() {
     let server = Server::start([Answer::text(["4"])]).await;
     let mut settings = server.settings();
     settings.capabilities.json_schema = true;
-    let model = OpenAi::new(settings).unwrap();
+    let model = OpenAiModel::new(settings).unwrap();
     let tool =
         json!({"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}});
     let request = Request {
@@ -125,7 +128,7 @@ async fn what_an_endpoint_does_not_take_is_not_sent() {
     let server = Server::start([Answer::text(["ok"])]).await;
     let mut settings = server.settings();
     settings.capabilities.late_system_messages = false;
-    let model = OpenAi::new(settings).unwrap();
+    let model = OpenAiModel::new(settings).unwrap();
     let mut request = question();
     request.messages.push(Message::assistant("4"));
     request
@@ -148,7 +151,7 @@ async fn tools_are_sent_to_whom_they_are_meant_for_even_if_it_is_not_known_to_ca
     settings.capabilities.tools = false;
     let mut request = question();
     request.tools = vec![json!({"type": "function", "function": {"name": "add"}})];
-    let model = OpenAi::new(settings).unwrap();
+    let model = OpenAiModel::new(settings).unwrap();
     complete(&model, request.clone()).await.unwrap();
     assert_eq!(server.requests()[0].body["tools"], json!(request.tools));
 }
@@ -180,7 +183,7 @@ async fn half_a_character_is_replaced_and_noted() {
     let server = Server::start([answer]).await;
     let reply = complete(&server.model(), question()).await.unwrap();
     assert_eq!(reply.text, "a\u{fffd}b");
-    assert_eq!(reply.repairs, [Repair::NotUtf8]);
+    assert_eq!(reply.repairs, [ReplyRepair::NotUtf8]);
 }
 
 #[tokio::test]
@@ -219,7 +222,7 @@ async fn a_reply_of_1_mb_is_read_and_a_longer_one_is_cut() {
         (cut.text.len(), cut.finish),
         (1_000_000, FinishReason::Length)
     );
-    assert_eq!(cut.repairs, [Repair::TooLong { limit: 1_000_000 }]);
+    assert_eq!(cut.repairs, [ReplyRepair::TooLong { limit: 1_000_000 }]);
 }
 
 #[tokio::test]
@@ -237,7 +240,10 @@ async fn a_missing_mark_or_a_missing_reason_at_the_end_is_no_problem() {
     );
     let without_reason = complete(&model, question()).await.unwrap();
     let taken = FinishReason::Stop;
-    assert_eq!(without_reason.repairs, [Repair::NoFinishReason { taken }]);
+    assert_eq!(
+        without_reason.repairs,
+        [ReplyRepair::NoFinishReason { taken }]
+    );
 }
 
 #[tokio::test]
@@ -294,9 +300,12 @@ async fn the_query_of_the_base_url_is_kept() {
     let base = server
         .url()
         .replace("/v1", "/openai/deployments/x?api-version=2024-10-21");
-    complete(&OpenAi::new(Settings::new(base, "x")).unwrap(), question())
-        .await
-        .unwrap();
+    complete(
+        &OpenAiModel::new(EndpointSettings::new(base, "x")).unwrap(),
+        question(),
+    )
+    .await
+    .unwrap();
     let line = "POST /openai/deployments/x/chat/completions?api-version=2024-10-21 ";
     assert!(server.requests()[0].head.starts_with(line));
 }
@@ -308,7 +317,7 @@ async fn who_stops_reading_stops_the_request() {
     let mut stream = server.model().stream(question());
     assert_eq!(
         stream.next().await,
-        Some(Ok(Event::Text { text: "a".into() }))
+        Some(Ok(ReplyEvent::Text { text: "a".into() }))
     );
     drop(stream);
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;

@@ -1,8 +1,12 @@
-//! Calls in all the forms in which endpoints send them.
+//! Tool calls in all the forms in which endpoints send them, and conversations that endpoints accept.
 
 use crate::server::{Answer, Server, call_chunk, finish_chunk};
 use crate::streaming::{events, question};
-use cellblock_model::{Event, FinishReason, FunctionCall, Repair, Reply, ToolCall, complete};
+use cellblock_model::{
+    AssistantMessage, FinishReason, FunctionCall, HistoryRepair, Message, RepairedHistory, Reply,
+    ReplyEvent, ReplyRepair, ToolCall, complete, repair_history,
+};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
@@ -30,19 +34,19 @@ async fn arguments_grow_while_they_come() {
     ])])
     .await;
     let begun = |index, name: &str| {
-        Ok(Event::CallBegun {
+        Ok(ReplyEvent::CallBegun {
             index,
             name: name.into(),
         })
     };
     let more = |index, text: &str| {
-        Ok(Event::CallArguments {
+        Ok(ReplyEvent::CallArguments {
             index,
             text: text.into(),
         })
     };
     let mut seen = events(&server.model(), question()).await;
-    let Some(Ok(Event::Finished { reply })) = seen.pop() else {
+    let Some(Ok(ReplyEvent::Finished { reply })) = seen.pop() else {
         panic!("no reply");
     };
     assert_eq!(
@@ -82,11 +86,11 @@ async fn missing_and_duplicate_ids_are_replaced() {
     assert_eq!(
         reply.repairs,
         [
-            Repair::DuplicateCallId {
+            ReplyRepair::DuplicateCallId {
                 id: "same".into(),
                 new: "call_1".into()
             },
-            Repair::MissingCallId {
+            ReplyRepair::MissingCallId {
                 name: "c".into(),
                 id: "call_2".into()
             },
@@ -143,7 +147,7 @@ async fn a_call_without_a_name_is_left_out_and_noted() {
     assert_eq!(reply.tool_calls, []);
     assert_eq!(
         reply.repairs,
-        [Repair::NamelessCall {
+        [ReplyRepair::NamelessCall {
             arguments: "{}".into()
         }]
     );
@@ -174,4 +178,130 @@ async fn the_old_form_comes_before_the_new_one() {
     assert_eq!(reply.function_call, Some(old));
     assert_eq!(reply.tool_calls, [call("n", "new", "{}")]);
     assert_eq!(reply.text, "");
+}
+
+fn calling(ids: &[&str]) -> Message {
+    let call = |id: &&str| ToolCall {
+        id: (*id).into(),
+        name: "add".into(),
+        arguments: "{}".into(),
+    };
+    Message::Assistant(AssistantMessage {
+        tool_calls: ids.iter().map(call).collect(),
+        ..AssistantMessage::default()
+    })
+}
+
+#[test]
+fn a_sound_history_stays_as_it_is() {
+    let sound = vec![
+        Message::system("s"),
+        Message::user("u"),
+        calling(&["a", "b"]),
+        Message::tool("a", "1"),
+        Message::tool("b", "2"),
+        Message::assistant("3"),
+        calling(&["a"]),
+        Message::tool("a", "4"),
+    ];
+    let repaired = repair_history(&sound);
+    assert_eq!((repaired.messages, repaired.repairs), (sound, vec![]));
+}
+
+#[test]
+fn a_call_without_an_answer_gets_one() {
+    let RepairedHistory {
+        messages: repaired,
+        repairs,
+    } = repair_history(&[calling(&["a", "b"]), Message::tool("b", "2")]);
+    assert_eq!(
+        repaired,
+        [
+            calling(&["a", "b"]),
+            Message::tool("a", "(there is no result of this call)"),
+            Message::tool("b", "2"),
+        ]
+    );
+    let (id, name) = ("a".into(), "add".into());
+    assert_eq!(repairs, [HistoryRepair::Unanswered { id, name }]);
+}
+
+#[test]
+fn answers_stand_directly_after_their_calls() {
+    let broken = [
+        Message::tool("z", "from nowhere"),
+        calling(&["a"]),
+        Message::user("and?"),
+        Message::tool("a", "1"),
+        Message::tool("a", "again"),
+    ];
+    let RepairedHistory {
+        messages: repaired,
+        repairs,
+    } = repair_history(&broken);
+    assert_eq!(
+        repaired,
+        [
+            calling(&["a"]),
+            Message::tool("a", "1"),
+            Message::user("and?")
+        ]
+    );
+    let stray = |id: &str| HistoryRepair::Stray { id: id.into() };
+    let moved = HistoryRepair::Moved { id: "a".into() };
+    assert_eq!(repairs, [stray("z"), moved, stray("a")]);
+}
+
+#[test]
+fn arguments_that_are_no_json_are_quoted() {
+    let broken = Message::Assistant(AssistantMessage {
+        tool_calls: vec![ToolCall {
+            id: "a".into(),
+            name: "f".into(),
+            arguments: "{x".into(),
+        }],
+        ..AssistantMessage::default()
+    });
+    let RepairedHistory {
+        messages: repaired, ..
+    } = repair_history(&[broken, Message::tool("a", "1")]);
+    let Message::Assistant(assistant) = &repaired[0] else {
+        panic!()
+    };
+    assert_eq!(assistant.tool_calls[0].arguments, r#"{"not_json":"{x"}"#);
+}
+
+fn any_message() -> impl Strategy<Value = Message> {
+    let id = || prop::sample::select(vec!["", "a", "b", "c"]);
+    prop_oneof![
+        Just(Message::user("u")),
+        Just(Message::assistant("t")),
+        prop::collection::vec(id(), 0..4).prop_map(|ids| calling(&ids)),
+        id().prop_map(|id| Message::tool(id, "answer")),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_came_is_sound_afterwards(messages in prop::collection::vec(any_message(), 0..12)) {
+        let RepairedHistory { messages: repaired, .. } = repair_history(&messages);
+        let again = repair_history(&repaired);
+        prop_assert_eq!((&again.messages, again.repairs), (&repaired, vec![]));
+        let mut expected: Vec<String> = Vec::new();
+        for message in &repaired {
+            match message {
+                Message::Tool { tool_call_id, .. } => {
+                    prop_assert!(!expected.is_empty(), "an answer without a call");
+                    prop_assert_eq!(&expected.remove(0), tool_call_id);
+                }
+                other => {
+                    prop_assert!(expected.is_empty(), "a call without an answer");
+                    if let Message::Assistant(assistant) = other {
+                        expected = assistant.tool_calls.iter().map(|call| call.id.clone()).collect();
+                    }
+                }
+            }
+        }
+        prop_assert!(expected.is_empty());
+    }
 }

@@ -4,18 +4,18 @@ use super::record::Ended;
 use cellblock_protocol::{CellResult, Cut, MimeBundle, Truncated};
 use serde_json::Value;
 
-/// Bytes of each stream.
-pub const STREAM: usize = 256 << 10;
-/// Bytes of all displays and of the value's forms together.
-pub const DISPLAYS: usize = 8 << 20;
-/// Calls and questions of one cell.
-pub const CALLS: usize = 10_000;
-/// Bytes of all their arguments and answers together.
-pub const CALL_BYTES: usize = 16 << 20;
-/// The largest file of `put_file`.
-pub const FILE: u64 = 16 << 20;
-/// The longest journal. Beyond it, nothing more is written.
-pub const JOURNAL: u64 = 64 << 20;
+/// The bytes of standard output, and of standard error, that are kept of one cell.
+pub const MAX_STREAM_BYTES: usize = 256 << 10;
+/// The bytes of all displays and of the value's forms together that are kept of one cell.
+pub const MAX_DISPLAY_BYTES: usize = 8 << 20;
+/// The calls and questions that are kept of one cell.
+pub const MAX_CALLS: usize = 10_000;
+/// The bytes of the arguments and answers of all calls that are kept of one cell.
+pub const MAX_CALLS_BYTES: usize = 16 << 20;
+/// The largest file of `put_file` whose content is kept.
+pub const MAX_FILE_BYTES: u64 = 16 << 20;
+/// The longest journal. When it is reached, nothing more is written.
+pub const MAX_JOURNAL_BYTES: u64 = 64 << 20;
 
 /// The part of a result that is kept. Only that part is copied: the caller waits for it.
 pub(super) fn ended(result: &CellResult, stands: u64) -> Ended {
@@ -24,7 +24,7 @@ pub(super) fn ended(result: &CellResult, stands: u64) -> Ended {
     let stdout = stream("stdout", &result.stdout, &mut cuts.stdout, &mut left_out);
     let stderr = stream("stderr", &result.stderr, &mut cuts.stderr, &mut left_out);
     let output = stream("output", &result.output, &mut cuts.output, &mut left_out);
-    let mut room = DISPLAYS;
+    let mut room = MAX_DISPLAY_BYTES;
     let value = result.value.as_ref().map(|value| {
         let mime = bundle("the value", &value.mime, &mut room, &mut left_out);
         cellblock_protocol::CellValue {
@@ -75,10 +75,12 @@ pub(super) fn ended(result: &CellResult, stands: u64) -> Ended {
 }
 
 fn stream(name: &str, text: &str, cut: &mut Option<Cut>, left_out: &mut Vec<String>) -> String {
-    if text.len() <= STREAM {
+    if text.len() <= MAX_STREAM_BYTES {
         return text.to_owned();
     }
-    let end = (0..=STREAM).rev().find(|at| text.is_char_boundary(*at));
+    let end = (0..=MAX_STREAM_BYTES)
+        .rev()
+        .find(|at| text.is_char_boundary(*at));
     let end = end.unwrap_or(0);
     let before = cut.map_or(0, |cut| cut.left_out);
     let missing = (text.len() - end) as u64;

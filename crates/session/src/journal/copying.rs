@@ -1,4 +1,4 @@
-//! A private copy of a directory of the user's, to replay cells in.
+//! A private copy of a user's directory, for replaying cells in it.
 
 use crate::Error;
 use crate::private_copy::Copies;
@@ -7,10 +7,10 @@ use cellblock_sandbox::{Confined, Links};
 use std::io;
 use std::path::Path;
 
-/// What is copied at most, in bytes and entries. Beyond it the caller has to say where to work.
-pub const MOST_COPIED_BYTES: u64 = 1 << 30;
-/// The same in entries.
-pub const MOST_COPIED_FILES: usize = 100_000;
+/// The largest directory that is copied, in bytes. For a larger one the caller has to name a directory to work in.
+pub const MAX_COPIED_BYTES: u64 = 1 << 30;
+/// The largest directory that is copied, in entries.
+pub const MAX_COPIED_ENTRIES: usize = 100_000;
 
 /// Copies the files, directories and links of `from` into the empty directory `to`. Links are copied and never followed: code of
 /// a session may have put them there.
@@ -29,7 +29,7 @@ pub fn copy_directory(from: &Path, to: &Path) -> Result<(), Error> {
         ..
     } = source.walk(Path::new(""), &mut |_, _| {});
     let bytes: u64 = found.values().map(|seen| seen.bytes).sum();
-    if bytes > MOST_COPIED_BYTES || found.len() > MOST_COPIED_FILES || !left.is_empty() {
+    if bytes > MAX_COPIED_BYTES || found.len() > MAX_COPIED_ENTRIES || !left.is_empty() {
         return Err(Error::Workspace {
             path: from.to_owned(),
             problem: format!(

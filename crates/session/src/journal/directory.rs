@@ -1,175 +1,110 @@
-//! The directory that journals are kept in: their names, which of them live, and which have to go.
+//! The journals of a directory: listed, found by id, removed.
 
 use super::error::JournalError;
-use rustix::fs::{FlockOperation, flock};
-use std::fs::{self, File};
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::io;
+use cellblock_records::{RecordDirectory, RecordError, RecordFile, Retention};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// How the names of the files end.
-pub(super) const EXTENSION: &str = "jsonl";
-/// How many journals are kept, and how many bytes of them. The oldest go when a new one begins.
-pub const MOST_JOURNALS: usize = 200;
-/// The same in bytes.
-pub const MOST_BYTES: u64 = 200_000_000;
+/// The number of journals that are kept. The oldest are removed when a new one begins.
+pub const MAX_JOURNALS: usize = 200;
+/// The bytes of all journals that are kept.
+pub const MAX_JOURNALS_BYTES: u64 = 200_000_000;
 
 /// The journals of one directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Journals {
-    directory: PathBuf,
+    records: RecordDirectory,
 }
 
-/// A journal that is there, not read yet.
+/// A journal as it is listed. Its content has not been read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalFile {
-    /// Its id: the name of its file.
+    /// The id of the journal: the name of its file.
     pub id: String,
-    /// Its file.
+    /// The path of the file.
     pub path: PathBuf,
-    /// How long it is.
+    /// The length of the file in bytes.
     pub bytes: u64,
-    /// When it was written to.
+    /// When the file was last written.
     pub modified: SystemTime,
 }
 
 impl Journals {
-    /// The journals in this directory. It need not exist.
+    /// The journals in this directory. It need not exist yet.
     pub fn new(directory: impl Into<PathBuf>) -> Journals {
         Journals {
-            directory: directory.into(),
+            records: RecordDirectory::new(directory),
         }
     }
 
-    /// The directory.
+    /// The path of the directory.
     pub fn directory(&self) -> &Path {
-        &self.directory
+        self.records.path()
     }
 
-    /// All of them, the newest first.
+    /// Lists the journals, the newest first.
     pub fn list(&self) -> Result<Vec<JournalFile>, JournalError> {
-        match files(&self.directory) {
-            Ok(files) => Ok(files),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(source) => Err(JournalError::Unreadable {
-                path: self.directory.clone(),
-                source,
-            }),
-        }
+        let files = self.records.list()?.into_iter();
+        Ok(files.map(JournalFile::from).collect())
     }
 
-    /// The one whose id begins like this; `last` is the newest.
+    /// Finds the journal whose id is `id` or begins with it. `last` is the newest journal.
     pub fn find(&self, id: &str) -> Result<JournalFile, JournalError> {
-        let all = self.list()?;
-        let missing = || JournalError::NotFound {
-            id: id.to_owned(),
-            directory: self.directory.clone(),
-        };
-        if id == "last" {
-            return all.into_iter().next().ok_or_else(missing);
-        }
-        let mut found: Vec<JournalFile> = all
-            .into_iter()
-            .filter(|file| !id.is_empty() && file.id.starts_with(id))
-            .collect();
-        if let Some(at) = found.iter().position(|file| file.id == id) {
-            return Ok(found.swap_remove(at));
-        }
-        match found.len() {
-            0 | 1 => found.pop().ok_or_else(missing),
-            _ => Err(JournalError::Ambiguous {
-                id: id.to_owned(),
-                found: found.into_iter().map(|file| file.id).collect(),
-            }),
-        }
+        Ok(self.records.find(id)?.into())
     }
 }
 
 impl JournalFile {
-    /// Whether its session still lives: the host that writes it holds a lock on it.
+    /// Whether the session of the journal is alive: its host holds a lock on the file.
     pub fn is_alive(&self) -> bool {
-        is_locked(&self.path)
+        cellblock_records::is_locked(&self.path)
     }
 
-    /// Removes it, unless its session lives.
+    /// Removes the journal. Refused while its session is alive.
     pub fn remove(&self) -> Result<(), JournalError> {
-        if self.is_alive() {
-            return Err(JournalError::Alive {
-                id: self.id.clone(),
-            });
-        }
-        match fs::remove_file(&self.path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                Err(JournalError::Unremovable {
-                    path: self.path.clone(),
-                    source,
-                })
-            }
-            _ => Ok(()),
-        }
+        Ok(RecordFile::from(self.clone()).remove()?)
     }
 }
 
-/// Removes old journals of the dead, so that one more has room. What cannot be removed stays.
+/// Removes the oldest journals of ended sessions, so that one more fits.
 pub(super) fn make_room(directory: &Path) {
-    let mut bytes = 0;
-    for (at, file) in files(directory).unwrap_or_default().iter().enumerate() {
-        bytes += file.bytes;
-        if at + 1 >= MOST_JOURNALS || bytes > MOST_BYTES {
-            let _ = file.remove();
-        }
-    }
-}
-
-/// Eight letters and digits, none of which looks like another.
-pub(super) fn fresh_id() -> String {
-    const ALPHABET: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
-    // A hasher's keys are random, and differ each time.
-    let mut random = RandomState::new().build_hasher();
-    random.write_u32(std::process::id());
-    let mut left = random.finish();
-    let letters = (0..8).map(|_| {
-        let letter = ALPHABET[(left % 32) as usize];
-        left /= 32;
-        char::from(letter)
+    RecordDirectory::new(directory).make_room(Retention {
+        max_files: MAX_JOURNALS,
+        max_bytes: MAX_JOURNALS_BYTES,
     });
-    letters.collect()
 }
 
-fn files(directory: &Path) -> io::Result<Vec<JournalFile>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
-        let Some(id) = path.file_stem().and_then(|stem| stem.to_str()) else {
-            continue;
-        };
-        if path
-            .extension()
-            .is_none_or(|extension| extension != EXTENSION)
-        {
-            continue;
-        }
-        // One that was removed meanwhile is not there.
-        if let Ok(metadata) = fs::symlink_metadata(&path)
-            && metadata.is_file()
-        {
-            files.push(JournalFile {
-                id: id.to_owned(),
-                bytes: metadata.len(),
-                modified: metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH),
-                path,
-            });
+impl From<RecordFile> for JournalFile {
+    fn from(file: RecordFile) -> JournalFile {
+        JournalFile {
+            id: file.id,
+            path: file.path,
+            bytes: file.bytes,
+            modified: file.modified,
         }
     }
-    files.sort_by(|a, b| b.modified.cmp(&a.modified).then_with(|| a.id.cmp(&b.id)));
-    Ok(files)
 }
 
-pub(super) fn is_locked(path: &Path) -> bool {
-    let Ok(file) = File::open(path) else {
-        return false;
-    };
-    let outcome = flock(&file, FlockOperation::NonBlockingLockShared);
-    outcome == Err(rustix::io::Errno::WOULDBLOCK)
+impl From<JournalFile> for RecordFile {
+    fn from(file: JournalFile) -> RecordFile {
+        RecordFile {
+            id: file.id,
+            path: file.path,
+            bytes: file.bytes,
+            modified: file.modified,
+        }
+    }
+}
+
+impl From<RecordError> for JournalError {
+    fn from(error: RecordError) -> JournalError {
+        match error {
+            RecordError::NotFound { id, directory } => JournalError::NotFound { id, directory },
+            RecordError::Ambiguous { id, found } => JournalError::Ambiguous { id, found },
+            RecordError::Locked { id } => JournalError::Alive { id },
+            RecordError::Unreadable { path, source } => JournalError::Unreadable { path, source },
+            RecordError::Unremovable { path, source } => JournalError::Unremovable { path, source },
+            other => JournalError::Record(other),
+        }
+    }
 }

@@ -1,68 +1,71 @@
-//! What can go wrong with the journals of the past.
+//! The errors of finding, reading and removing journals.
 
 use std::io;
 use std::path::PathBuf;
 
-/// A journal that cannot be used.
+/// A journal cannot be found, read or removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
-    /// None has such an id.
+    /// No journal has an id that begins like this.
     #[error("there is no journal `{id}` in {}", directory.display())]
     NotFound {
-        /// What was asked for.
+        /// The id that was looked for.
         id: String,
-        /// Where it was looked for.
+        /// The directory that was searched.
         directory: PathBuf,
     },
-    /// Several have.
+    /// The ids of several journals begin like this.
     #[error("`{id}` is the beginning of several journals: {}", found.join(", "))]
     Ambiguous {
-        /// What was asked for.
+        /// The id that was looked for.
         id: String,
-        /// What there is.
+        /// The ids that begin like it.
         found: Vec<String>,
     },
-    /// The session still writes it.
+    /// The session of the journal is alive and writes it.
     #[error("the session of journal `{id}` is alive; close it first")]
     Alive {
-        /// Which.
+        /// The id of the journal.
         id: String,
     },
-    /// The system does not let us read it.
+    /// The file or the directory cannot be read.
     #[error("{} cannot be read: {source}", path.display())]
     Unreadable {
-        /// Which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// The system does not let us remove it.
+    /// The file cannot be removed.
     #[error("{} cannot be removed: {source}", path.display())]
     Unremovable {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// It is something else.
+    /// The file is not a journal.
     #[error("{} is not a journal: {problem}", path.display())]
     NotAJournal {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// What is wrong with it.
         problem: String,
     },
-    /// It was written by a newer Cellblock.
+    /// The journal was written by a newer version of Cellblock.
     #[error("{} has version {version} of the form of journals; this Cellblock knows {known}", path.display())]
     Newer {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Its version.
+        /// The version of the journal.
         version: u32,
-        /// Ours.
+        /// The newest version that this program reads.
         known: u32,
     },
+    /// Any other error of the directory of records.
+    #[error(transparent)]
+    Record(cellblock_records::RecordError),
 }

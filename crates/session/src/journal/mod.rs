@@ -1,11 +1,11 @@
-//! The journal of a session: what happened in it, in an append-only file, so that it can be made again after its host died.
+//! The journal of a session: what happened in it, in an append-only file, so that the session can be rebuilt after its host died.
 
 mod beginning;
-mod book;
 pub mod bounds;
 mod copying;
 mod directory;
 mod error;
+mod file_writer;
 mod notes;
 mod reader;
 mod record;
@@ -17,8 +17,8 @@ mod summary;
 mod writer;
 
 pub(crate) use beginning::begin;
-pub use copying::{MOST_COPIED_BYTES, MOST_COPIED_FILES, copy_directory};
-pub use directory::{JournalFile, Journals, MOST_BYTES, MOST_JOURNALS};
+pub use copying::{MAX_COPIED_BYTES, MAX_COPIED_ENTRIES, copy_directory};
+pub use directory::{JournalFile, Journals, MAX_JOURNALS, MAX_JOURNALS_BYTES};
 pub use error::JournalError;
 pub use reader::{Journal, Life};
 pub use record::{

@@ -1,6 +1,6 @@
 //! What the code of one cell asks of the world outside, and what it is answered: a replay must answer the same.
 
-use super::bounds::{self, CALL_BYTES, CALLS};
+use super::bounds::{self, MAX_CALLS, MAX_CALLS_BYTES};
 use super::record::{CallOutcome, Ended, InputAnswer, RecordedCall, RecordedInput};
 use cellblock_protocol::guest::{FromHead, ToHead};
 use std::collections::HashMap;
@@ -76,7 +76,7 @@ impl CellNotes {
                     Ok(value) => bounds::weight(value),
                     Err(message) => message.len(),
                 };
-                let fits = self.bytes + size <= CALL_BYTES;
+                let fits = self.bytes + size <= MAX_CALLS_BYTES;
                 let Some(call) = self.calls.get_mut(index) else {
                     return;
                 };
@@ -123,7 +123,8 @@ impl CellNotes {
     }
 
     fn has_room(&mut self, size: usize) -> bool {
-        let fits = self.calls.len() + self.inputs.len() < CALLS && self.bytes + size <= CALL_BYTES;
+        let fits = self.calls.len() + self.inputs.len() < MAX_CALLS
+            && self.bytes + size <= MAX_CALLS_BYTES;
         if fits {
             self.bytes += size;
         } else {

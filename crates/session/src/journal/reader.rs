@@ -1,52 +1,53 @@
-//! Reading a journal: as far as it is whole, and saying where it is not.
+//! Reading a journal as far as it is whole.
 
-use super::directory::{JournalFile, is_locked};
+use super::directory::JournalFile;
 use super::error::JournalError;
 use super::record::{CallOutcome, Ended, Line, Opened, Record, VERSION};
 use cellblock_protocol::{ToolCall, ToolOutcome};
+use cellblock_records::{LineReader, NextLine, id_of, is_locked};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-/// No journal is longer: its writer stops at an eighth of this.
-const LONGEST: u64 = 512 << 20;
+/// The longest journal that is read. Its writer stops at an eighth of this.
+pub(super) const MAX_READ_BYTES: u64 = 512 << 20;
 
-/// A session's story, read back.
+/// A journal that was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Journal {
     /// The id of the journal.
     pub id: String,
-    /// Its file.
+    /// The path of its file.
     pub path: PathBuf,
     /// The id of the session.
     pub session: String,
-    /// Its workspace, as the host calls it.
+    /// The workspace of the session, as a path of the host.
     pub workspace: PathBuf,
-    /// How it began.
+    /// What the session was opened with.
     pub opened: Opened,
-    /// When, in seconds since 1970.
+    /// When the session was opened, in seconds since 1970.
     pub opened_at: f64,
-    /// Everything after that, in order.
+    /// All lines after the first, in order.
     pub lines: Vec<Line>,
-    /// Whether it goes on.
+    /// What became of the session.
     pub life: Life,
-    /// Why there is less in the journal than happened, if that is so.
+    /// Why something is missing in the journal, if something is.
     pub incomplete: Option<String>,
 }
 
 /// What became of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Life {
-    /// It lives: its host holds the journal.
+    /// The session is alive: its host holds a lock on the journal.
     Alive,
-    /// It ended in order, and why.
+    /// The session was closed, for this reason.
     Ended(String),
-    /// Its host ended without a word.
+    /// The host ended before it closed the session.
     Died,
 }
 
 impl Life {
-    /// One word.
+    /// The name of the state, in one word.
     pub fn name(&self) -> &'static str {
         match self {
             Life::Alive => "alive",
@@ -57,7 +58,7 @@ impl Life {
 }
 
 impl JournalFile {
-    /// Reads it.
+    /// Reads the journal.
     pub fn read(&self) -> Result<Journal, JournalError> {
         Journal::read(&self.path)
     }
@@ -73,8 +74,9 @@ impl Journal {
         // First, so that a session that ends meanwhile is not taken for one that died.
         let is_alive = is_locked(path);
         let file = File::open(path).map_err(unreadable)?;
-        let (lines, broken) = read_lines(BufReader::with_capacity(1 << 16, file.take(LONGEST)))
-            .map_err(unreadable)?;
+        let (lines, broken) =
+            read_lines(BufReader::with_capacity(1 << 16, file.take(MAX_READ_BYTES)))
+                .map_err(unreadable)?;
         Journal::from_lines(path, lines, broken, is_alive)
     }
 
@@ -106,11 +108,7 @@ impl Journal {
             });
         }
         let mut journal = Journal {
-            id: path
-                .file_stem()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned(),
+            id: id_of(path),
             path: path.to_owned(),
             session: opened.session.clone(),
             workspace: opened.workspace.clone(),
@@ -146,31 +144,24 @@ impl Journal {
 }
 
 /// The lines that are whole, and what is wrong with the first that is not.
-pub(super) fn read_lines(mut input: impl BufRead) -> io::Result<(Vec<Line>, Option<String>)> {
+pub(super) fn read_lines(input: impl BufRead) -> io::Result<(Vec<Line>, Option<String>)> {
+    let mut reader = LineReader::new(input, MAX_READ_BYTES);
     let mut lines: Vec<Line> = Vec::new();
-    let mut text = Vec::new();
     loop {
-        text.clear();
-        if input.read_until(b'\n', &mut text)? == 0 {
-            return Ok((lines, None));
-        }
         let number = lines.len() + 1;
-        if text.last() != Some(&b'\n') {
-            let problem = format!("it is cut off in the middle of line {number}");
-            return Ok((lines, Some(problem)));
-        }
-        let line = match serde_json::from_slice::<Line>(&text) {
-            Ok(line) if line.n == lines.len() as u64 => line,
-            Ok(line) => {
-                let problem = format!("line {number} is missing: number {} is there", line.n + 1);
-                return Ok((lines, Some(problem)));
+        let problem = match reader.next_line::<Line>()? {
+            NextLine::End => return Ok((lines, None)),
+            NextLine::Whole { value, .. } if value.n == lines.len() as u64 => {
+                lines.push(value);
+                continue;
             }
-            Err(error) => {
-                let problem = format!("line {number} cannot be read: {error}");
-                return Ok((lines, Some(problem)));
+            NextLine::Whole { value, .. } => {
+                format!("line {number} is missing: number {} is there", value.n + 1)
             }
+            NextLine::Invalid(error) => format!("line {number} cannot be read: {error}"),
+            NextLine::Unfinished => format!("it is cut off in the middle of line {number}"),
         };
-        lines.push(line);
+        return Ok((lines, Some(problem)));
     }
 }
 

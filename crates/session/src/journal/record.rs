@@ -13,16 +13,7 @@ use std::sync::Arc;
 pub const VERSION: u32 = 1;
 
 /// One line of a journal.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Line {
-    /// Counts from 0 without a gap, so that a line that was lost is missed.
-    pub n: u64,
-    /// When it happened, in seconds since 1970.
-    pub at: f64,
-    /// What happened.
-    #[serde(flatten)]
-    pub record: Record,
-}
+pub type Line = cellblock_records::Line<Record>;
 
 /// Something that happened in a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

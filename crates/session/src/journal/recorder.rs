@@ -1,21 +1,21 @@
-//! A session's own pen: it hands records to the writer and never waits.
+//! The recorder of one session: it hands records to the writer thread and never waits.
 
 use super::bounds;
-use super::directory::{EXTENSION, fresh_id};
 use super::notes::CellNotes;
 use super::record::{Opened, Record};
-use super::writer::{Key, Listener, Message, Writer};
+use super::writer::{Key, Listener, Message, WriterThread};
 use cellblock_protocol::guest::{FromHead, ToHead};
 use cellblock_protocol::{Cell, CellResult, Event};
+use cellblock_records::{RecordDirectory, new_id, seconds_since_1970};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::sync::{broadcast, oneshot};
 
 /// How long the end of a session waits for its last records to be written.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Writes down what happens in one session, or nothing where no journal is kept. Clones write the same journal.
+/// Records what happens in one session. Does nothing where no journal is kept. Clones write the same journal.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder {
     inner: Option<Arc<Inner>>,
@@ -26,7 +26,7 @@ struct Inner {
     key: Key,
     id: String,
     path: PathBuf,
-    writer: Arc<Writer>,
+    writer: Arc<WriterThread>,
     listener: Listener,
 }
 
@@ -37,15 +37,15 @@ impl Recorder {
         opened: Opened,
         logs: &broadcast::Sender<Event>,
     ) -> Recorder {
-        let inner = Inner::new(directory, &opened.session, Writer::shared(), logs);
-        let is_heard = inner.writer.send(Message::Open {
+        let inner = Inner::new(directory, &opened.session, WriterThread::shared(), logs);
+        let is_accepted = inner.writer.send(Message::Open {
             key: inner.key,
             path: inner.path.clone(),
-            at: now(),
+            at: seconds_since_1970(),
             opened: Record::Opened(Box::new(opened)),
             listener: inner.listener.clone(),
         });
-        inner.check(is_heard);
+        inner.check(is_accepted);
         Recorder {
             inner: Some(Arc::new(inner)),
         }
@@ -66,11 +66,11 @@ impl Recorder {
         };
         let directory = parent.path.parent().unwrap_or(Path::new("."));
         let inner = Inner::new(directory, session, Arc::clone(&parent.writer), logs);
-        let is_heard = inner.writer.send(Message::Fork {
+        let is_accepted = inner.writer.send(Message::Fork {
             key: inner.key,
             from: parent.key,
             path: inner.path.clone(),
-            at: now(),
+            at: seconds_since_1970(),
             forked: Record::Forked {
                 session: session.to_owned(),
                 from: parent.listener.session.clone(),
@@ -79,7 +79,7 @@ impl Recorder {
             },
             listener: inner.listener.clone(),
         });
-        inner.check(is_heard);
+        inner.check(is_accepted);
         Recorder {
             inner: Some(Arc::new(inner)),
         }
@@ -96,33 +96,33 @@ impl Recorder {
         self.inner.is_some()
     }
 
-    /// Writes something down.
+    /// Records something.
     pub(crate) fn note(&self, record: Record) {
         if let Some(inner) = &self.inner
             && inner.listener.stopped.get().is_none()
         {
-            inner.check(inner.writer.write(inner.key, now(), record));
+            inner.check(inner.writer.write(inner.key, seconds_since_1970(), record));
         }
     }
 
-    /// The host wrote a file.
+    /// Records that the host wrote a file.
     pub(crate) fn put_file(&self, path: &str, contents: Arc<Vec<u8>>) {
         let bytes = contents.len() as u64;
         self.note(Record::PutFile {
             path: path.to_owned(),
             bytes,
-            contents: (bytes <= bounds::FILE).then_some(contents),
+            contents: (bytes <= bounds::MAX_FILE_BYTES).then_some(contents),
         });
     }
 
-    /// The session is over. Waits until that is written.
+    /// Records that the session is over, and waits until that is written.
     pub(crate) async fn close(&self, reason: &str) {
         let Some(inner) = &self.inner else {
             return;
         };
         let (done, written) = oneshot::channel();
         inner.writer.send(inner.close_message(reason, Some(done)));
-        let _ = tokio::time::timeout(LAST_WORDS, written).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, written).await;
     }
 }
 
@@ -130,13 +130,13 @@ impl Inner {
     fn new(
         directory: &Path,
         session: &str,
-        writer: Arc<Writer>,
+        writer: Arc<WriterThread>,
         logs: &broadcast::Sender<Event>,
     ) -> Inner {
-        let id = fresh_id();
+        let id = new_id();
         Inner {
-            key: Writer::new_key(),
-            path: directory.join(format!("{id}.{EXTENSION}")),
+            key: WriterThread::new_key(),
+            path: RecordDirectory::new(directory).file_path(&id),
             id,
             writer,
             listener: Listener {
@@ -147,17 +147,17 @@ impl Inner {
         }
     }
 
-    fn check(&self, is_heard: bool) {
-        if !is_heard {
+    fn check(&self, is_accepted: bool) {
+        if !is_accepted {
             self.listener
-                .tell("the disk is too slow: too much waits to be written");
+                .stop("the disk is too slow: too much waits to be written");
         }
     }
 
     fn close_message(&self, reason: &str, done: Option<oneshot::Sender<()>>) -> Message {
         Message::Close {
             key: self.key,
-            at: now(),
+            at: seconds_since_1970(),
             closed: Record::Closed {
                 reason: reason.to_owned(),
             },
@@ -189,7 +189,7 @@ impl SessionJournal {
         }
     }
 
-    /// The head of a running cell was sent something: the cell itself, or an answer.
+    /// Records what was sent to the head of a running cell: the cell itself, or an answer.
     pub(crate) fn sent(&mut self, message: &ToHead, of: &Cell) {
         if !self.recorder.is_on() {
             return;
@@ -208,14 +208,14 @@ impl SessionJournal {
         }
     }
 
-    /// The head of a running cell said something.
+    /// Records what the head of a running cell sent.
     pub(crate) fn heard(&mut self, frame: &FromHead) {
         if self.recorder.is_on() {
             self.notes.heard(frame);
         }
     }
 
-    /// The record of a cell that ended, to be noted when its caller has the result.
+    /// The record of a cell that ended. The caller notes it when the cell's result has been delivered.
     pub(crate) fn ended(&mut self, result: &CellResult, stands: u64) -> Option<Record> {
         self.recorder.is_on().then(|| {
             let mut ended = bounds::ended(result, stands);
@@ -224,7 +224,7 @@ impl SessionJournal {
         })
     }
 
-    /// The record of an operation, to be noted when it was done.
+    /// The record of an operation. The caller notes it when the operation is done.
     pub(crate) fn operation(&self, message: &ToHead) -> Option<Record> {
         if !self.recorder.is_on() {
             return None;
@@ -241,15 +241,10 @@ impl SessionJournal {
         }
     }
 
-    /// Writes down what [`ended`](Self::ended) or [`operation`](Self::operation) gave.
+    /// Records what [`ended`](Self::ended) or [`operation`](Self::operation) returned.
     pub(crate) fn note(&self, record: Option<Record>) {
         if let Some(record) = record {
             self.recorder.note(record);
         }
     }
-}
-
-fn now() -> f64 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-    since_1970.unwrap_or_default().as_secs_f64()
 }

@@ -1,68 +1,63 @@
-//! A journal at a glance: enough for a list, at a fraction of the cost of reading it all.
+//! The summary of a journal: enough for a list, at a fraction of the cost of reading all of it.
 
-use super::directory::{JournalFile, is_locked};
+use super::directory::JournalFile;
 use super::error::JournalError;
-use super::reader::Life;
+use super::reader::{Life, MAX_READ_BYTES};
 use cellblock_protocol::Status;
+use cellblock_records::{LineReader, NextLine};
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 
-/// What a list tells of a journal.
+/// What `cellblock sessions list` shows of a journal.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
     /// The id of the journal.
     pub id: String,
     /// The id of the session.
     pub session: String,
-    /// When it began, in seconds since 1970.
+    /// When the session was opened, in seconds since 1970.
     pub opened_at: f64,
-    /// When something happened last.
+    /// When something was last recorded, in seconds since 1970.
     pub last_at: f64,
-    /// How many cells began.
+    /// The number of cells that began.
     pub cells: u64,
     /// How the last cell ended; absent when none did, or when it did not end.
     pub last_status: Option<Status>,
-    /// `alive`, `ended` or `died`.
+    /// The name of the session's [`Life`]: `alive`, `ended` or `died`.
     pub life: &'static str,
     /// Whether the journal ends before the session did, or in the middle of a line.
     pub incomplete: bool,
-    /// Where it worked.
+    /// The workspace of the session.
     pub workspace: PathBuf,
-    /// How long the journal is.
+    /// The length of the journal in bytes.
     pub bytes: u64,
 }
 
 impl JournalFile {
-    /// Looks through it.
+    /// Reads the summary of the journal.
     pub fn summary(&self) -> Result<Summary, JournalError> {
         let unreadable = |source| JournalError::Unreadable {
             path: self.path.clone(),
             source,
         };
-        let is_alive = is_locked(&self.path);
-        let file = File::open(&self.path).map_err(unreadable)?;
-        let mut input = BufReader::with_capacity(1 << 16, file);
-        let mut text = Vec::new();
+        let is_alive = self.is_alive();
+        let mut reader = LineReader::open(&self.path, MAX_READ_BYTES).map_err(unreadable)?;
         let mut summary: Option<Summary> = None;
         loop {
-            text.clear();
-            if input.read_until(b'\n', &mut text).map_err(unreadable)? == 0 {
-                break;
-            }
-            let glance = serde_json::from_slice::<Glance>(&text).ok();
-            match (glance.filter(|_| text.ends_with(b"\n")), &mut summary) {
-                (Some(glance), None) => summary = self.begin(glance, is_alive),
-                (Some(glance), Some(summary)) => summary.add(glance, is_alive),
-                (None, Some(summary)) => {
+            match (reader.next_line().map_err(unreadable)?, &mut summary) {
+                (NextLine::End, _) => break,
+                (NextLine::Whole { value, .. }, None) => {
+                    summary = self.begin(value, is_alive);
+                    if summary.is_none() {
+                        break;
+                    }
+                }
+                (NextLine::Whole { value, .. }, Some(summary)) => summary.add(value, is_alive),
+                (NextLine::Invalid(_) | NextLine::Unfinished, Some(summary)) => {
                     summary.incomplete = true;
                     break;
                 }
-                (None, None) => break,
-            }
-            if summary.is_none() {
-                break;
+                (NextLine::Invalid(_) | NextLine::Unfinished, None) => break,
             }
         }
         summary.ok_or_else(|| JournalError::NotAJournal {
@@ -71,7 +66,7 @@ impl JournalFile {
         })
     }
 
-    fn begin(&self, first: Glance, is_alive: bool) -> Option<Summary> {
+    fn begin(&self, first: LineFields, is_alive: bool) -> Option<Summary> {
         (first.record == "opened").then(|| Summary {
             id: self.id.clone(),
             session: first.session.unwrap_or_default(),
@@ -88,17 +83,17 @@ impl JournalFile {
 }
 
 impl Summary {
-    fn add(&mut self, glance: Glance, is_alive: bool) {
-        self.last_at = glance.at;
-        match &glance.record[..] {
+    fn add(&mut self, line: LineFields, is_alive: bool) {
+        self.last_at = line.at;
+        match &line.record[..] {
             "begun" => {
                 self.cells += 1;
                 self.last_status = None;
             }
-            "ended" => self.last_status = glance.result.map(|result| result.status),
+            "ended" => self.last_status = line.result.map(|result| result.status),
             "forked" => {
-                self.session = glance.session.unwrap_or_default();
-                self.workspace = glance.workspace.unwrap_or_default();
+                self.session = line.session.unwrap_or_default();
+                self.workspace = line.workspace.unwrap_or_default();
             }
             "stopped" => self.incomplete = true,
             "closed" if !is_alive => self.life = Life::Ended(String::new()).name(),
@@ -107,17 +102,17 @@ impl Summary {
     }
 }
 
-/// The fields of a line that matter here; the others are passed over without being kept.
+/// The fields of a line that the summary needs. The others are skipped.
 #[derive(Deserialize)]
-struct Glance {
+struct LineFields {
     at: f64,
     record: String,
     session: Option<String>,
     workspace: Option<PathBuf>,
-    result: Option<ResultGlance>,
+    result: Option<ResultFields>,
 }
 
 #[derive(Deserialize)]
-struct ResultGlance {
+struct ResultFields {
     status: Status,
 }

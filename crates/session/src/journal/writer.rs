@@ -1,6 +1,6 @@
 //! The thread that writes journals: no cell waits for a disk.
 
-use super::book::Book;
+use super::file_writer::JournalWriter;
 use super::record::Record;
 use cellblock_protocol::Event;
 use std::collections::HashMap;
@@ -10,20 +10,20 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak, mpsc};
 use std::thread;
 use tokio::sync::{broadcast, oneshot};
 
-/// Bytes of records that may wait to be written. A disk that falls behind by more loses the journal, not the session.
-const MOST_WAITING: usize = 64 << 20;
+/// The bytes of records that may wait to be written. A disk that falls behind by more costs the journal, not the session.
+const MAX_QUEUED_BYTES: usize = 64 << 20;
 
-/// Takes records from everywhere. One for the process, as long as somebody needs it.
+/// The queue to the thread that writes all journals of the process. The thread ends with the last recorder.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct WriterThread {
     messages: mpsc::Sender<Message>,
-    waiting: Arc<AtomicUsize>,
+    queued_bytes: Arc<AtomicUsize>,
 }
 
-/// Which journal.
+/// The number of a journal within this process.
 pub(super) type Key = u64;
 
-/// Whom to tell, once, that a journal stopped.
+/// Where a session is told, once, that its journal stopped.
 #[derive(Clone, Debug)]
 pub(super) struct Listener {
     pub(super) session: String,
@@ -44,7 +44,7 @@ pub(super) enum Message {
         key: Key,
         at: f64,
         record: Record,
-        weight: usize,
+        bytes: usize,
     },
     Fork {
         key: Key,
@@ -62,25 +62,25 @@ pub(super) enum Message {
     },
 }
 
-impl Writer {
-    /// The writer of this process.
-    pub(super) fn shared() -> Arc<Writer> {
-        static SHARED: Mutex<Weak<Writer>> = Mutex::new(Weak::new());
+impl WriterThread {
+    /// The writer thread of this process, which is started if there is none.
+    pub(super) fn shared() -> Arc<WriterThread> {
+        static SHARED: Mutex<Weak<WriterThread>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(writer) = shared.upgrade() {
             return writer;
         }
         let (messages, inbox) = mpsc::channel();
-        let waiting = Arc::new(AtomicUsize::new(0));
-        let writer = Arc::new(Writer {
+        let queued_bytes = Arc::new(AtomicUsize::new(0));
+        let writer = Arc::new(WriterThread {
             messages,
-            waiting: Arc::clone(&waiting),
+            queued_bytes: Arc::clone(&queued_bytes),
         });
         *shared = Arc::downgrade(&writer);
-        // Where no thread can be had, messages find no reader, and the senders are told.
+        // Where no thread can be started, sending fails, and the sessions are told.
         let _ = thread::Builder::new()
             .name("cellblock-journal".to_owned())
-            .spawn(move || write_all(&inbox, &waiting));
+            .spawn(move || write_all(&inbox, &queued_bytes));
         writer
     }
 
@@ -90,29 +90,29 @@ impl Writer {
         NEXT.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Hands a record over; `false` when too much waits already, or nobody writes.
+    /// Queues a record. Returns `false` when too much is queued already, or no thread writes.
     pub(super) fn write(&self, key: Key, at: f64, record: Record) -> bool {
-        let weight = weight(&record);
-        if self.waiting.fetch_add(weight, Ordering::Relaxed) + weight > MOST_WAITING {
-            self.waiting.fetch_sub(weight, Ordering::Relaxed);
+        let bytes = memory_bytes(&record);
+        if self.queued_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > MAX_QUEUED_BYTES {
+            self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return false;
         }
         self.send(Message::Write {
             key,
             at,
             record,
-            weight,
+            bytes,
         })
     }
 
-    /// Hands anything else over.
+    /// Queues any other message. Returns `false` when no thread writes.
     pub(super) fn send(&self, message: Message) -> bool {
         self.messages.send(message).is_ok()
     }
 }
 
-fn write_all(inbox: &mpsc::Receiver<Message>, waiting: &AtomicUsize) {
-    let mut books: HashMap<Key, (Book, Listener)> = HashMap::new();
+fn write_all(inbox: &mpsc::Receiver<Message>, queued_bytes: &AtomicUsize) {
+    let mut journals: HashMap<Key, (JournalWriter, Listener)> = HashMap::new();
     while let Ok(message) = inbox.recv() {
         match message {
             Message::Open {
@@ -122,18 +122,18 @@ fn write_all(inbox: &mpsc::Receiver<Message>, waiting: &AtomicUsize) {
                 opened,
                 listener,
             } => {
-                books.insert(key, (Book::new(path, at, opened), listener));
+                journals.insert(key, (JournalWriter::new(path, at, opened), listener));
             }
             Message::Write {
                 key,
                 at,
                 record,
-                weight,
+                bytes,
             } => {
-                if let Some((book, listener)) = books.get_mut(&key) {
-                    listener.heed(book.write(at, record));
+                if let Some((journal, listener)) = journals.get_mut(&key) {
+                    listener.report(journal.write(at, record));
                 }
-                waiting.fetch_sub(weight, Ordering::Relaxed);
+                queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
             }
             Message::Fork {
                 key,
@@ -143,20 +143,20 @@ fn write_all(inbox: &mpsc::Receiver<Message>, waiting: &AtomicUsize) {
                 forked,
                 listener,
             } => {
-                let Some((parent, _)) = books.get(&from) else {
-                    listener.tell("the journal of the session that it was forked from had ended");
+                let Some((parent, _)) = journals.get(&from) else {
+                    listener.stop("the journal of the session that it was forked from had ended");
                     continue;
                 };
                 match parent.fork(path) {
-                    Ok(mut book) => {
-                        if let Some(reason) = book.given_up() {
-                            listener.tell(reason);
+                    Ok(mut journal) => {
+                        if let Some(reason) = journal.stopped() {
+                            listener.stop(reason);
                         }
-                        listener.heed(book.write(at, forked));
-                        books.insert(key, (book, listener));
+                        listener.report(journal.write(at, forked));
+                        journals.insert(key, (journal, listener));
                     }
                     Err(error) => {
-                        listener.tell(&format!("it could not be made for a fork: {error}"))
+                        listener.stop(&format!("it could not be made for a fork: {error}"))
                     }
                 }
             }
@@ -166,8 +166,8 @@ fn write_all(inbox: &mpsc::Receiver<Message>, waiting: &AtomicUsize) {
                 closed,
                 done,
             } => {
-                if let Some((book, _)) = books.remove(&key) {
-                    book.close(at, closed);
+                if let Some((journal, _)) = journals.remove(&key) {
+                    journal.close(at, closed);
                 }
                 if let Some(done) = done {
                     let _ = done.send(());
@@ -178,14 +178,14 @@ fn write_all(inbox: &mpsc::Receiver<Message>, waiting: &AtomicUsize) {
 }
 
 impl Listener {
-    fn heed(&self, outcome: Result<(), String>) {
+    fn report(&self, outcome: Result<(), String>) {
         if let Err(reason) = outcome {
-            self.tell(&reason);
+            self.stop(&reason);
         }
     }
 
-    /// Says it to whoever listens to the session, the first time.
-    pub(super) fn tell(&self, reason: &str) {
+    /// Sends a log event of the session that says why its journal stopped. Only the first reason is sent.
+    pub(super) fn stop(&self, reason: &str) {
         if self.stopped.set(reason.to_owned()).is_ok() {
             let text = format!(
                 "the journal of session `{}` stopped: {reason}; the session goes on, but what comes now is not in its journal\n",
@@ -196,10 +196,10 @@ impl Listener {
     }
 }
 
-/// About what a record takes in memory while it waits.
-fn weight(record: &Record) -> usize {
-    const LEAST: usize = 1024;
-    LEAST
+/// About how many bytes of memory a record takes while it is queued.
+fn memory_bytes(record: &Record) -> usize {
+    const MIN_RECORD_BYTES: usize = 1024;
+    MIN_RECORD_BYTES
         + match record {
             Record::Begun { code, .. } => code.len(),
             Record::PutFile { contents, .. } => {

@@ -1,7 +1,10 @@
 //! Running a cell.
 
+use crate::names::{EXECUTE_PYTHON_CODE, INSTALL_PACKAGES};
+use crate::output::json_size;
 use crate::{
-    Call, Caller, Context, Effects, Output, Part, RanCell, Tool, ToolError, UNLIMITED, Uses,
+    Call, Caller, Context, Effects, Failure, Output, Part, RanCell, Tool, ToolError, UNLIMITED,
+    Uses,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +12,8 @@ use cellblock_env::Requirements;
 use cellblock_protocol::{Cell, CellResult, ForModel, MimeBundle};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 /// Runs Python code in a session that lives on between calls.
@@ -55,22 +59,30 @@ impl Tool for ExecutePythonCodeTool {
     }
 
     async fn call(&self, code: ExecutePythonCode, context: &Context) -> Result<Output, ToolError> {
-        if let Some(wanted) = header(&code.python_code_snippet)? {
-            install(wanted, context).await?;
-        }
-        let seconds = match code.timeout {
-            Some(seconds) => seconds,
-            None => context
-                .workbench()
-                .session()
-                .await?
-                .time_limit()
-                .as_secs_f64(),
-        };
-        let cell = Cell::new(code.python_code_snippet.as_str()).timeout(seconds);
-        let ran = context.run_cell(cell).await?;
-        Ok(output(ran, &code, seconds, context))
+        let mut cell = Cell::new(code.python_code_snippet);
+        cell.timeout = code.timeout;
+        execute(cell, context).await
     }
+}
+
+/// Runs a cell: what a call of the tool does, for callers in Rust that have the cell already.
+pub(crate) async fn execute(mut cell: Cell, context: &Context) -> Result<Output, ToolError> {
+    if let Some(wanted) = header(&cell.code)? {
+        install(wanted, context).await?;
+    }
+    let seconds = match cell.timeout {
+        Some(seconds) => seconds,
+        None => context
+            .workbench()
+            .session()
+            .await?
+            .time_limit()
+            .as_secs_f64(),
+    };
+    cell.timeout = Some(seconds);
+    let code = cell.code.clone();
+    let ran = context.run_cell(cell).await?;
+    output(ran, &code, seconds, context)
 }
 
 /// The packages that the header of the code names (PEP 723).
@@ -84,7 +96,7 @@ fn header(code: &str) -> Result<Option<Vec<String>>, ToolError> {
 /// Through the tool, so that whoever must agree is asked. Without the tool the code runs with what is there.
 async fn install(packages: Vec<String>, context: &Context) -> Result<(), ToolError> {
     let bench = context.workbench();
-    let name = "install_packages";
+    let name = INSTALL_PACKAGES;
     if bench.registry().get(name).is_none() {
         return Ok(());
     }
@@ -101,7 +113,7 @@ async fn install(packages: Vec<String>, context: &Context) -> Result<(), ToolErr
     }
 }
 
-fn output(ran: RanCell, code: &ExecutePythonCode, seconds: f64, context: &Context) -> Output {
+fn output(ran: RanCell, code: &str, seconds: f64, context: &Context) -> Result<Output, ToolError> {
     let RanCell {
         result,
         notes,
@@ -112,7 +124,7 @@ fn output(ran: RanCell, code: &ExecutePythonCode, seconds: f64, context: &Contex
         time_limit: Some(seconds),
         ..ForModel::default()
     };
-    let mut text = result.for_model(&code.python_code_snippet, &words);
+    let mut text = result.for_model(code, &words);
     for note in notes {
         text.push('\n');
         text.push_str(&note);
@@ -121,10 +133,25 @@ fn output(ran: RanCell, code: &ExecutePythonCode, seconds: f64, context: &Contex
     parts.extend(result.displays.iter().filter_map(picture));
     parts.extend(result.value.iter().filter_map(|value| picture(&value.mime)));
     parts.extend(attachments);
-    Output {
-        structured: Some(structured(result)),
-        parts,
-    }
+    let result = without_pictures(result);
+    let structured = match &context.results {
+        Some(slot) => {
+            let (bytes, limit) = (result_bytes(&result), context.workbench().limits().bytes);
+            if bytes > limit {
+                let too_large = Failure::TooLarge {
+                    tool: EXECUTE_PYTHON_CODE.to_owned(),
+                    what: "result",
+                    bytes,
+                    limit,
+                };
+                return Err(ToolError::new(too_large.to_string()));
+            }
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+            None
+        }
+        None => Some(serde_json::to_value(result)?),
+    };
+    Ok(Output { structured, parts })
 }
 
 /// The picture of a bundle, where it has one.
@@ -136,8 +163,8 @@ fn picture(bundle: &MimeBundle) -> Option<Part> {
     Some(Part::blob(mime, STANDARD.decode(text).ok()?))
 }
 
-/// The result for programs. Pictures travel as parts, not a second time in here.
-fn structured(mut result: CellResult) -> Value {
+/// The result for programs. Pictures are parts of the output, so they are left out here.
+fn without_pictures(mut result: CellResult) -> CellResult {
     for bundle in result
         .displays
         .iter_mut()
@@ -145,5 +172,16 @@ fn structured(mut result: CellResult) -> Value {
     {
         bundle.retain(|mime, _| !mime.starts_with("image/"));
     }
-    serde_json::to_value(result).unwrap_or_else(|error| json!({"error": error.to_string()}))
+    result
+}
+
+/// About how many bytes a result takes.
+fn result_bytes(result: &CellResult) -> usize {
+    let bundles = result.displays.iter();
+    let bundles = bundles.chain(result.value.iter().map(|value| &value.mime));
+    let shown = bundles.flat_map(MimeBundle::iter);
+    result.stdout.len()
+        + result.stderr.len()
+        + result.output.len()
+        + shown.map(|(_, content)| json_size(content)).sum::<usize>()
 }

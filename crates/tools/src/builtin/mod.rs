@@ -22,6 +22,7 @@ pub use list_files::ListFilesTool;
 pub use plan_todo::RecursivePlanTreeTodoTool;
 pub use undo::UndoTool;
 
+pub(crate) use execute_python_code::execute;
 pub(crate) use workspace_path::workspace_path;
 
 impl RegistryBuilder {

@@ -2,9 +2,11 @@
 
 mod approving;
 mod checking;
+mod code;
 mod running;
 mod seat;
 
+use crate::context::ResultSlot;
 use crate::recording::Replay;
 use crate::{
     Answer, Approval, Call, CallLimits, Caller, Failure, Output, Registry, ToolError, Uses, Watcher,
@@ -19,6 +21,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+pub use code::CodeAnswer;
 pub use seat::Opening;
 use seat::Seat;
 
@@ -100,7 +103,7 @@ impl Workbench {
         let begun = Instant::now();
         let mut notes = Vec::new();
         let (id, name) = (call.id.clone(), call.name.clone());
-        let outcome = self.outcome(call, watcher, &mut notes).await;
+        let outcome = self.outcome(call, watcher, None, &mut notes).await;
         Answer {
             id,
             name,
@@ -195,6 +198,7 @@ impl Workbench {
         &self,
         call: Call,
         watcher: Option<Watcher>,
+        results: Option<ResultSlot>,
         notes: &mut Vec<String>,
     ) -> Result<Output, Failure> {
         let entry = Arc::clone(self.inner.registry.entry(&call.name)?);
@@ -227,7 +231,10 @@ impl Workbench {
         let asked = recording.map(|_| checked.arguments.clone());
         let permitted = self.approve(&entry, checked, watcher.as_ref(), notes).await;
         let outcome = match permitted {
-            Ok(checked) => self.run(&entry, checked, watcher.clone(), turn).await,
+            Ok(checked) => {
+                let context = self.context(&checked, watcher.clone(), results);
+                self.run(&entry, checked, context, turn).await
+            }
             Err(failure) => Err(failure),
         };
         if let (Some(recording), Some(asked)) = (recording, asked) {

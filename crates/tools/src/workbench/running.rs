@@ -2,8 +2,9 @@
 
 use super::Workbench;
 use super::checking::Checked;
+use crate::context::ResultSlot;
 use crate::registry::Entry;
-use crate::{Context, Failure, Output, ToolError, Watcher};
+use crate::{Context, Failure, Invocation, Output, ToolError, Watcher};
 use std::any::Any;
 use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
@@ -16,7 +17,35 @@ impl Workbench {
         &self,
         entry: &Entry,
         checked: Checked,
+        context: Context,
+        turn: Option<OwnedMutexGuard<()>>,
+    ) -> Result<Output, Failure> {
+        let invocation = Arc::clone(&entry.tool).invoke(checked.arguments, context);
+        self.finish(entry, invocation, turn).await
+    }
+
+    /// What a tool knows of a call.
+    pub(super) fn context(
+        &self,
+        checked: &Checked,
         watcher: Option<Watcher>,
+        results: Option<ResultSlot>,
+    ) -> Context {
+        Context {
+            call: checked.id.as_str().into(),
+            caller: checked.caller,
+            purpose: checked.purpose.as_deref().map(Into::into),
+            workbench: self.clone(),
+            watcher,
+            results,
+        }
+    }
+
+    /// Waits for a call that is being made, up to the tool's time limit.
+    pub(super) async fn finish(
+        &self,
+        entry: &Entry,
+        invocation: Invocation,
         turn: Option<OwnedMutexGuard<()>>,
     ) -> Result<Output, Failure> {
         let tool = &entry.definition.name;
@@ -24,14 +53,6 @@ impl Workbench {
             .definition
             .time_limit
             .unwrap_or(self.inner.limits.time);
-        let context = Context {
-            call: checked.id.into(),
-            caller: checked.caller,
-            purpose: checked.purpose.map(Into::into),
-            workbench: self.clone(),
-            watcher,
-        };
-        let invocation = Arc::clone(&entry.tool).invoke(checked.arguments, context);
         let mut task = AbortOnDrop(tokio::spawn(async move {
             // Until the call has really ended, also when nobody waits for it any more.
             let _turn = turn;

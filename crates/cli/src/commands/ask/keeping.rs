@@ -1,16 +1,15 @@
 //! A run that is kept while it goes on.
 
 use crate::terminal::Console;
-use cellblock::agent::{Observer, Outcome, RunEvent};
+use cellblock::agent::{Observer, Outcome, RunEnd, RunEvent, RunStart, RunStore, RunWriter};
 use cellblock::env::Dirs;
 use cellblock::tools::Session;
-use cellblock_runs::{Beginning, Ending, RunWriter, Runs};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The runs of this user.
-pub(crate) fn kept_runs() -> anyhow::Result<Runs> {
-    Ok(Runs::new(Dirs::from_process()?.state.join("runs")))
+pub(crate) fn run_store() -> anyhow::Result<RunStore> {
+    Ok(RunStore::new(Dirs::from_process()?.state.join("runs")))
 }
 
 /// Writes down what happens. What cannot be written is told once and fails nothing.
@@ -45,19 +44,19 @@ fn note_session(writer: &Writer, journal: &str) {
     let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(writer) = writer.as_mut() {
         // The next event tells what is wrong.
-        let _ = writer.event(&json!({"event": "session", "journal": journal}));
+        let _ = writer.append_event(&json!({"event": "session", "journal": journal}));
     }
 }
 
 impl Keeper {
     /// Begins to keep a run; the reason is told where that cannot be.
     pub(crate) fn begin(question: &str, model: &str, options: Value, console: &Console) -> Keeper {
-        let begun = Beginning {
+        let start = RunStart {
             question: question.to_owned(),
             model: model.to_owned(),
             options,
         };
-        let writer = kept_runs().and_then(|runs| Ok(runs.begin(begun)?));
+        let writer = run_store().and_then(|store| Ok(store.start_run(start)?));
         if let Err(error) = &writer {
             console.error(&format!("this run is not kept: {error}"));
         }
@@ -104,11 +103,11 @@ impl Keeper {
             let Some(writer) = writer.as_mut().filter(|_| !is_part) else {
                 return;
             };
-            if let Err(error) = writer.event(event) {
+            if let Err(error) = writer.append_event(event) {
                 console.error(&format!("the rest of this run is not kept: {error}"));
             }
             if matches!(event, RunEvent::Done { .. }) {
-                writer.step();
+                writer.sync_in_background();
             }
         })
     }
@@ -123,12 +122,12 @@ impl Keeper {
         let Some(writer) = writer else {
             return;
         };
-        let ending = Ending {
+        let end = RunEnd {
             status: outcome.status.name().to_owned(),
             answer: outcome.answer.as_ref().map(|_| outcome.answer_text()),
             outcome: serde_json::to_value(outcome).unwrap_or_default(),
         };
-        if let Err(error) = writer.end(ending) {
+        if let Err(error) = writer.finish(end) {
             self.console
                 .error(&format!("the end of this run is not kept: {error}"));
         }

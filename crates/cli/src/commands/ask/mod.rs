@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 pub(crate) use attended::{Errand, attended};
 pub(crate) use display::Display;
-pub(crate) use keeping::{Keeper, kept_runs};
+pub(crate) use keeping::{Keeper, run_store};
 pub(crate) use options::{AgentArgs, Equipment, Ground, ModelArgs};
 use resume::to_remember;
 pub(crate) use resume::{Wish, journal_of, resume};

@@ -11,7 +11,7 @@ use cellblock::agent::{
     Agent, AgentBuilder, Format, GivenFile, Offer, Prompt, RunLimits, executor_telling,
 };
 use cellblock::mcp::Connected;
-use cellblock::model::{Choice, Model, Overrides};
+use cellblock::model::{CapabilityOverrides, Model, ModelChoice};
 use cellblock::tools::{Approval, Asker};
 use cellblock::{Journaling, Locale, SessionOptions, parse_duration};
 use clap::Args;
@@ -50,7 +50,7 @@ pub(crate) struct ModelArgs {
     #[arg(skip)]
     pub(super) key_file: Option<PathBuf>,
     #[arg(skip)]
-    pub(super) capabilities: Overrides,
+    pub(super) capabilities: CapabilityOverrides,
 }
 
 /// How it goes about it.
@@ -135,17 +135,17 @@ impl ModelArgs {
     }
 
     /// Which model that is, and where its exchanges are recorded.
-    pub(crate) fn choice(&self) -> anyhow::Result<Choice> {
-        let choice = Choice {
+    pub(crate) fn choice(&self) -> anyhow::Result<ModelChoice> {
+        let choice = ModelChoice {
             model: self.model.clone(),
             base_url: self.base_url.clone(),
             key_variable: self.key_variable.clone(),
             key_file: self.key_file.clone(),
             capabilities: self.capabilities.clone(),
             record: self.record.clone(),
-            ..Choice::default()
+            ..ModelChoice::default()
         };
-        let choice = choice.or_from(|name| std::env::var(name).ok());
+        let choice = choice.or_from_environment(|name| std::env::var(name).ok());
         if choice.model.is_none() {
             return Err(Usage::hinted(
                 "no model is chosen",

@@ -2,14 +2,13 @@
 
 use super::attended::Errand;
 use super::options::Ground;
-use super::{AskArgs, Keeper, conduct, files, kept_runs, prepare};
+use super::{AskArgs, Keeper, conduct, files, prepare, run_store};
 use crate::failure::Usage;
 use crate::terminal::{Console, Style, plural};
-use cellblock::agent::{Past, PastCell, RunEvent};
+use cellblock::agent::{Past, PastCell, ResumedRun, RunEvent, RunStoreError, StoredRun};
 use cellblock::journal::{Fate, Journal, Journals, Restore};
 use cellblock::tools::RecordedCall;
 use cellblock::{Event, Host, Session, tools};
-use cellblock_runs::{Run, RunError};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -36,12 +35,12 @@ pub(crate) struct Restoration {
 
 /// Takes the run up; its exit status is that of `ask`.
 pub(crate) async fn resume(wish: Wish, console: &Console) -> anyhow::Result<u8> {
-    let (run, writer) = kept_runs()?.resume(&wish.id).map_err(told)?;
+    let ResumedRun { run, writer } = run_store()?.resume(&wish.id).map_err(told)?;
     let mut args = remembered(&run)?;
     (args.json, args.quiet) = (wish.json, wish.quiet);
     let events = run.events.iter();
     let past = Past::of(
-        events.filter_map(|kept| serde_json::from_value::<RunEvent>(kept.event.clone()).ok()),
+        events.filter_map(|stored| serde_json::from_value::<RunEvent>(stored.event.clone()).ok()),
     );
     let journal = journal_of(&run)?;
     if let Some(problem) = &run.incomplete {
@@ -70,7 +69,7 @@ pub(crate) async fn resume(wish: Wish, console: &Console) -> anyhow::Result<u8> 
         Some(past) => (prepared.agent.take_up(past), Errand::GoOn),
         None => (
             prepared.agent.conversation(),
-            Errand::Ask(&run.begun.question),
+            Errand::Ask(&run.start.question),
         ),
     };
     conduct(
@@ -85,8 +84,8 @@ pub(crate) async fn resume(wish: Wish, console: &Console) -> anyhow::Result<u8> 
 }
 
 /// What `ask` was told then.
-fn remembered(run: &Run) -> anyhow::Result<AskArgs> {
-    let options = &run.begun.options;
+fn remembered(run: &StoredRun) -> anyhow::Result<AskArgs> {
+    let options = &run.start.options;
     let Some(args) = options.get("ask") else {
         return Err(Usage::hinted(
             format!("the run `{}` is not one of `cellblock ask`", run.id),
@@ -103,7 +102,7 @@ fn remembered(run: &Run) -> anyhow::Result<AskArgs> {
     // What was not known then, or not kept, may be in the environment.
     (args.equipment, _) = args.equipment.settled()?;
     if args.template.is_none() {
-        args.question = Some(run.begun.question.clone());
+        args.question = Some(run.start.question.clone());
     }
     // Paths are relative to where it was started.
     let place = options.get("directory").and_then(Value::as_str);
@@ -115,10 +114,10 @@ fn remembered(run: &Run) -> anyhow::Result<AskArgs> {
 }
 
 /// The journal of the session that it worked in last.
-pub(crate) fn journal_of(run: &Run) -> anyhow::Result<Option<Journal>> {
-    let noted = run.events.iter().rev().find_map(|kept| {
-        let is_session = kept.event.get("event").and_then(Value::as_str) == Some("session");
-        let id = kept.event.get("journal").and_then(Value::as_str);
+pub(crate) fn journal_of(run: &StoredRun) -> anyhow::Result<Option<Journal>> {
+    let noted = run.events.iter().rev().find_map(|stored| {
+        let is_session = stored.event.get("event").and_then(Value::as_str) == Some("session");
+        let id = stored.event.get("journal").and_then(Value::as_str);
         id.filter(|_| is_session)
     });
     let Some(id) = noted else {
@@ -241,9 +240,9 @@ pub(super) fn to_remember(args: &AskArgs) -> Value {
     json!({"ask": args, "directory": directory})
 }
 
-fn told(error: RunError) -> anyhow::Error {
+fn told(error: RunStoreError) -> anyhow::Error {
     match &error {
-        RunError::Ended { id, .. } => {
+        RunStoreError::Ended { id, .. } => {
             let hint = format!("`cellblock runs show {id}` shows it");
             Usage::hinted(error.to_string(), hint)
         }

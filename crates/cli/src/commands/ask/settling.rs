@@ -4,8 +4,8 @@ use super::options::{AgentArgs, Equipment, ModelArgs};
 use crate::args::{duration, seconds};
 use crate::config::{AgentConfig, Config, Entry, Ledger, ModelConfig, Named, Text};
 use crate::failure::Usage;
-use cellblock::model::openai::Key;
-use cellblock::model::{Capabilities, Overrides};
+use cellblock::model::openai::ApiKey;
+use cellblock::model::{Capabilities, CapabilityOverrides};
 use cellblock::{Locale, Preload};
 use std::env;
 
@@ -98,7 +98,7 @@ impl ModelArgs {
             file.temperature.as_ref(),
         )?;
         // A run that is resumed knows them already.
-        if self.capabilities == Overrides::default() {
+        if self.capabilities == CapabilityOverrides::default() {
             self.capabilities = file.capabilities.clone();
         }
         self.note_capabilities(ledger);
@@ -107,7 +107,7 @@ impl ModelArgs {
 
     /// Where the key is looked for, and whether it is there. Never the key.
     fn key(&self) -> Entry {
-        let variables = Key::variables(
+        let variables = ApiKey::variables(
             self.base_url
                 .as_deref()
                 .unwrap_or("https://api.openai.com/v1"),
@@ -126,9 +126,9 @@ impl ModelArgs {
     }
 
     fn note_capabilities(&self, ledger: &mut Ledger<'_>) {
-        let known = Capabilities::of(self.model.as_deref().unwrap_or_default());
-        let all = known.with(&self.capabilities);
-        let Overrides {
+        let known = Capabilities::of_model(self.model.as_deref().unwrap_or_default());
+        let all = known.with_overrides(&self.capabilities);
+        let CapabilityOverrides {
             tools,
             json_schema,
             images,

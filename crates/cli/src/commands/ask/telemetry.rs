@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::terminal::{Console, Style};
 use cellblock::env::Dirs;
-use cellblock_trace::{Trace, TraceFile, trace_file};
+use cellblock_trace::{Trace, TraceWriter, trace_path};
 use std::time::Duration;
 
 /// How long a collector is waited for.
@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Writes the trace of this process, and sends it where that is wanted.
 pub(crate) struct Telemetry {
-    file: Option<TraceFile>,
+    writer: Option<TraceWriter>,
     endpoint: Option<String>,
     headers: Vec<(String, String)>,
 }
@@ -21,7 +21,7 @@ impl Telemetry {
     pub(crate) fn start(config: &Config) -> anyhow::Result<Telemetry> {
         let state = Dirs::from_process()?.state;
         Ok(Telemetry {
-            file: cellblock_trace::start(&state),
+            writer: cellblock_trace::start(&state),
             endpoint: endpoint(config),
             headers: headers(&variable("OTEL_EXPORTER_OTLP_HEADERS").unwrap_or_default()),
         })
@@ -29,10 +29,10 @@ impl Telemetry {
 
     /// A run is over: what is known of it goes to the collector.
     pub(crate) async fn send(&self, run: Option<&str>, console: &Console) {
-        let (Some(endpoint), Some(run), Some(file)) = (&self.endpoint, run, &self.file) else {
+        let (Some(endpoint), Some(run), Some(writer)) = (&self.endpoint, run, &self.writer) else {
             return;
         };
-        file.flush();
+        writer.flush();
         if let Err(error) = self.post(endpoint, run).await {
             let text = format!("the trace could not be sent: {error}");
             console.note(&console.on_err(Style::Warning, "warning:"), &text);
@@ -40,7 +40,7 @@ impl Telemetry {
     }
 
     async fn post(&self, endpoint: &str, run: &str) -> anyhow::Result<()> {
-        let trace = Trace::read(&trace_file(&Dirs::from_process()?.state), run)?;
+        let trace = Trace::read(&trace_path(&Dirs::from_process()?.state), run)?;
         // The second time there is one already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().timeout(PATIENCE).build()?;

@@ -2,10 +2,11 @@
 
 use super::endpoint::Endpoint;
 use anyhow::{Context as _, ensure};
-use cellblock::agent::{Agent, CancellationToken, Format, NothingExecutor, RunLimits, executor};
-use cellblock::model::{Reply, Scripted};
+use cellblock::agent::{
+    Agent, CancellationToken, Format, NothingExecutor, RunLimits, RunStart, RunStore, executor,
+};
+use cellblock::model::{Reply, ScriptedModel};
 use cellblock::{Host, SessionOptions};
-use cellblock_runs::{Beginning, Runs};
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,10 +23,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Milliseconds for each of 200 steps, with a model that answers at once, code that does nothing, and a record that is kept.
 pub(super) async fn steps(repetitions: usize) -> anyhow::Result<Vec<f64>> {
     let place = tempfile::tempdir()?;
-    let runs = Runs::new(place.path());
+    let store = RunStore::new(place.path());
     let mut values = Vec::new();
     for _ in 0..repetitions {
-        let model = Scripted::answering(|_, index| {
+        let model = ScriptedModel::from_fn(|_, index| {
             Ok(Reply::text(match index {
                 STEPS => "done".to_owned(),
                 _ => format!("Next.\n```python\nstep = {index}\n```"),
@@ -41,11 +42,11 @@ pub(super) async fn steps(repetitions: usize) -> anyhow::Result<Vec<f64>> {
             .format(Format::Markdown)
             .limits(limits)
             .build()?;
-        let writer = Mutex::new(runs.begin(Beginning::default())?);
+        let writer = Mutex::new(store.start_run(RunStart::default())?);
         let observer = Arc::new(move |event: &_| {
             let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
             // The time is what is asked for here.
-            let _ = writer.event(event);
+            let _ = writer.append_event(event);
         });
         let begun = Instant::now();
         let outcome = agent.run_watched("How far?", observer, CancellationToken::new());
@@ -65,7 +66,7 @@ pub(super) async fn at_once(host: &Host, repetitions: usize) -> anyhow::Result<V
         for number in 0..AT_ONCE {
             let code = format!("```python\nprint({number} * 2)\n```");
             let answer = (number * 2).to_string();
-            let model = Scripted::new([Reply::text(code), Reply::text(answer)]);
+            let model = ScriptedModel::new([Reply::text(code), Reply::text(answer)]);
             let agent = Agent::builder()
                 .model(model)
                 .executor(executor(

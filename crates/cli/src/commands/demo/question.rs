@@ -3,7 +3,7 @@
 use super::stage::Stage;
 use anyhow::Context as _;
 use cellblock::agent::{Agent, CancellationToken, Format, Observer, RunEvent, executor};
-use cellblock::model::{Reply, Scripted};
+use cellblock::model::{Reply, ScriptedModel};
 use cellblock::{Host, SessionOptions, Status};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) async fn ask(stage: &Stage, host: &Host) -> anyhow::Result<Result<(),
     stage.line(&format!("   {}", kept.question))?;
     stage.aside("   The model's replies are kept from before, so that this needs no network. The code really runs.")?;
     let agent = Agent::builder()
-        .model(Scripted::new(kept.replies))
+        .model(ScriptedModel::new(kept.replies))
         .executor(executor(
             host.clone(),
             SessionOptions::default(),

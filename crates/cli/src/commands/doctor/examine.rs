@@ -5,7 +5,8 @@ use super::walls::{reached, stands};
 use crate::args::PythonArgs;
 use crate::commands::making::find_interpreter;
 use cellblock::env::{
-    self, Dirs, Environment, Font, Interpreter, Rejected, Status, Variables, cjk_font,
+    self, Dirs, Environment, EnvironmentStatus, Font, Interpreter, RejectedPython, Variables,
+    cjk_font,
 };
 use cellblock::{Cgroups, Mechanism, Probe, Rung, Verdict, Wall};
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ pub(crate) struct Report {
     pub(crate) rung: Rung,
     pub(crate) cgroups: Option<&'static str>,
     pub(crate) python: Result<Interpreter, NoPython>,
-    pub(crate) environment: Option<Status>,
+    pub(crate) environment: Option<EnvironmentStatus>,
     pub(crate) uv: Option<Uv>,
     pub(crate) font: Option<Font>,
     pub(crate) dirs: Result<Dirs, String>,
@@ -31,7 +32,7 @@ pub(crate) struct Report {
 #[derive(Debug)]
 pub(crate) struct NoPython {
     pub(crate) message: String,
-    pub(crate) tried: Vec<Rejected>,
+    pub(crate) tried: Vec<RejectedPython>,
     pub(crate) hint: Option<String>,
 }
 
@@ -74,7 +75,7 @@ impl Report {
     /// The environment, when it is ready.
     pub(crate) fn ready_environment(&self) -> Option<&Environment> {
         match &self.environment {
-            Some(Status::Ready(environment)) => Some(environment),
+            Some(EnvironmentStatus::Ready(environment)) => Some(environment),
             _ => None,
         }
     }
@@ -133,15 +134,15 @@ impl Report {
 
     fn environment_json(&self) -> Value {
         match &self.environment {
-            Some(Status::Ready(environment)) => json!({
+            Some(EnvironmentStatus::Ready(environment)) => json!({
                 "status": "ready",
                 "path": environment.prefix,
                 "bytes": environment.bytes,
                 "installer": environment.installer,
                 "packages": environment.packages,
             }),
-            Some(Status::Building) => json!({ "status": "building" }),
-            Some(Status::Missing) => json!({ "status": "missing" }),
+            Some(EnvironmentStatus::Building) => json!({ "status": "building" }),
+            Some(EnvironmentStatus::Missing) => json!({ "status": "missing" }),
             None => Value::Null,
         }
     }

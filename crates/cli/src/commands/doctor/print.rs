@@ -4,7 +4,7 @@ use super::examine::{NoPython, Report};
 use super::trial::Trial;
 use super::walls::stands;
 use crate::terminal::{Console, Style, milliseconds, plural, size};
-use cellblock::env::{CJK_FONT_HINT, Environment, Status};
+use cellblock::env::{CJK_FONT_HINT, Environment, EnvironmentStatus};
 use cellblock::{Mechanism, Rung, Verdict, Wall};
 use std::io;
 
@@ -146,7 +146,7 @@ impl Page<'_> {
         }
         match report.ready_environment() {
             Some(environment) => self.environment(environment)?,
-            None if matches!(report.environment, Some(Status::Building)) => {
+            None if matches!(report.environment, Some(EnvironmentStatus::Building)) => {
                 self.line(
                     Mark::Fair,
                     "environment",
@@ -171,7 +171,7 @@ impl Page<'_> {
             None => self.line(
                 Mark::Fair,
                 "uv",
-                "not there; it is fetched when it is needed, else pip does the work",
+                "not there; pip downloads it when it is needed",
             )?,
         }
         match &report.font {

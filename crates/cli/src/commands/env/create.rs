@@ -55,9 +55,9 @@ async fn create(args: CreateArgs, console: &Console) -> anyhow::Result<ExitCode>
     let begun = Instant::now();
     let mut signals = Signals::new()?;
     let environments = environments()?;
-    let mut wanted = Requirements::checked(&args.packages)?;
+    let mut wanted = Requirements::parse(&args.packages)?;
     for file in &args.file {
-        wanted = wanted.and(Requirements::from_file(file)?);
+        wanted = wanted.merge(Requirements::from_file(file)?);
     }
     if wanted.packages.is_empty() && args.file.is_empty() {
         return Err(Usage::hinted(
@@ -72,7 +72,7 @@ async fn create(args: CreateArgs, console: &Console) -> anyhow::Result<ExitCode>
         EnvironmentBar::new(console)
     });
     // Refused before anything is made, if it cannot be a name.
-    if let Err(error @ Error::BadName { .. }) = environments.named(&args.name) {
+    if let Err(error @ Error::BadName { .. }) = environments.requirements_named(&args.name) {
         return Err(error.into());
     }
     let cancel = Cancel::new();
@@ -99,8 +99,8 @@ async fn create(args: CreateArgs, console: &Console) -> anyhow::Result<ExitCode>
             });
         }
     };
-    environments.name(&args.name, &wanted)?;
-    let stored = environments.stored(&args.name)?;
+    environments.save_name(&args.name, &wanted)?;
+    let stored = environments.find(&args.name)?;
     if args.json {
         console.print_json(&stored)?;
     } else if !args.quiet {

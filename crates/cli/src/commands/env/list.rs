@@ -2,7 +2,7 @@
 
 use super::{age, called, environments};
 use crate::terminal::{Console, Style, plural, size};
-use cellblock::env::{Kind, Stored};
+use cellblock::env::{StoredEnvironment, StoredKind};
 use clap::Args;
 use std::process::ExitCode;
 
@@ -41,14 +41,14 @@ pub(crate) fn run(args: &ListArgs, console: &Console) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-fn described(stored: &Stored) -> String {
+fn described(stored: &StoredEnvironment) -> String {
     let used = match stored.in_use {
         true => "now".to_owned(),
         false => age(stored.used),
     };
     let name = match stored.kind {
-        Kind::Environment => called(stored),
-        Kind::Layer => format!("layer {}", called(stored)),
+        StoredKind::Environment => called(stored),
+        StoredKind::Layer => format!("layer {}", called(stored)),
     };
     row([
         &stored.id[..stored.id.len().min(8)],

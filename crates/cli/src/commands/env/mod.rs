@@ -6,7 +6,7 @@ mod remove;
 mod show;
 
 use crate::terminal::Console;
-use cellblock::env::{Environments, Stored};
+use cellblock::env::{Environments, StoredEnvironment};
 use cellblock::{Error, Packages};
 use clap::{Args, Subcommand};
 use std::process::ExitCode;
@@ -75,7 +75,7 @@ fn age(since: u64) -> String {
 }
 
 /// What to call it: its names, else what was asked for.
-fn called(stored: &Stored) -> String {
+fn called(stored: &StoredEnvironment) -> String {
     if !stored.names.is_empty() {
         return stored.names.join(", ");
     }

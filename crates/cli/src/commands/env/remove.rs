@@ -2,7 +2,7 @@
 
 use super::{called, environments};
 use crate::terminal::{Console, plural, size};
-use cellblock::env::DEFAULT_BUDGET;
+use cellblock::env::DEFAULT_BUDGET_BYTES;
 use cellblock::parse_size;
 use clap::Args;
 use std::process::ExitCode;
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &RemoveArgs, console: &Console) -> anyhow::Result<ExitCo
 }
 
 pub(crate) fn collect(args: &GcArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let gone = environments()?.collect_garbage(args.keep.unwrap_or(DEFAULT_BUDGET))?;
+    let gone = environments()?.collect_garbage(args.keep.unwrap_or(DEFAULT_BUDGET_BYTES))?;
     for stored in &gone {
         if !args.json {
             console.say(&format!(

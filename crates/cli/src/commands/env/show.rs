@@ -16,7 +16,7 @@ pub(crate) struct ShowArgs {
 }
 
 pub(crate) fn run(args: &ShowArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let stored = environments()?.stored(&args.name)?;
+    let stored = environments()?.find(&args.name)?;
     if args.json {
         console.print_json(&stored)?;
         return Ok(ExitCode::SUCCESS);

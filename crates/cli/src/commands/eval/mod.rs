@@ -12,7 +12,7 @@ use crate::config::ConfigArgs;
 use crate::failure::Usage;
 use crate::terminal::Console;
 use cellblock::agent::{Agent, CancellationToken, GivenFile, executor};
-use cellblock::eval::{Evaluation, PlainAsking, Report, Suite, TaskFile, Way};
+use cellblock::eval::{AskMode, EvalReport, Evaluation, PlainOptions, Suite, TaskFile};
 use cellblock::{Host, Preload, SessionOptions};
 use clap::{Args, Subcommand};
 use models::TaskModels;
@@ -113,7 +113,7 @@ async fn evaluate(mut args: EvalArgs, console: &Console) -> anyhow::Result<ExitC
     }
     let suite = suite(&args)?;
     let unusable = |error: cellblock::eval::ReportError| Usage::plain(error.to_string());
-    let earlier = args.compare.as_ref().map(Report::read).transpose();
+    let earlier = args.compare.as_ref().map(EvalReport::read).transpose();
     let earlier = earlier.map_err(unusable)?;
     let models = TaskModels::new(&args, &suite)?;
     let shown = Shown::new(console, suite.tasks.len(), args.json.clone());
@@ -134,7 +134,7 @@ async fn evaluate(mut args: EvalArgs, console: &Console) -> anyhow::Result<ExitC
         report.write(file).map_err(unusable)?;
     }
     console.print(&scores::table(&report, console))?;
-    let changes = earlier.map(|earlier| report.changes_since(&earlier));
+    let changes = earlier.map(|earlier| report.compare_with(&earlier));
     if let Some(changes) = &changes {
         console.print(&scores::changes(changes, console))?;
     }
@@ -157,7 +157,7 @@ fn suite(args: &EvalArgs) -> anyhow::Result<Suite> {
         return Ok(suite);
     }
     suite
-        .only(&args.only)
+        .with_tasks(&args.only)
         .map_err(|problem| Usage::plain(format!("--only: {problem}")))
 }
 
@@ -174,10 +174,10 @@ fn evaluation(args: &EvalArgs, suite: Suite, models: TaskModels) -> anyhow::Resu
         .sources(move |task| sources.source(task))
         .jobs(args.jobs);
     if args.plain {
-        evaluation = evaluation.asked(Way::Plain(PlainAsking {
+        evaluation = evaluation.mode(AskMode::Plain(PlainOptions {
             max_tokens: args.model.reply_tokens,
             temperature: args.model.temperature,
-            time: args.agent.max_time,
+            time_limit: args.agent.max_time,
         }));
     }
     Ok(evaluation)

@@ -3,7 +3,7 @@
 use super::EvalArgs;
 use crate::failure::Usage;
 use cellblock::eval::{Suite, Task};
-use cellblock::model::{Choice, Compared, Model, ModelError, Replay};
+use cellblock::model::{Model, ModelChoice, ModelError, ReplayModel, RequestMatch};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) struct TaskModels {
 enum Origin {
     /// One model for all, and a directory where to record it.
     Chosen {
-        choice: Box<Choice>,
+        choice: Box<ModelChoice>,
         record: Option<PathBuf>,
     },
     /// A recording for each task.
@@ -77,14 +77,14 @@ impl TaskModels {
     }
 }
 
-fn replay(folder: &Path, task: &Task) -> Result<Replay, ModelError> {
+fn replay(folder: &Path, task: &Task) -> Result<ReplayModel, ModelError> {
     let staged = folder.join(format!("{STAGED}{}.jsonl", task.name));
     let file = if staged.exists() {
         staged
     } else {
         file_of(folder, task)
     };
-    Replay::open_comparing(file, Compared::Conversation)
+    ReplayModel::open_matching(file, RequestMatch::Conversation)
 }
 
 fn file_of(folder: &Path, task: &Task) -> PathBuf {

@@ -40,8 +40,8 @@ impl Shown {
     pub(super) fn show(&self, happened: Progress<'_>) {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         match happened {
-            Progress::Begun { task } => running.push(task.to_owned()),
-            Progress::Ended { task, so_far } => {
+            Progress::Started { task } => running.push(task.to_owned()),
+            Progress::Finished { task, so_far } => {
                 running.retain(|name| name != &task.name);
                 let line = scores::line(task, &self.console);
                 self.above(|| self.console.say(&line));

@@ -1,7 +1,7 @@
 //! Results as a person reads them.
 
 use crate::terminal::{Console, Style, plural};
-use cellblock::eval::{Changes, Report, TaskReport};
+use cellblock::eval::{EvalReport, ReportComparison, TaskReport};
 
 /// One task on one line, for standard error.
 pub(super) fn line(task: &TaskReport, console: &Console) -> String {
@@ -21,7 +21,7 @@ pub(super) fn line(task: &TaskReport, console: &Console) -> String {
 }
 
 /// All tasks and their sum, for standard output.
-pub(super) fn table(report: &Report, console: &Console) -> String {
+pub(super) fn table(report: &EvalReport, console: &Console) -> String {
     let widest = report.tasks.iter().map(|task| task.name.len()).max();
     let width = widest.unwrap_or(0).max("score 0.00".len());
     let mut text = format!(
@@ -45,7 +45,7 @@ pub(super) fn table(report: &Report, console: &Console) -> String {
         "{:<width$}  {:<6}  {:<17}  {:>5}  {:>7}  {:>7.1}\n",
         format!("score {:.2}", totals.score),
         format!("{}/{}", totals.passed, totals.tasks),
-        report.way(),
+        report.mode_name(),
         totals.steps,
         totals.usage.total(),
         seconds(totals.ms)
@@ -62,7 +62,7 @@ pub(super) fn table(report: &Report, console: &Console) -> String {
 }
 
 /// What became of each task since an earlier evaluation.
-pub(super) fn changes(changes: &Changes, console: &Console) -> String {
+pub(super) fn changes(changes: &ReportComparison, console: &Console) -> String {
     let mut text = format!(
         "score before {:.2}, now {:.2}\n",
         changes.score_before, changes.score_now
@@ -76,7 +76,7 @@ pub(super) fn changes(changes: &Changes, console: &Console) -> String {
     for change in &changes.improvements {
         text.push_str(&format!("better: {}\n", change.task));
     }
-    for (word, names) in [("new", &changes.new), ("gone", &changes.gone)] {
+    for (word, names) in [("new", &changes.added), ("gone", &changes.removed)] {
         if !names.is_empty() {
             text.push_str(&format!("{word}: {}\n", names.join(", ")));
         }

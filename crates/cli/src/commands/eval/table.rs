@@ -2,7 +2,7 @@
 
 use crate::failure::Usage;
 use crate::terminal::Console;
-use cellblock::eval::{Report, score_table, with_scores};
+use cellblock::eval::{EvalReport, replace_score_table, score_table};
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,8 +18,8 @@ pub(crate) struct TableArgs {
 }
 
 pub(super) fn run(args: &TableArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let reports = args.files.iter().map(Report::read);
-    let reports = reports.collect::<Result<Vec<Report>, _>>();
+    let reports = args.files.iter().map(EvalReport::read);
+    let reports = reports.collect::<Result<Vec<EvalReport>, _>>();
     let reports = reports.map_err(|error| Usage::plain(error.to_string()))?;
     let table = score_table(&reports);
     let Some(page) = &args.into else {
@@ -28,7 +28,7 @@ pub(super) fn run(args: &TableArgs, console: &Console) -> anyhow::Result<ExitCod
     };
     let wrong = |problem: String| Usage::plain(format!("--into {}: {problem}", page.display()));
     let text = std::fs::read_to_string(page).map_err(|error| wrong(error.to_string()))?;
-    let text = with_scores(&text, &table).map_err(|error| wrong(error.to_string()))?;
+    let text = replace_score_table(&text, &table).map_err(|error| wrong(error.to_string()))?;
     std::fs::write(page, text).map_err(|error| wrong(error.to_string()))?;
     Ok(ExitCode::SUCCESS)
 }

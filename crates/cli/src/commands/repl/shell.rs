@@ -118,7 +118,7 @@ impl Shell {
         &mut self,
         packages: impl Iterator<Item = &'a str>,
     ) -> Result<String, cellblock::Error> {
-        let wanted = Requirements::checked(packages)?;
+        let wanted = Requirements::parse(packages)?;
         let bar = Arc::new(EnvironmentBar::new(&self.console));
         let reported = Arc::clone(&bar);
         let packages = self.host.packages().clone();

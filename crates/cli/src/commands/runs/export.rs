@@ -2,13 +2,12 @@
 
 use super::unfound;
 use crate::args::SessionArgs;
-use crate::commands::ask::{journal_of, kept_runs};
+use crate::commands::ask::{journal_of, run_store};
 use crate::failure::Usage;
 use crate::terminal::Console;
 use anyhow::Context as _;
-use cellblock::agent::RunEvent;
+use cellblock::agent::{RunEvent, RunProgress, StoredRun};
 use cellblock::journal::{Told, notebook_of_run, script_of_run};
-use cellblock_runs::{Life, Run};
 use clap::Args;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -36,8 +35,7 @@ Examples:
   cellblock runs export last --script - | python3 -";
 
 pub(super) fn run(args: &ExportArgs, console: &Console) -> anyhow::Result<()> {
-    let file = kept_runs()?.find(&args.id).map_err(unfound)?;
-    let run = file.read().map_err(unfound)?;
+    let run = run_store()?.read(&args.id).map_err(unfound)?;
     let Some(journal) = journal_of(&run)? else {
         return Err(Usage::plain(format!(
             "the run `{}` ran no code: there is nothing to export",
@@ -79,11 +77,11 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     written.with_context(|| format!("{} cannot be written", path.display()))
 }
 
-fn told(run: &Run) -> Told {
+fn told(run: &StoredRun) -> Told {
     let mut of_step: HashMap<usize, String> = HashMap::new();
     let mut thoughts: BTreeMap<u64, String> = BTreeMap::new();
-    for kept in &run.events {
-        match serde_json::from_value(kept.event.clone()) {
+    for stored in &run.events {
+        match serde_json::from_value(stored.event.clone()) {
             Ok(RunEvent::Thought { step, text }) => {
                 of_step.insert(step, text);
             }
@@ -98,13 +96,13 @@ fn told(run: &Run) -> Told {
             _ => {}
         }
     }
-    let answer = match &run.life {
-        Life::Ended(ending) => ending.answer.clone(),
-        Life::Alive | Life::CutOff => None,
+    let answer = match &run.progress {
+        RunProgress::Ended(end) => end.answer.clone(),
+        RunProgress::Running | RunProgress::CutOff => None,
     };
     Told {
         run: run.id.clone(),
-        question: run.begun.question.clone(),
+        question: run.start.question.clone(),
         thoughts,
         answer,
     }

@@ -2,10 +2,10 @@
 
 mod export;
 
-use crate::commands::ask::{Wish, kept_runs, resume};
+use crate::commands::ask::{Wish, resume, run_store};
 use crate::failure::Usage;
 use crate::terminal::Console;
-use cellblock_runs::{Life, Run};
+use cellblock::agent::{RunProgress, RunStoreError, StoredRun};
 use clap::{Args, Subcommand};
 use export::ExportArgs;
 use serde_json::{Value, json};
@@ -88,8 +88,7 @@ pub(crate) fn run(args: RunsArgs, console: &Console) -> anyhow::Result<ExitCode>
         }
         Order::Export(args) => export::run(&args, console)?,
         Order::Remove { id } => {
-            let found = kept_runs()?.find(&id).map_err(unfound)?;
-            found.remove().map_err(unfound)?;
+            run_store()?.remove(&id).map_err(unfound)?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -106,16 +105,16 @@ fn go_on(wish: Wish, console: &Console) -> anyhow::Result<ExitCode> {
 }
 
 fn list(is_json: bool, console: &Console) -> anyhow::Result<()> {
-    for file in kept_runs()?.list()? {
+    for file in run_store()?.list()? {
         // One that cannot be read does not hide the others.
-        let Ok(run) = file.read() else {
+        let Ok(run) = StoredRun::read(&file.path) else {
             continue;
         };
         let line = if is_json {
-            json!({"id": run.id, "at": run.at, "question": run.begun.question, "model": run.begun.model, "status": status(&run)}).to_string()
+            json!({"id": run.id, "at": run.at, "question": run.start.question, "model": run.start.model, "status": status(&run)}).to_string()
         } else {
             let question: String = run
-                .begun
+                .start
                 .question
                 .split_whitespace()
                 .collect::<Vec<_>>()
@@ -131,27 +130,24 @@ fn list(is_json: bool, console: &Console) -> anyhow::Result<()> {
 }
 
 fn show(id: &str, is_json: bool, console: &Console) -> anyhow::Result<()> {
-    let run = kept_runs()?
-        .find(id)
-        .and_then(|file| file.read())
-        .map_err(unfound)?;
+    let run = run_store()?.read(id).map_err(unfound)?;
     if is_json {
-        for kept in &run.events {
-            console.print_json(&kept.event)?;
+        for stored in &run.events {
+            console.print_json(&stored.event)?;
         }
         return Ok(());
     }
-    let mut lines = vec![format!("Question\n{}", run.begun.question)];
-    for kept in &run.events {
-        lines.extend(told(&kept.event));
+    let mut lines = vec![format!("Question\n{}", run.start.question)];
+    for stored in &run.events {
+        lines.extend(told(&stored.event));
     }
-    match &run.life {
-        Life::Ended(ending) => match &ending.answer {
+    match &run.progress {
+        RunProgress::Ended(end) => match &end.answer {
             Some(answer) => lines.push(format!("Final answer\n{answer}")),
-            None => lines.push(format!("No answer ({})", ending.status)),
+            None => lines.push(format!("No answer ({})", end.status)),
         },
-        Life::Alive => lines.push("(it goes on)".to_owned()),
-        Life::CutOff => lines.push("(its program ended before it)".to_owned()),
+        RunProgress::Running => lines.push("(it goes on)".to_owned()),
+        RunProgress::CutOff => lines.push("(its program ended before it)".to_owned()),
     }
     lines.extend(
         run.incomplete
@@ -185,14 +181,14 @@ fn told(event: &Value) -> Option<String> {
     }
 }
 
-fn status(run: &Run) -> &str {
-    match &run.life {
-        Life::Alive => "running",
-        Life::CutOff => "cut off",
-        Life::Ended(ending) => &ending.status,
+fn status(run: &StoredRun) -> &str {
+    match &run.progress {
+        RunProgress::Running => "running",
+        RunProgress::CutOff => "cut off",
+        RunProgress::Ended(end) => &end.status,
     }
 }
 
-fn unfound(error: cellblock_runs::RunError) -> anyhow::Error {
+fn unfound(error: RunStoreError) -> anyhow::Error {
     Usage::hinted(error.to_string(), "`cellblock runs` lists what there is")
 }

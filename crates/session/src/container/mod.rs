@@ -1,0 +1,346 @@
+//! Sessions in containers: the session's processes run in a container of an engine instead of behind
+//! the walls of this machine.
+
+mod running;
+mod socket;
+
+use crate::Error;
+use crate::actor::Command;
+use crate::assembly::{Standing, assemble, prepare};
+use crate::disk::Processes;
+use crate::file_history::Asked;
+use crate::fork::Lineage;
+use crate::guest;
+use crate::home::Home;
+use crate::journal::{self, PythonUsed, SessionJournal};
+use crate::own_files::Files;
+use crate::packages::Packages;
+use crate::runtime::{claim, next_number, remove_orphans, session_directory};
+use crate::session::{Session, Shared};
+use crate::sockets::Sockets;
+use crate::watch::Watcher;
+use crate::ways_out::{self, Doors};
+use crate::workspace::Workspace;
+use cellblock_docker::{ContainerSpec, Engine, Mount};
+use cellblock_protocol::{ContainerOptions, Rung, SessionOptions, import_statement};
+use cellblock_sandbox::{private_file, remove_directory};
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::{broadcast, mpsc};
+use tokio::time::timeout;
+
+use running::ContainerLog;
+pub(crate) use running::RunningContainer;
+use socket::{ContainerSocket, peer_process};
+
+/// How long the start of a container and of Python in it may take, on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// How many log lines wait for a reader before the oldest are dropped.
+const MAX_QUEUED_LOGS: usize = 256;
+/// The memory that a container gets beyond the session's limit: for process 1 and the kernel.
+const OVERHEAD_MEMORY_BYTES: u64 = 64 << 20;
+/// The processes that a container gets beyond the session's limit: process 1, the interpreter, and the
+/// threads that the interpreter starts for itself.
+const OVERHEAD_PROCESSES: u64 = 4;
+
+/// Where the guest's Python code is mounted in a container.
+const GUEST_TARGET: &str = "/run/cellblock/guest";
+/// Where the directory with the [`ContainerSocket`] is mounted in a container.
+const SOCKET_TARGET: &str = "/run/cellblock/socket";
+/// The Python code that a container's first process runs.
+const START_CODE: &str = "import sys; sys.path.insert(0, sys.argv[1]); from cellblock_guest import container; sys.path.pop(0); container.main(sys.argv[2], int(sys.argv[3]), sys.argv[4:])";
+
+/// Opens sessions in containers of one engine. Cheap to clone: clones share one engine.
+#[derive(Clone, Debug)]
+pub struct Containers {
+    backend: Arc<ContainerBackend>,
+}
+
+#[derive(Debug)]
+struct ContainerBackend {
+    engine: Engine,
+    state: PathBuf,
+    cache: PathBuf,
+    watcher: Arc<Watcher>,
+}
+
+impl Containers {
+    /// Containers of this engine. Workspaces are kept in `state`, files that can be made again in `cache`.
+    /// Nothing is started, and the engine is not asked for anything.
+    pub fn new(engine: Engine, state: impl Into<PathBuf>, cache: impl Into<PathBuf>) -> Containers {
+        let state = state.into();
+        let cache = cache.into();
+        // A directory that another user owns is reported when a session is opened.
+        if claim(&state, &cache).is_ok() {
+            remove_orphans(&state.join("sessions"));
+        }
+        let backend = ContainerBackend {
+            engine,
+            state,
+            cache,
+            watcher: Watcher::new(),
+        };
+        Containers {
+            backend: Arc::new(backend),
+        }
+    }
+
+    /// Opens a session in a container of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Container`] where the engine does not answer or does not have the image, and an error that
+    /// names the image where Python does not start in it.
+    pub async fn open(&self, options: SessionOptions) -> Result<Session, Error> {
+        options.validate()?;
+        ways_out::refuse_addresses(&options.network)?;
+        timeout(START_TIMEOUT, self.backend.open(options))
+            .await
+            .unwrap_or_else(|_| {
+                Err(Error::System {
+                    what: "starting a container",
+                    source: std::io::ErrorKind::TimedOut.into(),
+                })
+            })
+    }
+}
+
+impl ContainerBackend {
+    async fn open(&self, mut options: SessionOptions) -> Result<Session, Error> {
+        let imports = options.imports.iter().map(|entry| import_statement(entry));
+        let imports = imports.collect::<Result<Vec<_>, _>>()?;
+        let number = next_number();
+        let id = options
+            .session
+            .get_or_insert_with(|| format!("d{}", number + 1))
+            .clone();
+        let wanted = options.container.clone().unwrap_or_default();
+        claim(&self.state, &self.cache)?;
+        let workspace = Arc::new(match &options.workspace {
+            Some(path) => Workspace::given(path)?,
+            None => Workspace::fresh(&self.state, &id)?,
+        });
+        let directory = session_directory(&self.state, &id, number)?;
+        let cleanup = UnfinishedSession::new(&directory, &workspace);
+        let socket = ContainerSocket::new(&directory)?;
+        let doors = Doors::of(&options);
+        let paths = HostPaths {
+            workspace: &workspace,
+            session: &directory,
+            socket: socket.directory(),
+        };
+        let name = format!("cellblock-{id}-{}-{number}", std::process::id());
+        let spec = self.container_spec(name, &options, &wanted, &doors, paths)?;
+        let (logs, _) = broadcast::channel(MAX_QUEUED_LOGS);
+        let log = wanted.stream_container_output.then(|| ContainerLog {
+            label: id.clone(),
+            events: logs.clone(),
+        });
+        let container = self.engine.create(&spec).await?;
+        let container = RunningContainer::start(container, log).await?;
+        let init = tokio::select! {
+            biased;
+            init = socket.accept() => init?,
+            why = container.why_ended() => {
+                return Err(Error::Refused(format!("Python did not start in the image {}: {why}", wanted.image)));
+            }
+        };
+        drop(socket);
+        let init_process = peer_process(&init);
+        let second_init = init
+            .try_clone()
+            .map_err(Error::system("sharing a descriptor"))?;
+        container.shut_down_with_engine(second_init);
+        let (mut near, far) = Sockets::to_container(init)?;
+        near.hand_over(far).await?;
+        let head = match near.up().await {
+            Ok((head, _)) => head,
+            Err(_) => {
+                let why = container.why_lost().await;
+                return Err(Error::Refused(format!(
+                    "Python did not start in the image {}: {why}",
+                    wanted.image
+                )));
+            }
+        };
+        let born = near.with(None, Processes::of_container(init_process), head);
+        let limit = options.limits.disk;
+        let files = Files::watch(&workspace, &self.watcher, &directory, limit, Asked::Never);
+        let files = files.await?;
+        let (commands, receiver) = mpsc::unbounded_channel::<Command>();
+        // From here on the end of the session removes its directories.
+        cleanup.disarm();
+        let mut actor = assemble(
+            &id,
+            options.clone(),
+            Standing {
+                rung: Rung::None,
+                isolation: "docker".to_owned(),
+                python: "python3".into(),
+            },
+            Home::Container(container),
+            born,
+            files,
+            (workspace, directory),
+            Lineage::first(0),
+        );
+        let python = PythonUsed {
+            executable: "python3".into(),
+            version: String::new(),
+            packages: true,
+        };
+        let journal = journal::begin(&self.state, python, &actor, &options, &logs);
+        let shared = Arc::new(Shared {
+            id,
+            workspace: Arc::clone(&actor.shared.workspace),
+            rung: Rung::None,
+            logs,
+            connections: broadcast::channel(MAX_QUEUED_LOGS).0,
+            end: OnceLock::new(),
+            journal: journal.clone(),
+            python: "python3".into(),
+            packages: Packages::default(),
+            wall: options.limits.wall,
+        });
+        actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared)?;
+        actor.shared = Arc::clone(&shared);
+        actor.commands = receiver;
+        actor.checkpoints.never = true;
+        prepare(&mut actor, imports, doors.environment()).await?;
+        actor.journal = SessionJournal::new(journal);
+        tokio::spawn(actor.serve());
+        Ok(Session { shared, commands })
+    }
+
+    /// What the session's container is created from.
+    fn container_spec(
+        &self,
+        name: String,
+        options: &SessionOptions,
+        wanted: &ContainerOptions,
+        doors: &Doors,
+        paths: HostPaths<'_>,
+    ) -> Result<ContainerSpec, Error> {
+        let refuse = |problem: std::io::Error| Error::Workspace {
+            path: paths.workspace.path().to_owned(),
+            problem: problem.to_string(),
+        };
+        // Code runs as the owner of the workspace, so that files it writes belong to that user.
+        let owner = paths.workspace.directory().own_stat().map_err(refuse)?;
+        let limits = &options.limits;
+        let mut mounts = vec![
+            Mount::Writable {
+                source: paths.workspace.path().to_owned(),
+                target: "/workspace",
+            },
+            Mount::ReadOnly {
+                source: guest::lay_out_sources(&self.cache)?,
+                target: GUEST_TARGET,
+            },
+            Mount::ReadOnly {
+                source: paths.socket.to_owned(),
+                target: SOCKET_TARGET,
+            },
+            Mount::Volume {
+                name: wanted.volume.clone(),
+                target: "/environment",
+            },
+        ];
+        let python = ["python3", "-I", "-B", "-X", "utf8", "-c"];
+        let mut command: Vec<String> = python.map(str::to_owned).to_vec();
+        command.extend([
+            START_CODE.to_owned(),
+            GUEST_TARGET.to_owned(),
+            format!("{SOCKET_TARGET}/{}", ContainerSocket::FILE_NAME),
+            limits.memory.to_string(),
+        ]);
+        if !options.network.is_empty() {
+            let (addresses, names) = doors.addresses();
+            command.extend(addresses);
+            mounts.push(Mount::ReadOnly {
+                source: write_world_readable(paths.session, "hosts", &names)?,
+                target: "/etc/hosts",
+            });
+        }
+        let home = ["HOME", "TMPDIR", "MPLCONFIGDIR"];
+        let environment = home.map(|name| (name.to_owned(), "/tmp".to_owned()));
+        Ok(ContainerSpec {
+            name,
+            image: wanted.image.clone(),
+            command,
+            user_id: owner.st_uid,
+            group_id: owner.st_gid,
+            working_directory: "/workspace".to_owned(),
+            environment: BTreeMap::from(environment),
+            mounts,
+            memory_bytes: limits.memory.saturating_add(OVERHEAD_MEMORY_BYTES),
+            cpus: wanted.cpus,
+            max_processes: limits.processes + OVERHEAD_PROCESSES,
+            max_open_files: limits.open_files,
+            temporary_bytes: limits.disk.min(limits.memory / 2),
+        })
+    }
+}
+
+/// The directories of a session in a container, on the host.
+#[derive(Clone, Copy)]
+struct HostPaths<'a> {
+    workspace: &'a Workspace,
+    session: &'a Path,
+    socket: &'a Path,
+}
+
+/// Removes the directories of a session that did not come to life, when dropped. A workspace that holds
+/// files stays.
+struct UnfinishedSession {
+    directory: PathBuf,
+    workspace: Option<PathBuf>,
+}
+
+impl UnfinishedSession {
+    fn new(directory: &Path, workspace: &Workspace) -> UnfinishedSession {
+        UnfinishedSession {
+            directory: directory.to_owned(),
+            workspace: (!workspace.is_given()).then(|| workspace.path().to_owned()),
+        }
+    }
+
+    /// Keeps the directories: the session lives.
+    fn disarm(mut self) {
+        self.directory.clear();
+        self.workspace = None;
+    }
+}
+
+impl Drop for UnfinishedSession {
+    fn drop(&mut self) {
+        if !self.directory.as_os_str().is_empty() {
+            let _ = remove_directory(&self.directory);
+        }
+        if let Some(workspace) = &self.workspace {
+            let _ = std::fs::remove_dir(workspace);
+        }
+    }
+}
+
+/// Writes a file that the container's user can read, whatever the umask is.
+fn write_world_readable(directory: &Path, name: &str, text: &str) -> Result<PathBuf, Error> {
+    let path = directory.join(name);
+    // The container's user may be another one. Other users cannot enter the session's directory.
+    let world_readable = std::fs::Permissions::from_mode(0o644);
+    private_file(&path)
+        .and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.set_permissions(world_readable)
+        })
+        .map_err(|source| Error::Storage {
+            what: "writing",
+            path: path.clone(),
+            source,
+        })?;
+    Ok(path)
+}
