@@ -133,7 +133,9 @@ fn over_the_budget_the_least_recently_used_goes_and_never_one_in_use() {
         .0
         .unwrap();
     let used = |path: &std::path::Path, seconds| {
-        let file = fs::File::create(format!("{}.used", path.display())).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let locks = scratch.path("cache/cellblock/locks/environments");
+        let file = fs::File::create(locks.join(format!("{name}.used"))).unwrap();
         let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
         file.set_modified(time).unwrap();
     };
@@ -258,6 +260,14 @@ fn a_set_for_another_python_is_refused_at_once() {
 }
 
 #[test]
+fn no_lock_lies_where_sessions_look() {
+    let (scratch, environments) = packages();
+    let made = make(&environments, &Requirements::new(["tiny"])).0.unwrap();
+    let _in_use = environments.mark_in_use(&made);
+    assert_eq!(scratch.leftovers().len(), 1, "{:?}", scratch.leftovers());
+}
+
+#[test]
 fn a_staging_directory_that_a_killed_process_left_is_removed_with_the_garbage() {
     let scratch = Scratch::new();
     let requests = scratch.path("cache/cellblock/requests");
@@ -265,7 +275,9 @@ fn a_staging_directory_that_a_killed_process_left_is_removed_with_the_garbage() 
     fs::create_dir_all(&staging).unwrap();
     let busy = requests.join(".busy.json.partial-5");
     fs::create_dir(&busy).unwrap();
-    let lock = fs::File::create(requests.join("busy.json.lock")).unwrap();
+    let locks = scratch.path("cache/cellblock/locks/requests");
+    fs::create_dir_all(&locks).unwrap();
+    let lock = fs::File::create(locks.join("busy.json.lock")).unwrap();
     lock.lock().unwrap();
     scratch.environments().collect_garbage(u64::MAX).unwrap();
     assert!(!staging.exists());

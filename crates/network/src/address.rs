@@ -29,14 +29,11 @@ fn is_private_4(address: Ipv4Addr) -> bool {
 }
 
 fn is_private_6(address: Ipv6Addr) -> bool {
-    let first = address.segments()[0];
-    address.is_loopback()
-        || address.is_unspecified()
-        || address.is_multicast()
-        || first & 0xfe00 == 0xfc00
-        || first & 0xffc0 == 0xfe80
-        || first & 0xffc0 == 0xfec0
-        || address.segments()[..2] == [0x2001, 0x0db8]
+    let segments = address.segments();
+    // All that was ever given to the public begins with these three bits. Teredo wraps an IPv4 address, and one range is for examples.
+    segments[0] & 0xe000 != 0x2000
+        || segments[..2] == [0x2001, 0]
+        || segments[..2] == [0x2001, 0x0db8]
 }
 
 /// The IPv4 address that an IPv6 one only wraps.
@@ -82,6 +79,11 @@ mod tests {
             "64:ff9b::10.0.0.1",
             "2002:7f00:1::",
             "::127.0.0.1",
+            "ff02::1",
+            "64:ff9b:1::a00:1",
+            "100::1",
+            "2001::1",
+            "2001:db8::1",
         ] {
             assert!(is_private(text.parse().unwrap()), "{text}");
         }

@@ -156,7 +156,7 @@ threading.Thread(target=lambda: open('pipe', 'w').write('x'), daemon=True).start
 }
 
 #[test]
-fn a_lease_on_a_file_keeps_the_host_from_nothing_but_that_file() {
+fn a_lease_on_a_file_is_refused() {
     let code = r"
 import fcntl
 with open('held', 'w') as file: file.write('one')
@@ -165,13 +165,10 @@ fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_WRLCK)
 ";
     let scene = Scene::new();
     let result = scene.run(code);
-    // Where the filter forbids leases, there is nothing to wait for.
-    let is_held = result.status == Success;
-    let got = get(&scene, "held");
-    assert!(got == Ok(b"one".to_vec()) || is_held && got == Err("file".to_owned()));
-    let _ = put(&scene, "held");
-    let result = scene.run("open('other', 'w').write('x'); import os; os.kill(os.getpid(), 9)");
-    assert_eq!(result.state.outcome, StateOutcome::Restored);
+    let error = result.error.as_ref().map(|error| error.repr.as_str());
+    assert_eq!(error, Some("OSError(22, 'Invalid argument')"));
+    assert_eq!(get(&scene, "held"), Ok(b"one".to_vec()));
+    assert_eq!(put(&scene, "held"), Ok(()));
     scene.goes_on();
     scene.ends_clean();
 }

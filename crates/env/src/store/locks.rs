@@ -20,9 +20,9 @@ pub(crate) struct FileLock {
 }
 
 impl FileLock {
-    /// The path of the lock file for a target: beside it, with `.lock` appended.
+    /// The path of the lock file for a target.
     pub(crate) fn path_for(target: &Path) -> PathBuf {
-        appended(target, ".lock")
+        lock_path(target, ".lock")
     }
 
     /// Acquires the lock. `on_wait` is called once if another process has it.
@@ -105,9 +105,9 @@ impl InUseLock {
         Some(since.as_secs())
     }
 
-    /// The path of the lock file: beside the directory, which itself is never written to.
+    /// The path of the lock file for a directory, which itself is never written to.
     pub(crate) fn path_for(directory: &Path) -> PathBuf {
-        appended(directory, ".used")
+        lock_path(directory, ".used")
     }
 }
 
@@ -196,6 +196,18 @@ impl Drop for PartialDirectory {
 fn partial_prefix(target: &Path) -> Option<String> {
     let name = target.file_name()?.to_string_lossy();
     Some(format!(".{name}.partial-"))
+}
+
+/// Where the lock file of a target lies: `locks/layers/NAME.lock` for `layers/NAME`. Not beside the target: sessions see the directory of
+/// layers, and code that can open a lock file can hold the lock.
+fn lock_path(target: &Path, suffix: &str) -> PathBuf {
+    let place = || {
+        let directory = target.parent()?;
+        let kind = directory.file_name()?;
+        let locks = directory.parent()?.join("locks").join(kind);
+        Some(appended(&locks.join(target.file_name()?), suffix))
+    };
+    place().unwrap_or_else(|| appended(target, suffix))
 }
 
 /// A path with a suffix. It is appended, because names have dots in them.

@@ -118,14 +118,13 @@ with zipfile.ZipFile(f"{directory}/{name}-1.0-py3-none-any.whl", "w") as wheel:
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// The names in the directory of environments, without the locks.
+    /// The names in the directory of environments.
     pub(crate) fn leftovers(&self) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path("cache/cellblock/environments")) else {
             return Vec::new();
         };
         let mut names: Vec<String> = entries
             .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
-            .filter(|name| !name.ends_with(".lock") && !name.ends_with(".used"))
             .collect();
         names.sort();
         names

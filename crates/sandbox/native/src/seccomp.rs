@@ -453,6 +453,7 @@ impl Program {
         self.netlink_protocols(NETLINK);
         self.sockets(rules.sockets);
         self.uncounted_memory();
+        self.leases();
         self.socket_options(rules.memory);
         if rules.memory == KernelMemory::CountedByInit {
             self.hidden_memory();

@@ -56,6 +56,16 @@ impl Program {
         self.when(nr::SETXATTRAT, NOSYS);
     }
 
+    /// A lease on a file makes everyone else who opens it wait for up to 45 seconds: the host, and the sessions that share the file.
+    pub(super) fn leases(&mut self) {
+        const SET_LEASE: u32 = 1024;
+        self.add(JUMP_EQUAL, nr::FCNTL as u32, 0, 4);
+        self.add(LOAD, argument(1), 0, 0);
+        self.add(JUMP_EQUAL, SET_LEASE, 0, 1);
+        self.answer(INVALID);
+        self.add(LOAD, OFFSET_NUMBER, 0, 0);
+    }
+
     /// What is refused where init counts, because init cannot see it.
     pub(super) fn hidden_memory(&mut self) {
         const FUTEX_HASH: u32 = 78;

@@ -276,10 +276,10 @@ fn memory_that_init_cannot_see_is_not_given_out_where_init_counts() {
         [[Refused(22), Allowed], [Allowed; 2]]
     );
     let lock = |command| both(nr::FCNTL, [3, command, 0, 0, 0, 0]);
-    let [of_process, of_open_file] = [6, 37];
+    let [of_process, of_open_file, lease] = [6, 37, 1024];
     assert_eq!(
-        [lock(of_process), lock(of_open_file)],
-        [[Allowed; 2], [Refused(22), Allowed]]
+        [lock(of_process), lock(of_open_file), lock(lease)],
+        [[Allowed; 2], [Refused(22), Allowed], [Refused(22); 2]]
     );
     let option = |level, name| both(nr::SETSOCKOPT, [3, level, name, 0, 0, 0]);
     let [send_buffer, reuse_address] = [7, 2];
