@@ -22,6 +22,18 @@ pub struct Cell {
     /// Whether a failed cell leaves nothing behind; the session's choice when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub atomic: Option<bool>,
+    /// Set when the code is that of a script: it then finds itself as Python runs one.
+    #[serde(skip)]
+    pub script: Option<Script>,
+}
+
+/// The name and the arguments of a script.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Script {
+    /// What tracebacks, `__file__` and `sys.argv[0]` say.
+    pub name: String,
+    /// The rest of `sys.argv`.
+    pub arguments: Vec<String>,
 }
 
 impl Cell {
@@ -33,7 +45,15 @@ impl Cell {
             code: code.into(),
             timeout: None,
             atomic: None,
+            script: None,
         }
+    }
+
+    /// Runs the code as this script.
+    #[must_use]
+    pub fn script(mut self, script: Script) -> Self {
+        self.script = Some(script);
+        self
     }
 
     /// Stops it after this many seconds.
@@ -81,6 +101,7 @@ impl Cell {
                 .optional::<Seconds>("timeout")?
                 .map(|seconds| seconds.0),
             atomic: fields.optional("atomic")?,
+            script: None,
         };
         cell.validate()?;
         Ok(cell)

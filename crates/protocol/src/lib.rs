@@ -35,7 +35,7 @@ mod tool;
 mod variable;
 
 pub use answer::{CheckpointEntry, Computed, FileContents, Opened, Undone};
-pub use cell::{Cell, MAX_CODE_BYTES};
+pub use cell::{Cell, MAX_CODE_BYTES, Script};
 pub use cell_error::{CellError, Frame, Locals};
 pub use changes::{FileChange, FileChanges, VariableChange, VariableChanges};
 pub use container::ContainerOptions;

@@ -101,7 +101,7 @@ impl CellRun {
         let request = ToHead::Run {
             cell: self.number,
             code: self.cell.code.clone(),
-            display_limit: None,
+            script: self.cell.script.clone(),
             watched: actor.options.strategy == Strategy::Thread,
         };
         // Taken from the end.

@@ -15,6 +15,7 @@ mod making;
 pub(crate) mod mcp;
 mod outcome;
 pub(crate) mod pipe;
+mod plots;
 pub(crate) mod repl;
 pub(crate) mod runs;
 pub(crate) mod sessions;

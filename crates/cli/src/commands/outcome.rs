@@ -1,7 +1,9 @@
 //! What is printed when a cell is over.
 
 use crate::commands::live::Followed;
+use crate::commands::plots;
 use crate::terminal::{Console, Shown, Style, ending, error_text, file_lines};
+use cellblock::Session;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -30,12 +32,23 @@ pub(crate) fn print_outcome(
     Ok(())
 }
 
-/// Names the pictures that a cell showed: a terminal cannot.
-pub(crate) fn print_pictures(followed: &Followed, console: &Console) {
-    for bundle in &followed.result.displays {
-        if let Shown::Thing(text) = Shown::of(bundle) {
-            console.say(&console.on_err(Style::Dim, &console.safe_on_err(&text)));
-        }
+/// Saves the pictures that a cell showed, which a terminal cannot show, and says where they are. What is no picture is named.
+pub(crate) async fn save_pictures(followed: &Followed, session: &Session, console: &Console) {
+    let say = |text: &str| console.say(&console.on_err(Style::Dim, &console.safe_on_err(text)));
+    let saved = plots::save(session, &followed.result).await;
+    for path in &saved {
+        say(&format!(
+            "plot saved as {}",
+            session.workspace().join(path).display()
+        ));
+    }
+    let things = followed.result.displays.iter().map(Shown::of);
+    let things = things.filter_map(|shown| match shown {
+        Shown::Thing(text) => Some(text),
+        Shown::Text(_) => None,
+    });
+    if saved.is_empty() {
+        things.for_each(|text| say(&text));
     }
 }
 

@@ -105,6 +105,51 @@ fn code_comes_from_a_file_or_from_standard_input() {
 }
 
 #[test]
+fn a_script_finds_its_name_and_its_arguments_as_under_python() {
+    let place = Place::new();
+    let script = "import sys\nprint(__file__, sys.argv, __name__)\nsys.exit(0)\n";
+    fs::write(place.path().join("script.py"), script).unwrap();
+    let ended = place.run(["exec", "--stdlib", "script.py", "--", "--rows", "a b"]);
+    assert_eq!(
+        (ended.status, ended.stdout.trim(), ended.stderr.trim()),
+        (0, "script.py ['script.py', '--rows', 'a b'] __main__", "")
+    );
+}
+
+#[test]
+fn a_traceback_names_the_file_of_a_script() {
+    let place = Place::new();
+    fs::write(
+        place.path().join("broken.py"),
+        "def f():\n    return 1 / 0\nf()\n",
+    )
+    .unwrap();
+    let ended = place.run(["exec", "--stdlib", "broken.py"]);
+    assert_eq!(ended.status, 1);
+    for line in [
+        "File \"broken.py\", line 3, in <module>",
+        "File \"broken.py\", line 2, in f",
+        "return 1 / 0",
+    ] {
+        assert!(ended.stderr.contains(line), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_picture_is_saved_and_named() {
+    let place = Place::new();
+    let code = "class Dot:\n    def _repr_png_(self):\n        return b'not really a picture'\ndisplay(Dot())";
+    let ended = place.run(["exec", "--stdlib", "--workspace", ".", "-c", code]);
+    let saved = place.path().join("plots/cell-1.png");
+    assert!(
+        ended.stderr.contains(&format!("plot saved as {}", saved.display())),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(fs::read(saved).unwrap(), b"not really a picture");
+}
+
+#[test]
 fn input_is_answered_from_standard_input_unless_that_was_the_code() {
     let place = Place::new();
     let code = "input('who? ') + input()";

@@ -16,7 +16,7 @@ fn success_is_0_and_failure_is_1() {
     assert_eq!(status("raise ValueError('no')", &[]), 1);
     assert_eq!(status("this is no python", &[]), 1);
     assert_eq!(status("import sys; sys.exit(3)", &[]), 1);
-    assert_eq!(status("import sys; sys.exit(0)", &[]), 1);
+    assert_eq!(status("import sys; sys.exit(0)", &[]), 0);
 }
 
 #[test]

@@ -3,7 +3,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::codec::{CodecError, MAX_FRAME_TO_HEAD, encode};
-use crate::{Seed, ToolSpec};
+use crate::{Script, Seed, ToolSpec};
 
 /// What the host tells the head.
 ///
@@ -20,9 +20,9 @@ pub enum ToHead {
     Run {
         cell: u64,
         code: String,
-        /// The most bytes that one display may have.
+        /// The script that this code is.
         #[serde(skip_serializing_if = "Option::is_none")]
-        display_limit: Option<u64>,
+        script: Option<Script>,
         /// Answer questions while it runs.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         watched: bool,

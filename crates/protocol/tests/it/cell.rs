@@ -14,7 +14,8 @@ fn a_text_is_a_cell() {
         Cell {
             code: "1+1".to_owned(),
             timeout: None,
-            atomic: None
+            atomic: None,
+            script: None,
         }
     );
 }

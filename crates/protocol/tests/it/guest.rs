@@ -26,7 +26,7 @@ fn operations_are_written_as_the_guest_reads_them() {
             ToHead::Run {
                 cell: 1,
                 code: "1+1".to_owned(),
-                display_limit: None,
+                script: None,
                 watched: false,
             },
             json!({"op": "run", "cell": 1, "code": "1+1"}),

@@ -22,8 +22,8 @@ class Display:
         plotting.connect(self.show)
         hooks.after_import("IPython.core.display_functions", self._replace_ipython)
 
-    def begin_cell(self, limit: int | None) -> None:
-        self.budget = values.Budget(values.BUNDLE_LIMIT if limit is None else limit)
+    def begin_cell(self) -> None:
+        self.budget = values.Budget(values.BUNDLE_LIMIT)
 
     def show(self, mime: dict[str, Any]) -> None:
         self._emit({"t": "display", "mime": self.budget.admit(mime)})

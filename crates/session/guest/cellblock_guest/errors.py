@@ -160,7 +160,7 @@ class _Reporter:
         return found
 
     def _is_users(self, filename: str) -> bool:
-        if filename.startswith("<cell "):
+        if filename.startswith("<cell ") or self._sources.holds(filename):
             return True
         return filename.startswith(self._workspace) and "/site-packages/" not in filename and not filename.startswith(_OURS)
 

@@ -57,17 +57,17 @@ class Interpreter:
         self._workspace = workspace
         self._floor = getrusage(RUSAGE_SELF).ru_maxrss * 1024
 
-    def run(self, number: int, source: str, display_limit: int | None = None) -> Frame:
-        """Run a cell. The answer is its `done` frame."""
+    def run(self, number: int, source: str, script: Frame | None = None) -> Frame:
+        """Run a cell, which may be a script with a name and arguments. The answer is its `done` frame."""
         started = _cpu_time()
         self._reset_peak()
         done = outcome(number)
-        self._prepare(display_limit)
+        self._prepare()
         touched = True
         try:
             try:
                 self._interrupts.allow(number)
-                filename = f"<cell {number}>"
+                filename = f"<cell {number}>" if script is None else self._begin_script(script)
                 self._sources.add(filename, source)
                 code = self._compiler.compile(source, filename)
                 touched = _can_touch_names(code)
@@ -126,11 +126,18 @@ class Interpreter:
         """Drop the source of a cell that was none."""
         self._sources.remove(filename)
 
-    def _prepare(self, display_limit: int | None) -> None:
+    def _begin_script(self, script: Frame) -> str:
+        """Let the code find itself as Python runs a script. The answer is the name of its file."""
+        name: str = script["name"]
+        self.namespace["__file__"] = name
+        sys.argv = [name, *script["arguments"]]
+        return name
+
+    def _prepare(self) -> None:
         """Undo what earlier cells may have broken that this one needs."""
         self._mend()
         self._streams.begin_cell()
-        self._display.begin_cell(display_limit)
+        self._display.begin_cell()
         self._interrupts.begin_cell()
 
     def _mend(self) -> None:

@@ -135,7 +135,7 @@ class Head:
             return _sorry(request, _reason(error))
 
     def _run(self, request: Frame) -> Frame:
-        cell = request["cell"], request["code"], request.get("display_limit")
+        cell = request["cell"], request["code"], request.get("script")
         if request.get("watched"):
             with Watcher(self.channel, self._answer_meanwhile):
                 return self._interpreter.run(*cell)

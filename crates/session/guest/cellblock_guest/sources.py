@@ -39,6 +39,10 @@ class Sources:
         if linecache is not None:
             linecache.cache.pop(filename, None)
 
+    def holds(self, filename: str) -> bool:
+        """Whether this is the name of a cell or of a script."""
+        return filename in self._texts
+
     def line(self, filename: str, number: int) -> str:
         """One line without its newline; empty where there is none."""
         if self._last[0] != filename:

@@ -124,6 +124,7 @@ impl<'a> Story<'a> {
                     code: code.clone(),
                     timeout: *timeout,
                     atomic: *atomic,
+                    script: None,
                 },
                 begun_at: at,
                 ended: None,

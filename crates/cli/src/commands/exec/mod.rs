@@ -6,11 +6,13 @@ use crate::args::{EnvironmentArgs, PythonArgs, ResultArgs, SETUP_HINT, SessionAr
 use crate::commands::live::{
     Answer, Asker, Followed, Follower, SecondInterrupt, Show, Signals, Stopped,
 };
-use crate::commands::outcome::{print_files, print_outcome, print_pictures};
+use crate::commands::outcome::{print_files, print_outcome, save_pictures};
 use crate::config::ConfigArgs;
 use crate::failure;
 use crate::terminal::{Console, Style, milliseconds, size};
-use cellblock::{Cell, CellResult, ForModel, Preload, Session, SessionOptions, Status, Strategy};
+use cellblock::{
+    Cell, CellResult, ForModel, Preload, Script, Session, SessionOptions, Status, Strategy,
+};
 use clap::Args;
 use source::Source;
 use std::io::{self, BufRead as _};
@@ -28,6 +30,9 @@ pub(crate) struct ExecArgs {
     /// A file with the snippet, or - for standard input
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
+    /// What a script finds in `sys.argv`, behind its own name
+    #[arg(last = true, value_name = "ARGUMENT", requires = "file")]
+    arguments: Vec<String>,
     #[command(flatten)]
     form: ResultArgs,
     /// Tell of files and of what it cost, also when standard error is no terminal
@@ -48,6 +53,7 @@ const EXAMPLES: &str = "\
 Examples:
   cellblock exec -c 'print(\"hello\"); 6 * 7'
   cellblock exec script.py --workspace data --timeout 5min
+  cellblock exec script.py -- --rows 10 input.csv
   echo 'sum(range(10))' | cellblock exec
   cellblock exec -c 'math.sqrt(n)' --import math --var 'n=3' --json
   cellblock exec --env requirements.txt script.py
@@ -55,7 +61,7 @@ Examples:
 A script whose header names its dependencies (PEP 723) runs in an environment with these.
 
 Exit status:
-  0 success, 1 failure (an exception, also sys.exit), 124 time-out, 130 interrupted,
+  0 success (also sys.exit(0)), 1 failure (an exception, also sys.exit(1)), 124 time-out, 130 interrupted,
   128+n ended by signal n, the code itself for os._exit(code) (1 for 0),
   2 wrong usage, 3 could not start";
 
@@ -103,19 +109,24 @@ async fn execute(args: &ExecArgs, source: Source, console: &Console) -> anyhow::
         second_interrupt: SecondInterrupt::Ends,
     };
     let followed = match follower
-        .run(&session, Cell::new(source.code.clone()), &mut signals)
+        .run(&session, args.cell(&source), &mut signals)
         .await
     {
         Ok(followed) => followed,
         Err(stopped) => return stopped_status(stopped),
     };
     // Told before the session is closed: nobody should wait for our cleaning up.
-    let told = args.tell(&followed, &source.code, limit, &session, console);
+    let told = args
+        .tell(&followed, &source.code, limit, &session, console)
+        .await;
     if lacks_a_module(&followed.result) && args.python.lacks_packages(&host) {
         console.hint(SETUP_HINT);
     }
     session.close().await;
     told?;
+    if is_plain_exit(&followed.result) {
+        return Ok(0);
+    }
     let CellResult {
         status: outcome,
         exit_code,
@@ -126,7 +137,19 @@ async fn execute(args: &ExecArgs, source: Source, console: &Console) -> anyhow::
 }
 
 impl ExecArgs {
-    fn tell(
+    fn cell(&self, source: &Source) -> Cell {
+        let cell = Cell::new(source.code.clone());
+        let from_stdin = || (!self.arguments.is_empty()).then(|| "-".to_owned());
+        match source.file.clone().or_else(from_stdin) {
+            Some(name) => cell.script(Script {
+                name,
+                arguments: self.arguments.clone(),
+            }),
+            None => cell,
+        }
+    }
+
+    async fn tell(
         &self,
         followed: &Followed,
         code: &str,
@@ -149,8 +172,12 @@ impl ExecArgs {
             console.print_guest(&format!("{}\n", result.for_model(code, &options)))?;
             return Ok(());
         }
-        print_outcome(followed, limit, console)?;
-        print_pictures(followed, console);
+        if !is_plain_exit(result) {
+            print_outcome(followed, limit, console)?;
+        } else if followed.is_mid_line && console.out_is_terminal() {
+            console.print("\n")?;
+        }
+        save_pictures(followed, session, console).await;
         if self.verbose || console.err_is_terminal() {
             print_files(followed, session.workspace(), console);
         }
@@ -210,6 +237,21 @@ fn asker(stdin_is_free: bool, console: &Console) -> Asker {
             Err(error) => Answer::Nothing(format!("standard input cannot be read: {error}")),
         }
     })
+}
+
+/// Whether the code ended itself without a complaint: `sys.exit()` and `sys.exit(0)`.
+fn is_plain_exit(result: &CellResult) -> bool {
+    const PLAIN: [&str; 4] = [
+        "SystemExit()",
+        "SystemExit(0)",
+        "SystemExit(None)",
+        "SystemExit(False)",
+    ];
+    result.status == Status::Failure
+        && result
+            .error
+            .as_ref()
+            .is_some_and(|error| error.type_ == "SystemExit" && PLAIN.contains(&&*error.repr))
 }
 
 fn lacks_a_module(result: &CellResult) -> bool {

@@ -12,6 +12,8 @@ pub(crate) struct Source {
     pub(crate) code: String,
     /// Whether standard input is still there to answer questions of the code.
     pub(crate) leaves_stdin: bool,
+    /// The file that holds the code, as the command line names it.
+    pub(crate) file: Option<String>,
 }
 
 impl Source {
@@ -21,6 +23,7 @@ impl Source {
             (Some(code), _) => Ok(Source {
                 code: code.to_owned(),
                 leaves_stdin: true,
+                file: None,
             }),
             (None, Some(path)) if path != Path::new("-") => {
                 let name = path.display().to_string();
@@ -28,6 +31,7 @@ impl Source {
                 Ok(Source {
                     code: read_code(file, &name)?,
                     leaves_stdin: true,
+                    file: Some(name),
                 })
             }
             (None, None) if io::stdin().is_terminal() => Err(Usage::hinted(
@@ -37,6 +41,7 @@ impl Source {
             (None, _) => Ok(Source {
                 code: read_code(io::stdin().lock(), "standard input")?,
                 leaves_stdin: false,
+                file: None,
             }),
         }
     }

@@ -2,7 +2,6 @@
 
 mod editor;
 mod magics;
-mod plots;
 mod prompt;
 mod sessions;
 mod shell;

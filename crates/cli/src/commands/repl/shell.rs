@@ -1,10 +1,10 @@
 //! The session behind the prompt. When it dies, another takes its place.
 
-use super::{magics, plots};
+use super::magics;
 use crate::commands::live::{
     Answer, Asker, Followed, Follower, SecondInterrupt, Show, Signals, Stopped,
 };
-use crate::commands::outcome::{print_files, print_outcome};
+use crate::commands::outcome::{print_files, print_outcome, save_pictures};
 use crate::failure;
 use crate::terminal::{Console, EnvironmentBar, Style, milliseconds, size};
 use anyhow::Context as _;
@@ -259,10 +259,7 @@ impl Shell {
     async fn tell(&self, followed: &Followed, timing: Timing) -> io::Result<()> {
         print_outcome(followed, self.options.limits.wall, &self.console)?;
         print_files(followed, self.workspace(), &self.console);
-        for path in plots::save(&self.session, &followed.result).await {
-            let path = self.workspace().join(path);
-            self.say_dimly(&format!("plot saved as {}", path.display()));
-        }
+        save_pictures(followed, &self.session, &self.console).await;
         if timing == Timing::Told {
             let usage = &followed.result.usage;
             self.console.say(&format!(
