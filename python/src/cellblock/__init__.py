@@ -13,43 +13,33 @@
 from __future__ import annotations
 
 from ._version import __version__
-from .approval import Approve, Call
-from .errors import (
-    AgentFailed,
-    BinaryError,
-    Busy,
-    CellblockError,
-    CellFailed,
-    Ended,
-    Refused,
-    Unsupported,
-    WrongValue,
-)
-from .events import Display, Event, Finished, InputRequest, Log, Restored, Stderr, Stdout, ToolCall
+from .errors import AgentFailed, BinaryError, Busy, CellblockError, CellFailed, Ended, Refused, Unsupported, WrongValue
 from .files import AsyncFiles, Files
 from .host import Host, Remote
-from .options import Container, Env, Limits, Network
-from .result import (
-    CellError,
-    Checkpoint,
-    CheckpointState,
-    File,
-    FileChanges,
-    Frame,
-    Inspection,
-    Result,
-    ToolCallRecord,
-    Undone,
-    Usage,
-    Variable,
-    VariableChanges,
-)
+from .result import Result
 from .session import Session, Stream
-from .tools import Tool, tool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .approval import Approve, Call
     from .async_session import AsyncSession
+    from .events import Display, Event, Finished, InputRequest, Log, Restored, Stderr, Stdout, ToolCall
+    from .options import Container, Env, Limits, Network
+    from .records import (
+        CellError,
+        Checkpoint,
+        CheckpointState,
+        File,
+        FileChanges,
+        Frame,
+        Inspection,
+        ToolCallRecord,
+        Undone,
+        Usage,
+        Variable,
+        VariableChanges,
+    )
+    from .tools import Tool, tool
 
 __all__ = [
     "AgentFailed",
@@ -102,7 +92,28 @@ __all__ = [
 ]
 
 # Imported when they are first used: `asyncio` alone takes longer to import than everything above.
-_LATER = {"AsyncSession": "async_session"}
+_MODULES = {
+    "approval": ("Approve", "Call"),
+    "async_session": ("AsyncSession",),
+    "events": ("Display", "Event", "Finished", "InputRequest", "Log", "Restored", "Stderr", "Stdout", "ToolCall"),
+    "options": ("Container", "Env", "Limits", "Network"),
+    "records": (
+        "CellError",
+        "Checkpoint",
+        "CheckpointState",
+        "File",
+        "FileChanges",
+        "Frame",
+        "Inspection",
+        "ToolCallRecord",
+        "Undone",
+        "Usage",
+        "Variable",
+        "VariableChanges",
+    ),
+    "tools": ("Tool", "tool"),
+}
+_LATER = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:

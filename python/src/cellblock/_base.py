@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING
 
-from ._core import Core, InputFunction, new_core
-from .approval import Policy
-from .events import Event
-from .host import Host, Remote
-from .options import Container, EnvLike, LimitsLike, NetworkLike
+from ._core import Core, new_core
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any, Literal
+
+    from ._core import InputFunction
+    from .approval import Policy
+    from .events import Event
+    from .host import Host, Remote
+    from .options import Container, EnvLike, LimitsLike, NetworkLike
 
 
 class SessionBase:

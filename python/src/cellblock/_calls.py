@@ -148,7 +148,8 @@ def answer_input(core: Core, line: Line) -> None:
     function = core.input
     if function is None:
         pending.refuse(
-            "nobody can answer input() here: give the session a function, such as `Session(input=input)`, or pass the value as a variable"
+            "nobody can answer input() here: give the session a function, such as `Session(input=input)`, "
+            "or pass the value as a variable"
         )
         return
     try:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ._calls import ToolRun
 from ._connection import Line
 from ._core import Core
 from ._plans import _send
@@ -15,12 +13,13 @@ from .result import Result
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
 _QUIET = frozenset(("stdout", "stderr", "display", "restored"))
 
 
 class RunningCell:
-    """One `run` request. Lines come in on the reading thread: calls of tools are started from there, the rest goes to `deliver`."""
+    """One `run` request. Its lines come in on the reading thread, which starts calls of tools; the rest goes to `deliver`."""
 
     def __init__(
         self,
@@ -59,6 +58,8 @@ class RunningCell:
     def _receive(self, line: Line) -> None:
         event = line["event"]
         if event == "tool_call":
+            from ._calls import ToolRun
+
             ToolRun(self._core, line, self._loop, self._context.copy()).start()
             if not self._wants_events:
                 return

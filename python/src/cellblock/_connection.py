@@ -177,7 +177,7 @@ class Connection:
         receivers = self._receivers
         loads = json.loads
         try:
-            for text in open(self._output, "rb", buffering=256 << 10, closefd=False):  # noqa: SIM115, PTH123
+            for text in open(self._output, "rb", buffering=256 << 10, closefd=False):  # noqa: SIM115
                 line: Line = loads(text)
                 number = line["id"]
                 if number is None:

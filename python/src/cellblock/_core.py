@@ -6,22 +6,23 @@ A core never refers to the session object of the user, so that dropping the sess
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ._connection import Connection, Line
-from ._seeds import seeds_from
-from .approval import Policy
 from .errors import Ended
-from .events import Event, event_from
 from .host import Host, Remote
-from .options import Container, EnvLike, LimitsLike, NetworkLike, limits_json, network_from
-from .tools import Tool, tools_from
 
+# What only some sessions need is imported where it is used: importing the package should cost little.
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable, Iterable, Mapping
 
-InputFunction = Callable[[str], Any]
+    from .approval import Policy
+    from .events import Event
+    from .options import Container, EnvLike, LimitsLike, NetworkLike
+    from .tools import Tool
+
+    InputFunction = Callable[[str], Any]
 
 
 class Core:
@@ -37,7 +38,7 @@ class Core:
     ) -> None:
         self.host = host
         self.tools = tools
-        self.approve = approve
+        self.approve: Policy = approve
         self.input = input
         self.on_log = on_log
         self.open_fields: Line = {}
@@ -55,7 +56,9 @@ class Core:
         if self._closed is not None:
             raise Ended(self._closed, "ended")
         if self._connection is None:
-            raise Ended("the session is not open yet: use `async with AsyncSession() as session`, or `await session.open()`", "ended")
+            raise Ended(
+                "the session is not open yet: use `async with AsyncSession() as session`, or `await session.open()`", "ended"
+            )
         return self._connection
 
     @property
@@ -140,14 +143,19 @@ class Core:
             return next((name for name, at in reversed(self._names.items()) if at == cell), None)
 
     def _hear(self, line: Line) -> None:
-        event = event_from(line)
-        if self.on_log is not None and event is not None:
-            try:
-                self.on_log(event)
-            except Exception:
-                import sys
+        if self.on_log is None:
+            return
+        from .events import event_from
 
-                sys.excepthook(*sys.exc_info())
+        event = event_from(line)
+        if event is None:
+            return
+        try:
+            self.on_log(event)
+        except Exception as error:
+            import sys
+
+            sys.excepthook(type(error), error, error.__traceback__)
 
 
 def new_core(
@@ -172,31 +180,62 @@ def new_core(
     on_log: Callable[[Event], None] | None,
 ) -> Core:
     """A core with the fields of `open`, checked as far as this can be done here. Nothing is started."""
-    core = Core(host if host is not None else Host(), tools_from(tools), approve, input, on_log)
-    seeds = seeds_from(seed or {})
-    code = "\n".join(part for part in (seeds.code, setup) if part)
-    rules = network_from(network)
-    if isinstance(container, Container):
-        container = container.image
+    core = Core(host if host is not None else Host(), _tools(tools), approve, input, on_log)
+    variables, code = _seeds(seed)
+    rules, credentials = _network(network)
     given: Line = {
         "session": name,
         "workspace": _absolute(workspace),
         "env": env if env is None or isinstance(env, str) else env.word(),
         "imports": list(imports),
-        "seed": seeds.variables,
-        "setup": code,
-        "limits": limits_json(limits),
-        "network": rules.rules if rules else None,
-        "credentials": rules.credentials if rules else None,
+        "seed": variables,
+        "setup": "\n".join(part for part in (code, setup) if part),
+        "limits": _limits(limits),
+        "network": rules,
+        "credentials": credentials,
         "isolation": isolation,
         "atomic": atomic,
         "strategy": strategy,
         "arming": arming,
-        "container": None if container is None else {"image": container},
+        "container": None if container is None else {"image": getattr(container, "image", container)},
     }
     core.open_fields = {key: value for key, value in given.items() if value not in (None, "", [], {}, False)}
     core.workspace = given["workspace"]
     return core
+
+
+def _tools(given: Iterable[Any]) -> dict[str, Tool[..., Any]]:
+    listed = list(given)
+    if not listed:
+        return {}
+    from .tools import tools_from
+
+    return tools_from(listed)
+
+
+def _seeds(given: Mapping[str, Any] | None) -> tuple[dict[str, Any], str]:
+    if not given:
+        return {}, ""
+    from ._seeds import seeds_from
+
+    return seeds_from(given)
+
+
+def _limits(given: LimitsLike) -> dict[str, Any]:
+    if given is None:
+        return {}
+    from .options import limits_json
+
+    return limits_json(given)
+
+
+def _network(given: NetworkLike) -> tuple[list[str], list[str]]:
+    if given is None:
+        return [], []
+    from .options import network_from
+
+    network = network_from(given)
+    return network.rules, network.credentials
 
 
 def _absolute(path: str | os.PathLike[str] | None) -> str | None:

@@ -83,6 +83,8 @@ def _value(node: ast.expr) -> Any:
             return name == "True_"
         case ast.Call():
             return _call(node)
+        case _:
+            pass
     raise _NotAValue(f"`{type(node).__name__.lower()}` is no value")
 
 
@@ -135,6 +137,8 @@ def _dotted(node: ast.expr) -> str:
             return name
         case ast.Attribute(value=value, attr=name):
             return f"{_dotted(value)}.{name}"
+        case _:
+            pass
     raise _NotAValue("it calls something that has no name")
 
 

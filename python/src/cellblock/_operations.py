@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ._core import Core
-from ._literals import read_repr
-from ._plans import Plan
-from ._seeds import literal, seeds_from
-from ._types import convert
 from .errors import Refused, WrongValue
-from .result import Checkpoint, File, Inspection, Result, Undone, Variable, file_changes, variable_changes
-from .tools import tools_from
+from .result import Result
+
+# Imported where they are used: importing the package should cost little.
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from ._core import Core
+    from ._plans import Plan
+    from .records import Checkpoint, File, Inspection, Undone, Variable
 
 # Contents of files travel in parts of this size. As base64 they fit into a line, and a part does not hold others up for long.
 PART_BYTES = 4 << 20
@@ -35,6 +35,8 @@ def close_session() -> Plan[None]:
 
 
 def set_tools(core: Core, given: Iterable[Any]) -> Plan[None]:
+    from .tools import tools_from
+
     made = tools_from(given)
     yield {"op": "tools", "tools": [one.spec() for one in made.values()]}
     core.tools = made
@@ -42,6 +44,10 @@ def set_tools(core: Core, given: Iterable[Any]) -> Plan[None]:
 
 def seed(core: Core, variables: Mapping[str, Any]) -> Plan[None]:
     """Binds variables: as seeds where JSON is exact, else by a cell of literals."""
+    from base64 import b64encode
+
+    from ._seeds import seeds_from
+
     tables = {name: value for name, value in variables.items() if _is_array(value)}
     seeds = seeds_from({name: value for name, value in variables.items() if name not in tables})
     if seeds.variables:
@@ -57,6 +63,8 @@ def seed(core: Core, variables: Mapping[str, Any]) -> Plan[None]:
 
 def get(core: Core, name: str, kind: Any) -> Plan[Any]:
     """A variable as a value of this process."""
+    from ._literals import read_repr
+    from ._types import convert
     from .arrays import is_array_type
 
     if is_array_type(kind):
@@ -101,10 +109,14 @@ def _run_own(core: Core, code: str) -> Plan[None]:
 
 
 def variables() -> Plan[list[Variable]]:
+    from .records import Variable
+
     return [Variable(**item) for item in (yield {"op": "vars"})]
 
 
 def inspect(name: str) -> Plan[Inspection]:
+    from .records import Inspection
+
     looked = yield {"op": "inspect", "name": name}
     return Inspection(looked["type"], looked["repr"], looked["doc"], dict(looked["mime"]))
 
@@ -117,6 +129,8 @@ def compute(expression: str, why: str) -> Plan[str]:
 
 
 def undo(core: Core, cells: int, to: Checkpoint | str | int | None) -> Plan[Undone]:
+    from .records import Undone, file_changes, variable_changes
+
     if to is not None:
         cells = core.cells_after(_cell_of(core, to))
         if cells == 0:
@@ -131,10 +145,10 @@ _NO_FILES: dict[str, list[Any]] = {"created": [], "changed": [], "deleted": []}
 
 
 def _cell_of(core: Core, to: Checkpoint | str | int) -> int:
-    if isinstance(to, Checkpoint):
-        return to.cell
     if isinstance(to, int):
         return to
+    if not isinstance(to, str):
+        return to.cell
     cell = core.named_cell(to)
     if cell is None:
         raise Refused(f"there is no checkpoint {to!r}: it was never made, or it was taken back", "not_found")
@@ -142,6 +156,8 @@ def _cell_of(core: Core, to: Checkpoint | str | int) -> int:
 
 
 def name_checkpoint(core: Core, name: str) -> Plan[Checkpoint]:
+    from .records import Checkpoint
+
     if not name:
         raise Refused("a checkpoint needs a name", "invalid")
     cell = core.last_cell()
@@ -155,6 +171,8 @@ def name_checkpoint(core: Core, name: str) -> Plan[Checkpoint]:
 
 
 def checkpoints(core: Core) -> Plan[list[Checkpoint]]:
+    from .records import Checkpoint
+
     listed = yield {"op": "checkpoints"}
     return [Checkpoint(item["cell"], core.names_of(item["cell"]), item["at"], item["bytes"]) for item in listed]
 
@@ -179,6 +197,8 @@ def read_output(cell: int, stream: str, offset: int, length: int | None) -> Plan
 
 
 def list_files() -> Plan[list[File]]:
+    from .records import File
+
     return [File(**item) for item in (yield {"op": "list_files"})]
 
 
@@ -198,6 +218,8 @@ def _read_parts(path: str, where: dict[str, str]) -> Plan[bytes]:
 
 
 def _read_part(path: str, offset: int, where: dict[str, str]) -> Plan[bytes]:
+    from base64 import b64decode
+
     answer = yield {"op": "get_file", "path": path, "offset": offset, "length": PART_BYTES, **where}
     if answer.get("error"):
         raise Refused(f"{path}: {answer['error']}", "file")
@@ -206,6 +228,10 @@ def _read_part(path: str, offset: int, where: dict[str, str]) -> Plan[bytes]:
 
 def write_file(core: Core, path: str, contents: bytes) -> Plan[None]:
     """Writes a file; one that is too long for a line is put together in the session from parts."""
+    from base64 import b64encode
+
+    from ._seeds import literal
+
     if len(contents) <= MAX_PUT_BYTES:
         yield {"op": "put_file", "path": path, "base64": b64encode(contents).decode("ascii")}
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ._connection import Connection, Line
 from .errors import Refused, error_from
@@ -48,14 +48,13 @@ async def drive_async(connection: Connection, session: str, plan: Plan[T]) -> T:
     return step.result()
 
 
-class _Step:
+class _Step(Generic[T]):
     """Where a plan stands."""
 
-    def __init__(self, plan: Plan[Any]) -> None:
+    def __init__(self, plan: Plan[T]) -> None:
         self._plan = plan
         self._answer: Any = None
         self._error: Exception | None = None
-        self._result: Any = None
 
     def next_request(self) -> Line | None:
         """Goes on with the plan: its next request, or `None` when it is done."""
@@ -64,7 +63,7 @@ class _Step:
                 return self._plan.throw(self._error)
             return self._plan.send(self._answer)
         except StopIteration as end:
-            self._result = end.value
+            self._result: T = end.value
             return None
 
     def answer(self, line: Line) -> None:
@@ -72,7 +71,7 @@ class _Step:
         self._error = error_from(line["code"], line["message"]) if line["event"] == "error" else None
         self._answer = line.get("answer", line.get("result"))
 
-    def result(self) -> Any:
+    def result(self) -> T:
         return self._result
 
 

@@ -26,7 +26,7 @@ def seeds_from(variables: Mapping[str, Any]) -> Seeds:
     exact: dict[str, Any] = {}
     lines: list[str] = []
     for name, value in variables.items():
-        if not isinstance(name, str) or not name.isidentifier() or iskeyword(name):
+        if not name.isidentifier() or iskeyword(name):
             raise WrongValue(f"{name!r} cannot be the name of a variable", "value")
         if isinstance(value, bytes):
             exact[name] = {"$bytes": b64encode(value).decode("ascii")}
@@ -85,7 +85,9 @@ def _standard(value: Any, module: str) -> str:
     text = repr(value)
     name = type(value).__name__
     # `datetime.date(2024, 1, 2)` names its module, `Decimal('1')` does not.
-    return text.replace("datetime.", "__import__('datetime').") if module == "datetime" else f"__import__({module!r}).{name}" + text[len(name):]  # fmt: skip
+    if module == "datetime":
+        return text.replace("datetime.", "__import__('datetime').")
+    return f"__import__({module!r}).{name}" + text[len(name) :]
 
 
 def _is_exact_json(value: Any, depth: int) -> bool:

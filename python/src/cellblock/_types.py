@@ -1,4 +1,4 @@
-"""Python types as checks of values and as JSON schemas: for the values of cells, the arguments of tools, the answers of templates.
+"""Python types as checks of values and as JSON schemas, for values of cells, arguments of tools and answers of templates.
 
 Own rules for the types of the standard library, so that nothing depends on what is installed; pydantic is asked for its models
 and for types that are not known here.
@@ -46,7 +46,7 @@ _TEXTS = {
 
 
 def convert(value: Any, kind: Any, place: str = "the value") -> Any:
-    """The value as one of this type. Only conversions that lose nothing are made: 2 is a float, a list is a tuple, text is an enum.
+    """The value as one of this type. Only conversions that lose nothing are made: 2 to a float, a list to a tuple.
 
     Raises `WrongValue`, which names the place, what was expected and what came.
     """
@@ -171,7 +171,7 @@ def _container(value: Any, origin: Any, arguments: tuple[Any, ...], place: str) 
 
 
 def _class(value: Any, kind: type, place: str) -> Any:
-    if isinstance(value, kind):
+    if not _is_typed_dict(kind) and isinstance(value, kind):
         return value
     if _is_kind_of(kind, _enum()):
         return _enumerated(value, kind, place)
@@ -182,17 +182,18 @@ def _class(value: Any, kind: type, place: str) -> Any:
     fields = _fields_of(kind)
     if fields is None:
         return _by_pydantic(value, kind, place)
+    given: Any = value
     if isinstance(value, Instance) and value.name == kind.__name__:
-        value = {**dict(zip(fields, value.arguments, strict=False)), **value.fields}
+        given = {**dict(zip(fields, value.arguments, strict=False)), **value.fields}
     if isinstance(value, (list, tuple)) and issubclass(kind, tuple):
-        value = dict(zip(fields, value, strict=False))
-    _checked(value, isinstance(value, dict), kind.__name__, place)
-    unknown = [name for name in value if name not in fields]
-    missing = [name for name, (_, required) in fields.items() if required and name not in value]
+        given = dict(zip(fields, value, strict=False))
+    _checked(given, isinstance(given, dict), kind.__name__, place)
+    unknown = [name for name in given if name not in fields]
+    missing = [name for name, (_, required) in fields.items() if required and name not in given]
     if unknown or missing:
         problem = f"no field {', '.join(map(str, unknown))}" if unknown else f"a field {', '.join(missing)}"
-        return _wrong(value, f"{kind.__name__} with {problem}", place)
-    made = {name: convert(item, fields[name][0], f"{place}.{name}") for name, item in value.items()}
+        return _wrong(given, f"{kind.__name__} with {problem}", place)
+    made = {name: convert(item, fields[name][0], f"{place}.{name}") for name, item in given.items()}
     return made if _is_typed_dict(kind) else kind(**made)
 
 
@@ -238,9 +239,7 @@ def _fields_of(kind: Any) -> dict[str, tuple[Any, bool]] | None:
 
 
 def _class_schema(kind: Any) -> Schema:
-    text_format = _TEXTS.get((kind.__module__, kind.__name__)) or (
-        _TEXTS.get((kind.__module__.partition(".")[0], kind.__name__))
-    )
+    text_format = _TEXTS.get((kind.__module__, kind.__name__)) or (_TEXTS.get((kind.__module__.partition(".")[0], kind.__name__)))
     if text_format is not None:
         return {"type": "string", "format": text_format}
     if _is_kind_of(kind, _enum()):

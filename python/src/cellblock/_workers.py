@@ -1,4 +1,4 @@
-"""Threads for tools, and an event loop for `async` tools of sync sessions. All are daemons: a tool that hangs holds nothing up."""
+"""Threads for tools, and an event loop for `async` tools of sync sessions. All are daemons: a tool that hangs blocks nothing."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Workers:
 
 
 class Deadlines:
-    """Calls something when its time is over, unless it is withdrawn before. One thread looks, and only while there is something."""
+    """Calls something when its time is over, unless it is withdrawn before. One thread looks, while there is something."""
 
     def __init__(self) -> None:
         self._waiting: dict[object, tuple[float, Job]] = {}

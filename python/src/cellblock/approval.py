@@ -7,7 +7,7 @@ where nobody can be asked, it is refused.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, NamedTuple, Union
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 
 class Call(NamedTuple):
@@ -51,7 +51,9 @@ class Approve:
         return cls("reject", reason)
 
     def __repr__(self) -> str:
-        details = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items()) or (repr(self.text) if self.text else "")
+        details = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items()) or (
+            repr(self.text) if self.text else ""
+        )
         return f"Approve.{self.kind}({details})"
 
     def __eq__(self, other: object) -> bool:
@@ -61,9 +63,9 @@ class Approve:
         return hash(repr(self))
 
 
-ApproveFunction = Callable[[Call], Union[Approve, Awaitable[Approve]]]
-Rule = Union[ApproveFunction, Literal["allow", "ask", "deny"]]
-Policy = Union[Rule, Mapping[str, Rule], None]
+ApproveFunction = Callable[[Call], Approve | bool | Awaitable[Approve | bool]]
+Rule: TypeAlias = ApproveFunction | Literal["allow", "ask", "deny"]
+Policy: TypeAlias = Rule | Mapping[str, Rule] | None
 
 
 class Refusal(Exception):
@@ -80,7 +82,7 @@ def rule_for(policy: Policy, call: Call) -> ApproveFunction | None:
     if isinstance(policy, Mapping):
         rule = policy.get(call.name, policy.get("*"))
     if callable(rule):
-        return rule
+        return cast("ApproveFunction", rule)
     if rule == "allow":
         return None
     if rule == "deny":

@@ -19,7 +19,8 @@ from ._plans import Plan, drive_async
 from ._workers import workers
 from .events import Event, event_from
 from .files import AsyncFiles
-from .result import Checkpoint, Inspection, Result, Undone, Variable
+from .records import Checkpoint, Inspection, Undone, Variable
+from .result import Result
 
 T = TypeVar("T")
 
@@ -71,9 +72,10 @@ class AsyncSession(SessionBase):
 
     async def run(self, code: str, *, timeout: float | str | None = None, atomic: bool | None = None) -> Result:
         """Runs a cell and waits for its result. Code that fails is a result too. Cancelling interrupts the cell."""
-        async for event in self._lines(code, timeout, atomic, wants_events=False):
-            line = event
-        return result_of(line)
+        last: Line = {}
+        async for line in self._lines(code, timeout, atomic, wants_events=False):
+            last = line
+        return result_of(last)
 
     async def stream(self, code: str, *, timeout: float | str | None = None, atomic: bool | None = None) -> AsyncIterator[Event]:
         """Runs a cell and gives its events as they come: `async for event in session.stream(code)`. The last is `Finished`."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple
 
-from .result import MimeBundle, Result
+from .records import MimeBundle
+from .result import Result
 
 
 class Stdout(NamedTuple):
@@ -58,7 +59,7 @@ class Finished(NamedTuple):
     result: Result
 
 
-Event = Union[Stdout, Stderr, Display, ToolCall, InputRequest, Restored, Log, Finished]
+Event = Stdout | Stderr | Display | ToolCall | InputRequest | Restored | Log | Finished
 
 
 def event_from(line: dict[str, Any]) -> Event | None:
@@ -69,7 +70,7 @@ def event_from(line: dict[str, Any]) -> Event | None:
     made = _KINDS.get(kind)
     if made is None:
         return None
-    return made(*(line[name] for name in made._fields))  # type: ignore[no-any-return, attr-defined]
+    return made(*(line[name] for name in made._fields))  # type: ignore[no-any-return]
 
 
 _KINDS: dict[str, Any] = {

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _operations as operations
-from ._core import Core
 from .errors import Refused
-from .result import File
 
-PathLike = str | os.PathLike[str]
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Awaitable, Callable, Iterator
+    from pathlib import Path
+    from typing import TypeAlias
+
+    from ._core import Core
+    from .records import File
+
+    PathLike = str | os.PathLike[str]
+    # The methods called `list` hide the type inside their classes.
+    FileList: TypeAlias = list[File]
+    PathList: TypeAlias = list[Path]
 
 
 class Files:
@@ -39,18 +46,22 @@ class Files:
         """Writes a file, with the directories above it. Text is written as UTF-8."""
         self._ask(operations.write_file(self._core, path, as_bytes(contents)))
 
-    def list(self) -> list[File]:
+    def list(self) -> FileList:
         """All files of the workspace: path, bytes, type, time of the last change."""
-        listed: list[File] = self._ask(operations.list_files())
+        listed: FileList = self._ask(operations.list_files())
         return listed
 
     def upload(self, source: PathLike, path: str | None = None) -> None:
         """Copies a file or a directory of this machine into the workspace, under its own name or as `path`."""
+        from pathlib import Path
+
         self._ask(operations.upload(self._core, Path(source), path or Path(source).resolve().name))
 
-    def download(self, path: str = "", target: PathLike = ".") -> list[Path]:
+    def download(self, path: str = "", target: PathLike = ".") -> PathList:
         """Copies a file, or everything below a directory, from the workspace to `target`. Gives the paths that were written."""
-        written: list[Path] = self._ask(operations.download(path, Path(target)))
+        from pathlib import Path
+
+        written: PathList = self._ask(operations.download(path, Path(target)))
         return written
 
     def __getitem__(self, path: str) -> bytes:
@@ -96,25 +107,29 @@ class AsyncFiles:
         """Writes a file, with the directories above it. Text is written as UTF-8."""
         await self._ask(operations.write_file(self._core, path, as_bytes(contents)))
 
-    async def list(self) -> list[File]:
+    async def list(self) -> FileList:
         """All files of the workspace: path, bytes, type, time of the last change."""
-        listed: list[File] = await self._ask(operations.list_files())
+        listed: FileList = await self._ask(operations.list_files())
         return listed
 
     async def upload(self, source: PathLike, path: str | None = None) -> None:
         """Copies a file or a directory of this machine into the workspace, under its own name or as `path`."""
+        from pathlib import Path
+
         await self._ask(operations.upload(self._core, Path(source), path or Path(source).resolve().name))
 
-    async def download(self, path: str = "", target: PathLike = ".") -> list[Path]:
+    async def download(self, path: str = "", target: PathLike = ".") -> PathList:
         """Copies a file, or everything below a directory, from the workspace to `target`. Gives the paths that were written."""
-        written: list[Path] = await self._ask(operations.download(path, Path(target)))
+        from pathlib import Path
+
+        written: PathList = await self._ask(operations.download(path, Path(target)))
         return written
 
     def __repr__(self) -> str:
         return f"<AsyncFiles of {self._core.name}>"
 
 
-def as_bytes(contents: bytes | str) -> bytes:
+def as_bytes(contents: object) -> bytes:
     """What a file is to hold."""
     if isinstance(contents, str):
         return contents.encode("utf-8")

@@ -22,8 +22,7 @@ def export(core: Core, form: Literal["notebook", "script"], path: Path) -> Path:
 def transcript(core: Core) -> list[dict[str, Any]]:
     """The journal of a session as data."""
     shown = json.loads(_sessions(core, "show", _journal_id(core), "--json"))
-    cells: list[dict[str, Any]] = shown["cells"] if isinstance(shown, dict) and "cells" in shown else shown
-    return cells
+    return list(shown["cells"])
 
 
 def _journal_id(core: Core) -> str:
@@ -32,7 +31,7 @@ def _journal_id(core: Core) -> str:
         if entry["session"] == core.name:
             return str(entry["id"])
     raise Refused(
-        f"there is no journal of the session {core.name}: nothing has happened in it yet, or its host keeps none (`journal=False`)",
+        f"there is no journal of the session {core.name}: nothing has happened in it yet, or its host keeps none",
         "not_found",
     )
 

@@ -144,13 +144,13 @@ NetworkLike = Network | str | list[str] | tuple[str, ...] | None
 EnvLike = Env | str | None
 
 
-def limits_json(given: LimitsLike) -> dict[str, Any]:
+def limits_json(given: Limits | Mapping[str, Any]) -> dict[str, Any]:
     """Limits as `open` wants them."""
-    return {} if given is None else given.as_json() if isinstance(given, Limits) else dict(given)
+    return given.as_json() if isinstance(given, Limits) else dict(given)
 
 
-def network_from(given: NetworkLike) -> Network | None:
+def network_from(given: Network | str | list[str] | tuple[str, ...]) -> Network:
     """Rules in any of the forms that they may be given in."""
-    if given is None or isinstance(given, Network):
+    if isinstance(given, Network):
         return given
     return Network(given) if isinstance(given, str) else Network(*given)

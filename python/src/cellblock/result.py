@@ -2,125 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from .errors import CellFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .records import CellError, CheckpointState, FileChanges, MimeBundle, ToolCallRecord, Usage, VariableChanges
 
 T = TypeVar("T")
 Status = Literal["success", "failure", "timeout", "crashed", "interrupted"]
 Outcome = Literal["kept", "restored", "ended"]
-CheckpointStatus = Literal["armed", "behind", "unavailable"]
-MimeBundle = dict[str, Any]
-
-
-class Variable(NamedTuple):
-    """A variable of a session: its name, the class of its value, the value in a few words, and bytes where they are known."""
-
-    name: str
-    type: str
-    summary: str
-    bytes: int | None = None
-
-
-class VariableChanges(NamedTuple):
-    """Which variables are new, changed and gone."""
-
-    added: list[Variable]
-    changed: list[Variable]
-    removed: list[Variable]
-
-
-class File(NamedTuple):
-    """A file of the workspace: its path in it, its size, its type, and when it was changed (seconds since 1970) if known."""
-
-    path: str
-    bytes: int
-    mime: str
-    modified: float | None = None
-
-
-class FileChanges(NamedTuple):
-    """Which files are new, changed and gone."""
-
-    created: list[File]
-    changed: list[File]
-    deleted: list[File]
-
-
-class Frame(NamedTuple):
-    """One step of a traceback: `<cell 3>` or a file, the line, the function, the source line, and short texts of the locals."""
-
-    file: str
-    line: int
-    function: str
-    source: str
-    locals: dict[str, str]
-
-
-class CellError(NamedTuple):
-    """The exception that ended a cell: class, message, traceback with your own frames, and a hint where one is known."""
-
-    type: str
-    value: str
-    repr: str
-    traceback: str
-    frames: list[Frame]
-    hint: str | None
-
-
-class CheckpointState(NamedTuple):
-    """The safety net a cell started with: `armed`, `behind` by so many cells, or `unavailable`; and why it is not armed."""
-
-    status: CheckpointStatus
-    behind: int
-    reason: str | None
-
-
-class Usage(NamedTuple):
-    """What a cell cost: milliseconds on the clock and of the processor, peak memory, bytes written."""
-
-    wall_ms: float
-    cpu_ms: float
-    peak_bytes: int
-    stdout_bytes: int
-    stderr_bytes: int
-
-
-class ToolCallRecord(NamedTuple):
-    """A call of a tool that a cell made: `outcome` is `ok`, `error` or `unanswered`."""
-
-    call: str
-    name: str
-    arguments: dict[str, Any]
-    ms: float
-    outcome: str
-
-
-class Undone(NamedTuple):
-    """Where `undo` led: the cell after which the state stands now, and what changed on the way back."""
-
-    cell: int
-    variables: VariableChanges
-    files: FileChanges
-
-
-class Checkpoint(NamedTuple):
-    """A state that `undo` can go back to: after which cell, its name if you gave one, when it was made, what it holds in bytes."""
-
-    cell: int
-    name: str | None
-    at: float | None = None
-    bytes: int | None = None
-
-
-class Inspection(NamedTuple):
-    """A closer look at one variable: its class, repr, documentation and other forms."""
-
-    type: str
-    repr: str
-    doc: str
-    mime: MimeBundle
 
 
 class Result:
@@ -206,10 +99,10 @@ class Result:
         error = self.raw["error"]
         if error is None:
             return None
+        from .records import CellError, Frame
+
         frames = [Frame(**frame) for frame in error["frames"]]
-        return CellError(
-            error["type"], error["value"], error["repr"], error["traceback"], frames, error.get("hint")
-        )
+        return CellError(error["type"], error["value"], error["repr"], error["traceback"], frames, error.get("hint"))
 
     @property
     def exit_code(self) -> int | None:
@@ -226,11 +119,15 @@ class Result:
     @property
     def variables(self) -> VariableChanges:
         """Which variables are new, changed and gone."""
+        from .records import variable_changes
+
         return variable_changes(self.raw["variables"])
 
     @property
     def files(self) -> FileChanges:
         """Which files of the workspace are new, changed and gone."""
+        from .records import file_changes
+
         return file_changes(self.raw["files"])
 
     @property
@@ -247,16 +144,22 @@ class Result:
     @property
     def checkpoint(self) -> CheckpointState:
         """The safety net that the cell started with."""
+        from .records import CheckpointState
+
         return CheckpointState(**self.raw["state"]["checkpoint"])
 
     @property
     def usage(self) -> Usage:
         """What the cell cost."""
+        from .records import Usage
+
         return Usage(**self.raw["usage"])
 
     @property
     def tool_calls(self) -> list[ToolCallRecord]:
         """The tools that the code called, in order."""
+        from .records import ToolCallRecord
+
         return [ToolCallRecord(**call) for call in self.raw["tool_calls"]]
 
     @property
@@ -273,7 +176,7 @@ class Result:
     def value(self, kind: Any = Any) -> Any:
         """The value of the last expression as a Python value, of the type that is asked for: `value(int)`, `value(list[str])`.
 
-        Numbers, texts, bytes, dates and containers of them cross exactly. A dataclass or a pydantic model that you ask for is made
+        Numbers, texts, bytes, dates and containers of them cross exactly. A dataclass or a pydantic model is made
         from the object of that name in the session. Nothing is unpickled. A cell without a value gives `None`.
 
         Raises `CellFailed` when the cell did not succeed, and `WrongValue` when the value is of another type or cannot cross.
@@ -319,7 +222,7 @@ class Result:
         return {"text/plain": self._plain_text(), "text/html": self._repr_html_()}
 
     def _repr_html_(self) -> str:
-        """The result as HTML: text is escaped, tables are drawn from data, and HTML of the session stands in a sandboxed frame."""
+        """The result as HTML: text is escaped, tables are drawn from data, HTML of the session stands in a sandboxed frame."""
         from html import escape
 
         parts = [f"<pre>{escape(self.output)}</pre>"] if self.output else []
@@ -333,16 +236,6 @@ class Result:
         parts = [self.output, *(str(bundle.get("text/plain", "")) for bundle in self.displays), self.text]
         parts += [] if self.ok else [self.failure_text()]
         return "\n".join(part.rstrip("\n") for part in parts if part)
-
-
-def variable_changes(raw: dict[str, list[dict[str, Any]]]) -> VariableChanges:
-    """`VariableChanges` from JSON."""
-    return VariableChanges(*([Variable(**item) for item in raw[name]] for name in VariableChanges._fields))
-
-
-def file_changes(raw: dict[str, list[dict[str, Any]]]) -> FileChanges:
-    """`FileChanges` from JSON."""
-    return FileChanges(*([File(**item) for item in raw[name]] for name in FileChanges._fields))
 
 
 def _html_of(bundle: MimeBundle) -> Iterator[str]:
@@ -385,21 +278,3 @@ def _short(text: str) -> str:
 
 _TABLE = "application/vnd.cellblock.table+json"
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\n")
-
-__all__ = [
-    "CellError",
-    "Checkpoint",
-    "CheckpointState",
-    "File",
-    "FileChanges",
-    "Frame",
-    "Inspection",
-    "MimeBundle",
-    "Result",
-    "Status",
-    "ToolCallRecord",
-    "Undone",
-    "Usage",
-    "Variable",
-    "VariableChanges",
-]

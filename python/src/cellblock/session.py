@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
 from queue import Empty, SimpleQueue
-from types import TracebackType
-from typing import Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from . import _operations as operations
 from ._base import SessionBase
-from ._calls import answer_input
 from ._cells import RunningCell, is_last, needs_input, result_of
 from ._connection import Line
 from ._core import Core
 from ._plans import Plan, drive
-from .events import Event, event_from
 from .files import Files
-from .result import Checkpoint, Inspection, Result, Undone, Variable
+from .result import Result
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+    from .events import Event
+    from .records import Checkpoint, Inspection, Undone, Variable
 
 T = TypeVar("T")
 
@@ -84,7 +88,7 @@ class Session(SessionBase):
             cell.start(code, timeout, atomic)
             while not is_last(line := inbox.get()):
                 if needs_input(line):
-                    answer_input(self._core, line)
+                    _answer_input(self._core, line)
         except KeyboardInterrupt:
             _interrupted(cell, inbox)
             raise
@@ -172,13 +176,17 @@ class Session(SessionBase):
         return self._ask(operations.read_output(cell, stream, offset, length))
 
     def notebook(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the cells that were kept, with their outputs, as a Jupyter notebook. Needs the journal, which is on by default."""
+        """Writes the cells that were kept, with their outputs, as a Jupyter notebook. Needs the journal (on by default)."""
+        from pathlib import Path
+
         from .journal import export
 
         return export(self._core, "notebook", Path(path))
 
     def script(self, path: str | os.PathLike[str]) -> Path:
         """Writes the cells that were kept as a script for `python3` alone."""
+        from pathlib import Path
+
         from .journal import export
 
         return export(self._core, "script", Path(path))
@@ -212,12 +220,13 @@ class Session(SessionBase):
         if not self.is_open:
             return f"<p>{escape(repr(self))}</p>"
         rows = "".join(
-            f"<tr><td>{escape(one.name)}</td><td>{escape(one.type)}</td><td>{escape(one.summary)}</td></tr>" for one in self.vars()
+            f"<tr><td>{escape(one.name)}</td><td>{escape(one.type)}</td><td>{escape(one.summary)}</td></tr>"
+            for one in self.vars()
         )
         return f"<p>{escape(repr(self))}</p><table><tr><th>name</th><th>type</th><th>value</th></tr>{rows}</table>"
 
 
-class Stream(Iterator[Event]):
+class Stream(Iterator["Event"]):
     """The events of a running cell. After the last one, `result` has its result. Closing or dropping it interrupts the cell."""
 
     def __init__(self, core: Core, code: str, timeout: float | str | None, atomic: bool | None) -> None:
@@ -245,11 +254,13 @@ class Stream(Iterator[Event]):
         self._cell.interrupt()
 
     def __next__(self) -> Event:
+        from .events import event_from
+
         while not self._is_done:
             try:
                 line = self._inbox.get()
                 if needs_input(line):
-                    answer_input(self._core, line)
+                    _answer_input(self._core, line)
             except KeyboardInterrupt:
                 self._is_done = True
                 _interrupted(self._cell, self._inbox)
@@ -272,6 +283,12 @@ class Stream(Iterator[Event]):
         cell = getattr(self, "_cell", None)
         if cell is not None:
             cell.abandon()
+
+
+def _answer_input(core: Core, line: Line) -> None:
+    from ._calls import answer_input
+
+    answer_input(core, line)
 
 
 def _interrupted(cell: RunningCell, inbox: SimpleQueue[Line]) -> None:

@@ -29,7 +29,7 @@ class Tool(Generic[P, R]):
         if timeout is not None and not timeout > 0:
             raise ValueError(f"timeout: expected a positive number of seconds, or None for no limit, got {timeout!r}")
         self.function = function
-        self.name = name or getattr(function, "__name__", type(function).__name__)
+        self.name: str = name or str(getattr(function, "__name__", type(function).__name__))
         self.description = _description(function)
         self.changes = changes
         self.timeout = timeout
@@ -39,7 +39,7 @@ class Tool(Generic[P, R]):
         self.__name__ = self.name
         self.__wrapped__ = function
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:  # noqa: D102
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -112,8 +112,9 @@ def plain_result(value: Any) -> Any:
     if isinstance(value, dict):
         return {_plain_key(key): plain_result(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        if hasattr(value, "_asdict"):
-            return {name: plain_result(item) for name, item in value._asdict().items()}
+        named = getattr(value, "_asdict", None)
+        if named is not None:
+            return plain_result(named())
         return [plain_result(item) for item in value]
     if isinstance(value, (set, frozenset)):
         return [plain_result(item) for item in value]
@@ -155,7 +156,9 @@ def _parameters(function: Any, name: str) -> tuple[dict[str, Any], dict[str, Any
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} cannot be a tool: its parameters are not known; wrap it into a function with type hints") from None
+        raise TypeError(
+            f"{name} cannot be a tool: its parameters are not known; wrap it into a function with type hints"
+        ) from None
     target = function if inspect.isfunction(function) or inspect.ismethod(function) else getattr(function, "__call__", function)  # noqa: B004
     try:
         hints = typing.get_type_hints(target, include_extras=True)
