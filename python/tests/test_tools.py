@@ -5,9 +5,10 @@ import contextvars
 import dataclasses
 import datetime
 import enum
+import sys
 import threading
 import time
-from typing import Annotated, Literal, Optional
+from typing import Annotated, Literal
 
 import pytest
 
@@ -74,7 +75,9 @@ def test_code_calls_tools_plain_and_async(flavour):
 def test_arguments_arrive_as_the_types_of_the_function(flavour):
     seen = []
 
-    def take(when: datetime.date, colour: Colour, pair: tuple[int, float], who: Optional[Reading] = None, kinds: set[str] = frozenset()):  # noqa: UP045
+    def take(
+        when: datetime.date, colour: Colour, pair: tuple[int, float], who: Reading | None = None, kinds: set[str] = frozenset()
+    ):
         seen.append((when, colour, pair, who, kinds))
 
     session = flavour.open(tools=[take])
@@ -108,7 +111,9 @@ def test_a_tool_that_raises_raises_in_the_code_and_the_code_may_go_on(flavour):
         raise SystemExit(3)
 
     session = flavour.open(tools=[broken, broken_async, exits])
-    code = "import cellblock_guest\ntry:\n    {}\nexcept Exception as error:\n    answer = type(error).__name__, str(error)\nanswer"
+    code = (
+        "import cellblock_guest\ntry:\n    {}\nexcept Exception as error:\n    answer = type(error).__name__, str(error)\nanswer"
+    )
     code = code.replace("import cellblock_guest\n", "")
     assert session.run(code.format("broken(3)")).value() == ("ToolError", "LookupError: no 3 here")
     assert session.run(code.format("broken_async(4)")).value() == ("ToolError", "LookupError: no 4 there")
@@ -133,7 +138,7 @@ def test_a_tool_that_hangs_is_given_up(flavour):
     assert session.run("1").ok
 
 
-@pytest.mark.parametrize("value", [open(__file__), object(), {"a": open(__file__)}, lambda: 1])
+@pytest.mark.parametrize("value", [sys.stdout, object(), {"a": sys.stdout}, lambda: 1])
 def test_what_cannot_cross_is_an_error_in_the_code(flavour, value):
     def give():
         return value

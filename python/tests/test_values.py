@@ -142,7 +142,7 @@ def test_what_is_no_value_is_refused_and_never_run(text):
         ([1, 2], tuple[int, ...], (1, 2)),
         ([1, "a"], tuple[int, str], (1, "a")),
         ({"a": [1]}, dict[str, list[float]], {"a": [1.0]}),
-        (None, typing.Optional[int], None),
+        (None, int | None, None),
         (2, int | float, 2),
         ("red", Colour, Colour.RED),
         ("RED", Colour, Colour.RED),
@@ -210,7 +210,10 @@ def test_pydantic_models_are_made_and_described():
         (list[str], {"type": "array", "items": {"type": "string"}}),
         (dict[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
         (int | None, {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
-        (tuple[int, str], {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "minItems": 2, "maxItems": 2}),
+        (
+            tuple[int, str],
+            {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "minItems": 2, "maxItems": 2},
+        ),
         (Colour, {"enum": ["red"]}),
         (
             Point,
@@ -228,7 +231,10 @@ def test_a_type_is_a_json_schema(kind, schema):
 
 
 def test_seeds_are_json_where_that_is_exact():
-    assert seeds_from({"a": 1, "b": [1, {"c": None}], "d": b"x"}) == ({"a": 1, "b": [1, {"c": None}], "d": {"$bytes": "eA=="}}, "")
+    assert seeds_from({"a": 1, "b": [1, {"c": None}], "d": b"x"}) == (
+        {"a": 1, "b": [1, {"c": None}], "d": {"$bytes": "eA=="}},
+        "",
+    )
     assert seeds_from({"t": (1, 2), "n": float("nan"), "big": 2**64, "m": {"$bytes": "!"}, "s": "\ud800"}) == (
         {},
         "t = (1, 2,)\nn = float('nan')\nbig = 18446744073709551616\nm = {'$bytes': '!'}\ns = '\\ud800'",
@@ -253,7 +259,10 @@ def raw(**changes):
 
 def test_a_result_shows_itself_without_running_anything_of_the_session():
     evil = '<script>alert(1)</script><img src=x onerror="alert(2)">'
-    value = {"repr": evil, "mime": {"text/plain": evil, "text/html": evil, "application/javascript": "alert(3)", "image/png": '"><script>'}}
+    value = {
+        "repr": evil,
+        "mime": {"text/plain": evil, "text/html": evil, "application/javascript": "alert(3)", "image/png": '"><script>'},
+    }
     shown = raw(value=value, output=evil, displays=[{"text/html": evil}])._repr_mimebundle_()
     assert sorted(shown) == ["text/html", "text/plain"]
     outside = shown["text/html"].replace("<iframe", "").replace("<pre>", "")

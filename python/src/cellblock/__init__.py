@@ -21,6 +21,7 @@ from .session import Session, Stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .agent import Agent, AgentEvent, AsyncAgent, Outcome
     from .approval import Approve, Call
     from .async_session import AsyncSession
     from .events import Display, Event, Finished, InputRequest, Log, Restored, Stderr, Stdout, ToolCall
@@ -39,11 +40,15 @@ if TYPE_CHECKING:
         Variable,
         VariableChanges,
     )
+    from .templates import Template, template
     from .tools import Tool, tool
 
 __all__ = [
+    "Agent",
+    "AgentEvent",
     "AgentFailed",
     "Approve",
+    "AsyncAgent",
     "AsyncFiles",
     "AsyncSession",
     "BinaryError",
@@ -70,6 +75,7 @@ __all__ = [
     "Limits",
     "Log",
     "Network",
+    "Outcome",
     "Refused",
     "Remote",
     "Restored",
@@ -78,6 +84,7 @@ __all__ = [
     "Stderr",
     "Stdout",
     "Stream",
+    "Template",
     "Tool",
     "ToolCall",
     "ToolCallRecord",
@@ -88,32 +95,23 @@ __all__ = [
     "VariableChanges",
     "WrongValue",
     "__version__",
+    "template",
     "tool",
 ]
 
 # Imported when they are first used: `asyncio` alone takes longer to import than everything above.
 _MODULES = {
-    "approval": ("Approve", "Call"),
-    "async_session": ("AsyncSession",),
-    "events": ("Display", "Event", "Finished", "InputRequest", "Log", "Restored", "Stderr", "Stdout", "ToolCall"),
-    "options": ("Container", "Env", "Limits", "Network"),
-    "records": (
-        "CellError",
-        "Checkpoint",
-        "CheckpointState",
-        "File",
-        "FileChanges",
-        "Frame",
-        "Inspection",
-        "ToolCallRecord",
-        "Undone",
-        "Usage",
-        "Variable",
-        "VariableChanges",
-    ),
-    "tools": ("Tool", "tool"),
+    "agent": "Agent AgentEvent AsyncAgent Outcome",
+    "approval": "Approve Call",
+    "async_session": "AsyncSession",
+    "events": "Display Event Finished InputRequest Log Restored Stderr Stdout ToolCall",
+    "options": "Container Env Limits Network",
+    "records": "CellError Checkpoint CheckpointState File FileChanges Frame Inspection ToolCallRecord Undone Usage "
+    "Variable VariableChanges",
+    "templates": "Template template",
+    "tools": "Tool tool",
 }
-_LATER = {name: module for module, names in _MODULES.items() for name in names}
+_LATER = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> object:

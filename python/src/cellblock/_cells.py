@@ -47,8 +47,13 @@ class RunningCell:
 
     def interrupt(self) -> None:
         """Stops the cell, as Ctrl-C would. Does not wait."""
-        if not self.is_over and self._core.is_open:
-            self._core.connection.send({"op": "interrupt", "session": self._core.name})
+        if self.is_waiting():
+            # Long requests are written by another thread; the interrupt must not overtake them.
+            self._core.connection.send_later({"op": "interrupt", "session": self._core.name})
+
+    def is_waiting(self) -> bool:
+        """Whether the cell was sent and its end has not come."""
+        return not self.is_over and self._core.is_open and self._core.connection.awaits(self._receive)
 
     def abandon(self) -> None:
         """Stops the cell; nobody reads its events any more. For finalizers: takes no lock."""

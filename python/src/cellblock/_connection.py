@@ -93,6 +93,10 @@ class Connection:
         self._write(line)
         return number
 
+    def awaits(self, receive: Receive) -> bool:
+        """Whether a request of this receiver was sent and is not done."""
+        return any(waiting == receive for waiting in list(self._receivers.values()))
+
     def send(self, fields: Line) -> None:
         """Sends a line that has no answer, or whose answer nobody waits for. A child that is gone makes no error."""
         if self._end is None:

@@ -41,7 +41,7 @@ def read_repr(text: str) -> Any:
         return _value(ast.parse(text.strip(), mode="eval").body)
     except _NotAValue as problem:
         raise WrongValue(_unreadable(text, str(problem)), "value") from None
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError, SystemError):
         problem_words = "it was cut" if "… (" in text[-60:] else "its repr is no Python literal"
         raise WrongValue(_unreadable(text, problem_words), "value") from None
 

@@ -295,7 +295,7 @@ def _interrupted(cell: RunningCell, inbox: SimpleQueue[Line]) -> None:
     """Ctrl-C: the cell is interrupted, and its end awaited for a while, so that the session is free again."""
     cell.interrupt()
     try:
-        while not cell.is_over and not is_last(inbox.get(timeout=_PATIENCE_SECONDS)):
+        while cell.is_waiting() and not is_last(inbox.get(timeout=_PATIENCE_SECONDS)):
             pass
     except Empty:
         pass
