@@ -71,6 +71,16 @@ def test_a_named_checkpoint_is_gone_back_to(session):
         session.undo(to="one")
 
 
+def test_cells_that_went_with_an_older_checkpoint_are_not_taken_back_once_more(session):
+    session.run("x = 1")
+    session.checkpoint("one")
+    session.run("import socket; k = socket.socket(socket.AF_UNIX); k.bind('/tmp/k'); k.listen()")
+    crash = session.run("import os; os._exit(1)")
+    assert (crash.outcome, crash.checkpoint.status, crash.checkpoint.behind) == ("restored", "behind", 1)
+    session.undo(to="one")
+    assert session["x"] == 1
+
+
 def test_a_fork_has_variables_and_files_of_its_own(session):
     session.run("plan = ['measure']; open('plan.txt', 'w').write('measure')")
     fork = session.fork()
@@ -210,7 +220,7 @@ def test_a_closed_session_says_so(session):
 
 
 def test_a_session_that_ended_by_itself_says_so(flavour):
-    session = flavour.open(strategy="direct")
+    session = flavour.open(strategy="direct", limits=Limits(processes=40))  # not one that was made ahead
     session.run("x = 1")
     assert session.run("import os; os._exit(1)").outcome == "ended"
     with pytest.raises(cellblock.Ended):

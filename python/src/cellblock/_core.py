@@ -105,10 +105,16 @@ class Core:
 
     def note_result(self, result: dict[str, Any]) -> None:
         """A cell is over: `undo` counts those whose effects were kept."""
-        if result["state"]["outcome"] == "kept" and result["cell"] > 0:
+        state = result["state"]
+        if state["outcome"] == "kept" and result["cell"] > 0:
             with self._lock:
                 self._kept.append(result["cell"])
-        elif result["state"]["outcome"] == "ended":
+        elif state["outcome"] == "restored":
+            # An older checkpoint was woken: the effects of the last cells went with this one.
+            behind = state["checkpoint"]["behind"]
+            with self._lock:
+                self._kept = self._kept[: max(0, len(self._kept) - behind)]
+        elif state["outcome"] == "ended":
             self._closed = "the session ended with a cell that could not be taken back; open a new one"
 
     def note_undo(self, cell: int) -> None:
@@ -143,6 +149,9 @@ class Core:
             return next((name for name, at in reversed(self._names.items()) if at == cell), None)
 
     def _hear(self, line: Line) -> None:
+        if line["event"] == "restored":
+            # The process died between two cells: what came after the checkpoint is gone.
+            self.note_undo(line["checkpoint"])
         if self.on_log is None:
             return
         from .events import event_from
