@@ -44,6 +44,7 @@ class RunningCell:
         if atomic is not None:
             fields["atomic"] = atomic
         _send(self._core.connection, fields, self._receive)
+        self._core.cells_sent += 1
 
     def interrupt(self) -> None:
         """Stops the cell, as Ctrl-C would. Does not wait."""
@@ -72,11 +73,15 @@ class RunningCell:
             if not self._wants_events:
                 return
         elif event == "result":
-            self.is_over = True
+            self._end()
             self._core.note_result(line["result"])
         elif event == "error":
-            self.is_over = True
+            self._end()
         self._deliver(line)
+
+    def _end(self) -> None:
+        self.is_over = True
+        self._core.cells_done += 1
 
 
 def result_of(line: Line) -> Result:

@@ -47,6 +47,8 @@ class Core:
         self._connection: Connection | None = None
         self._closed: str | None = None
         self._lock = threading.Lock()
+        self.cells_sent = 0
+        self.cells_done = 0
         self._kept: list[int] = []
         self._names: dict[str, int] = {}
 
@@ -87,6 +89,14 @@ class Core:
         self._closed = self._closed or reason
         if self._connection is not None:
             self._connection.forget(self.name)
+
+    def end(self) -> tuple[Connection, str]:
+        """No more requests but the last one, `close`. A cell that still runs is interrupted, so that it need not be awaited."""
+        connection, name = self.connection, self.name
+        if self.cells_sent > self.cells_done:
+            connection.send_later({"op": "interrupt", "session": name})
+        self.mark_closed()
+        return connection, name
 
     def drop(self) -> None:
         """Closes the session without waiting. For finalizers: takes no lock and raises nothing."""

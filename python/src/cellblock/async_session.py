@@ -200,8 +200,7 @@ class AsyncSession(SessionBase):
         """Ends the session. A second call does nothing."""
         core = self._core
         if core.is_open:
-            connection, name = core.connection, core.name
-            core.mark_closed()
+            connection, name = core.end()
             await drive_async(connection, name, operations.close_session())
         core.mark_closed()
 

@@ -198,13 +198,11 @@ class Session(SessionBase):
         return transcript(self._core)
 
     def close(self) -> None:
-        """Ends the session. Everything in it is gone but the files of its workspace. A second call does nothing."""
+        """Ends the session, also while a cell runs. All is gone but the files of its workspace. A second call does nothing."""
         core = self._core
         if core.is_open:
-            plan = operations.close_session()
-            connection, name = core.connection, core.name
-            core.mark_closed()
-            drive(connection, name, plan)
+            connection, name = core.end()
+            drive(connection, name, operations.close_session())
         core.mark_closed()
 
     def __enter__(self) -> Session:
