@@ -65,6 +65,10 @@ class SessionBase:
             container=container,
             on_log=on_log,
         )
+        self._begin()
+
+    def _begin(self) -> None:
+        """What a new session does at once."""
 
     @property
     def name(self) -> str:

@@ -50,14 +50,10 @@ class Session(SessionBase):
     `cellblock` cannot be started.
     """
 
-    def __init__(self, name: str | None = None, **options: Any) -> None:
-        super().__init__(name, **options)
-        self._open()
-
-    def _open(self) -> None:
+    def _begin(self) -> None:
         core = self._core
         connection = core.host._connect()
-        name = core.open_fields.setdefault("session", None) or connection.new_session_name()
+        name = core.open_fields.get("session") or connection.new_session_name()
         core.open_fields["session"] = name
         try:
             drive(connection, name, operations.open_session(core))
