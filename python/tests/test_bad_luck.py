@@ -76,8 +76,8 @@ def test_a_host_that_is_killed_in_the_middle_is_told_and_replaced(flavour):
 
 
 def test_a_fork_of_the_process_gets_a_host_of_its_own_and_leaves_the_parents_alone():
-    session = Session(host=HOST)
-    session.run("x = 1")
+    session = Session(host=HOST, tools=[answer])
+    session.run("x = answer()")
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -87,8 +87,8 @@ def test_a_fork_of_the_process_gets_a_host_of_its_own_and_leaves_the_parents_alo
                 session.run("x = 2")
             except cellblock.Ended as error:
                 said = str(error)
-            with Session(host=HOST) as own:
-                said += f" / own {own.run('6 * 7').value(int)} / other host {HOST.pid() != parent_host_pid()}"
+            with Session(host=HOST, tools=[answer]) as own:
+                said += f" / own {own.run('answer() + 41').value(int)} / other host {HOST.pid() != parent_host_pid()}"
         except BaseException as error:
             said = f"failed: {error!r}"
         os.write(write, said.encode())
@@ -102,6 +102,11 @@ def test_a_fork_of_the_process_gets_a_host_of_its_own_and_leaves_the_parents_alo
     assert "own 42 / other host True" in said
     assert session.run("x").value(int) == 1
     session.close()
+
+
+def answer() -> int:
+    """1, by a thread of the process that asks."""
+    return 1
 
 
 def parent_host_pid():

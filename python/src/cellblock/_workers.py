@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -95,7 +96,11 @@ workers = Workers()
 deadlines = Deadlines()
 
 
-def after_fork_in_child() -> None:
-    """The threads are not here any more."""
+def _after_fork_in_child() -> None:
+    # The threads of the parent are not here: none is free.
     workers.__init__()  # type: ignore[misc]
     deadlines.__init__()  # type: ignore[misc]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
