@@ -1,0 +1,101 @@
+"""A cell that runs: its events, the calls that are answered meanwhile, and its end."""
+
+from __future__ import annotations
+
+import contextvars
+from typing import TYPE_CHECKING, Any
+
+from ._connection import Line
+from ._core import Core
+from ._plans import _send
+from .errors import error_from
+from .result import Result
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+_QUIET = frozenset(("stdout", "stderr", "display", "restored"))
+
+
+class RunningCell:
+    """One `run` request. Its lines come in on the reading thread, which starts calls of tools; the rest goes to `deliver`."""
+
+    def __init__(
+        self,
+        core: Core,
+        deliver: Callable[[Line], None],
+        *,
+        loop: asyncio.AbstractEventLoop | None,
+        wants_events: bool,
+    ) -> None:
+        self._core = core
+        self._deliver = deliver
+        self._loop = loop
+        self._wants_events = wants_events
+        self._context = contextvars.copy_context()
+        self.is_over = False
+
+    def start(self, code: str, timeout: float | str | None, atomic: bool | None) -> None:
+        """Sends the cell. It runs as soon as what was asked before is done."""
+        fields: Line = {"session": self._core.name, "op": "run", "code": code}
+        if timeout is not None:
+            fields["timeout"] = timeout
+        if atomic is not None:
+            fields["atomic"] = atomic
+        _send(self._core.connection, fields, self._receive)
+        self._core.cells_sent += 1
+
+    def interrupt(self) -> None:
+        """Stops the cell, as Ctrl-C would. Does not wait."""
+        if self.is_waiting():
+            # Long requests are written by another thread; the interrupt must not overtake them.
+            self._core.connection.send_later({"op": "interrupt", "session": self._core.name})
+
+    def is_waiting(self) -> bool:
+        """Whether the cell was sent and its end has not come."""
+        return not self.is_over and self._core.is_open and self._core.connection.awaits(self._receive)
+
+    def abandon(self) -> None:
+        """Stops the cell; nobody reads its events any more. For finalizers: takes no lock."""
+        if not self.is_over and self._core.is_open:
+            self._core.connection.send_later({"op": "interrupt", "session": self._core.name})
+
+    def _receive(self, line: Line) -> None:
+        event = line["event"]
+        if event == "tool_call":
+            from ._calls import ToolRun
+
+            ToolRun(self._core, line, self._loop, self._context.copy()).start()
+            if not self._wants_events:
+                return
+        elif event in _QUIET:
+            if not self._wants_events:
+                return
+        elif event == "result":
+            self._end()
+            self._core.note_result(line["result"])
+        elif event == "error":
+            self._end()
+        self._deliver(line)
+
+    def _end(self) -> None:
+        self.is_over = True
+        self._core.cells_done += 1
+
+
+def result_of(line: Line) -> Result:
+    """The result of a last line. Raises what an `error` says."""
+    if line["event"] == "error":
+        raise error_from(line["code"], line["message"])
+    return Result(line["result"])
+
+
+def is_last(line: Line) -> bool:
+    """Whether no more lines come for this cell."""
+    return line["event"] in ("result", "error")
+
+
+def needs_input(line: Line) -> Any:
+    """Whether the code waits for a line of text."""
+    return line["event"] == "input_request"

@@ -1,0 +1,242 @@
+"""One running `cellblock pipe`: a child process, a thread that reads its lines, and a thread that writes long ones.
+
+Nothing here knows what a session is. A request has an id; every line that comes back with this id goes to the function that
+the request brought along. That function is called on the reading thread, so it must be short and must never write.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable
+from itertools import count
+from queue import SimpleQueue
+from typing import Any
+
+from .errors import BinaryError, Ended
+
+Line = dict[str, Any]
+Receive = Callable[[Line], None]
+
+# Longer lines than the program reads are refused here, with the same words.
+MAX_LINE_BYTES = 16_000_000
+# A write of at most this many bytes to a pipe is done whole or not at all, also when Ctrl-C comes in the middle.
+_ATOMIC_BYTES = 4096
+_LAST_EVENTS = frozenset(("answer", "result", "error"))
+_STDERR_SHOWN = 2000
+_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode
+
+
+class Connection:
+    """A child process `cellblock pipe`, and the way to it. It ends when `close` is called or when this process ends."""
+
+    def __init__(self, command: list[str]) -> None:
+        import subprocess
+
+        self.command = command
+        self._stderr = os.memfd_create("cellblock-stderr", os.MFD_CLOEXEC)
+        # Plain descriptors, which nothing but this class closes: after a fork, file objects could not be closed safely.
+        child_input, self._input = os.pipe()
+        self._output, child_output = os.pipe()
+        try:
+            self._child = subprocess.Popen(
+                command,
+                stdin=child_input,
+                stdout=child_output,
+                stderr=self._stderr,
+                # Ctrl-C at a terminal goes to the whole process group: the child would close every session.
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._close_descriptors()
+            raise BinaryError(f"{command[0]} does not start: {error}", "binary") from None
+        finally:
+            os.close(child_input)
+            os.close(child_output)
+        self._ids = count(1)
+        self._names = count(1)
+        self._receivers: dict[int, Receive] = {}
+        self._listeners: dict[str, Receive] = {}
+        self._write_lock = threading.Lock()
+        self._later: SimpleQueue[bytes | None] = SimpleQueue()
+        self._end: str | None = None
+        self._is_closed = False
+        threading.Thread(target=self._read, name="cellblock-reader", daemon=True).start()
+        threading.Thread(target=self._write_later, name="cellblock-writer", daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        """The process id of the child."""
+        return self._child.pid
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether requests can be sent."""
+        return self._end is None
+
+    def new_session_name(self) -> str:
+        """A name that no other session has: neither in the child nor, for a while, among the journals of this user."""
+        return f"py{os.getpid()}-{self.pid}-{next(self._names)}"
+
+    def request(self, fields: Line, receive: Receive) -> int:
+        """Sends a request. `receive` gets each line that belongs to it, the last of which is an answer, a result or an error."""
+        number = next(self._ids)
+        line = encode_line({"id": number, **fields})
+        if self._end is not None:
+            raise Ended(self._end, "ended")
+        self._receivers[number] = receive
+        # The reader may have come to the end between the look above and here, and would not see this receiver.
+        if self._end is not None:
+            self._receivers.pop(number, None)
+            raise Ended(self._end, "ended")
+        self._write(line)
+        return number
+
+    def awaits(self, receive: Receive) -> bool:
+        """Whether a request of this receiver was sent and is not done."""
+        return any(waiting == receive for waiting in list(self._receivers.values()))
+
+    def send(self, fields: Line) -> None:
+        """Sends a line that has no answer, or whose answer nobody waits for. A child that is gone makes no error."""
+        if self._end is None:
+            self._write(encode_line(fields))
+
+    def send_later(self, fields: Line) -> None:
+        """Like `send`, on another thread. It takes no lock, so finalizers may call it at any moment."""
+        if self._end is None:
+            self._later.put(encode_line(fields))
+
+    def listen(self, session: str, receive: Receive) -> None:
+        """`receive` gets the lines of a session that belong to no request: what its threads print between cells."""
+        self._listeners[session] = receive
+
+    def forget(self, session: str) -> None:
+        """Ends `listen`."""
+        self._listeners.pop(session, None)
+
+    def close(self, patience: float = 7.0) -> None:
+        """Ends the child with all its sessions, whatever they do. Returns when it is gone."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._end = self._end or "the host of this session was closed"
+        self._later.put(None)
+        self._end_child(patience)
+
+    def abandon(self) -> None:
+        """For the child of a fork: the connection belongs to the parent. Only our copies of its files are closed."""
+        self._is_closed = True
+        self._end = f"the session belongs to process {os.getppid()}, of which this process is a fork; open a new one here"
+        self._write_lock = threading.Lock()
+        self._later = SimpleQueue()
+        self._receivers.clear()
+        self._listeners.clear()
+        self._close_descriptors()
+        # `Popen.__del__` would warn of a child that still runs: it is not a child of this process.
+        self._child.returncode = 0
+
+    def _close_descriptors(self) -> None:
+        for descriptor in (self._input, self._output, self._stderr):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._input = self._output = self._stderr = -1
+
+    def _end_child(self, patience: float) -> None:
+        import subprocess
+
+        child = self._child
+        if child.poll() is None:
+            # SIGTERM closes the sessions at once, while the end of the input would first let every cell end.
+            child.terminate()
+            try:
+                child.wait(patience)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+
+    def _write(self, line: bytes) -> None:
+        if len(line) > _ATOMIC_BYTES:
+            # On another thread, because an exception by a signal in the middle would leave half a line.
+            self._later.put(line)
+            return
+        try:
+            with self._write_lock:
+                os.write(self._input, line)
+        except OSError:
+            # The reader finds out why and tells everyone who waits.
+            pass
+
+    def _write_later(self) -> None:
+        while (line := self._later.get()) is not None:
+            view = memoryview(line)
+            try:
+                with self._write_lock:
+                    while view:
+                        view = view[os.write(self._input, view) :]
+            except OSError:
+                return
+
+    def _read(self) -> None:
+        receivers = self._receivers
+        loads = json.loads
+        try:
+            for text in open(self._output, "rb", buffering=256 << 10, closefd=False):  # noqa: SIM115
+                line: Line = loads(text)
+                number = line["id"]
+                if number is None:
+                    listener = self._listeners.get(line["session"] or "")
+                    if listener is not None:
+                        listener(line)
+                    continue
+                last = line["event"] in _LAST_EVENTS
+                receive = receivers.pop(number, None) if last else receivers.get(number)
+                if receive is not None:
+                    receive(line)
+        except (OSError, ValueError):
+            pass
+        self._tell_end()
+
+    def _tell_end(self) -> None:
+        """The child ended or closed its output: everyone who waits is told, and so are later requests."""
+        if self._end is None:
+            self._end = self._why_it_ended()
+        gone: Line = {"event": "error", "code": "ended", "message": self._end}
+        while self._receivers:
+            try:
+                _, receive = self._receivers.popitem()
+            except KeyError:
+                break
+            receive(gone)
+        self._later.put(None)
+        with self._write_lock:
+            self._close_descriptors()
+
+    def _why_it_ended(self) -> str:
+        import subprocess
+
+        try:
+            status = self._child.wait(5)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            status = self._child.wait()
+        how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+        said = self._last_words()
+        words = f"; it said: {said}" if said else ""
+        return f"the process `{' '.join(self.command)}` that held the session {how}{words}"
+
+    def _last_words(self) -> str:
+        try:
+            size = os.fstat(self._stderr).st_size
+            text = os.pread(self._stderr, _STDERR_SHOWN, max(0, size - _STDERR_SHOWN))
+        except OSError:
+            return ""
+        return text.decode("utf-8", "replace").strip()
+
+
+def encode_line(fields: Line) -> bytes:
+    """A request as the line that is sent. Raises `ValueError` or `TypeError` for what JSON cannot say."""
+    text = _encode(fields)
+    if len(text) >= MAX_LINE_BYTES:
+        raise ValueError(f"the request has {len(text)} bytes as JSON, and at most {MAX_LINE_BYTES} can be sent at once")
+    return text.encode("ascii") + b"\n"

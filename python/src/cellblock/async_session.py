@@ -1,0 +1,223 @@
+"""Sessions for programs with an event loop. The same names as in `Session`, awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, TypeVar, overload
+
+from . import _operations as operations
+from ._base import SessionBase
+from ._calls import answer_input
+from ._cells import RunningCell, is_last, needs_input, result_of
+from ._connection import Line
+from ._core import Core
+from ._plans import Plan, drive_async
+from ._workers import workers
+from .events import Event, event_from
+from .files import AsyncFiles
+from .records import Checkpoint, Inspection, Undone, Variable
+from .result import Result
+
+T = TypeVar("T")
+
+
+class AsyncSession(SessionBase):
+    """A sealed Python that remembers, for programs with an event loop. `Session` has the options in words.
+
+    It is opened by `async with AsyncSession() as s:`, by `await s.open()`, or by the first thing that is asked of it; closed by
+    `await s.close()`, by the end of `async with`, or when it is dropped. Tools that are `async` run on the loop of the cell that
+    calls them. Cancelling `run` interrupts the cell.
+    """
+
+    async def open(self) -> AsyncSession:
+        """Opens the session, if it is not open yet, and gives the session itself."""
+        async with self._opening():
+            if not self._core.was_opened:
+                await self._open_now()
+        return self
+
+    def _opening(self) -> asyncio.Lock:
+        lock: asyncio.Lock | None = getattr(self, "_lock", None)
+        if lock is None:
+            lock = self._lock = asyncio.Lock()
+        return lock
+
+    async def _open_now(self) -> None:
+        core = self._core
+        # The child is started on another thread: it may take some milliseconds, and a version is asked for.
+        connection = await asyncio.get_running_loop().run_in_executor(None, core.host._connect)
+        name = core.open_fields.get("session") or connection.new_session_name()
+        core.open_fields["session"] = name
+        try:
+            await drive_async(connection, name, operations.open_session(core))
+        except BaseException:
+            connection.send_later({"op": "close", "session": name})
+            raise
+        core.attach(connection, name)
+
+    @classmethod
+    def _of(cls, core: Core) -> AsyncSession:
+        session = cls.__new__(cls)
+        session._core = core
+        return session
+
+    async def _ask(self, plan: Plan[T]) -> T:
+        if not self._core.was_opened:
+            await self.open()
+        return await drive_async(self._core.connection, self._core.name, plan)
+
+    async def run(self, code: str, *, timeout: float | str | None = None, atomic: bool | None = None) -> Result:
+        """Runs a cell and waits for its result. Code that fails is a result too. Cancelling interrupts the cell."""
+        last: Line = {}
+        async for line in self._lines(code, timeout, atomic, wants_events=False):
+            last = line
+        return result_of(last)
+
+    async def stream(self, code: str, *, timeout: float | str | None = None, atomic: bool | None = None) -> AsyncIterator[Event]:
+        """Runs a cell and gives its events as they come: `async for event in session.stream(code)`. The last is `Finished`."""
+        async for line in self._lines(code, timeout, atomic, wants_events=True):
+            if line["event"] == "error":
+                result_of(line)
+            event = event_from(line)
+            if event is not None:
+                yield event
+
+    async def _lines(
+        self, code: str, timeout: float | str | None, atomic: bool | None, *, wants_events: bool
+    ) -> AsyncIterator[Line]:
+        if not self._core.was_opened:
+            await self.open()
+        core, loop = self._core, asyncio.get_running_loop()
+        inbox: asyncio.Queue[Line] = asyncio.Queue()
+
+        def deliver(line: Line) -> None:
+            try:
+                loop.call_soon_threadsafe(inbox.put_nowait, line)
+            except RuntimeError:
+                pass  # the loop is closed: nobody waits
+
+        cell = RunningCell(core, deliver, loop=loop, wants_events=wants_events)
+        try:
+            cell.start(code, timeout, atomic)
+            while not is_last(line := await inbox.get()):
+                if needs_input(line):
+                    _answer_input(core, line)
+                if wants_events:
+                    yield line
+            yield line
+        finally:
+            # Cancelled, or nobody wants the rest.
+            cell.abandon()
+
+    async def interrupt(self) -> None:
+        """Stops the cell that runs, as Ctrl-C would."""
+        await self._ask(operations.interrupt())
+
+    async def seed(self, variables: Mapping[str, Any] | None = None, **more: Any) -> None:
+        """Binds variables in the session: `await seed(n=3)`."""
+        await self._ask(operations.seed(self._core, {**(variables or {}), **more}))
+
+    @overload
+    async def get(self, name: str) -> Any: ...
+    @overload
+    async def get(self, name: str, kind: type[T]) -> T: ...
+    @overload
+    async def get(self, name: str, kind: Any) -> Any: ...
+    async def get(self, name: str, kind: Any = Any) -> Any:
+        """Reads a variable as a value of a type: `await get("rows", list[int])`. Raises `KeyError` when there is none."""
+        return await self._ask(operations.get(self._core, name, kind))
+
+    async def vars(self) -> list[Variable]:
+        """The variables of the session: name, type, a summary, bytes."""
+        return await self._ask(operations.variables())
+
+    async def inspect(self, name: str) -> Inspection:
+        """A closer look at one variable, which may be dotted."""
+        return await self._ask(operations.inspect(name))
+
+    async def compute(self, expression: str, why: str = "asked by the program") -> str:
+        """The text of one expression, computed in a throw-away copy of the session: it changes nothing."""
+        return await self._ask(operations.compute(expression, why))
+
+    async def undo(self, cells: int = 1, *, to: Checkpoint | str | int | None = None) -> Undone:
+        """Takes cells back, with their variables and files: the last one, the last `cells`, or all after the checkpoint `to`."""
+        return await self._ask(operations.undo(self._core, cells, to))
+
+    async def checkpoint(self, name: str) -> Checkpoint:
+        """Gives the present state a name for `undo(to=name)`."""
+        return await self._ask(operations.name_checkpoint(self._core, name))
+
+    async def checkpoints(self) -> list[Checkpoint]:
+        """The states that `undo` can go back to, newest first."""
+        return await self._ask(operations.checkpoints(self._core))
+
+    async def fork(self) -> AsyncSession:
+        """A second session that begins where this one stands, with variables and files of its own."""
+        return AsyncSession._of(await self._ask(operations.fork(self._core)))
+
+    async def reset(self) -> None:
+        """Forgets all variables. Files, tools and `imports` stay."""
+        await self._ask(operations.reset())
+
+    async def set_tools(self, tools: Iterable[Any]) -> None:
+        """Offers these tools to the code, and no others."""
+        await self._ask(operations.set_tools(self._core, tools))
+
+    @property
+    def files(self) -> AsyncFiles:
+        """The files of the workspace: `await files.write("in.csv", b"...")`, `await files.read("out.csv")`."""
+        return AsyncFiles(self, self._core, self._ask)
+
+    async def read_output(
+        self, cell: int, stream: Literal["stdout", "stderr", "output"] = "output", *, offset: int = 0, length: int | None = None
+    ) -> str:
+        """A part of what a cell wrote, in bytes from `offset`, also beyond what its result holds."""
+        return await self._ask(operations.read_output(cell, stream, offset, length))
+
+    async def notebook(self, path: str | os.PathLike[str]) -> Path:
+        """Writes the cells that were kept, with their outputs, as a Jupyter notebook."""
+        from .journal import export
+
+        return await asyncio.to_thread(export, self._core, "notebook", Path(path))
+
+    async def script(self, path: str | os.PathLike[str]) -> Path:
+        """Writes the cells that were kept as a script for `python3` alone."""
+        from .journal import export
+
+        return await asyncio.to_thread(export, self._core, "script", Path(path))
+
+    async def transcript(self) -> list[dict[str, Any]]:
+        """What happened in the session: each cell with its code, result and fate."""
+        from .journal import transcript
+
+        return await asyncio.to_thread(transcript, self._core)
+
+    async def close(self) -> None:
+        """Ends the session. A second call does nothing."""
+        core = self._core
+        if core.is_open:
+            connection, name = core.end()
+            await drive_async(connection, name, operations.close_session())
+        core.mark_closed()
+
+    async def __aenter__(self) -> AsyncSession:
+        return await self.open()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+
+def _answer_input(core: Core, line: Line) -> None:
+    """Answers `input()` on another thread, so that the loop goes on."""
+
+    def job() -> None:
+        try:
+            answer_input(core, line)
+        except BaseException:
+            pass  # the call was refused; an interrupt has no meaning on this thread
+
+    workers.run(job)

@@ -1,0 +1,151 @@
+"""Where sessions live: a `Host` is this machine, a `Remote` is a server."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+
+from ._binary import find_binary
+from ._connection import Connection
+from .errors import Ended, Unsupported
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Packages = Literal["default", "none"]
+
+
+class Host:
+    """Sessions of this machine: which program runs them, and which Python they get.
+
+    Most programs need none: `Session()` uses `Host()`. All sessions of one process whose hosts are equal share one child
+    process, which is started with the first session and ended with this process.
+
+    - `binary`: the program `cellblock`; else `CELLBLOCK_BIN`, else the one that came with this package.
+    - `python`: the interpreter of the sessions; else the first good one on `PATH`.
+    - `packages`: `"default"` for numpy, pandas and the like where `cellblock setup` has made them, `"none"` for the standard
+      library alone.
+    - `journal`: whether sessions write down what happens in them. `Session.notebook` and `Session.script` need that.
+    """
+
+    __slots__ = ("_binary", "_journal", "_packages", "_python")
+
+    def __init__(
+        self,
+        binary: str | os.PathLike[str] | None = None,
+        *,
+        python: str | os.PathLike[str] | None = None,
+        packages: Packages = "default",
+        journal: bool = True,
+    ) -> None:
+        if packages not in ("default", "none"):
+            raise ValueError(f"packages: expected 'default' or 'none', got {packages!r}")
+        self._binary = None if binary is None else os.fspath(binary)
+        self._python = None if python is None else os.fspath(python)
+        self._packages: Packages = packages
+        self._journal = journal
+
+    def __repr__(self) -> str:
+        given = {"binary": self._binary, "python": self._python}
+        words = [f"{name}={value!r}" for name, value in given.items() if value is not None]
+        words += ["packages='none'"] if self._packages == "none" else []
+        words += [] if self._journal else ["journal=False"]
+        return f"Host({', '.join(words)})"
+
+    def binary(self) -> str:
+        """The path of the program. Raises `BinaryError` when it is missing or too old."""
+        return find_binary(self._binary)
+
+    def pid(self) -> int | None:
+        """The process id of the child that holds the sessions, or `None` when none is running."""
+        with _lock:
+            connection = _connections.get(self._key())
+        return connection.pid if connection is not None and connection.is_usable else None
+
+    def close(self) -> None:
+        """Ends the child process with all sessions of this host. The next session starts a new one."""
+        with _lock:
+            connection = _connections.pop(self._key(), None)
+        if connection is not None:
+            connection.close()
+
+    def _command(self) -> list[str]:
+        options = [] if self._python is None else ["--python", self._python]
+        options += ["--stdlib"] if self._packages == "none" else []
+        options += [] if self._journal else ["--no-journal"]
+        return [self.binary(), "pipe", *options]
+
+    def _key(self) -> tuple[object, ...]:
+        return (self._binary or os.environ.get("CELLBLOCK_BIN"), self._python, self._packages, self._journal)
+
+    def _connect(self) -> Connection:
+        """The running child of this host; a new one when there is none, or when the last one died."""
+        key = self._key()
+        with _lock:
+            connection = _connections.get(key)
+            if connection is None or not connection.is_usable:
+                if _is_exiting:
+                    raise Ended("this process is ending: no session can be opened any more", "ended")
+                connection = Connection(self._command())
+                _connections[key] = connection
+                _all_connections[:] = [other for other in _all_connections if other.is_usable]
+                _all_connections.append(connection)
+        return connection
+
+
+class Remote:
+    """Sessions of a server, `cellblock serve`, on another machine.
+
+    This version has no server yet, so opening a session raises `Unsupported`. The names stay: where a `Host` can be given, a
+    `Remote` will be taken.
+    """
+
+    __slots__ = ("_token", "url")
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise ValueError(f"url: expected an address such as https://sandbox.example.org, got {url!r}")
+        self.url = url.rstrip("/")
+        self._token = token
+
+    def __repr__(self) -> str:
+        return f"Remote({self.url!r})"
+
+    def _connect(self) -> Connection:
+        raise Unsupported(
+            f"sessions on a server ({self.url}) are not in this version: there is no `cellblock serve` yet. "
+            "Use sessions of this machine: `Session()` without `host`",
+            "unsupported",
+        )
+
+
+_lock = threading.Lock()
+_connections: dict[tuple[object, ...], Connection] = {}
+# Also those of hosts that were closed meanwhile: a fork must close its copies of all descriptors.
+_all_connections: list[Connection] = []
+_is_exiting = False
+
+
+def _close_all() -> None:
+    """At the end of the process: no session outlives it, whatever its cells do."""
+    global _is_exiting
+    _is_exiting = True
+    for connection in _all_connections:
+        connection.close(patience=7.0)
+
+
+def _after_fork_in_child() -> None:
+    """The threads of the parent are not here, and its child is not ours: what is opened from now on gets a child of its own."""
+    global _lock
+    _lock = threading.Lock()
+    for connection in _all_connections:
+        connection.abandon()
+    _all_connections.clear()
+    _connections.clear()
+
+
+atexit.register(_close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

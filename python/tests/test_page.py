@@ -1,0 +1,60 @@
+"""The blocks of docs/python.md and of the README run, and print what their comments say."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from .test_agent import COUNT, FakeModel
+
+ROOT = Path(__file__).parents[2]
+PROMISE = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
+
+
+def blocks(path: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def endpoint(monkeypatch):
+    model = FakeModel("3", COUNT, "2")
+    monkeypatch.setenv("CELLBLOCK_BASE_URL", model.url)
+    monkeypatch.setenv("CELLBLOCK_AGENT_FORMAT", "markdown")
+    monkeypatch.setenv("CELLBLOCK_API_KEY", "none")
+
+
+@pytest.mark.parametrize("page", ["docs/python.md", "python/README.md"])
+def test_every_block_prints_what_its_comments_say(page, endpoint):
+    if not (ROOT / page).exists():
+        pytest.skip("the page is not here")
+    names = {"__name__": "page"}
+    found = blocks(ROOT / page)
+    assert found
+    for block in found:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(block, page, "exec", dont_inherit=True), names)
+        promised = [text.strip() for text in PROMISE.findall(block)]
+        lines = [line for line in printed.getvalue().splitlines() if line != "success"]
+        assert lines == promised
+
+
+def test_every_public_name_has_words():
+    import inspect
+
+    import cellblock
+
+    silent = []
+    for name in cellblock.__all__:
+        thing = getattr(cellblock, name)
+        if name.startswith("_") or name == "Event":
+            continue
+        if not inspect.getdoc(thing):
+            silent.append(name)
+        if inspect.isclass(thing) and thing.__module__.startswith("cellblock"):
+            for member, value in vars(thing).items():
+                if not member.startswith("_") and callable(value) and not inspect.getdoc(value):
+                    silent.append(f"{name}.{member}")
+    assert silent == []
