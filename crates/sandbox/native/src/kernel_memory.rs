@@ -15,21 +15,30 @@ const OBJECT_BYTES: u64 = 512;
 const INODE_BYTES: u64 = 2048;
 
 /// Bytes of files in the session's own `/tmp` and `/dev/shm`, and of its shared segments. A process may have them mapped as well.
-pub fn named(reach: Reach, proc_directory: Fd) -> u64 {
-    match reach {
-        Reach::Namespace => temporary_files() + shared_segments(proc_directory),
-        Reach::Descendants => 0,
+/// `walls` says whether these directories are its own: without that wall they are the machine's.
+pub fn named(walls: u64, reach: Reach, proc_directory: Fd) -> u64 {
+    if reach == Reach::Descendants {
+        return 0;
     }
+    let files = if is_own(walls, walls::FILES) {
+        temporary_files()
+    } else {
+        0
+    };
+    files + shared_segments(proc_directory)
+}
+
+fn is_own(walls: u64, wall: u64) -> bool {
+    walls & wall != 0 && walls & walls::NAMESPACES != 0
 }
 
 /// Bytes of objects that no process has mapped. `walls` says which namespaces are the session's own: in another one, objects are not its own.
 pub fn unmapped(walls: u64, reach: Reach, proc_directory: Fd) -> u64 {
-    let has = |wall| walls & wall != 0 && walls & walls::NAMESPACES != 0;
     let mut sum = 0;
-    if has(walls::FILES) {
+    if is_own(walls, walls::FILES) {
         sum += temporary_inodes() * INODE_BYTES;
     }
-    if has(walls::IPC) && reach == Reach::Namespace {
+    if is_own(walls, walls::IPC) && reach == Reach::Namespace {
         sum += semaphores(proc_directory) + messages(proc_directory);
     }
     sum

@@ -73,7 +73,7 @@ impl<P: Protected> Watched<'_, P> {
     /// Resident sizes are quick to read but count shared pages once per process; only when their sum is over the limit are the
     /// exact, slower shares read.
     pub fn look(&self, limit: u64) -> Finding {
-        let named = kernel_memory::named(self.reach, self.proc_directory);
+        let named = kernel_memory::named(self.walls, self.reach, self.proc_directory);
         let in_kernel = self.in_kernel(limit);
         let most_areas = most_areas(self.proc_directory);
         let has_own_network = self.has_own_network();
