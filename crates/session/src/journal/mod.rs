@@ -1,8 +1,10 @@
 //! The journal of a session: what happened in it, in an append-only file, so that it can be made again after its host died.
 
+mod answers;
 mod beginning;
 mod book;
 pub mod bounds;
+mod compare;
 mod copying;
 mod directory;
 mod error;
@@ -11,12 +13,14 @@ mod reader;
 mod record;
 mod recorder;
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 mod story;
 mod summary;
 mod writer;
 
+pub use answers::{Answer, Answers};
 pub(crate) use beginning::begin;
+pub use compare::{Difference, compare};
 pub use copying::{MOST_COPIED_BYTES, MOST_COPIED_FILES, copy_directory};
 pub use directory::{JournalFile, Journals, MOST_BYTES, MOST_JOURNALS};
 pub use error::JournalError;
@@ -25,6 +29,7 @@ pub use record::{
     CallOutcome, Ended, InputAnswer, Line, Opened, PythonUsed, Record, RecordedCall, RecordedInput,
     VERSION,
 };
-pub(crate) use recorder::{Recorder, SessionJournal};
+pub(crate) use recorder::{CellRecord, Recorder, SessionJournal};
 pub use story::{CellStory, Fate, Step, Story};
 pub use summary::Summary;
+pub(crate) use writer::weight_of;
