@@ -4,8 +4,8 @@ use crate::shared_host::shared_host;
 use crate::{Error, Host};
 use cellblock_env::Requirements;
 use cellblock_protocol::{
-    ContainerOptions, CredentialRule, Isolation, Journaling, Limits, NetworkRule, SessionOptions,
-    Strategy,
+    ContainerOptions, CredentialRule, Isolation, Journaling, Limits, NetworkRule, Replay,
+    SessionOptions, Strategy,
 };
 use serde_json::Value;
 use std::ops::Deref;
@@ -145,6 +145,13 @@ impl SessionBuilder {
     /// no, unless the host was told.
     pub fn journal(mut self, journal: impl Into<Journaling>) -> SessionBuilder {
         self.options.journal = journal.into();
+        self
+    }
+
+    /// Whether kept cells are run again after a crash that found only an older checkpoint: `false`, or the time that this may take. 30 seconds,
+    /// unless told.
+    pub fn replay(mut self, replay: impl Into<Replay>) -> SessionBuilder {
+        self.options.replay = replay.into();
         self
     }
 

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{CellResult, MimeBundle};
+use crate::{CellResult, CheckpointState, MimeBundle};
 
 /// Something that happens while a cell runs, as it happens: `{"event":"stdout","text":"2\n"}`.
 ///
@@ -49,6 +49,11 @@ pub enum Event {
     Restored {
         /// The cell after which that checkpoint was made; 0 for the beginning.
         checkpoint: u64,
+    },
+    /// Between two cells: the safety net that the next cell has is another one than was told last, in a result or by this event.
+    Checkpoint {
+        /// The safety net as it is now.
+        checkpoint: CheckpointState,
     },
     /// The cell is over.
     Result {

@@ -27,6 +27,7 @@ mod network;
 mod options;
 pub mod pipe;
 mod quantity;
+mod replay;
 mod result;
 mod seed;
 mod state;
@@ -52,6 +53,7 @@ pub use mime::MimeBundle;
 pub use network::{HostPattern, MAX_NETWORK_RULES, NetworkRule};
 pub use options::{Arming, SessionOptions, Strategy, validate_session_id};
 pub use quantity::{parse_duration, parse_size};
+pub use replay::Replay;
 pub use result::{
     Backend, CellResult, CellValue, Cut, Status, Stream, ToolCall, ToolOutcome, Truncated, Usage,
 };

@@ -10,7 +10,7 @@ use crate::invalid::{Invalid, shown_text};
 use crate::seed::validate_seed;
 use crate::{
     Cell, ContainerOptions, CredentialRule, Isolation, Journaling, Limits, MAX_NETWORK_RULES,
-    NetworkRule, Seed,
+    NetworkRule, Replay, Seed,
 };
 
 /// How a session is to be. Everything has a default, and unknown fields are refused.
@@ -55,6 +55,9 @@ pub struct SessionOptions {
     /// Whether it writes down what happens in it.
     #[serde(skip_serializing_if = "Journaling::is_hosts_choice")]
     pub journal: Journaling,
+    /// Whether kept cells are run again after a crash that found only an older checkpoint.
+    #[serde(skip_serializing_if = "Replay::is_default")]
+    pub replay: Replay,
 }
 
 impl SessionOptions {
@@ -74,6 +77,7 @@ impl SessionOptions {
         "seed",
         "setup",
         "journal",
+        "replay",
     ];
 
     /// Options with an id, the rest by default.
@@ -150,6 +154,7 @@ impl TryFrom<Map<String, Value>> for SessionOptions {
             seed: fields.optional("seed")?.unwrap_or_default(),
             setup: fields.optional("setup")?,
             journal: fields.optional("journal")?.unwrap_or_default(),
+            replay: fields.optional("replay")?.unwrap_or_default(),
         };
         fields.finish(Self::FIELDS)?;
         options.validate()?;

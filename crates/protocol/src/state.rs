@@ -10,6 +10,49 @@ pub struct State {
     /// What of the time before the cell could not be put back: files without a copy, for example.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_restored: Vec<String>,
+    /// The cells before this one whose effects are gone, because the newest checkpoint was made before them and they were not run again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<u64>,
+    /// The cells before this one that were run again, because the newest checkpoint was made before them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replayed: Vec<u64>,
+    /// In which way the cells that were run again did not do what they had done before; a few lines.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differed: Vec<String>,
+    /// How many milliseconds the replay took. None where no cell was run again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay_ms: Option<u64>,
+}
+
+impl State {
+    /// The state after a cell whose effects stay.
+    pub fn kept(checkpoint: CheckpointState) -> Self {
+        Self::new(StateOutcome::Kept, checkpoint)
+    }
+
+    /// A state about which nothing more is to be said.
+    pub fn new(outcome: StateOutcome, checkpoint: CheckpointState) -> Self {
+        Self {
+            outcome,
+            checkpoint,
+            not_restored: Vec::new(),
+            lost: Vec::new(),
+            replayed: Vec::new(),
+            differed: Vec::new(),
+            replay_ms: None,
+        }
+    }
+
+    /// Whether the variables are as they were before the cell. A result that was written by an older version does not name the cells that were
+    /// lost; then the checkpoint that was behind tells.
+    pub fn has_variables_of_before(&self) -> bool {
+        let was_behind =
+            self.checkpoint.status == CheckpointStatus::Behind && self.checkpoint.behind > 0;
+        self.outcome == StateOutcome::Restored
+            && self.lost.is_empty()
+            && self.differed.is_empty()
+            && (!was_behind || !self.replayed.is_empty())
+    }
 }
 
 /// Whether a cell's effects stayed.

@@ -15,16 +15,18 @@ use crate::looks::Looks;
 use crate::outputs::Outputs;
 use crate::packets::Packets;
 use crate::pipes::Pipes;
-use crate::recovery::Recovered;
 use crate::session::{Session, Shared};
+use crate::steps::Steps;
 use crate::tracker::Changes;
 use crate::verdict::Ending;
 use crate::ways_out::{Opened, WaysOut};
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
 use cellblock_protocol::{
-    Cell, CellResult, CheckpointEntry, CheckpointState, Event, SessionOptions, Stream, Undone, Wall,
+    Cell, CellResult, CheckpointEntry, CheckpointState, Event, SessionOptions, StateOutcome,
+    Stream, Undone, Wall,
 };
 use cellblock_sandbox::{Cgroup, Death, Exit, FromInit, ToInit};
+use std::collections::VecDeque;
 use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -57,7 +59,7 @@ pub(crate) enum Command {
         reply: oneshot::Sender<Result<CellResult, Error>>,
     },
     Ask {
-        operation: Box<dyn FnOnce(u64) -> ToHead + Send>,
+        operation: Box<dyn FnOnce(u64) -> ToHead + Send + Sync>,
         effect: Effect,
         limit: Duration,
         reply: oneshot::Sender<Result<Reply, Error>>,
@@ -109,6 +111,12 @@ pub(crate) struct Actor {
     pub(crate) questions: u64,
     /// What there is to go back to.
     pub(crate) checkpoints: Checkpoints,
+    /// What was done since the newest of them.
+    pub(crate) steps: Steps,
+    /// What was asked for while cells ran again: it waits until they have.
+    pub(crate) postponed: VecDeque<Command>,
+    /// The safety net that was last told of.
+    pub(crate) told: CheckpointState,
     /// The head's end, when init told it while something else was waited for.
     pub(crate) ended: Option<Death>,
     /// Those who asked something while a cell ran.
@@ -129,6 +137,7 @@ pub(crate) struct Actor {
 }
 
 /// What a cell or a question left behind.
+#[derive(Clone, Debug)]
 pub(crate) enum Fate {
     /// The head lives.
     Lives,
@@ -170,10 +179,19 @@ impl Actor {
                 // Nobody ran a cell: what happened to the files was a person's doing.
                 self.note_outside_changes().await;
                 let reason = died_idle(exit);
-                if let (Fate::Over(reason), _) = self.survive(reason, Changes::default()).await {
+                let (fate, restoration) = self.survive(reason, Changes::default()).await;
+                if let Fate::Over(reason) = fate {
                     return reason;
                 }
                 self.announce_restored();
+                self.tell_of(&restoration);
+                continue;
+            }
+            if let Some(command) = self.postponed.pop_front() {
+                match self.obey(command).await {
+                    Fate::Lives => idle_since = Instant::now(),
+                    Fate::Over(reason) => return reason,
+                }
                 continue;
             }
             tokio::select! {
@@ -209,7 +227,10 @@ impl Actor {
                 }
                 // If it is over its limit, that is seen above.
                 _ = self.disk.report() => {}
-                () = sleep_until(due.unwrap_or(expiry)), if due.is_some() => self.arm().await,
+                () = sleep_until(due.unwrap_or(expiry)), if due.is_some() => {
+                    self.arm().await;
+                    self.announce_net();
+                }
                 () = sleep_until(expiry) => {
                     return format!("it was idle for {} s", self.options.limits.idle.as_secs());
                 }
@@ -227,10 +248,14 @@ impl Actor {
             } => {
                 self.cells = number.unwrap_or(0).max(self.cells + 1);
                 self.arm_before_cell().await;
-                let (result, fate) = self.run(cell, self.cells, events).await;
+                let (result, fate) = self.run(cell.clone(), self.cells, events).await;
                 let record = self.journal.ended(&result, self.checkpoints.current());
+                self.told = result.state.checkpoint.clone();
                 let _ = reply.send(Ok(result));
-                self.journal.note(record);
+                self.journal.cell(&record.ended);
+                if record.ended.result.state.outcome == StateOutcome::Kept {
+                    self.note_cell(cell, record).await;
+                }
                 fate
             }
             Command::Ask {
@@ -323,6 +348,15 @@ impl Actor {
         self.journal.recorder.note(Record::Restored { stands });
     }
 
+    /// Tells who listens to the session when the safety net of the next cell is another one than was told last.
+    fn announce_net(&mut self) {
+        let checkpoint = self.checkpoints.state();
+        if (checkpoint.status, &checkpoint.reason) != (self.told.status, &self.told.reason) {
+            self.told = checkpoint.clone();
+            let _ = self.shared.logs.send(Event::Checkpoint { checkpoint });
+        }
+    }
+
     /// What happened to the files between two cells, by the user's hand or ours, is part of the state before the next one.
     pub(crate) async fn note_outside_changes(&mut self) {
         let changes = self.disk.settle().await;
@@ -332,21 +366,10 @@ impl Actor {
         }
     }
 
-    /// The head is gone: wakes a standby, or says why the session is over.
-    ///
-    /// `dirty` is what the head changed in the workspace since its checkpoint.
-    pub(crate) async fn survive(&mut self, reason: String, dirty: Changes) -> (Fate, Vec<String>) {
-        self.looks.give_up();
-        match self.recover(dirty).await {
-            Some(Recovered { not_restored, .. }) => (Fate::Lives, not_restored),
-            None => (Fate::Over(reason), Vec::new()),
-        }
-    }
-
     /// Asks the head something that is not a cell.
     pub(crate) async fn ask(
         &mut self,
-        operation: Box<dyn FnOnce(u64) -> ToHead + Send>,
+        operation: Box<dyn FnOnce(u64) -> ToHead + Send + Sync>,
         limit: Duration,
     ) -> (Result<Reply, Error>, Fate) {
         self.note_outside_changes().await;
@@ -354,10 +377,18 @@ impl Actor {
         let question = self.questions;
         let operation = operation(question);
         let record = self.journal.operation(&operation);
+        let changes = matches!(
+            operation,
+            ToHead::Seed { .. } | ToHead::Tools { .. } | ToHead::Reset { .. }
+        );
+        let step = changes.then(|| operation.clone());
         match timeout(limit, self.exchange(operation, question)).await {
             Ok(Ok(reply)) => {
-                if record.is_some() && reply.clone().done().is_ok() {
+                if let Some(step) = step
+                    && reply.clone().done().is_ok()
+                {
                     self.journal.note(record);
+                    self.steps.note_operation(step);
                 }
                 (Ok(reply), Fate::Lives)
             }
@@ -375,9 +406,10 @@ impl Actor {
                     return (Err(error), Fate::Over(reason));
                 }
                 let dirty = self.disk.changes().await;
-                let (fate, _) = self.survive(reason.clone(), dirty).await;
+                let (fate, restoration) = self.survive(reason.clone(), dirty).await;
                 if matches!(fate, Fate::Lives) {
                     self.announce_restored();
+                    self.tell_of(&restoration);
                 }
                 let session = self.shared.id.clone();
                 let error = match fate {

@@ -45,13 +45,27 @@ impl Actor {
     /// What must be there before a cell may start.
     pub(crate) async fn arm_before_cell(&mut self) {
         if self.can_start_anew() {
-            return self.checkpoints.begin_at_origin();
+            return self.begin_at_origin();
         }
         if self.options.arming == Arming::Strict {
-            // What stood in the way may be over: a thread that has ended.
-            self.checkpoints.obstacle = None;
-            self.arm_for(true).await;
+            self.arm_again().await;
         }
+    }
+
+    /// Makes sure that the state has a checkpoint, also where that was tried before and failed.
+    pub(crate) async fn arm_again(&mut self) {
+        if self.can_start_anew() {
+            return self.begin_at_origin();
+        }
+        // What stood in the way may be over: a thread that has ended.
+        self.checkpoints.obstacle = None;
+        self.arm_for(true).await;
+    }
+
+    /// The state needs no standby, and steps lead on from it.
+    fn begin_at_origin(&mut self) {
+        self.checkpoints.begin_at_origin();
+        self.steps.begin(self.place());
     }
 
     /// Copies what the last cells changed, so that the checkpoint has its files.
@@ -83,6 +97,7 @@ impl Actor {
             pid,
             resident,
             faults,
+            children,
         } = reply.armed().map_err(|error| error.to_string())??;
         self.protect(pid, Made::Since(asked)).await?;
         if let Some(old) = self.checkpoints.replace_newest() {
@@ -97,7 +112,9 @@ impl Actor {
             at: SystemTime::now(),
             resident,
             faults,
+            children,
         });
+        self.steps.begin(self.place());
         self.trim(hurry).await;
         Ok(())
     }

@@ -13,10 +13,12 @@ use crate::own_files::Files;
 use crate::packages::Packages;
 use crate::session::Shared;
 use crate::sockets::Born;
+use crate::steps::Steps;
 use crate::ways_out::WaysOut;
 use crate::workspace::Workspace;
 use cellblock_protocol::guest::{Reply, ToHead};
-use cellblock_protocol::{Cell, Rung, SessionOptions, Status};
+use cellblock_protocol::{Cell, CheckpointState, Rung, SessionOptions, Status};
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -90,6 +92,9 @@ pub(crate) fn assemble(
         cells: 0,
         questions: 0,
         checkpoints: Checkpoints::new(head),
+        steps: Steps::default(),
+        postponed: VecDeque::new(),
+        told: CheckpointState::armed(),
         ended: None,
         looks: Looks::default(),
         spent_ms: 0.0,

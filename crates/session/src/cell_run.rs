@@ -7,6 +7,7 @@ use crate::capture::Capture;
 use crate::clock::{Clock, Pulse};
 use crate::echo::Echo;
 use crate::guard::{Duty, LOOK_PERIOD};
+use crate::journal::{Answer, Answers};
 use crate::verdict::Ending;
 use cellblock_protocol::guest::{Done, FromHead, ToHead};
 use cellblock_protocol::{Cell, CheckpointState, Event, MimeBundle, Strategy, Stream, Wall};
@@ -21,6 +22,8 @@ const NUDGE_PERIOD: Duration = Duration::from_millis(100);
 /// Displays of one cell, in number and together.
 const MOST_DISPLAYS: usize = 1000;
 const MOST_DISPLAY_BYTES: usize = 64 << 20;
+/// Questions of a cell that runs again and asks them in other words: as many as this are told.
+const MAX_ODDITIES: usize = 10;
 /// One frame brings at most this many events: itself, and what was in both pipes before it.
 const ROOM: usize = 6;
 
@@ -42,6 +45,29 @@ pub(crate) struct CellRun {
     pub(crate) net: CheckpointState,
     /// What it prints, for the log.
     pub(crate) echo: Echo,
+    /// What it is answered, if it ran before and runs again.
+    recorded: Option<Recorded>,
+}
+
+/// The recorded answers of a cell that runs again, and how it asks for others.
+struct Recorded {
+    answers: Answers,
+    /// The first call or question that there is no recorded answer to.
+    unrecorded: Option<String>,
+    oddities: Vec<String>,
+}
+
+impl Recorded {
+    fn give<T>(&mut self, answer: Answer<T>) -> Result<T, String> {
+        match (answer.oddity, &answer.outcome) {
+            (Some(oddity), Err(_)) => _ = self.unrecorded.get_or_insert(oddity),
+            (Some(oddity), Ok(_)) if self.oddities.len() < MAX_ODDITIES => {
+                self.oddities.push(oddity);
+            }
+            _ => {}
+        }
+        answer.outcome
+    }
 }
 
 /// How the driving of a cell ended.
@@ -93,6 +119,38 @@ impl CellRun {
             interrupted: false,
             net: actor.checkpoints.state(),
             echo: actor.home.echo(),
+            recorded: None,
+        }
+    }
+
+    /// A cell that ran before and gets the same answers as then. Nobody listens to it, and nothing of it is written down.
+    pub(crate) async fn again(
+        actor: &mut Actor,
+        cell: Cell,
+        number: u64,
+        answers: Answers,
+    ) -> CellRun {
+        let mut run = CellRun::new(actor, cell, number, None).await;
+        // The file with the output of its first run is still there to be read.
+        let limits = &actor.options.limits;
+        run.capture = Capture::new(limits.output_kept, 0, actor.directory.join("replayed"));
+        run.recorded = Some(Recorded {
+            answers,
+            unrecorded: None,
+            oddities: Vec::new(),
+        });
+        run
+    }
+
+    /// Of a cell that ran again: recorded answers that it did not ask for, the first question without one, and what else was odd.
+    pub(crate) fn take_answers(&mut self) -> (Vec<String>, Option<String>, Vec<String>) {
+        match self.recorded.take() {
+            Some(recorded) => (
+                recorded.answers.left(),
+                recorded.unrecorded,
+                recorded.oddities,
+            ),
+            None => (Vec::new(), None, Vec::new()),
         }
     }
 
@@ -114,6 +172,7 @@ impl CellRun {
             let told = !outgoing.is_empty();
             while let Some(message) = outgoing.pop() {
                 match self.send(actor, &message).await {
+                    Some(Ok(())) if self.recorded.is_some() => {}
                     Some(Ok(())) => actor.journal.sent(&message, &self.cell),
                     Some(Err(_)) => break,
                     None => return self.end(actor, Ending::Timeout).await,
@@ -259,7 +318,9 @@ impl CellRun {
                 }
             }
             Ok(frame) => {
-                actor.journal.heard(&frame);
+                if self.recorded.is_none() {
+                    actor.journal.heard(&frame);
+                }
                 outgoing.extend(self.attend(actor, frame));
                 return None;
             }
@@ -285,6 +346,12 @@ impl CellRun {
                 return Obeyed::Send(answer);
             }
             Some(Command::Answer(_)) => {}
+            Some(
+                command @ (Command::Run { .. }
+                | Command::Ask { .. }
+                | Command::Undo { .. }
+                | Command::Fork { .. }),
+            ) if self.recorded.is_some() => actor.postponed.push_back(command),
             Some(Command::Run { reply, .. }) => drop(reply.send(Err(busy()))),
             Some(Command::Ask {
                 operation,
@@ -349,6 +416,11 @@ impl CellRun {
                 name,
                 arguments,
             } => {
+                if let Some(recorded) = &mut self.recorded {
+                    let answer = recorded.answers.call(&name, &arguments);
+                    let outcome = recorded.give(answer);
+                    return Some(ToHead::ToolResult { call, outcome });
+                }
                 if self.events.is_none() {
                     let outcome = Err(format!(
                         "nobody answers tool calls here, so `{name}` cannot be called"
@@ -366,6 +438,11 @@ impl CellRun {
                 None
             }
             FromHead::InputRequest { call, prompt } => {
+                if let Some(recorded) = &mut self.recorded {
+                    let answer = recorded.answers.input(&prompt);
+                    let outcome = recorded.give(answer);
+                    return Some(ToHead::Input { call, outcome });
+                }
                 if self.events.is_none() {
                     let outcome = Err("input() cannot be answered: nobody is there to type; pass the value in as a variable".to_owned());
                     return Some(ToHead::Input { call, outcome });

@@ -25,6 +25,8 @@ pub(crate) struct Standby {
     /// Bytes that the head held of its own, and pages it had touched, when this was made.
     pub(crate) resident: u64,
     pub(crate) faults: u64,
+    /// The child processes that the head had when this was made, by name. They end before the standby is woken.
+    pub(crate) children: Vec<String>,
 }
 
 impl Standby {

@@ -1,7 +1,9 @@
 //! What a cell that is over comes to: its result, and what becomes of the session's state.
 
 use crate::actor::{Actor, Fate};
+use crate::capture::Capture;
 use crate::cell_run::{CellRun, Finish};
+use crate::replay::Restoration;
 use crate::verdict::{Ending, LimitHit, Verdict};
 use cellblock_protocol::guest::Done;
 use cellblock_protocol::{
@@ -11,11 +13,33 @@ use cellblock_protocol::{
 use cellblock_sandbox::{Death, Exit, Over};
 
 /// What became of the state.
-struct Settled {
+pub(crate) struct Settled {
     outcome: StateOutcome,
     fate: Fate,
     files: FileChanges,
-    not_restored: Vec<String>,
+    restoration: Restoration,
+}
+
+impl Settled {
+    /// What the cell did is there, with these files.
+    pub(crate) fn kept(files: FileChanges) -> Settled {
+        Settled {
+            outcome: StateOutcome::Kept,
+            fate: Fate::Lives,
+            files,
+            restoration: Restoration::default(),
+        }
+    }
+
+    /// The session is over.
+    fn over(fate: Fate, files: FileChanges) -> Settled {
+        Settled {
+            outcome: StateOutcome::Ended,
+            fate,
+            files,
+            restoration: Restoration::default(),
+        }
+    }
 }
 
 impl CellRun {
@@ -57,17 +81,44 @@ impl CellRun {
         if let Some(error) = verdict.error.as_mut().filter(|error| error.hint.is_none()) {
             error.hint = actor.ways_out.hint(error);
         }
-        let Settled {
-            outcome,
-            fate,
-            files,
-            not_restored,
-        } = self.settle(actor, verdict.status, done.pure, death).await;
+        let settled = self.settle(actor, verdict.status, done.pure, death).await;
         if let Some(reason) = actor.history.lock().take_unkept()
             && self.net.status == CheckpointStatus::Armed
         {
             self.net = CheckpointState::behind(0, reason);
         }
+        let (number, fate) = (self.number, settled.fate.clone());
+        let (result, capture) = self.result(actor, verdict, done, settled);
+        actor.outputs.keep(number, capture.into_written());
+        (result, fate)
+    }
+
+    /// The result of a cell that is settled, and its output.
+    pub(crate) fn result(
+        self,
+        actor: &Actor,
+        verdict: Verdict,
+        done: Done,
+        settled: Settled,
+    ) -> (CellResult, Capture) {
+        let Settled {
+            outcome,
+            files,
+            restoration,
+            ..
+        } = settled;
+        let Restoration {
+            not_restored,
+            lost,
+            replayed,
+            differed,
+            time,
+        } = restoration;
+        // The cell did not cost what making up for it cost.
+        let wall = self
+            .started
+            .elapsed()
+            .saturating_sub(time.unwrap_or_default());
         let (stdout, stderr, output, truncated) = self.capture.texts();
         let (stdout_bytes, stderr_bytes) = self.capture.totals();
         let result = CellResult {
@@ -93,9 +144,13 @@ impl CellRun {
                 outcome,
                 checkpoint: self.net,
                 not_restored,
+                lost,
+                replayed,
+                differed,
+                replay_ms: time.map(|time| time.as_millis() as u64),
             },
             usage: Usage {
-                wall_ms: self.started.elapsed().as_secs_f64() * 1e3,
+                wall_ms: wall.as_secs_f64() * 1e3,
                 cpu_ms: done.cpu_ms,
                 peak_bytes: done.peak_bytes,
                 stdout_bytes,
@@ -107,8 +162,7 @@ impl CellRun {
             isolation: actor.isolation.clone(),
             isolation_note: actor.shared.rung.caveat().map(str::to_owned),
         };
-        actor.outputs.keep(self.number, self.capture.into_written());
-        (result, fate)
+        (result, self.capture)
     }
 
     /// What becomes of the state: kept, or as before the cell, or gone with the session.
@@ -124,12 +178,7 @@ impl CellRun {
             Some(_) if actor.closing.is_some() || actor.commands.is_closed() => {
                 let fate = Fate::Over("it was closed".to_owned());
                 let files = actor.disk.changes().await.files;
-                return Settled {
-                    outcome: StateOutcome::Ended,
-                    fate,
-                    files,
-                    not_restored: Vec::new(),
-                };
+                return Settled::over(fate, files);
             }
             Some(reason) => reason,
             None if status != Status::Success && atomic && actor.checkpoints.is_armed() => {
@@ -141,17 +190,12 @@ impl CellRun {
                 actor
                     .checkpoints
                     .keep(self.number, pure && files.is_empty());
-                return Settled {
-                    outcome: StateOutcome::Kept,
-                    fate: Fate::Lives,
-                    files,
-                    not_restored: Vec::new(),
-                };
+                return Settled::kept(files);
             }
         };
         let changes = actor.disk.changes().await;
         let files = changes.files.clone();
-        let (fate, not_restored) = actor.survive(reason, changes).await;
+        let (fate, restoration) = actor.survive(reason, changes).await;
         match fate {
             Fate::Lives => {
                 match self.events {
@@ -164,15 +208,10 @@ impl CellRun {
                     outcome: StateOutcome::Restored,
                     fate,
                     files: FileChanges::default(),
-                    not_restored,
+                    restoration,
                 }
             }
-            Fate::Over(_) => Settled {
-                outcome: StateOutcome::Ended,
-                fate,
-                files,
-                not_restored,
-            },
+            Fate::Over(_) => Settled::over(fate, files),
         }
     }
 

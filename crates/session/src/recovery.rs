@@ -62,6 +62,7 @@ impl Actor {
                 self.checkpoints.revision = standby.revision;
                 self.checkpoints.since = standby.since;
                 standby.cell = cell;
+                let ended = std::mem::take(&mut standby.children);
                 if let Some((pid, line)) = self.accept(copy, successor).await {
                     self.checkpoints.add(Standby {
                         pid,
@@ -69,7 +70,13 @@ impl Actor {
                         ..standby
                     });
                 }
-                return Some(self.go_on_after(cell, expected, dirty).await);
+                let mut recovered = self.go_on_after(cell, dirty).await;
+                recovered.not_restored.extend(ended.into_iter().map(|name| {
+                    format!(
+                        "the process {name}: processes that cells started are ended by a restore"
+                    )
+                }));
+                return Some(recovered);
             }
         }
         let is_there = self.checkpoints.origin.take().is_some() || self.can_start_anew();
@@ -80,20 +87,15 @@ impl Actor {
         self.start_anew().await?;
         self.checkpoints.revision = 0;
         self.checkpoints.since = 0;
-        Some(self.go_on_after(0, expected, dirty).await)
+        Some(self.go_on_after(0, dirty).await)
     }
 
-    /// There is a head with the state after `cell`. `expected` is the cell after which it should be.
-    async fn go_on_after(&mut self, cell: u64, expected: u64, dirty: Changes) -> Recovered {
-        let mut not_restored = self.history.go_back(cell, dirty).await;
+    /// There is a head with the state after `cell`.
+    async fn go_on_after(&mut self, cell: u64, dirty: Changes) -> Recovered {
+        let not_restored = self.history.go_back(cell, dirty).await;
         let files = self.disk.changes().await.files;
         self.spent_ms = 0.0;
         self.checkpoints.kept.retain(|kept| *kept <= cell);
-        if cell < expected {
-            not_restored.push(format!(
-                "the effects of the cells after {cell}: no later checkpoint was there to be woken"
-            ));
-        }
         self.checkpoints.plan();
         Recovered {
             cell,

@@ -384,7 +384,7 @@ impl Session {
         &self,
         effect: Effect,
         limit: Duration,
-        operation: impl FnOnce(u64) -> ToHead + Send + 'static,
+        operation: impl FnOnce(u64) -> ToHead + Send + Sync + 'static,
         read: impl FnOnce(Reply) -> Result<T, cellblock_protocol::guest::HeadError>,
     ) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();

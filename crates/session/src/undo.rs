@@ -78,6 +78,7 @@ impl Actor {
         // News of a standby that died may have come only now. Then the newest goes on, and nothing was taken back.
         if !self.checkpoints.reach(target) {
             self.recover(Changes::default()).await.ok_or_else(nobody)?;
+            self.steps.begin(self.place());
             // The newest may be gone as well.
             self.announce_restored();
             return Err(Error::NotFound(lost(target)));
@@ -91,7 +92,15 @@ impl Actor {
         // They go when there is time: to take them apart would keep the processor from who is awaited.
         self.checkpoints.taken_back.extend(too_new);
         let recovered = self.recover(Changes::default()).await;
-        recovered.ok_or_else(nobody)
+        let mut recovered = recovered.ok_or_else(nobody)?;
+        self.steps.begin(self.place());
+        if recovered.cell < target {
+            recovered.not_restored.push(format!(
+                "the effects of the cells after {}: no later checkpoint was there to be woken",
+                recovered.cell
+            ));
+        }
+        Ok(recovered)
     }
 
     async fn variables(&mut self) -> Result<BTreeMap<String, Variable>, Error> {

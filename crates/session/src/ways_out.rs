@@ -12,10 +12,13 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
 
 /// Where the proxy listens inside.
 const PROXY_PORT: u16 = 3128;
@@ -48,6 +51,38 @@ pub(crate) struct WaysOut {
     serving: Vec<AbortHandle>,
     /// The connections that the guard refused since the last cell began.
     refused: Arc<Mutex<Vec<Arc<Connection>>>>,
+    traffic: Arc<Traffic>,
+    /// The tasks of the doors, which can be asked to take in at once whatever waits there.
+    doors: Vec<mpsc::UnboundedSender<oneshot::Sender<()>>>,
+    /// How many connections there were when [`WaysOut::take_use`] was last called.
+    told: u64,
+}
+
+/// What goes through the doors of a session.
+#[derive(Debug, Default)]
+struct Traffic {
+    /// Connections that ever came in.
+    came: AtomicU64,
+    /// Connections that are open.
+    open: AtomicU64,
+    /// While this is so, a connection is closed as soon as it comes in.
+    shut: AtomicBool,
+}
+
+/// A connection that is open.
+struct OpenConnection(Arc<Traffic>);
+
+impl OpenConnection {
+    fn new(traffic: &Arc<Traffic>) -> OpenConnection {
+        traffic.open.fetch_add(1, Ordering::Relaxed);
+        OpenConnection(Arc::clone(traffic))
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Doors {
@@ -154,7 +189,10 @@ impl Doors {
             let behind = self.behind.get(number).cloned();
             let behind = behind.ok_or(cellblock_sandbox::Error::Protocol { process: "init" })?;
             let door = listener(socket).map_err(Error::system("listening for the network"))?;
-            let task = tokio::spawn(serve(door, guard.clone(), behind));
+            let traffic = Arc::clone(&ways.traffic);
+            let (asker, asked) = mpsc::unbounded_channel();
+            ways.doors.push(asker);
+            let task = tokio::spawn(serve(door, guard.clone(), behind, traffic, asked));
             ways.serving.push(task.abort_handle());
         }
         Ok(ways)
@@ -176,6 +214,36 @@ impl WaysOut {
         let text = refusal?.to_string();
         let is_said = error.value.contains(&text) || error.traceback.contains(&text);
         (!is_said).then_some(text)
+    }
+
+    /// Whether the network was used since the last call: a connection came in, or one is open, which code may use at any time.
+    pub(crate) async fn take_use(&mut self) -> bool {
+        self.take_in().await;
+        let came = self.traffic.came.load(Ordering::Relaxed);
+        let is_new = came != std::mem::replace(&mut self.told, came);
+        is_new || self.traffic.open.load(Ordering::Relaxed) > 0
+    }
+
+    /// From now on nothing is reached, whatever the rules say. What is open stays so.
+    pub(crate) fn shut(&self) {
+        self.traffic.shut.store(true, Ordering::Relaxed);
+    }
+
+    /// The rules hold again, for what connects from now on.
+    pub(crate) async fn open_again(&mut self) {
+        self.take_use().await;
+        self.traffic.shut.store(false, Ordering::Relaxed);
+    }
+
+    /// Waits until each connection that code has made so far was taken in. The kernel makes one before the host knows of it.
+    async fn take_in(&self) {
+        const PATIENCE: Duration = Duration::from_secs(1);
+        for door in &self.doors {
+            let (done, taken) = oneshot::channel();
+            if door.send(done).is_ok() {
+                let _ = timeout(PATIENCE, taken).await;
+            }
+        }
     }
 
     fn refused(&self) -> MutexGuard<'_, Vec<Arc<Connection>>> {
@@ -237,19 +305,46 @@ fn listener(socket: OwnedFd) -> io::Result<TcpListener> {
 }
 
 /// Every connection ends with the door.
-async fn serve(door: TcpListener, guard: Guard, behind: Behind) {
+async fn serve(
+    door: TcpListener,
+    guard: Guard,
+    behind: Behind,
+    traffic: Arc<Traffic>,
+    mut asked: mpsc::UnboundedReceiver<oneshot::Sender<()>>,
+) {
     const PAUSE: Duration = Duration::from_millis(50);
     let mut connections = JoinSet::new();
+    let take = |client: TcpStream, connections: &mut JoinSet<()>| {
+        traffic.came.fetch_add(1, Ordering::Relaxed);
+        if traffic.shut.load(Ordering::Relaxed) {
+            return;
+        }
+        let open = OpenConnection::new(&traffic);
+        let serving = serve_one(client, guard.clone(), behind.clone());
+        connections.spawn(async move {
+            serving.await;
+            drop(open);
+        });
+    };
     loop {
         tokio::select! {
             accepted = door.accept() => match accepted {
-                Ok((client, _)) => {
-                    connections.spawn(serve_one(client, guard.clone(), behind.clone()));
-                }
+                Ok((client, _)) => take(client, &mut connections),
                 // No descriptors are left, most likely.
                 Err(_) => tokio::time::sleep(PAUSE).await,
             },
             Some(_) = connections.join_next() => {}
+            Some(done) = asked.recv() => {
+                // Without the event loop, which may not know yet what waits.
+                while let Ok(client) = rustix::net::accept(&door) {
+                    let client = std::net::TcpStream::from(client);
+                    let client = client.set_nonblocking(true).and_then(|()| TcpStream::from_std(client));
+                    if let Ok(client) = client {
+                        take(client, &mut connections);
+                    }
+                }
+                let _ = done.send(());
+            }
         }
     }
 }

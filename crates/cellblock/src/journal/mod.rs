@@ -23,8 +23,6 @@
 //! # }
 //! ```
 
-mod answers;
-mod compare;
 mod literal;
 mod notebook;
 mod restore;
@@ -32,7 +30,6 @@ mod script;
 mod told;
 
 pub use cellblock_session::journal::*;
-pub use compare::Difference;
 pub use notebook::{notebook, notebook_of_run};
 pub use restore::{Report, Restore, Restored};
 pub use script::{script, script_of_run};

@@ -1,11 +1,11 @@
 //! Making a session again from its journal.
 
-use super::answers::Answers;
-use super::compare::{Difference, compare};
 use crate::{Error, Host, Session};
 use cellblock_protocol::{Event, Journaling, SessionOptions};
 use cellblock_session::Error as SessionError;
-use cellblock_session::journal::{CellStory, Fate, Journal, Step, copy_directory};
+use cellblock_session::journal::{
+    Answers, CellStory, Difference, Fate, Journal, Step, compare, copy_directory,
+};
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;

@@ -134,7 +134,7 @@ fn what_is_lost_with_a_standby_is_told_by_the_cell_that_needed_it() {
     assert_eq!(result.state.outcome, StateOutcome::Restored);
     assert_eq!(
         result.state.not_restored,
-        ["the effects of the cells after 2: no later checkpoint was there to be woken"]
+        ["the effects of cell 3: no later checkpoint was there to be woken"]
     );
     assert_eq!(story(&mut survivor), ["w1"]);
 }

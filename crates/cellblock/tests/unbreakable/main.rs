@@ -21,6 +21,7 @@ mod links;
 mod origin;
 mod pool;
 mod random_trees;
+mod replay;
 mod strategies;
 mod threads;
 mod undo;

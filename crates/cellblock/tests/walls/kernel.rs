@@ -109,7 +109,7 @@ fn a_cell_cannot_kill_its_own_safety_net() {
     // Without the wall all that is left is a new session.
     assert_eq!(
         not_restored(Isolation::on(Rung::Full).without(Wall::Signals)),
-        ["the effects of the cells after 0: no later checkpoint was there to be woken"]
+        ["the effects of cell 1: no later checkpoint was there to be woken"]
     );
     assert_eq!(not_restored(Isolation::default()), [""; 0]);
 }

@@ -117,6 +117,9 @@ pub(crate) struct SessionArgs {
     /// Put a secret on its requests outside: 'api.example.org Authorization: Bearer env:TOKEN', or file:PATH
     #[arg(long, value_name = "RULE")]
     credential: Vec<CredentialRule>,
+    /// Lose the cells since an older checkpoint after a crash, instead of running them again
+    #[arg(long)]
+    no_replay: bool,
     /// The most memory, such as 512MB [default: 2GiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
     memory: Option<u64>,
@@ -214,6 +217,7 @@ impl SessionArgs {
             },
             imports: self.imports.clone(),
             seed: self.seed()?,
+            replay: (!self.no_replay).into(),
             ..SessionOptions::default()
         };
         options.validate()?;

@@ -326,6 +326,35 @@ fn after_a_crash_the_session_goes_on_and_says_so() {
 }
 
 #[test]
+fn a_session_that_is_not_armed_any_more_says_so_at_once_and_cells_run_again_unless_told() {
+    let deaf = "import ctypes, os, signal, threading, time\nready = threading.Event()\ndef deaf():\n    signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\n    ctypes.CDLL(None).prctl(15, b'deaf', 0, 0, 0)\n    ready.set()\n    time.sleep(600)\nthreading.Thread(target=deaf, daemon=True).start()\nready.wait()";
+    let place = Place::new();
+    let mut pipe = place.pipe();
+    let nothing = json!(null);
+    for (name, replay, replayed, lost) in [
+        ("a", true, json!([1]), nothing.clone()),
+        ("b", false, nothing.clone(), json!([1])),
+    ] {
+        pipe.ask(json!({"id": 1, "op": "open", "session": name, "replay": replay}));
+        pipe.send(json!({"id": 2, "op": "run", "session": name, "code": deaf}));
+        assert_eq!(pipe.result()["result"]["status"], "success");
+        let told = pipe.next_as_it_is();
+        let checkpoint = json!({"status": "behind", "behind": 1, "reason": "a thread cannot be copied (deaf): it blocks all signals"});
+        assert_eq!(
+            told,
+            json!({"id": null, "session": name, "event": "checkpoint", "checkpoint": checkpoint})
+        );
+        pipe.send(json!({"id": 3, "op": "run", "session": name, "code": "os._exit(7)"}));
+        let state = pipe.result()["result"]["state"].clone();
+        assert_eq!(
+            (&state["outcome"], &state["replayed"], &state["lost"]),
+            (&json!("restored"), &replayed, &lost),
+            "{state}"
+        );
+    }
+}
+
+#[test]
 fn a_fork_is_a_session_of_the_pipe_at_once() {
     let place = Place::new();
     let mut pipe = place.pipe();

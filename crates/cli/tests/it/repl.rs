@@ -168,3 +168,54 @@ fn a_terminal_does_not_obey_the_code() {
         terminal.raw
     );
 }
+
+/// A thread that no checkpoint can carry.
+const DEAF: &str = "import ctypes, os, signal, threading, time; ready = threading.Event()
+def deaf():
+    signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65)); ctypes.CDLL(None).prctl(15, b'deaf', 0, 0, 0); ready.set(); time.sleep(600)
+threading.Thread(target=deaf, daemon=True).start(); ready.wait()
+";
+
+#[test]
+fn a_session_that_is_not_armed_says_so_with_the_thread_and_what_a_crash_cost() {
+    let place = Place::new();
+    let script = format!("{DEAF}x = 7\nos._exit(3)\nx\n");
+    let ended = place.run_with(["repl", "--stdlib"], script.as_bytes());
+    assert!(ended.stdout.ends_with("7\n"), "{}", ended.stdout);
+    let said = &ended.stderr;
+    assert_eq!(said.matches("not armed: ").count(), 1, "{said}");
+    assert!(
+        said.contains("not armed: there is no checkpoint of the last 1 cell, which would have to run again after a crash: a thread cannot be copied (deaf): it blocks all signals"),
+        "{said}"
+    );
+    assert!(
+        said.contains(
+            "the variables are as they were before the cell: cells 3, 4 were run again ("
+        ),
+        "{said}"
+    );
+    let ended = place.run_with(["repl", "--stdlib", "--no-replay"], script.as_bytes());
+    let said = &ended.stderr;
+    assert!(
+        said.contains("NameError: name 'x' is not defined"),
+        "{said}"
+    );
+    assert!(!said.contains("the variables are as they were"), "{said}");
+    assert!(
+        said.contains("the session went back to an older checkpoint\nnot restored: the effects of cells 3 and 4: running them again is switched off\n"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_prompt_shows_that_a_crash_would_cost_more_than_the_cell() {
+    let place = Place::new();
+    let mut terminal = Terminal::open(&place, &["repl", "--stdlib", "--color", "never"]);
+    terminal.wait_for(">>> ");
+    let deaf = "import signal, threading, time; threading.Thread(target=lambda: (signal.pthread_sigmask(0, range(1, 65)), time.sleep(600)), daemon=True).start(); time.sleep(0.3)";
+    terminal.type_line(deaf);
+    terminal.wait_for("not armed: ");
+    terminal.wait_for("!>> ");
+    terminal.keys("\x04");
+    assert_eq!(terminal.ended(), 0);
+}

@@ -157,10 +157,15 @@ impl Pipe {
 
     /// The next line that comes back, with what differs from run to run set to 0.
     pub fn next(&mut self) -> Value {
+        normal(self.next_as_it_is())
+    }
+
+    /// The next line that comes back, with nothing set to 0.
+    pub fn next_as_it_is(&mut self) -> Value {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         assert!(line.ends_with('\n'), "not a whole line: {line:?}");
-        normal(serde_json::from_str(&line).unwrap())
+        serde_json::from_str(&line).unwrap()
     }
 
     /// Sends a request and returns the line that comes next.

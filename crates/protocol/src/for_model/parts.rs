@@ -1,7 +1,7 @@
 use super::budget::{Kind, Part};
 use super::words::{Claim, Words};
 use super::{ForModel, signal_name};
-use crate::{CellError, CellResult, CheckpointStatus, MimeBundle, StateOutcome, Status};
+use crate::{CellError, CellResult, MimeBundle, StateOutcome, Status};
 
 /// The parts of the text, in order, each whole.
 pub(super) fn parts<'a>(result: &'a CellResult, code: &str, options: &ForModel) -> Vec<Part<'a>> {
@@ -29,6 +29,8 @@ pub(super) fn parts<'a>(result: &'a CellResult, code: &str, options: &ForModel) 
         Status::Interrupted => {}
     }
     parts.extend(state(result, words).map(Part::line));
+    parts.extend(replay(result, words));
+    parts.extend(not_restored(result, words));
     parts
 }
 
@@ -51,9 +53,9 @@ fn claim(status: Status, words: &Words) -> Option<&Claim> {
     }
 }
 
+/// Whether the heading may say that the state is the one from before the cell, and no line below it takes that back.
 fn is_as_before(result: &CellResult) -> bool {
-    result.state.outcome == StateOutcome::Restored
-        && result.state.checkpoint.status != CheckpointStatus::Behind
+    result.state.has_variables_of_before() && result.state.not_restored.is_empty()
 }
 
 fn output<'a>(result: &'a CellResult, words: &'static Words) -> Vec<Part<'a>> {
@@ -196,24 +198,55 @@ fn end_of_process(result: &CellResult, words: &Words) -> Option<String> {
 /// What the heading does not say about the state, and no more.
 fn state(result: &CellResult, words: &Words) -> Option<String> {
     let stopped = claim(result.status, words);
-    let checkpoint = &result.state.checkpoint;
-    let line = match result.state.outcome {
+    let state = &result.state;
+    let line = match state.outcome {
         StateOutcome::Kept => stopped.map(|_| words.state_kept.to_owned())?,
-        StateOutcome::Restored
-            if checkpoint.status == CheckpointStatus::Behind && checkpoint.behind > 0 =>
-        {
-            words.state_behind(checkpoint.behind)
+        StateOutcome::Restored if !state.lost.is_empty() => {
+            words.state_behind(state.lost.len() as u64, &state.lost)
         }
-        StateOutcome::Restored if stopped.is_some_and(|claim| claim.names_state) => return None,
-        StateOutcome::Restored => return Some(words.state_as_before.to_owned()),
+        StateOutcome::Restored if state.has_variables_of_before() => {
+            let is_said = is_as_before(result) && stopped.is_some_and(|claim| claim.names_state);
+            match (is_said, state.not_restored.is_empty()) {
+                (true, _) => return None,
+                (false, true) => return Some(words.state_as_before.to_owned()),
+                (false, false) => return Some(words.state_as_before_but.to_owned()),
+            }
+        }
+        StateOutcome::Restored if !state.differed.is_empty() => {
+            return Some(words.state_made_again.to_owned());
+        }
+        StateOutcome::Restored => words.state_behind(state.checkpoint.behind, &[]),
         StateOutcome::Ended => words.state_ended.to_owned(),
     };
-    Some(match &checkpoint.reason {
-        Some(reason) if result.state.outcome == StateOutcome::Ended => {
+    Some(match &state.checkpoint.reason {
+        Some(reason) if state.outcome == StateOutcome::Ended => {
             format!("{line}{}{}", words.because, one_line(reason, 500))
         }
         _ => line,
     })
+}
+
+/// Which earlier cells were run again, and how they differed. Not how long it took: that is another time in each recording.
+fn replay<'a>(result: &'a CellResult, words: &'static Words) -> Vec<Part<'a>> {
+    let state = &result.state;
+    let mut parts = Vec::new();
+    if !state.replayed.is_empty() {
+        parts.push(Part::line(words.replayed(&state.replayed)));
+    }
+    if !state.differed.is_empty() {
+        parts.push(list_of(words.differed, &state.differed, words));
+    }
+    parts
+}
+
+fn not_restored<'a>(result: &'a CellResult, words: &'static Words) -> Option<Part<'a>> {
+    let texts = &result.state.not_restored;
+    (!texts.is_empty()).then(|| list_of(words.not_restored, texts, words))
+}
+
+fn list_of<'a>(heading: &'static str, texts: &[String], words: &'static Words) -> Part<'a> {
+    let lines: Vec<String> = texts.iter().map(|text| one_line(text, 500)).collect();
+    Part::block(heading, lines.join("\n"), Kind::List { words })
 }
 
 /// One line for one display: its types, then the beginning of its plain text.

@@ -17,6 +17,12 @@ pub(super) struct Words {
     pub(super) error: &'static str,
     pub(super) no_output: &'static str,
     pub(super) state_as_before: &'static str,
+    /// Stands above the list of what is not as before.
+    pub(super) state_as_before_but: &'static str,
+    /// Stands above the list of the cells that were run again and differed.
+    pub(super) state_made_again: &'static str,
+    pub(super) differed: &'static str,
+    pub(super) not_restored: &'static str,
     pub(super) state_kept: &'static str,
     pub(super) state_ended: &'static str,
     /// Stands between a state and its reason.
@@ -71,16 +77,30 @@ impl Words {
         }
     }
 
-    pub(super) fn state_behind(&self, cells: u64) -> String {
-        match self.locale {
-            Locale::En => {
-                format!(
-                    "### State: restored from an older checkpoint; the effects of {cells} earlier cell(s) are lost too"
-                )
-            }
-            Locale::Zh => {
+    /// `lost` names the cells, where they are known.
+    pub(super) fn state_behind(&self, cells: u64, lost: &[u64]) -> String {
+        let named = list(lost);
+        match (self.locale, lost.is_empty()) {
+            (Locale::En, true) => format!(
+                "### State: restored from an older checkpoint; the effects of {cells} earlier cell(s) are lost too"
+            ),
+            (Locale::En, false) => format!(
+                "### State: restored from an older checkpoint; the effects of {cells} earlier cell(s) are lost too: cells {named}"
+            ),
+            (Locale::Zh, true) => {
                 format!("### 状态：已恢复到较早的检查点，此前 {cells} 个单元的结果也已丢失")
             }
+            (Locale::Zh, false) => format!(
+                "### 状态：已恢复到较早的检查点，此前 {cells} 个单元的结果也已丢失：单元 {named}"
+            ),
+        }
+    }
+
+    pub(super) fn replayed(&self, cells: &[u64]) -> String {
+        let named = list(cells);
+        match self.locale {
+            Locale::En => format!("### Run again after the restore: cells {named}"),
+            Locale::Zh => format!("### 恢复后重新执行的单元：{named}"),
         }
     }
 
@@ -118,6 +138,16 @@ impl Words {
     }
 }
 
+/// The first cells of a list by number, and how many more there are.
+fn list(cells: &[u64]) -> String {
+    const FEW: usize = 20;
+    let few: Vec<String> = cells.iter().take(FEW).map(u64::to_string).collect();
+    match cells.len().saturating_sub(FEW) {
+        0 => few.join(", "),
+        more => format!("{} (+{more})", few.join(", ")),
+    }
+}
+
 fn read_output(cell: u64, offset: u64) -> String {
     format!("read_output(cell={cell}, stream=\"output\", offset={offset})")
 }
@@ -148,6 +178,10 @@ static ENGLISH: Words = Words {
     error: "### Error:",
     no_output: "(no output; use print(...) or end with an expression)",
     state_as_before: "### State: as before this cell",
+    state_as_before_but: "### State: as before this cell, except for what is listed below",
+    state_made_again: "### State: made again by running earlier cells; some of them did not do the same as before",
+    differed: "### What differed:",
+    not_restored: "### Not restored:",
     state_kept: "### State: what this cell did until then is kept",
     state_ended: "### State: lost; the session has ended and its variables are gone",
     because: ": ",
@@ -180,6 +214,10 @@ static CHINESE: Words = Words {
     error: "### 报错信息：",
     no_output: "（没有输出；请使用 print(...) 或以表达式结尾）",
     state_as_before: "### 状态：与本单元执行前一致",
+    state_as_before_but: "### 状态：除以下列出的内容外，与本单元执行前一致",
+    state_made_again: "### 状态：已通过重新执行此前的单元重建，部分单元的结果与之前不同",
+    differed: "### 不同之处：",
+    not_restored: "### 未能恢复：",
     state_kept: "### 状态：本单元中断前的结果已保留",
     state_ended: "### 状态：会话已结束，变量已丢失",
     because: "：",

@@ -17,7 +17,7 @@ pub struct Reply {
 }
 
 /// A standby, as the head that was copied describes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Armed {
     /// Its process id inside.
     pub pid: u32,
@@ -27,7 +27,13 @@ pub struct Armed {
     /// Pages that the head touched in its life.
     #[serde(default)]
     pub faults: u64,
+    /// The child processes that the head had then, by name. They end when the standby is woken.
+    #[serde(default)]
+    pub children: Vec<String>,
 }
+
+/// The most child processes that a head can name.
+const MAX_CHILDREN: usize = 64;
 
 impl Reply {
     pub(super) fn new(seq: u64, fields: Map<String, Value>) -> Self {
@@ -89,7 +95,14 @@ impl Reply {
                 bounds::cut(&mut reason, bounds::SHORT);
                 Ok(Err(reason))
             }
-            _ => typed(Value::Object(self.fields)).map(Ok),
+            _ => {
+                let mut armed: Armed = typed(Value::Object(self.fields))?;
+                armed.children.truncate(MAX_CHILDREN);
+                for name in &mut armed.children {
+                    bounds::cut(name, bounds::NAME);
+                }
+                Ok(Ok(armed))
+            }
         }
     }
 

@@ -107,6 +107,23 @@ pub enum ToolContent {
 }
 
 impl ToHead {
+    /// The same operation with another number, so that it can be asked once more. What has no number stays as it is.
+    pub fn with_seq(&self, number: u64) -> ToHead {
+        let mut again = self.clone();
+        if let ToHead::Seed { seq, .. }
+        | ToHead::Vars { seq }
+        | ToHead::Inspect { seq, .. }
+        | ToHead::Compute { seq, .. }
+        | ToHead::Tools { seq, .. }
+        | ToHead::Reset { seq }
+        | ToHead::Arm { seq, .. }
+        | ToHead::Fork { seq } = &mut again
+        {
+            *seq = number;
+        }
+        again
+    }
+
     /// The frame, ready to be written.
     pub fn to_frame(&self) -> Result<Vec<u8>, CodecError> {
         // Maps with text keys and plain values: serialising them cannot fail. Were it to, the empty

@@ -283,6 +283,59 @@ fn a_checkpoint_that_was_behind_is_not_called_the_state_before() {
 }
 
 #[test]
+fn cells_that_were_lost_and_what_was_not_restored_are_named() {
+    let mut result = ended(Status::Crashed, StateOutcome::Restored);
+    result.state.checkpoint = CheckpointState::behind(2, "a thread");
+    result.state.lost = vec![6, 7];
+    result.state.not_restored = vec!["the process python3 (12)".to_owned()];
+    assert_eq!(
+        english(&result),
+        "## Code execution crashed: the process ended abnormally
+### State: restored from an older checkpoint; the effects of 2 earlier cell(s) are lost too: cells 6, 7
+### Not restored:
+the process python3 (12)"
+    );
+    result.state.checkpoint = CheckpointState::armed();
+    result.state.lost.clear();
+    assert_eq!(
+        english(&result),
+        "## Code execution crashed: the process ended abnormally
+### State: as before this cell, except for what is listed below
+### Not restored:
+the process python3 (12)"
+    );
+    assert_eq!(
+        chinese(&result),
+        "## 代码执行崩溃，进程异常退出，根据报错信息进行调试
+### 状态：除以下列出的内容外，与本单元执行前一致
+### 未能恢复：
+the process python3 (12)"
+    );
+}
+
+#[test]
+fn cells_that_were_run_again_are_named_with_what_differed_and_not_with_the_time() {
+    let mut result = ended(Status::Crashed, StateOutcome::Restored);
+    result.state.checkpoint = CheckpointState::behind(2, "a thread");
+    result.state.replayed = vec![5, 6];
+    result.state.replay_ms = Some(12);
+    assert_eq!(
+        english(&result),
+        "## Code execution crashed: the process ended abnormally; the state from before this cell was restored
+### Run again after the restore: cells 5, 6"
+    );
+    result.state.differed = vec!["cell 6: value was 1, is 2".to_owned()];
+    assert_eq!(
+        english(&result),
+        "## Code execution crashed: the process ended abnormally
+### State: made again by running earlier cells; some of them did not do the same as before
+### Run again after the restore: cells 5, 6
+### What differed:
+cell 6: value was 1, is 2"
+    );
+}
+
+#[test]
 fn long_output_loses_its_middle_and_says_how_to_read_it() {
     let lines: String = (0..100).map(|n| format!("line {n:02}\n")).collect();
     let result = CellResult {

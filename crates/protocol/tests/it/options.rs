@@ -21,7 +21,7 @@ fn every_option_is_read() {
     let options = read(json!({
         "session": "a.b-c_1", "workspace": "/home/me/data", "env": "science", "strategy": "direct", "atomic": true,
         "arming": "lazy", "isolation": "landlock", "container": {"image": "own:1"}, "network": ["pypi.org"], "credentials": ["pypi.org Authorization: Bearer env:TOKEN"], "limits": {"wall": "5s"}, "imports": ["np", "math"],
-        "seed": {"größe": 3, "raw": {"$bytes": "AAE="}}, "setup": "import os", "journal": "/home/me/journals",
+        "seed": {"größe": 3, "raw": {"$bytes": "AAE="}}, "setup": "import os", "journal": "/home/me/journals", "replay": "5s",
     }));
     let expected = SessionOptions {
         session: Some("a.b-c_1".to_owned()),
@@ -45,9 +45,26 @@ fn every_option_is_read() {
         ]),
         setup: Some("import os".to_owned()),
         journal: Journaling::In(PathBuf::from("/home/me/journals")),
+        replay: Replay::Within(std::time::Duration::from_secs(5)),
     };
     assert_eq!(options, Ok(expected.clone()));
     assert_eq!(read(serde_json::to_value(&expected).unwrap()), Ok(expected));
+}
+
+#[test]
+fn a_replay_is_on_for_30_seconds_or_for_another_time_or_off() {
+    let read = |replay: Value| read(json!({"replay": replay})).map(|options| options.replay);
+    assert_eq!(read(json!(null)), Ok(Replay::default()));
+    assert_eq!(read(json!(true)), Ok(Replay::Within(Replay::DEFAULT_TIME)));
+    assert_eq!(read(json!(false)), Ok(Replay::Off));
+    assert_eq!(
+        read(json!(0.5)),
+        Ok(Replay::Within(std::time::Duration::from_millis(500)))
+    );
+    for wrong in [json!(0), json!(-1), json!("soon"), json!([])] {
+        let text = read(wrong).unwrap_err().to_string();
+        assert!(text.contains("`replay`"), "{text}");
+    }
 }
 
 #[test]
@@ -87,7 +104,7 @@ fn a_wrong_option_is_named() {
     );
     assert_eq!(
         wrong(json!({"root": true})),
-        "unknown field `root`; the fields are session, workspace, env, container, strategy, atomic, arming, isolation, network, credentials, limits, imports, seed, setup, journal"
+        "unknown field `root`; the fields are session, workspace, env, container, strategy, atomic, arming, isolation, network, credentials, limits, imports, seed, setup, journal, replay"
     );
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn w6() -> CellResult {
             created: vec![FileChange { path: "a.csv".to_owned(), bytes: 120, mime: "text/csv".to_owned() }],
             ..FileChanges::default()
         },
-        state: State { outcome: StateOutcome::Kept, checkpoint: CheckpointState::armed(), not_restored: vec![] },
+        state: State::kept(CheckpointState::armed()),
         usage: Usage { wall_ms: 1.2, cpu_ms: 0.9, peak_bytes: 41_943_040, stdout_bytes: 6, stderr_bytes: 0 },
         tool_calls: vec![ToolCall {
             call: "c1".to_owned(),
@@ -79,11 +79,7 @@ pub(crate) fn ended(status: Status, outcome: StateOutcome) -> CellResult {
         variables: VariableChanges::default(),
         files: FileChanges::default(),
         tool_calls: Vec::new(),
-        state: State {
-            outcome,
-            checkpoint: CheckpointState::armed(),
-            not_restored: vec![],
-        },
+        state: State::new(outcome, CheckpointState::armed()),
         ..w6()
     }
 }

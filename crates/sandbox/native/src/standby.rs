@@ -12,8 +12,9 @@ use crate::{landlock, privileges};
 /// Sends an answer of the head's, with the id of its standby written over the digits from `place` on. The host need not wait until Python is
 /// ready to do that: after a fork, every page that it touches must be copied.
 pub fn announce(channel: Fd, answer: &[u8], place: usize, standby: Pid) {
-    const LONGEST: usize = 512;
-    let mut bytes = [0; LONGEST];
+    // The names of child processes are in it: the guest bounds them.
+    const MAX_ANSWER_BYTES: usize = 4096;
+    let mut bytes = [0; MAX_ANSWER_BYTES];
     let Some(bytes) = bytes.get_mut(..answer.len()) else {
         return;
     };

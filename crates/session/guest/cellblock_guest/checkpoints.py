@@ -27,6 +27,9 @@ _REGULAR = 0o100000
 _SOCKET = 0o140000
 _KIND = 0o170000
 _MOST_GUESSED = 1024
+# All of the answer has room in 4096 bytes: native code sends it.
+_MOST_CHILDREN = 8
+_LONGEST_NAME = 100
 _PAGE = getpagesize()
 _NOT_KNOWN_YET = 9_999_999_999  # as many digits as an id may have
 
@@ -80,6 +83,46 @@ def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], an
 def size() -> dict[str, int]:
     """What this process holds of its own, and how many pages it ever touched: what tells the host what a copy costs."""
     return {"resident": _own_bytes(), "faults": getrusage(RUSAGE_SELF).ru_minflt}
+
+
+def children() -> list[str]:
+    """The child processes of this one, by name. They end before a copy of this process is woken, so a restore cannot bring them back."""
+    found: list[str] = []
+    try:
+        # Any thread can have started one.
+        for task in os.listdir("/proc/self/task"):
+            for child in _read(f"/proc/self/task/{task}/children").split():
+                if len(found) == _MOST_CHILDREN:
+                    return [*found, "(and more)"]
+                if name := _name_of_running(child.decode()):
+                    found.append(name)
+    except OSError:  # no /proc behind these walls
+        pass
+    return found
+
+
+def _name_of_running(pid: str) -> str | None:
+    """What a process was started as, with its id; None if it has ended and was only not waited for yet."""
+    try:
+        before, _, after = _read(f"/proc/{pid}/stat").rpartition(b")")
+        if after.split()[0] in (b"Z", b"X"):
+            return None
+        command = _read(f"/proc/{pid}/cmdline")
+        # A fork of this process has the same command; its name may be its own.
+        words = before.partition(b"(")[2] if command == _read("/proc/self/cmdline") else command.replace(b"\0", b" ").strip()
+        # Plain letters: others take more room in JSON.
+        name = "".join(chr(byte) if 32 <= byte < 127 else "?" for byte in words[:_LONGEST_NAME])
+        return f"{name} ({pid})"
+    except (OSError, IndexError):
+        return None
+
+
+def _read(path: str) -> bytes:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(file, 4096)
+    finally:
+        os.close(file)
 
 
 def _own_bytes() -> int:

@@ -178,7 +178,8 @@ class Head:
         reason = checkpoints.obstacle(descriptors)
         if reason is None:
             # Before the fork: after it, every page that this touches would have to be copied.
-            reason = checkpoints.make(self.channel.fd, next_channel, descriptors, {**answer, **checkpoints.size()})
+            about = {**checkpoints.size(), "children": checkpoints.children()}
+            reason = checkpoints.make(self.channel.fd, next_channel, descriptors, {**answer, **about})
         return reason
 
     def _fork(self, request: Frame) -> None:

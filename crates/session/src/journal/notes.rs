@@ -105,6 +105,28 @@ impl CellNotes {
         }
     }
 
+    /// Why these are not all the answers that the cell got, if that is so.
+    pub(super) fn gap(&self) -> Option<String> {
+        if self.missed > 0 {
+            return Some(format!(
+                "{} of its calls and questions were not recorded",
+                self.missed
+            ));
+        }
+        let missing = self.calls.iter().find(|call| {
+            matches!(
+                call.outcome,
+                CallOutcome::NotKept(_) | CallOutcome::Unanswered
+            )
+        });
+        missing.map(|call| {
+            format!(
+                "it called the tool {}, and the answer is not recorded",
+                call.name
+            )
+        })
+    }
+
     /// Adds them to the record of the cell.
     pub(super) fn complete(self, ended: &mut Ended) {
         let large = |call: &RecordedCall| match &call.outcome {

@@ -2,7 +2,7 @@
 
 use super::bounds;
 use super::notes::CellNotes;
-use super::record::{Opened, Record};
+use super::record::{Ended, Opened, Record};
 use super::writer::{Key, Listener, Message, WriterThread};
 use cellblock_protocol::guest::{FromHead, ToHead};
 use cellblock_protocol::{Cell, CellResult, Event};
@@ -175,10 +175,20 @@ impl Drop for Inner {
 }
 
 /// A recorder and its notes on the cell that runs: what the session's task holds.
+///
+/// The notes are taken also where no journal is kept: a replay after a crash needs them.
 #[derive(Debug, Default)]
 pub(crate) struct SessionJournal {
     pub(crate) recorder: Recorder,
     notes: CellNotes,
+}
+
+/// What is known of a cell that ended.
+#[derive(Debug)]
+pub(crate) struct CellRecord {
+    pub(crate) ended: Ended,
+    /// Why the record does not hold every answer that the cell got, if that is so.
+    pub(crate) gap: Option<String>,
 }
 
 impl SessionJournal {
@@ -191,18 +201,17 @@ impl SessionJournal {
 
     /// Records what was sent to the head of a running cell: the cell itself, or an answer.
     pub(crate) fn sent(&mut self, message: &ToHead, of: &Cell) {
-        if !self.recorder.is_on() {
-            return;
-        }
         match message {
             ToHead::Run { cell, .. } => {
                 self.notes = CellNotes::default();
-                self.recorder.note(Record::Begun {
-                    cell: *cell,
-                    code: of.code.clone(),
-                    timeout: of.timeout,
-                    atomic: of.atomic,
-                });
+                if self.recorder.is_on() {
+                    self.recorder.note(Record::Begun {
+                        cell: *cell,
+                        code: of.code.clone(),
+                        timeout: of.timeout,
+                        atomic: of.atomic,
+                    });
+                }
             }
             answer => self.notes.answered(answer),
         }
@@ -210,18 +219,31 @@ impl SessionJournal {
 
     /// Records what the head of a running cell sent.
     pub(crate) fn heard(&mut self, frame: &FromHead) {
-        if self.recorder.is_on() {
-            self.notes.heard(frame);
+        self.notes.heard(frame);
+    }
+
+    /// The record of a cell that ran again, without the answers that it got.
+    pub(crate) fn record_of(&self, result: &CellResult, stands: u64) -> CellRecord {
+        CellRecord {
+            ended: bounds::ended(result, stands),
+            gap: None,
         }
     }
 
-    /// The record of a cell that ended. The caller notes it when the cell's result has been delivered.
-    pub(crate) fn ended(&mut self, result: &CellResult, stands: u64) -> Option<Record> {
-        self.recorder.is_on().then(|| {
-            let mut ended = bounds::ended(result, stands);
-            std::mem::take(&mut self.notes).complete(&mut ended);
-            Record::Ended(Box::new(ended))
-        })
+    /// The record of a cell that ended. Its caller has the result first; then it is noted, by [`cell`](Self::cell).
+    pub(crate) fn ended(&mut self, result: &CellResult, stands: u64) -> CellRecord {
+        let mut ended = bounds::ended(result, stands);
+        let notes = std::mem::take(&mut self.notes);
+        let gap = notes.gap();
+        notes.complete(&mut ended);
+        CellRecord { ended, gap }
+    }
+
+    /// Writes the record of a cell down.
+    pub(crate) fn cell(&self, ended: &Ended) {
+        if self.recorder.is_on() {
+            self.recorder.note(Record::Ended(Box::new(ended.clone())));
+        }
     }
 
     /// The record of an operation. The caller notes it when the operation is done.
@@ -241,7 +263,7 @@ impl SessionJournal {
         }
     }
 
-    /// Records what [`ended`](Self::ended) or [`operation`](Self::operation) returned.
+    /// Writes down what [`operation`](Self::operation) gave.
     pub(crate) fn note(&self, record: Option<Record>) {
         if let Some(record) = record {
             self.recorder.note(record);

@@ -37,13 +37,22 @@ pub(super) fn begun(cell: u64) -> Record {
 /// A cell that ended like this, and where the state stood then.
 pub(super) fn ended(cell: u64, status: &str, outcome: &str, stands: u64) -> Record {
     Record::Ended(Box::new(Ended {
-        cell,
         stands,
         result: result(cell, status, outcome),
+        ..ended_of(cell)
+    }))
+}
+
+/// How a cell ended that was kept.
+pub(crate) fn ended_of(cell: u64) -> Ended {
+    Ended {
+        cell,
+        stands: cell,
+        result: result(cell, "success", "kept"),
         calls: Vec::new(),
         inputs: Vec::new(),
         left_out: Vec::new(),
-    }))
+    }
 }
 
 /// A cell that was kept: both of its records.

@@ -1,7 +1,7 @@
 //! The thread that writes journals: no cell waits for a disk.
 
 use super::file_writer::JournalWriter;
-use super::record::Record;
+use super::record::{Ended, Record};
 use cellblock_protocol::Event;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -205,24 +205,27 @@ fn memory_bytes(record: &Record) -> usize {
             Record::PutFile { contents, .. } => {
                 contents.as_ref().map_or(0, |contents| contents.len())
             }
-            Record::Ended(ended) => {
-                let result = &ended.result;
-                let bundles = result
-                    .displays
-                    .iter()
-                    .chain(result.value.iter().map(|it| &it.mime));
-                let shown = bundles.flat_map(|bundle| bundle.iter());
-                result.stdout.len()
-                    + result.stderr.len()
-                    + result.output.len()
-                    + shown
-                        .map(|(_, content)| super::bounds::weight(content))
-                        .sum::<usize>()
-                    + super::notes::weight(ended)
-            }
+            Record::Ended(ended) => weight_of(ended),
             Record::Seeded { variables } => {
                 variables.values().map(super::bounds::weight).sum::<usize>()
             }
             _ => 0,
         }
+}
+
+/// About what the record of a cell takes in memory.
+pub(crate) fn weight_of(ended: &Ended) -> usize {
+    let result = &ended.result;
+    let bundles = result
+        .displays
+        .iter()
+        .chain(result.value.iter().map(|it| &it.mime));
+    let shown = bundles.flat_map(|bundle| bundle.iter());
+    result.stdout.len()
+        + result.stderr.len()
+        + result.output.len()
+        + shown
+            .map(|(_, content)| super::bounds::weight(content))
+            .sum::<usize>()
+        + super::notes::weight(ended)
 }

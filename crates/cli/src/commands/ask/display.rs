@@ -1,6 +1,6 @@
 //! A run as a person sees it: the thought, the code, the result, while they come.
 
-use crate::terminal::{Console, Style, highlight, plural};
+use crate::terminal::{Console, Style, ToldNet, highlight, plural, print_restored};
 use cellblock::agent::{Done, Format, Observer, RunEvent};
 use cellblock::model::Usage;
 use cellblock::{Event as CellEvent, Status};
@@ -35,6 +35,8 @@ struct Seen {
     undecided: String,
     /// Whether text may turn out to be the answer.
     may_answer: bool,
+    /// The safety net that was last told of.
+    told_net: ToldNet,
 }
 
 impl Display {
@@ -67,9 +69,11 @@ impl Display {
             RunEvent::Begun { format, .. } => seen.may_answer = answers_in_text(*format),
             RunEvent::Asked { .. } => {
                 let (usage, may_answer) = (seen.usage, seen.may_answer);
+                let told_net = std::mem::take(&mut seen.told_net);
                 *seen = Seen {
                     usage,
                     may_answer,
+                    told_net,
                     ..Seen::default()
                 };
                 self.wait(&format!("thinking · {} tokens ·", usage.total()));
@@ -276,6 +280,16 @@ impl Display {
                         .on_err(Style::Error, &self.console.safe_on_err(&words)),
                 );
             }
+        }
+        print_restored(&result.state, &self.console);
+        let net = &result.state.checkpoint;
+        if seen.told_net.is_news(net) {
+            let reason = net.reason.as_deref().unwrap_or("there is no checkpoint");
+            let label = self.console.on_err(Style::Warning, "not armed:");
+            self.console.note(
+                &label,
+                &format!("this code ran without a checkpoint of its own ({reason})"),
+            );
         }
         for file in &result.files.created {
             let line = format!("new file {} ({} bytes)", file.path, file.bytes);

@@ -188,8 +188,13 @@ impl Tour {
                 if result.status == Status::Timeout {
                     took -= limit.as_secs_f64() * 1e3;
                 }
+                let what = if result.state.has_variables_of_before() {
+                    "with every variable"
+                } else {
+                    "from an older checkpoint"
+                };
                 self.stage.aside(&format!(
-                    "   the next cell can run {} later, with every variable",
+                    "   the next cell can run {} later, {what}",
                     milliseconds(took)
                 ))?;
             }

@@ -1,7 +1,7 @@
 //! The line editor: colours, completion, blocks, history.
 
 use super::magics::MAGICS;
-use super::prompt::{FIRST, MORE, with_marks, without_marks};
+use super::prompt::{FIRST, FIRST_NOT_ARMED, MORE, with_marks, without_marks};
 use super::shell::Names;
 use crate::python::{BUILTINS, KEYWORDS, indent_after, is_complete};
 use crate::terminal::{Console, Style, TypedBefore, highlight};
@@ -26,7 +26,17 @@ const MOST_REMEMBERED: usize = 10_000;
 pub(crate) struct Editor {
     editor: rustyline::Editor<Assistant, FileHistory>,
     history: TypedBefore,
-    prompt: (String, String),
+    armed: (String, String),
+    not_armed: (String, String),
+}
+
+/// What the prompt says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Prompt {
+    /// A crash in the next cell loses nothing.
+    Armed,
+    /// It would cost more than that cell.
+    NotArmed,
 }
 
 /// What came of asking for input.
@@ -67,13 +77,21 @@ impl Editor {
         Ok(Editor {
             editor,
             history,
-            prompt: (FIRST.to_owned(), console.on_out(Style::Prompt, FIRST)),
+            armed: (FIRST.to_owned(), console.on_out(Style::Prompt, FIRST)),
+            not_armed: (
+                FIRST_NOT_ARMED.to_owned(),
+                console.on_out(Style::Warning, FIRST_NOT_ARMED),
+            ),
         })
     }
 
-    /// Waits for an input.
-    pub(crate) fn read(&mut self) -> anyhow::Result<Typed> {
-        let text = match self.editor.readline(&self.prompt) {
+    /// Waits for an input, behind the prompt that says what a crash would cost.
+    pub(crate) fn read(&mut self, prompt: Prompt) -> anyhow::Result<Typed> {
+        let prompt = match prompt {
+            Prompt::Armed => &self.armed,
+            Prompt::NotArmed => &self.not_armed,
+        };
+        let text = match self.editor.readline(prompt) {
             Ok(text) => without_marks(&text),
             Err(ReadlineError::Interrupted) => return Ok(Typed::Nothing),
             Err(ReadlineError::Eof) => return Ok(Typed::End),

@@ -13,7 +13,7 @@ use crate::python::Blocks;
 use crate::terminal::{Console, Style, plural};
 use cellblock::Preload;
 use clap::Args;
-use editor::{Editor, Typed};
+use editor::{Editor, Prompt, Typed};
 use shell::Next;
 pub(crate) use shell::Shell;
 use std::io::{self, BufRead as _, IsTerminal as _};
@@ -90,7 +90,12 @@ fn converse(runtime: &Runtime, shell: &mut Shell) -> anyhow::Result<ExitCode> {
     let mut editor = Editor::new(shell.names(), shell.console())?;
     loop {
         shell.show_logs();
-        match editor.read()? {
+        let prompt = if shell.is_armed() {
+            Prompt::Armed
+        } else {
+            Prompt::NotArmed
+        };
+        match editor.read(prompt)? {
             Typed::Nothing => {}
             Typed::End => return Ok(ExitCode::SUCCESS),
             Typed::Input(text) => match runtime.block_on(shell.obey(&text))? {

@@ -5,6 +5,8 @@
 
 /// What stands before the first line.
 pub(crate) const FIRST: &str = ">>> ";
+/// The same where a crash would cost more than the cell: as wide, so that the lines below stay aligned.
+pub(crate) const FIRST_NOT_ARMED: &str = "!>> ";
 /// What stands before the others.
 pub(crate) const MORE: &str = "... ";
 

@@ -1,8 +1,8 @@
 //! Several sessions behind one prompt: forks, and the way between them; and what one can be taken back to.
 
 use super::shell::{Next, Shell};
-use crate::terminal::{plural, size};
-use cellblock::{CheckpointState, CheckpointStatus, Session};
+use crate::terminal::{next_crash, size};
+use cellblock::Session;
 
 impl Shell {
     /// Makes a fork and goes on in it. The session that was left stays as it is.
@@ -47,7 +47,8 @@ impl Shell {
             Ok(answer) => answer,
             Err(error) => return self.recover(error.into()).await,
         };
-        self.console().print_line(&describe(&net))?;
+        self.console()
+            .print_line(&next_crash(&net, self.options.replay))?;
         for entry in entries {
             let place = match entry.cell {
                 0 => "the beginning".to_owned(),
@@ -87,22 +88,5 @@ impl Shell {
         self.others.push(left);
         self.learn_names().await;
         name
-    }
-}
-
-fn describe(net: &CheckpointState) -> String {
-    let reason = net.reason.as_deref().unwrap_or_default();
-    match net.status {
-        CheckpointStatus::Armed => "the next cell is safe: a crash in it loses nothing".to_owned(),
-        CheckpointStatus::Behind if net.behind == 0 => {
-            format!("a crash in the next cell would not bring every file back: {reason}")
-        }
-        CheckpointStatus::Behind => format!(
-            "a crash in the next cell would lose the last {} too: {reason}",
-            plural(net.behind, "cell")
-        ),
-        CheckpointStatus::Unavailable => {
-            format!("a crash in the next cell would end the session: {reason}")
-        }
     }
 }

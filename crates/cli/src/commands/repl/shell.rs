@@ -6,11 +6,13 @@ use crate::commands::live::{
 };
 use crate::commands::outcome::{print_files, print_outcome, save_pictures};
 use crate::failure;
-use crate::terminal::{Console, EnvironmentBar, Style, milliseconds, size};
+use crate::terminal::{
+    Console, EnvironmentBar, Style, ToldNet, milliseconds, next_crash, print_restored, size,
+};
 use anyhow::Context as _;
 use cellblock::env::{Dirs, Requirements};
 use cellblock::{
-    Cell, CellResult, Event, Host, Rung, Session, SessionOptions, StateOutcome,
+    Cell, CellResult, CheckpointStatus, Event, Host, Rung, Session, SessionOptions, StateOutcome,
     strip_terminal_escapes,
 };
 use rustyline::error::ReadlineError;
@@ -41,6 +43,10 @@ pub(crate) struct Shell {
     names: Names,
     /// What threads write after their cell.
     pub(super) logs: broadcast::Receiver<Event>,
+    /// The safety net that was last told of.
+    told_net: ToldNet,
+    /// Whether a crash in the next cell loses nothing, as far as was told.
+    is_armed: bool,
 }
 
 /// What comes after an input.
@@ -83,6 +89,8 @@ impl Shell {
             others: Vec::new(),
             fresh,
             names: Names::default(),
+            told_net: ToldNet::default(),
+            is_armed: true,
         };
         shell.learn_names().await;
         Ok(shell)
@@ -108,6 +116,8 @@ impl Shell {
             others: Vec::new(),
             fresh: None,
             names: Names::default(),
+            told_net: ToldNet::default(),
+            is_armed: true,
         };
         shell.learn_names().await;
         shell
@@ -180,15 +190,33 @@ impl Shell {
         match followed.result.state.outcome {
             StateOutcome::Ended => self.revive("the session ended with it").await,
             StateOutcome::Restored => {
-                self.say_dimly("the variables are as they were before the cell");
-                for what in &followed.result.state.not_restored {
-                    self.console
-                        .note(&self.console.on_err(Style::Warning, "not restored:"), what);
-                }
+                print_restored(&followed.result.state, &self.console);
+                self.tell_net().await;
                 Ok(Next::Go)
             }
-            StateOutcome::Kept => Ok(Next::Go),
+            StateOutcome::Kept => {
+                self.tell_net().await;
+                Ok(Next::Go)
+            }
         }
+    }
+
+    /// Tells when a crash in the next cell would cost more than that cell, and why: once for each reason.
+    async fn tell_net(&mut self) {
+        let Ok((net, _)) = self.session.checkpoints().await else {
+            return;
+        };
+        self.is_armed = net.status == CheckpointStatus::Armed;
+        if self.told_net.is_news(&net) {
+            let label = self.console.on_err(Style::Warning, "not armed:");
+            self.console
+                .note(&label, &next_crash(&net, self.options.replay));
+        }
+    }
+
+    /// Whether a crash in the next cell loses nothing.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.is_armed
     }
 
     pub(crate) async fn reset(&mut self) -> anyhow::Result<Next> {
@@ -216,6 +244,10 @@ impl Shell {
                     cell => format!("everything is as it was after cell {cell}"),
                 };
                 self.say_dimly(&where_it_stands);
+                for what in &undone.not_restored {
+                    self.console
+                        .note(&self.console.on_err(Style::Warning, "not restored:"), what);
+                }
                 Ok(Next::Go)
             }
             Err(error) => self.recover(error.into()).await,

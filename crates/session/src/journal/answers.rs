@@ -1,19 +1,23 @@
 //! What a replayed cell is answered: what it was answered the first time.
 
-use cellblock_session::journal::{CallOutcome, Ended, InputAnswer, RecordedCall, RecordedInput};
+use super::record::{CallOutcome, Ended, InputAnswer, RecordedCall, RecordedInput};
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
 
 /// The recorded answers of one cell that were not given yet.
-pub(super) struct Answers<'a> {
-    calls: VecDeque<&'a RecordedCall>,
-    inputs: VecDeque<&'a RecordedInput>,
+#[derive(Debug)]
+pub struct Answers {
+    calls: VecDeque<RecordedCall>,
+    inputs: VecDeque<RecordedInput>,
 }
 
 /// An answer, and what is odd about it.
-pub(super) struct Answer<T> {
-    pub(super) outcome: Result<T, String>,
-    pub(super) oddity: Option<String>,
+#[derive(Debug)]
+pub struct Answer<T> {
+    /// What the code is answered.
+    pub outcome: Result<T, String>,
+    /// In which way the call or the question is another one than was recorded, if it is.
+    pub oddity: Option<String>,
 }
 
 impl<T> Answer<T> {
@@ -32,25 +36,26 @@ impl<T> Answer<T> {
     }
 }
 
-impl<'a> Answers<'a> {
-    pub(super) fn new(ended: &'a Ended) -> Answers<'a> {
+impl Answers {
+    /// All that a cell was answered.
+    pub fn new(ended: &Ended) -> Answers {
         Answers {
-            calls: ended.calls.iter().collect(),
-            inputs: ended.inputs.iter().collect(),
+            calls: ended.calls.iter().cloned().collect(),
+            inputs: ended.inputs.iter().cloned().collect(),
         }
     }
 
     /// The first recorded call with this name and these arguments: calls at the same time may come in another order.
-    pub(super) fn call(&mut self, name: &str, arguments: &Map<String, Value>) -> Answer<Value> {
-        let same = |call: &&RecordedCall| call.name == name && call.arguments == *arguments;
+    pub fn call(&mut self, name: &str, arguments: &Map<String, Value>) -> Answer<Value> {
+        let same = |call: &RecordedCall| call.name == name && call.arguments == *arguments;
         let found = self.calls.iter().position(same);
         let Some(call) = found.and_then(|at| self.calls.remove(at)) else {
             let arguments = Value::Object(arguments.clone());
             return Answer::odd(format!("no call of {name} with {arguments} was recorded"));
         };
-        match &call.outcome {
-            CallOutcome::Result(value) => Answer::plain(Ok(value.clone())),
-            CallOutcome::Error(message) => Answer::plain(Err(message.clone())),
+        match call.outcome {
+            CallOutcome::Result(value) => Answer::plain(Ok(value)),
+            CallOutcome::Error(message) => Answer::plain(Err(message)),
             CallOutcome::NotKept(bytes) => Answer::odd(format!(
                 "the answer of {name} was too large for the journal ({bytes} bytes)"
             )),
@@ -59,15 +64,15 @@ impl<'a> Answers<'a> {
     }
 
     /// The next recorded answer to a question.
-    pub(super) fn input(&mut self, prompt: &str) -> Answer<String> {
+    pub fn input(&mut self, prompt: &str) -> Answer<String> {
         match self.inputs.pop_front() {
             Some(input) => {
                 let changed = (input.prompt != prompt)
                     .then(|| format!("the question was {:?}, is {prompt:?}", input.prompt));
                 Answer {
-                    outcome: match &input.answer {
-                        InputAnswer::Text(text) => Ok(text.clone()),
-                        InputAnswer::Error(reason) => Err(reason.clone()),
+                    outcome: match input.answer {
+                        InputAnswer::Text(text) => Ok(text),
+                        InputAnswer::Error(reason) => Err(reason),
                     },
                     oddity: changed,
                 }
@@ -77,7 +82,7 @@ impl<'a> Answers<'a> {
     }
 
     /// What was recorded and not asked for.
-    pub(super) fn left(&self) -> Vec<String> {
+    pub fn left(&self) -> Vec<String> {
         let calls = self
             .calls
             .iter()

@@ -1,7 +1,7 @@
 //! A cell that was replayed beside what was recorded of it.
 
+use super::record::Ended;
 use cellblock_protocol::{CellError, CellResult, Cut, MimeBundle, VariableChange};
-use cellblock_session::journal::Ended;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,7 +32,7 @@ impl fmt::Display for Difference {
 }
 
 /// Everything in which a result differs from the recorded one. Times, memory, and addresses in texts do not count.
-pub(super) fn compare(recorded: &Ended, now: &CellResult) -> Vec<Difference> {
+pub fn compare(recorded: &Ended, now: &CellResult) -> Vec<Difference> {
     let was = &recorded.result;
     let mut found = Found {
         cell: recorded.cell,
