@@ -43,6 +43,8 @@ class Open:
 
     def renew(self) -> None:
         """In the copy: make every descriptor its own, but for those that watch others."""
+        # A library may have closed some when Python told it of the fork, as matplotlib does with its fonts. Those stay closed.
+        self._descriptors = [descriptor for descriptor in self._descriptors if descriptor.is_still_open()]
         pipes: dict[int, tuple[int, int]] = {}
         for descriptor in self._descriptors:
             try:
@@ -67,6 +69,7 @@ class _Descriptor:
         status = os.fstat(number)
         self.number = number
         self.kind = status.st_mode & _KIND
+        self.device = status.st_dev
         self.inode = status.st_ino
         self.path = os.readlink(f"/proc/self/fd/{number}")
         self.flags = fcntl(number, F_GETFL)
@@ -75,6 +78,13 @@ class _Descriptor:
         self.offset = os.lseek(number, 0, os.SEEK_CUR) if self.kind == _REGULAR and not self.flags & os.O_PATH else 0
         self.watched = _watched(number) if self.path == "anon_inode:[eventpoll]" else []
 
+    def is_still_open(self) -> bool:
+        """Whether the number leads to the same file as it did when it was looked at."""
+        try:
+            status = os.fstat(self.number)
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == (self.device, self.inode)
 
 
 def _numbers() -> Iterator[int]:
