@@ -1,19 +1,19 @@
 """A frozen copy of the head, made between two cells, that goes on when the head dies.
 
 The copy is a fork, so nearly everything is in it: objects, functions, open files, generators, trained models. What a fork
-does not carry is either put right here (file offsets, OpenMP's threads, from Python 3.13 on the state of `random`) or makes the
+does not carry is either put right here (file offsets, threads, from Python 3.13 on the state of `random`) or makes the
 checkpoint unavailable, with a reason that a person can read.
 """
 
 from __future__ import annotations
 
 import os
-import sys
+from errno import EOVERFLOW, EPERM
 from _socket import SO_ACCEPTCONN, SOL_SOCKET, socket  # type: ignore[import-not-found]
 from resource import RUSAGE_SELF, getpagesize, getrusage
 
 from . import BUILTINS as __builtins__
-from . import native, quiet
+from . import native
 from .libraries import modules
 from .wire import encode
 
@@ -50,16 +50,6 @@ def obstacle(descriptors: list[tuple[int, int]]) -> str | None:
     return None
 
 
-def thread_obstacle() -> str | None:
-    """Why a fork that carries one thread only could not carry the state as it is, or None."""
-    threads = len(sys._current_frames()) - 1
-    if threads > 0:
-        return f"{threads} thread{'s' if threads > 1 else ''} of the code's own still run{'' if threads > 1 else 's'}"
-    if quiet.pause_openmp() and (name := quiet.foreign_thread()):
-        return f"a native thread of a library runs ({name})"
-    return None
-
-
 def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], answer: Frame) -> str | None:
     """Copy this process, which serves `channel`, and answer with the copy's id; or say why not. In the copy, when it is woken to serve the next
     channel, raises `Woken`."""
@@ -70,11 +60,24 @@ def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], an
     try:
         pid, left = native.stand_by(channel, next_channel, frame, place, has_threads)
     except native.ThreadInTheWay as error:
-        return quiet.why_not_stopped(error)
+        return why_not_stopped(error)
     if pid:
         return None
     keepsake.put_back()
     raise Woken(left)
+
+
+def why_not_stopped(error: native.ThreadInTheWay) -> str:
+    """What to tell a person about a thread that could not be stopped."""
+    if not error.thread:
+        return f"there are other threads, and they cannot be copied here: {error.strerror}"
+    try:
+        with open(f"/proc/self/task/{error.thread}/comm") as file:
+            name = file.read().strip()
+    except OSError:
+        name = "ended meanwhile"
+    why = {EPERM: "it blocks all signals", EOVERFLOW: "there are too many threads"}.get(error.errno or 0, "it does not stop")
+    return f"a thread cannot be copied ({name}): {why}"
 
 
 def size() -> dict[str, int]:
@@ -110,10 +113,10 @@ class _Keepsake:
                 pass
         if self._random is not None:
             modules["random"].setstate(self._random)  # type: ignore[attr-defined]
-        _renew_thread_ids()
+        renew_thread_ids()
 
 
-def _renew_thread_ids() -> None:
+def renew_thread_ids() -> None:
     """What Python remembers of the process that it is in: the kernel's ids of its threads."""
     try:
         threading: Any = modules["threading"]

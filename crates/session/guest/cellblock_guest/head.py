@@ -14,6 +14,7 @@ from .channel import LOST, Channel
 from .compute import Compute
 from .display import Display
 from .execute import Interpreter, outcome
+from .native import ThreadInTheWay
 from .prompts import Prompts
 from .streams import Streams
 from .watcher import Watcher
@@ -186,13 +187,15 @@ class Head:
         answer: Frame = {"t": "answer", "seq": request.get("seq")}
         try:
             self._streams.flush()
-            reason = checkpoints.obstacle(checkpoints.descriptors()) or checkpoints.thread_obstacle()
+            reason = checkpoints.obstacle(checkpoints.descriptors())
             if reason is None:
                 forks.make(self.channel.fd)
         except forks.Arrived as arrived:
             self.resume(arrived.descriptor)
             self._greet()
             return
+        except ThreadInTheWay as error:
+            reason = checkpoints.why_not_stopped(error)
         except Exception as error:
             reason = f"the process could not be copied: {error}"
         self.channel.send(answer if reason is None else {**answer, "unavailable": reason})
