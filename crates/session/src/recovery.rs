@@ -8,7 +8,7 @@ use crate::guard::Duty;
 use crate::line::{Line, Successor};
 use crate::tracker::Changes;
 use cellblock_protocol::FileChanges;
-use cellblock_protocol::guest::FromHead;
+use cellblock_protocol::guest::{FromHead, ToHead};
 use cellblock_sandbox::{FromInit, Made, ToInit};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -23,7 +23,7 @@ pub(crate) struct Recovered {
     pub(crate) cell: u64,
     /// What that did to the files. It was ours to do, and counts as nobody's change.
     pub(crate) files: FileChanges,
-    /// Files that could not be put back.
+    /// Files that could not be put back, and what was open.
     pub(crate) not_restored: Vec<String>,
 }
 
@@ -69,7 +69,9 @@ impl Actor {
                         ..standby
                     });
                 }
-                return Some(self.go_on_after(cell, expected, dirty).await);
+                let mut recovered = self.go_on_after(cell, expected, dirty).await;
+                recovered.not_restored.extend(self.settle().await);
+                return Some(recovered);
             }
         }
         let is_there = self.checkpoints.origin.take().is_some() || self.can_start_anew();
@@ -99,6 +101,19 @@ impl Actor {
             cell,
             files,
             not_restored,
+        }
+    }
+
+    /// Lets a head that was woken put right what leads to its files, and returns what it could not. A head that does not answer is found out
+    /// by the next request.
+    async fn settle(&mut self) -> Vec<String> {
+        const LIMIT: Duration = Duration::from_secs(10);
+        self.questions += 1;
+        let question = self.questions;
+        let settled = self.exchange(ToHead::Settle { seq: question }, question);
+        match timeout(LIMIT, settled).await {
+            Ok(Ok(reply)) => reply.settled().unwrap_or_default(),
+            _ => Vec::new(),
         }
     }
 

@@ -14,6 +14,7 @@ from resource import RUSAGE_SELF, getpagesize, getrusage
 
 from . import BUILTINS as __builtins__
 from . import native
+from .keepsakes import Keepsake
 from .libraries import modules
 from .wire import encode
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from .wire import Frame
 
-_REGULAR = 0o100000
 _SOCKET = 0o140000
 _KIND = 0o170000
 _MOST_GUESSED = 1024
@@ -34,9 +34,10 @@ _NOT_KNOWN_YET = 9_999_999_999  # as many digits as an id may have
 class Woken(BaseException):
     """Raised in a copy that was woken: it is the head now."""
 
-    def __init__(self, standby: int) -> None:
+    def __init__(self, standby: int, keepsake: Keepsake) -> None:
         super().__init__()
         self.standby = standby  # the copy that it left behind, or 0
+        self.keepsake = keepsake
 
 
 def obstacle(descriptors: list[tuple[int, int]]) -> str | None:
@@ -53,7 +54,7 @@ def obstacle(descriptors: list[tuple[int, int]]) -> str | None:
 def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], answer: Frame) -> str | None:
     """Copy this process, which serves `channel`, and answer with the copy's id; or say why not. In the copy, when it is woken to serve the next
     channel, raises `Woken`."""
-    keepsake = _Keepsake(descriptors)
+    keepsake = Keepsake(descriptors, (channel, next_channel))
     frame = encode({**answer, "pid": _NOT_KNOWN_YET})
     place = frame.index(str(_NOT_KNOWN_YET).encode(), frame.index(b'"pid"'))
     has_threads = native.has_other_threads()
@@ -64,7 +65,8 @@ def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], an
     if pid:
         return None
     keepsake.put_back()
-    raise Woken(left)
+    renew_thread_ids()
+    raise Woken(left, keepsake)
 
 
 def why_not_stopped(error: native.ThreadInTheWay) -> str:
@@ -93,27 +95,6 @@ def _own_bytes() -> int:
     fields = os.read(file, 200).split()
     os.close(file)
     return (int(fields[1]) - int(fields[2])) * _PAGE
-
-
-class _Keepsake:
-    """What a fork shares or loses, as it was at the checkpoint."""
-
-    def __init__(self, descriptors: list[tuple[int, int]]) -> None:
-        self._offsets = [(fd, os.lseek(fd, 0, os.SEEK_CUR)) for fd, kind in descriptors if kind == _REGULAR]
-        # CPython seeds `random` anew in a copy that is told of it.
-        random: Any = None if native.GOES_ON else modules.get("random")
-        self._random = None if random is None else random.getstate()
-
-    def put_back(self) -> None:
-        # The descriptions of open files are shared with the head that died, and it may have read on.
-        for descriptor, offset in self._offsets:
-            try:
-                os.lseek(descriptor, offset, os.SEEK_SET)
-            except OSError:
-                pass
-        if self._random is not None:
-            modules["random"].setstate(self._random)  # type: ignore[attr-defined]
-        renew_thread_ids()
 
 
 def renew_thread_ids() -> None:

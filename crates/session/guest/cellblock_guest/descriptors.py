@@ -27,7 +27,7 @@ _MOST = 1024
 class Open:
     """What is open, as it was in the parent."""
 
-    def __init__(self, descriptors: list[_Descriptor]) -> None:
+    def __init__(self, descriptors: list[Descriptor]) -> None:
         self._descriptors = descriptors
 
     @classmethod
@@ -36,7 +36,7 @@ class Open:
         for number in _numbers():
             if number not in besides:
                 try:
-                    found.append(_Descriptor(number))
+                    found.append(Descriptor(number))
                 except OSError:  # the one that listed the directory
                     pass
         return cls(found)
@@ -62,7 +62,7 @@ class Open:
                 _replace(descriptor, _same_watch(descriptor.watched))
 
 
-class _Descriptor:
+class Descriptor:
     """One open descriptor."""
 
     def __init__(self, number: int) -> None:
@@ -76,7 +76,7 @@ class _Descriptor:
         self.inheritable = os.get_inheritable(number)
         self.nameless = status.st_nlink == 0
         self.offset = os.lseek(number, 0, os.SEEK_CUR) if self.kind == _REGULAR and not self.flags & os.O_PATH else 0
-        self.watched = _watched(number) if self.path == "anon_inode:[eventpoll]" else []
+        self.watched = watched(number) if self.path == "anon_inode:[eventpoll]" else []
 
     def is_still_open(self) -> bool:
         """Whether the number leads to the same file as it did when it was looked at."""
@@ -96,7 +96,7 @@ def _numbers() -> Iterator[int]:
     yield from map(int, names)
 
 
-def _renew(descriptor: _Descriptor, pipes: dict[int, tuple[int, int]]) -> None:
+def _renew(descriptor: Descriptor, pipes: dict[int, tuple[int, int]]) -> None:
     if descriptor.kind in (_REGULAR, _DIRECTORY):
         fresh = _again(descriptor)
         if descriptor.kind == _REGULAR and not descriptor.flags & os.O_PATH:
@@ -115,7 +115,15 @@ def _renew(descriptor: _Descriptor, pipes: dict[int, tuple[int, int]]) -> None:
         _replace(descriptor, nothing())
 
 
-def _again(descriptor: _Descriptor) -> int:
+def same_again(descriptor: Descriptor) -> None:
+    """Open a file anew under its path, in the place of the descriptor that led to it."""
+    fresh = os.open(descriptor.path, descriptor.flags & ~_NOT_AGAIN)
+    if descriptor.kind == _REGULAR and not descriptor.flags & os.O_PATH:
+        os.lseek(fresh, descriptor.offset, os.SEEK_SET)
+    _replace(descriptor, fresh)
+
+
+def _again(descriptor: Descriptor) -> int:
     """The same file, opened once more: the one of this session, if it is one of those that each session has."""
     flags = descriptor.flags & ~_NOT_AGAIN | (os.O_DIRECTORY if descriptor.kind == _DIRECTORY else 0)
     own = descriptor.path.startswith(_OWN) and (descriptor.path + "/").startswith(tuple(f"{path}/" for path in _OWN))
@@ -126,7 +134,7 @@ def _again(descriptor: _Descriptor) -> int:
     return os.open(f"/proc/self/fd/{descriptor.number}", flags)
 
 
-def _copy_of_nameless(descriptor: _Descriptor, flags: int) -> int:
+def _copy_of_nameless(descriptor: Descriptor, flags: int) -> int:
     """A file without a name is found by nobody else; its contents are copied into another one."""
     folder = os.path.dirname(descriptor.path.removesuffix(_DELETED))
     if not folder.startswith(_OWN) or not os.path.isdir(folder):
@@ -154,7 +162,7 @@ def nothing() -> int:
     return near.detach()
 
 
-def _watched(number: int) -> list[tuple[int, int]]:
+def watched(number: int) -> list[tuple[int, int]]:
     """What an epoll watches: descriptors, with the events."""
     found = []
     with open(f"/proc/self/fdinfo/{number}") as file:
@@ -179,6 +187,6 @@ def _same_watch(watched: list[tuple[int, int]]) -> int:
     return descriptor
 
 
-def _replace(descriptor: _Descriptor, fresh: int) -> None:
+def _replace(descriptor: Descriptor, fresh: int) -> None:
     os.dup2(fresh, descriptor.number, descriptor.inheritable)
     os.close(fresh)

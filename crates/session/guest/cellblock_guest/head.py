@@ -24,6 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
+    from .keepsakes import Keepsake
     from .wire import Frame
 
 _exit = os._exit
@@ -46,6 +47,7 @@ class Head:
         self._bridge = Bridge(self.channel, self._streams, vars(builtins))
         self._compute = Compute(self._interpreter.namespace)
         self._imports: list[str] = []
+        self._keepsake: Keepsake | None = None  # in a copy that was woken, until the host has put its files back
         self._request: Frame | None = None
         self._reply: bytes | None = None
         self._sent: list[int] = []
@@ -161,6 +163,7 @@ class Head:
         try:
             reason = self._stand_by(next_channel, answer)
         except checkpoints.Woken as woken:
+            self._keepsake = woken.keepsake
             self.resume(next_channel)
             self._greet(woken.standby)
             return
@@ -246,6 +249,11 @@ class Head:
         self._bridge.offer(request["tools"])
         return {}
 
+    def _settle(self, request: Frame) -> Frame:
+        """The files are as they were at the checkpoint: put right what leads to them, and say what could not be."""
+        keepsake, self._keepsake = self._keepsake, None
+        return {"lost": [] if keepsake is None else keepsake.settle()}
+
     def _reset(self, request: Frame) -> Frame:
         self._interpreter.clear()
         self._compute.forget()
@@ -265,6 +273,7 @@ _OPERATIONS = {
     "seed": Head._seed,
     "tools": Head._tools,
     "reset": Head._reset,
+    "settle": Head._settle,
 }
 
 
