@@ -515,7 +515,7 @@ impl Actor {
         }
     }
 
-    async fn refuse_stray(&mut self, frame: FromHead) {
+    pub(crate) async fn refuse_stray(&mut self, frame: FromHead) {
         let refusal =
             "no cell is running: a call from a thread that outlived its cell is not answered"
                 .to_owned();

@@ -28,7 +28,6 @@ impl CellRun {
         if !matches!(finish, Finish::Done(_)) {
             self.drain(actor);
         }
-        self.echo.end();
         let (mut verdict, done, death) = match finish {
             Finish::Done(done) => {
                 actor.spent_ms += done.cpu_ms;
@@ -63,6 +62,11 @@ impl CellRun {
             files,
             not_restored,
         } = self.settle(actor, verdict.status, done.pure, death).await;
+        if outcome == StateOutcome::Restored {
+            // The head that was woken has passed on what was there of an incomplete line.
+            self.drain(actor);
+        }
+        self.echo.end();
         if let Some(reason) = actor.history.lock().take_unkept()
             && self.net.status == CheckpointStatus::Armed
         {

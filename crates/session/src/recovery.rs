@@ -8,7 +8,7 @@ use crate::guard::Duty;
 use crate::line::{Line, Successor};
 use crate::tracker::Changes;
 use cellblock_protocol::FileChanges;
-use cellblock_protocol::guest::{FromHead, ToHead};
+use cellblock_protocol::guest::{FromHead, Reply, ToHead};
 use cellblock_sandbox::{FromInit, Made, ToInit};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -110,10 +110,19 @@ impl Actor {
         const LIMIT: Duration = Duration::from_secs(10);
         self.questions += 1;
         let question = self.questions;
-        let settled = self.exchange(ToHead::Settle { seq: question }, question);
+        // The pipes are not read meanwhile: the head passes on what was printed of an incomplete line, which belongs to the cell that failed.
+        let settled = async {
+            self.channel.send(&ToHead::Settle { seq: question }).await?;
+            loop {
+                match self.channel.receive().await? {
+                    FromHead::Reply(reply) if reply.seq == question => return Ok(reply),
+                    stray => self.refuse_stray(stray).await,
+                }
+            }
+        };
         match timeout(LIMIT, settled).await {
             Ok(Ok(reply)) => reply.settled().unwrap_or_default(),
-            _ => Vec::new(),
+            Ok::<std::io::Result<Reply>, _>(Err(_)) | Err(_) => Vec::new(),
         }
     }
 

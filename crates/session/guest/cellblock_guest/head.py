@@ -65,6 +65,7 @@ class Head:
         """Serve the host over `channel_fd` for as long as this process lives."""
         try:
             self.resume(channel_fd)
+            self._streams.share()
             self._interpreter.begin(os.getcwd())
             self._greet()
             self._serve()
@@ -195,6 +196,7 @@ class Head:
                 forks.make(self.channel.fd)
         except forks.Arrived as arrived:
             self.resume(arrived.descriptor)
+            self._streams.share()
             self._greet()
             return
         except ThreadInTheWay as error:
@@ -223,6 +225,7 @@ class Head:
 
     def _become_fork(self) -> None:
         self._interpreter.forked = True
+        self._streams.keep_apart()
         self.channel.disown()
 
     def _seed(self, request: Frame) -> Frame:
@@ -251,6 +254,8 @@ class Head:
 
     def _settle(self, request: Frame) -> Frame:
         """The files are as they were at the checkpoint: put right what leads to them, and say what could not be."""
+        # What the head that died had printed of an incomplete line.
+        self._streams.flush()
         keepsake, self._keepsake = self._keepsake, None
         return {"lost": [] if keepsake is None else keepsake.settle()}
 
