@@ -266,3 +266,14 @@ fn a_file_that_a_library_closes_when_it_is_told_of_the_fork_stays_closed_and_the
         "(False, True)"
     );
 }
+
+#[test]
+fn shared_memory_that_a_library_unmaps_when_it_is_told_of_the_fork_stays_unmapped() {
+    let parent = session();
+    parent.good("import mmap, os; unmapped, kept = mmap.mmap(-1, 4096), mmap.mmap(-1, 4096); kept[:3] = b'abc'");
+    parent.good("os.register_at_fork(after_in_child=unmapped.close)");
+    let fork = parent.fork();
+    fork.good("kept[0:1] = b'X'");
+    assert_eq!(fork.value("unmapped.closed, kept[:3]"), "(True, b'Xbc')");
+    assert_eq!(parent.value("unmapped.closed, kept[:3]"), "(False, b'abc')");
+}

@@ -69,8 +69,11 @@ class _Luggage:
         except OSError:
             os.chdir(_WORKSPACE)
         self._open.renew()
+        # A library may have unmapped some when Python told it of the fork.
+        present = {mapping.place for mapping in mappings.shared()}
         for mapping in self._mappings:
-            mapping.renew()
+            if mapping.place in present:
+                mapping.renew()
         loops.renew()
         self._open.renew_watches()
         # CPython seeds `random` anew in every fork.

@@ -34,6 +34,11 @@ class Mapping:
         self.path = path
 
     @property
+    def place(self) -> tuple[int, int]:
+        """Where it begins, and how long it is."""
+        return self._start, self._length
+
+    @property
     def matters(self) -> bool:
         """A file of the system that is only read is the same for everyone."""
         return bool(self._protection & _WRITE) or self.path.startswith(_OWN)
