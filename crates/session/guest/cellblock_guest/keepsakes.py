@@ -6,6 +6,7 @@ epoll watches, locks. The cell that failed may have changed all of it.
 
 from __future__ import annotations
 
+import gc
 import os
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, flock, ioctl, lockf
 
@@ -64,6 +65,16 @@ class Keepsake:
 
     def settle(self) -> list[str]:
         """When the files of the workspace are as they were: what leads to them leads there again. Says what could not be put back."""
+        # The collector may find an object whose end closes a descriptor, between looking at the descriptor and replacing it.
+        was_collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return self._settle()
+        finally:
+            if was_collecting:
+                gc.enable()
+
+    def _settle(self) -> list[str]:
         lost = self._settle_directory()
         for mapping in self._mappings:
             if mapping.path.endswith("-shm") and os.path.exists(mapping.path):
@@ -140,6 +151,8 @@ class _Kept(Descriptor):
                     flock(self.number, how)
                 elif kind == "POSIX":
                     lockf(self.number, how, length, start)
+        except FileNotFoundError:  # another thread has closed it
+            return None
         except OSError:
             return f"{self.path}: a lock on it, which another process has now"
         return None
