@@ -30,9 +30,49 @@ const DEVICES: [&str; 5] = [
     "/dev/urandom",
 ];
 
-const PASSWD: &str =
-    "user:x:1000:1000:Session:/workspace:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n";
-const GROUP: &str = "user:x:1000:\nnogroup:x:65534:\n";
+/// The accounts that a session sees. Files of the system belong to root; no process of the session can be root.
+const PASSWD: &str = "root:x:0:0:root:/:/bin/false
+user:x:1000:1000:Session:/workspace:/bin/sh
+nobody:x:65534:65534:nobody:/:/bin/false
+";
+const GROUP: &str = "root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n";
+
+/// The ports that programs ask for by name. Our own list, so that a session does not depend on what the host has installed.
+const SERVICES: &str = "echo 7/tcp
+echo 7/udp
+daytime 13/tcp
+daytime 13/udp
+qotd 17/tcp
+ftp-data 20/tcp
+ftp 21/tcp
+ssh 22/tcp
+telnet 23/tcp
+smtp 25/tcp mail
+time 37/tcp
+domain 53/tcp
+domain 53/udp
+tftp 69/udp
+http 80/tcp www
+pop3 110/tcp
+ntp 123/udp
+imap2 143/tcp imap
+snmp 161/udp
+ldap 389/tcp
+https 443/tcp
+https 443/udp
+submissions 465/tcp
+syslog 514/udp
+submission 587/tcp
+ldaps 636/tcp
+ftps 990/tcp
+imaps 993/tcp
+pop3s 995/tcp
+mysql 3306/tcp
+postgresql 5432/tcp
+redis 6379/tcp
+";
+const PROTOCOLS: &str =
+    "ip 0 IP\nicmp 1 ICMP\ntcp 6 TCP\nudp 17 UDP\nipv6 41 IPv6\nipv6-icmp 58 IPv6-ICMP\n";
 
 /// One thing in the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,8 +150,10 @@ impl View {
             (PASSWD, "/etc/passwd"),
             (GROUP, "/etc/group"),
             ("127.0.0.1 localhost\n", "/etc/hosts"),
+            (SERVICES, "/etc/services"),
+            (PROTOCOLS, "/etc/protocols"),
             (
-                "passwd: files\ngroup: files\nhosts: files\n",
+                "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n",
                 "/etc/nsswitch.conf",
             ),
         ] {

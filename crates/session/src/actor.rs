@@ -179,7 +179,7 @@ impl Actor {
                 // Nobody ran a cell: what happened to the files was a person's doing.
                 self.note_outside_changes().await;
                 let reason = died_idle(exit);
-                let (fate, restoration) = self.survive(reason, Changes::default()).await;
+                let (fate, restoration) = self.survive(reason, Changes::default(), None).await;
                 if let Fate::Over(reason) = fate {
                     return reason;
                 }
@@ -406,7 +406,7 @@ impl Actor {
                     return (Err(error), Fate::Over(reason));
                 }
                 let dirty = self.disk.changes().await;
-                let (fate, restoration) = self.survive(reason.clone(), dirty).await;
+                let (fate, restoration) = self.survive(reason.clone(), dirty, None).await;
                 if matches!(fate, Fate::Lives) {
                     self.announce_restored();
                     self.tell_of(&restoration);
@@ -547,7 +547,7 @@ impl Actor {
         }
     }
 
-    async fn refuse_stray(&mut self, frame: FromHead) {
+    pub(crate) async fn refuse_stray(&mut self, frame: FromHead) {
         let refusal =
             "no cell is running: a call from a thread that outlived its cell is not answered"
                 .to_owned();

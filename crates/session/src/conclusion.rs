@@ -52,7 +52,6 @@ impl CellRun {
         if !matches!(finish, Finish::Done(_)) {
             self.drain(actor);
         }
-        self.echo.end();
         let (mut verdict, done, death) = match finish {
             Finish::Done(done) => {
                 actor.spent_ms += done.cpu_ms;
@@ -82,6 +81,7 @@ impl CellRun {
             error.hint = actor.ways_out.hint(error);
         }
         let settled = self.settle(actor, verdict.status, done.pure, death).await;
+        self.echo.end();
         if let Some(reason) = actor.history.lock().take_unkept()
             && self.net.status == CheckpointStatus::Armed
         {
@@ -167,7 +167,7 @@ impl CellRun {
 
     /// What becomes of the state: kept, or as before the cell, or gone with the session.
     async fn settle(
-        &self,
+        &mut self,
         actor: &mut Actor,
         status: Status,
         pure: bool,
@@ -195,7 +195,7 @@ impl CellRun {
         };
         let changes = actor.disk.changes().await;
         let files = changes.files.clone();
-        let (fate, restoration) = actor.survive(reason, changes).await;
+        let (fate, restoration) = actor.survive(reason, changes, Some(self)).await;
         match fate {
             Fate::Lives => {
                 match self.events {

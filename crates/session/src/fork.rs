@@ -31,8 +31,9 @@ const DEEPEST: u32 = 15;
 const LARGEST_FAMILY: usize = 60;
 /// How long init may take for the namespaces of a fork. It bounds itself.
 const PREPARE_LIMIT: Duration = Duration::from_secs(20);
-/// How long the copying of the head may take. Tens of milliseconds for gigabytes, but files without a name are copied too.
-const CROSSING_LIMIT: Duration = Duration::from_secs(30);
+/// How long the copying of the head may take. Tens of milliseconds for gigabytes; but files without a name are copied too, and on a busy
+/// machine each step waits for a processor.
+const CROSSING_LIMIT: Duration = Duration::from_secs(60);
 /// Log lines that wait for a reader before the oldest are dropped.
 const MOST_LOGS: usize = 256;
 

@@ -8,7 +8,7 @@ use crate::guard::Duty;
 use crate::line::{Line, Successor};
 use crate::tracker::Changes;
 use cellblock_protocol::FileChanges;
-use cellblock_protocol::guest::FromHead;
+use cellblock_protocol::guest::{FromHead, Reply, ToHead};
 use cellblock_sandbox::{FromInit, Made, ToInit};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -23,7 +23,7 @@ pub(crate) struct Recovered {
     pub(crate) cell: u64,
     /// What that did to the files. It was ours to do, and counts as nobody's change.
     pub(crate) files: FileChanges,
-    /// Files that could not be put back.
+    /// Files that could not be put back, and what was open.
     pub(crate) not_restored: Vec<String>,
 }
 
@@ -76,6 +76,7 @@ impl Actor {
                         "the process {name}: processes that cells started are ended by a restore"
                     )
                 }));
+                recovered.not_restored.extend(self.settle().await);
                 return Some(recovered);
             }
         }
@@ -101,6 +102,28 @@ impl Actor {
             cell,
             files,
             not_restored,
+        }
+    }
+
+    /// Lets a head that was woken put right what leads to its files, and returns what it could not. A head that does not answer is found out
+    /// by the next request.
+    async fn settle(&mut self) -> Vec<String> {
+        const LIMIT: Duration = Duration::from_secs(10);
+        self.questions += 1;
+        let question = self.questions;
+        // The pipes are not read meanwhile: the head passes on what was printed of an incomplete line, which belongs to the cell that failed.
+        let settled = async {
+            self.channel.send(&ToHead::Settle { seq: question }).await?;
+            loop {
+                match self.channel.receive().await? {
+                    FromHead::Reply(reply) if reply.seq == question => return Ok(reply),
+                    stray => self.refuse_stray(stray).await,
+                }
+            }
+        };
+        match timeout(LIMIT, settled).await {
+            Ok(Ok(reply)) => reply.settled().unwrap_or_default(),
+            Ok::<std::io::Result<Reply>, _>(Err(_)) | Err(_) => Vec::new(),
         }
     }
 

@@ -51,14 +51,23 @@ enum Spoiled {
 impl Actor {
     /// The head is gone: wakes a standby and does again what was done since it was made, or says why the session is over.
     ///
-    /// `dirty` is what the head changed in the workspace since its last kept cell.
-    pub(crate) async fn survive(&mut self, reason: String, dirty: Changes) -> (Fate, Restoration) {
+    /// `dirty` is what the head changed in the workspace since its last kept cell; `died` is the cell that ran when it went.
+    pub(crate) async fn survive(
+        &mut self,
+        reason: String,
+        dirty: Changes,
+        died: Option<&mut CellRun>,
+    ) -> (Fate, Restoration) {
         self.looks.give_up();
         let (place, kept) = (self.place(), self.checkpoints.kept.clone());
         let steps = std::mem::take(&mut self.steps);
         let Some(recovered) = self.recover(dirty).await else {
             return (Fate::Over(reason), Restoration::default());
         };
+        if let Some(cell) = died {
+            // The head that was woken has passed on what was there of an incomplete line.
+            cell.drain(self);
+        }
         self.steps.begin(self.place());
         let mut restoration = Restoration {
             not_restored: recovered.not_restored,

@@ -226,6 +226,8 @@ impl ZygotePlan {
             // could not stop them.
             ("_RJEM_MALLOC_CONF", "background_thread:false"),
             ("JE_ARROW_MALLOC_CONF", "background_thread:false"),
+            // Arrow's allocator reserves a gigabyte; without this it counts as used, against the memory limit.
+            ("MIMALLOC_ARENA_EAGER_COMMIT", "0"),
             // One thread each: sessions share the machine.
             ("OPENBLAS_NUM_THREADS", "1"),
             ("OMP_NUM_THREADS", "1"),

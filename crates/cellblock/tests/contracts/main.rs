@@ -15,6 +15,7 @@ mod files;
 mod for_model;
 mod laws;
 mod limits;
+mod linux;
 mod live;
 mod many;
 mod packages;

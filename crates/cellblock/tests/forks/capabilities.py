@@ -201,7 +201,7 @@ def wait_in_the_place_of_the_head():
     """What the head does when it shall copy itself: nothing, until another process has done it."""
     from cellblock_guest import native
 
-    def cross(channel):
+    def cross(channel, has_threads):
         while read(ARRIVED) == 0:
             time.sleep(0.01)
         time.sleep(2)

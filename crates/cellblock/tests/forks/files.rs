@@ -247,3 +247,33 @@ fn files_can_be_moved_between_directories_in_a_fork_and_in_a_parent() {
         session.good("os.rename('d/a', 'a')");
     }
 }
+
+/// matplotlib does that with its fonts. After a restore the lowest descriptor numbers are free, so a file of the code's has one of them.
+#[test]
+fn a_file_that_a_library_closes_when_it_is_told_of_the_fork_stays_closed_and_the_fork_lives() {
+    let parent = session();
+    parent.good("import os");
+    parent.run("os._exit(3)");
+    parent.good("closed, kept = open(os.__file__), open(os.__file__)");
+    parent.good("os.register_at_fork(after_in_child=closed.close)");
+    let fork = parent.fork();
+    assert_eq!(
+        fork.value("closed.closed, len(kept.readline()) > 1"),
+        "(True, True)"
+    );
+    assert_eq!(
+        parent.value("closed.closed, len(kept.readline()) > 1"),
+        "(False, True)"
+    );
+}
+
+#[test]
+fn shared_memory_that_a_library_unmaps_when_it_is_told_of_the_fork_stays_unmapped() {
+    let parent = session();
+    parent.good("import mmap, os; unmapped, kept = mmap.mmap(-1, 4096), mmap.mmap(-1, 4096); kept[:3] = b'abc'");
+    parent.good("os.register_at_fork(after_in_child=unmapped.close)");
+    let fork = parent.fork();
+    fork.good("kept[0:1] = b'X'");
+    assert_eq!(fork.value("unmapped.closed, kept[:3]"), "(True, b'Xbc')");
+    assert_eq!(parent.value("unmapped.closed, kept[:3]"), "(False, b'abc')");
+}

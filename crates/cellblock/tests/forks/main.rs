@@ -17,4 +17,5 @@ mod lives;
 mod race;
 mod shared;
 mod state;
+mod threads;
 mod walls;

@@ -195,17 +195,6 @@ fn a_busy_session_is_not_forked() {
 }
 
 #[test]
-fn threads_cannot_be_forked_and_the_session_says_so_and_goes_on() {
-    let parent = session();
-    parent.good("import threading; stop = threading.Event(); thread = threading.Thread(target=stop.wait); thread.start()");
-    let error = wait(parent.0.fork()).unwrap_err();
-    assert_eq!(error.code(), "refused");
-    assert!(error.to_string().contains("thread"), "{error}");
-    parent.good("stop.set(); thread.join(); x = 1");
-    assert_eq!(parent.fork().value("x"), "1");
-}
-
-#[test]
 fn tools_are_offered_in_the_fork_as_well() {
     let parent = session();
     parent.offer([tool("lookup", "Looks up.", &["query"])]);

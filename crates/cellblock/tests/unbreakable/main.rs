@@ -18,6 +18,7 @@ mod crashes;
 mod files;
 mod given;
 mod links;
+mod open_things;
 mod origin;
 mod pool;
 mod random_trees;

@@ -106,6 +106,19 @@ impl Reply {
         }
     }
 
+    /// For `settle`: what could not be put right, each with its reason.
+    pub fn settled(mut self) -> Result<Vec<String>, HeadError> {
+        const MAX_REASONS: usize = 100;
+        self.refused()?;
+        let lost = self.fields.remove("lost").unwrap_or_default();
+        let mut reasons: Vec<String> = typed(lost)?;
+        reasons.truncate(MAX_REASONS);
+        for reason in &mut reasons {
+            bounds::cut(reason, bounds::SHORT);
+        }
+        Ok(reasons)
+    }
+
     /// For `fork`: it is made, or why it cannot be.
     pub fn forked(mut self) -> Result<Result<(), String>, HeadError> {
         self.refused()?;

@@ -55,6 +55,8 @@ pub enum ToHead {
     Tools { seq: u64, tools: Vec<ToolSpec> },
     /// Forget all variables.
     Reset { seq: u64 },
+    /// The files are as they were when a standby, which was woken, was made: it puts right what leads to them.
+    Settle { seq: u64 },
     /// Make a standby, which will serve the socket that comes along. The answer says which process it is.
     Arm {
         seq: u64,

@@ -10,8 +10,9 @@
 use crate::fork::{Hints, KINDS};
 use crate::message::{Message, from_init};
 use crate::privileges::NO_CAPABILITIES;
-use crate::side_fork::{HelperParent, by_helper, side_fork};
-use crate::spawn::{LibcFork, enter_cgroups};
+use crate::side_fork::{HelperParent, by_helper};
+use crate::spawn::enter_cgroups;
+use crate::standby::Copying;
 use crate::sys::trace::be_traced_by_parent;
 use crate::sys::{
     self, Errno, Fd, Forked, Pid, Result, SignalAction, close, duplicate_above, enter_namespace,
@@ -30,7 +31,7 @@ pub enum Crossed {
 
 /// What the helpers know. They share our memory.
 struct Journey {
-    fork: LibcFork,
+    copying: Copying,
     /// The channel of the head that is copied.
     from: Fd,
     /// Where init puts the descriptors that the copy needs.
@@ -39,19 +40,35 @@ struct Journey {
     was_open: bool,
 }
 
-/// Copies the head into the fork that init has prepared.
+/// Copies the head, which has blocked all signals, into the fork that init has prepared. Threads that were stopped run again afterwards, on
+/// both sides.
 ///
 /// # Safety
 /// The caller must be the only running thread that uses libc, and have prepared Python for a fork.
-pub unsafe fn cross(fork: LibcFork, channel: Fd) -> Result<Crossed> {
+pub unsafe fn cross(copying: Copying, channel: Fd) -> Result<Crossed> {
+    // SAFETY: the caller's promise.
+    let crossed = unsafe { copy_into_fork(copying, channel) };
+    match crossed {
+        Ok(Crossed::Stayed(_)) => copying.release_threads_parted(),
+        // A head without some of its threads would wait for them.
+        Ok(Crossed::Arrived(_)) => {
+            if copying.start_threads().is_err() {
+                sys::exit(70);
+            }
+        }
+        Err(_) => copying.release_threads(),
+    }
+    crossed
+}
+
+unsafe fn copy_into_fork(copying: Copying, channel: Fd) -> Result<Crossed> {
     let hints = reserve()?;
     let mut journey = Journey {
-        fork,
+        copying,
         from: channel,
         hints,
         was_open: privileges::is_dumpable(),
     };
-    let before = sys::set_signal_mask(u64::MAX);
     // The helper is hidden from its start: no process of the session sees it in `/proc`, or can open its memory.
     privileges::set_dumpable(false);
     // SAFETY: the caller's promise; the journey outlives the helpers.
@@ -74,7 +91,6 @@ pub unsafe fn cross(fork: LibcFork, channel: Fd) -> Result<Crossed> {
         privileges::set_dumpable(journey.was_open);
         reserved(&hints).for_each(close);
     }
-    sys::set_signal_mask(before);
     crossed
 }
 
@@ -118,7 +134,7 @@ unsafe fn travel(journey: *mut c_void) -> Pid {
     // SAFETY: what `cross` passed.
     let journey = unsafe { &mut *journey.cast::<Journey>() };
     // SAFETY: `cross` has the promise of its caller.
-    let outcome = enter(journey).and_then(|()| unsafe { side_fork(journey.fork) });
+    let outcome = enter(journey).and_then(|()| unsafe { journey.copying.copy_from_helper() });
     match outcome {
         Ok(Forked::Child) => 0,
         Ok(Forked::Parent(pid)) => pid,

@@ -13,6 +13,7 @@
 use crate::fork::credentials_of;
 use crate::notify::Question;
 use crate::privileges::{NO_ROOT_LOCKED, options};
+use crate::stillness::is_runnable;
 use crate::sys::trace::{self, Progress, Registers, Waited};
 use crate::sys::{
     Errno, Fd, Pid, Result, each_line_at, kill, monotonic_milliseconds, nr, own_pid, signals,
@@ -23,19 +24,62 @@ use crate::text::{Text, leading_number};
 /// How often a call is begun again when signals come in between.
 pub const MOST_ATTEMPTS: usize = 100;
 
-/// The time at which the whole entering must be over. Init does nothing else until then.
+/// How long the entering may take altogether, in milliseconds. It takes less than one where processors are free. Where they are not, each of
+/// some hundred turns of init and the process may wait for one. Init does nothing else until then.
+const ENTERING_LIMIT: u64 = 25_000;
+/// How long the process may take for its next step, unless it waits for a processor.
+const STEP_LIMIT: u64 = 2_000;
+/// How often init looks whether the process still waits for a processor.
+const LOOK_PERIOD: u64 = 100;
+
+/// The time at which the whole entering of a process must be over.
 #[derive(Clone, Copy)]
-pub struct Deadline(u64);
+pub struct Deadline {
+    processes: Fd,
+    pid: Pid,
+    end: u64,
+}
 
 impl Deadline {
-    /// So many milliseconds from now.
-    pub fn after(milliseconds: u64) -> Deadline {
-        Deadline(monotonic_milliseconds() + milliseconds)
+    /// The deadline of a process that begins now. `processes` is a directory of `/proc` that shows it.
+    pub fn of(processes: Fd, pid: Pid) -> Deadline {
+        Deadline {
+            processes,
+            pid,
+            end: monotonic_milliseconds() + ENTERING_LIMIT,
+        }
     }
 
-    /// The milliseconds that are left; an error when none are.
+    /// Begins to wait for the next step of the process.
+    pub fn step(self) -> Step {
+        Step {
+            deadline: self,
+            start: monotonic_milliseconds(),
+        }
+    }
+}
+
+/// A step of the process that init waits for.
+#[derive(Clone, Copy)]
+pub struct Step {
+    deadline: Deadline,
+    start: u64,
+}
+
+impl Step {
+    /// For how many milliseconds init may wait before it asks again; an error when the process has had its time.
     pub fn left(self) -> Result<u64> {
-        match self.0.saturating_sub(monotonic_milliseconds()) {
+        let Deadline {
+            processes,
+            pid,
+            end,
+        } = self.deadline;
+        let now = monotonic_milliseconds();
+        let in_time = match STEP_LIMIT.saturating_sub(now - self.start) {
+            0 if is_runnable(processes, pid) => LOOK_PERIOD,
+            left => left,
+        };
+        match in_time.min(end.saturating_sub(now)) {
             0 => Err(Errno::AGAIN),
             left => Ok(left),
         }
@@ -162,11 +206,12 @@ impl Begun {
 
 /// Waits until a traced process has stopped. SIGCHLD signals are taken, so the caller has to reap.
 fn wait_for_stop(pid: Pid, deadline: Deadline) -> Result<()> {
+    let step = deadline.step();
     loop {
         match trace::look_for_stop(pid)? {
             Some(Waited::Stopped) => return Ok(()),
             Some(Waited::Ended) => return Err(Errno::SRCH),
-            None => wait_for_child(deadline.left()? * 1000),
+            None => wait_for_child(step.left()? * 1000),
         }
     }
 }
@@ -206,6 +251,7 @@ fn each_status_line(processes: Fd, pid: Pid, visit: impl FnMut(&[u8])) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::{close, open, open_flags};
 
     #[test]
     fn the_innermost_id_of_a_process_is_the_last_in_its_status() {
@@ -214,8 +260,27 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_that_has_passed_is_an_error() {
-        assert!(Deadline::after(60_000).left().is_ok_and(|left| left > 0));
-        assert_eq!(Deadline(0).left(), Err(Errno::AGAIN));
+    fn a_process_that_runs_may_take_longer_for_a_step_than_one_that_sleeps_and_none_for_ever() {
+        let processes = open(c"/proc", open_flags::RDONLY | open_flags::DIRECTORY, 0).unwrap();
+        let now = monotonic_milliseconds();
+        let step = |pid, passed, end| {
+            let deadline = Deadline {
+                processes,
+                pid,
+                end,
+            };
+            let start = now - passed;
+            Step { deadline, start }.left()
+        };
+        let nobody = 0;
+        // The test itself runs: this is its main thread's id, so the state of the calling thread is asked for.
+        let thread = std::fs::read_link("/proc/thread-self").unwrap();
+        let id = thread.file_name().unwrap().to_str().unwrap();
+        let running = id.parse().unwrap();
+        assert!(step(nobody, 0, now + 60_000).is_ok_and(|left| left > LOOK_PERIOD));
+        assert_eq!(step(nobody, STEP_LIMIT, now + 60_000), Err(Errno::AGAIN));
+        assert_eq!(step(running, STEP_LIMIT, now + 60_000), Ok(LOOK_PERIOD));
+        assert_eq!(step(running, STEP_LIMIT, now), Err(Errno::AGAIN));
+        close(processes);
     }
 }

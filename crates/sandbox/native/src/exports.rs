@@ -4,7 +4,7 @@ use crate::crossing::{Crossed, cross};
 use crate::spawn::LibcFork;
 use crate::standby::Copying;
 use crate::sys::{Errno, Fd, Forked, Pid, set_signal_mask};
-use crate::threads::{Obstacle, Stopped};
+use crate::threads::Obstacle;
 use crate::unborn::{Conceived, Unborn, be_born, conceive, deliver};
 use crate::{landlock, side_fork, standby, threads};
 
@@ -81,10 +81,7 @@ unsafe extern "C" fn cellblock_stand_by(
     let answer = unsafe { core::slice::from_raw_parts(answer, length) };
     // Blocked before there is a standby: a signal that wakes it, or one meant for the head, must find it ready.
     let before = set_signal_mask(u64::MAX);
-    let copying = match libc_fork.map_or_else(
-        || Stopped::stop_others().map(Copying::AllThreads),
-        |fork| Ok(Copying::OneThread(fork)),
-    ) {
+    let copying = match Copying::prepare(libc_fork) {
         Ok(copying) => copying,
         Err(Obstacle { errno, thread }) => {
             set_signal_mask(before);
@@ -135,20 +132,29 @@ extern "C" fn cellblock_thread_id(old: Pid) -> Pid {
     threads::new_id_of(old).unwrap_or(0)
 }
 
-/// Copies a head that speaks on `channel` into the fork that init has prepared. Returns the copy's id in the caller, as the fork
-/// counts; in the copy 0, with the number of its own channel in `arrived`; or a negative error number.
+/// Copies a head that speaks on `channel` into the fork that init has prepared. With `libc_fork` the head has one thread; without, all its
+/// threads are carried. Returns the copy's id in the caller, as the fork counts; in the copy 0, with the number of its own channel in `answer`;
+/// or a negative error number, with the id of the thread that is in the way in `answer`, or 0.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cellblock_cross(fork: LibcFork, channel: Fd, arrived: *mut Fd) -> i32 {
-    // SAFETY: the guest calls Python's hooks around this, and passes room for a number.
-    match unsafe { cross(fork, channel) } {
-        Ok(Crossed::Stayed(pid)) => pid,
-        Ok(Crossed::Arrived(channel)) => {
-            // SAFETY: as above.
-            unsafe { arrived.write(channel) };
-            0
-        }
-        Err(Errno(number)) => -number,
-    }
+unsafe extern "C" fn cellblock_cross(
+    libc_fork: Option<LibcFork>,
+    channel: Fd,
+    answer: *mut i32,
+) -> i32 {
+    let before = set_signal_mask(u64::MAX);
+    let crossed = Copying::prepare(libc_fork).and_then(|copying| {
+        // SAFETY: the guest calls Python's hooks around this; nothing of libc is used while threads are stopped.
+        unsafe { cross(copying, channel) }.map_err(Obstacle::from)
+    });
+    set_signal_mask(before);
+    let (outcome, told) = match crossed {
+        Ok(Crossed::Stayed(pid)) => (pid, 0),
+        Ok(Crossed::Arrived(channel)) => (0, channel),
+        Err(Obstacle { errno, thread }) => (-errno.0, thread),
+    };
+    // SAFETY: the guest passes room for a number.
+    unsafe { answer.write(told) };
+    outcome
 }
 
 /// Gives up every way to change the file system. Returns 0, or a negative error number.

@@ -80,7 +80,9 @@ pub fn confine(items: Items<'_>, network: bool) -> Result<()> {
             allow_connecting(rules, port)?;
         }
     }
-    enforce(rules)
+    enforce(rules)?;
+    LAYERS.fetch_add(1, Ordering::Relaxed);
+    Ok(())
 }
 
 /// How many sets of rules this process is under.
@@ -94,6 +96,14 @@ const MOST_LAYERS: u32 = 16;
 /// below it. But under Landlock nobody may look into a process that is not under the same rules; and with one set more, which
 /// forbids nothing new, these are other rules.
 pub fn part_from_forks() -> Result<()> {
+    part_thread_from_forks()?;
+    LAYERS.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Parts the calling thread, and all it starts, from those forks: the kernel keeps the rules of each thread apart. Every thread that was there
+/// when a fork was made needs it; the threads that it starts later inherit its rules.
+pub fn part_thread_from_forks() -> Result<()> {
     // Making block devices, which nobody here can anyway. Moving a file to another directory is forbidden by any set of rules
     // that does not allow it by name.
     let moving = if version()? >= 2 { REFER } else { 0 };
@@ -128,9 +138,7 @@ fn enforce(rules: Fd) -> Result<()> {
     // SAFETY: a descriptor and no flags.
     let outcome = unsafe { syscall(nr::LANDLOCK_RESTRICT_SELF, [rules as usize, 0]) };
     close(rules);
-    outcome?;
-    LAYERS.fetch_add(1, Ordering::Relaxed);
-    Ok(())
+    outcome.map(drop)
 }
 
 /// Forbids this process, and all it starts, to change anything in the file system.

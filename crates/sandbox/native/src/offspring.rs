@@ -23,7 +23,7 @@ pub const LONGEST_REQUEST: usize = 16 << 10;
 /// How long the namespaces and mounts of a fork may take, in milliseconds. A few, but the machine may be busy.
 const BUILD_LIMIT: i32 = 10_000;
 /// How long the helper that copied the head may take to go.
-const ARRIVAL_LIMIT: i32 = 2_000;
+const ARRIVAL_LIMIT: i32 = 20_000;
 
 /// What the new init has from the one that makes it.
 pub struct Parent {

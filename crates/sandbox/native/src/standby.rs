@@ -5,7 +5,7 @@ use crate::spawn::LibcFork;
 use crate::sys::{
     self, Fd, Forked, Pid, Poll, nr, open, open_flags, poll, receive, syscall, write_all,
 };
-use crate::threads::Stopped;
+use crate::threads::{Obstacle, Stopped};
 use crate::waking::Waking;
 use crate::{landlock, privileges};
 
@@ -82,6 +82,14 @@ pub enum Copying {
 }
 
 impl Copying {
+    /// With `libc_fork` the process has one thread. Without, its other threads are stopped. The caller has blocked all signals for itself.
+    pub fn prepare(libc_fork: Option<LibcFork>) -> Result<Copying, Obstacle> {
+        match libc_fork {
+            Some(fork) => Ok(Copying::OneThread(fork)),
+            None => Stopped::stop_others().map(Copying::AllThreads),
+        }
+    }
+
     /// Copies the process. The copy is a child of init's, not of the caller's.
     ///
     /// # Safety
@@ -96,6 +104,20 @@ impl Copying {
         }
     }
 
+    /// Copies the process from a helper that shares its memory and lives in other namespaces. The copy is adopted by the init there.
+    ///
+    /// # Safety
+    /// As for [`Copying::copy`].
+    pub unsafe fn copy_from_helper(self) -> sys::Result<Forked> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Copying::OneThread(fork) => side_fork(fork),
+                Copying::AllThreads(stopped) => stopped.fork_from_helper(),
+            }
+        }
+    }
+
     /// In the original, after the copy: the threads go on.
     pub fn release_threads(self) {
         if let Copying::AllThreads(stopped) = self {
@@ -103,8 +125,15 @@ impl Copying {
         }
     }
 
-    /// In a copy that goes on as the head: makes the threads anew.
-    fn start_threads(self) -> sys::Result<()> {
+    /// In the original, after a copy that is the head of a fork: the threads go on, each parted from that fork first.
+    pub fn release_threads_parted(self) {
+        if let Copying::AllThreads(stopped) = self {
+            stopped.release_parted();
+        }
+    }
+
+    /// In a copy that goes on as a head: makes the threads anew.
+    pub fn start_threads(self) -> sys::Result<()> {
         match self {
             Copying::OneThread(_) => Ok(()),
             Copying::AllThreads(stopped) => stopped.start_again(),

@@ -5,8 +5,8 @@ use crate::sweep::{Reach, each_entry, each_process};
 use crate::sys::{self, Errno, Fd, Pid, Result, close, kill, open_at, open_flags, poll, signals};
 use crate::text::{Text, leading_number};
 
-/// How long a process may take to stop, in milliseconds. It does so when its calls are over.
-const PATIENCE: u64 = 2_000;
+/// How long a process may take to stop, in milliseconds. It does so when its calls are over; on a busy machine it waits for a processor first.
+const PATIENCE: u64 = 20_000;
 
 /// Returns when every thread of a session was seen outside of a call that looks up a path. Who sleeps and can be woken by a signal is in
 /// none; who runs is stopped for a moment.
@@ -56,6 +56,12 @@ fn is_busy(proc_directory: Fd, pid: Pid) -> bool {
     });
     close(threads);
     busy
+}
+
+/// Whether a thread runs or waits for a processor. `threads` is a directory of `/proc` with an entry for it.
+pub fn is_runnable(threads: Fd, thread: Pid) -> bool {
+    let mut buffer = [0; 512];
+    read(threads, thread, "stat", &mut buffer).map(state_in) == Ok(Some(b'R'))
 }
 
 fn read<'a>(threads: Fd, thread: Pid, file: &str, buffer: &'a mut [u8]) -> Result<&'a [u8]> {

@@ -13,6 +13,9 @@
 //! What is not carried: a thread's pending signals, its own timers, its priority. Thread ids change; the caller learns the new ones by
 //! [`new_id_of`].
 
+use crate::landlock::part_thread_from_forks;
+use crate::side_fork::{HelperParent, by_helper};
+use crate::stillness::is_runnable;
 use crate::sweep::each_entry;
 use crate::sys::{
     self, Errno, Forked, Pid, Result, clone_flags, close, each_line_at, monotonic_milliseconds, nr,
@@ -29,9 +32,10 @@ use core::sync::atomic::{
 /// How many threads can be carried beside the one that forks.
 pub const MAX_THREADS: usize = 512;
 
-/// How long the threads may take until all of them have stopped. One that computes stops at once; on a busy machine it must first be
-/// given a processor.
+/// How long the threads may take until all of them have stopped. A thread that computes stops at once.
 const MAX_STOP_MILLISECONDS: u64 = 200;
+/// How long they may take if one of them waits for a processor all the time: the machine is busy.
+const MAX_BUSY_STOP_MILLISECONDS: u64 = 3_000;
 
 /// Why the threads could not be stopped. All of them run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +63,10 @@ pub fn has_other_threads() -> bool {
 #[derive(Clone, Copy)]
 pub struct Stopped {
     count: usize,
+    /// Where libc keeps the id of the thread that has stopped them.
+    id_address: usize,
+    /// The robust list of that thread, and how long its head is.
+    robust_list: (usize, usize),
 }
 
 impl Stopped {
@@ -67,7 +75,8 @@ impl Stopped {
     /// Fails, with every thread running again, if a thread blocks the signal, does not stop in time, or if there are too many.
     pub fn stop_others() -> core::result::Result<Stopped, Obstacle> {
         // A kernel that does not tell where a thread's id lies in memory cannot be asked for it later, in a handler.
-        own_id_address()?;
+        let id_address = own_id_address()?;
+        let robust_list = robust_list()?;
         // It stays installed: a signal that was sent in vain may still arrive later, and its default is to end the process.
         install_handler()?;
         forget_entries();
@@ -80,7 +89,11 @@ impl Stopped {
         let outcome = stop_all(tasks);
         close(tasks);
         match outcome {
-            Ok(count) => Ok(Stopped { count }),
+            Ok(count) => Ok(Stopped {
+                count,
+                id_address,
+                robust_list,
+            }),
             Err(obstacle) => {
                 release();
                 Err(obstacle)
@@ -93,16 +106,44 @@ impl Stopped {
     /// # Safety
     /// The copy may use nothing of libc before [`Stopped::start_again`].
     pub unsafe fn fork(self) -> Result<Forked> {
+        // SAFETY: the caller's promise.
+        unsafe { self.clone_with(clone_flags::PARENT) }
+    }
+
+    /// The same from a helper, which shares the memory of the process: a second helper makes the copy and is gone, so that the copy is adopted
+    /// by the init of the namespaces that the helper lives in.
+    ///
+    /// # Safety
+    /// As for [`Stopped::fork`].
+    pub unsafe fn fork_from_helper(self) -> Result<Forked> {
+        unsafe fn call(stopped: *mut c_void) -> Pid {
+            // SAFETY: what is passed below, which lives through the call.
+            match unsafe { (*stopped.cast::<Stopped>()).clone_with(signals::CHLD as usize) } {
+                Ok(Forked::Child) => 0,
+                Ok(Forked::Parent(pid)) => pid,
+                Err(Errno(number)) => -number,
+            }
+        }
+        let mut stopped = self;
+        // SAFETY: the caller's promise.
+        unsafe { by_helper(HelperParent::Caller, call, (&raw mut stopped).cast()) }
+    }
+
+    /// Copies the process, with the thread that has stopped the others as the only one. `flags` say whose child the copy is.
+    unsafe fn clone_with(self, flags: usize) -> Result<Forked> {
         const CHILD_CLEARTID: usize = 0x0020_0000;
         const CHILD_SETTID: usize = 0x0100_0000;
-        let (list, bytes) = robust_list()?;
-        let id = own_id_address()?;
-        let flags = clone_flags::PARENT | CHILD_CLEARTID | CHILD_SETTID;
-        // SAFETY: no stack: the copy goes on on a copy of this one. The address is where libc keeps the id of this thread.
-        match unsafe { syscall(nr::CLONE, [flags, 0, 0, id, 0]) }? {
+        let flags = flags | CHILD_CLEARTID | CHILD_SETTID;
+        // SAFETY: no stack: the copy goes on on a copy of this one. The address is where libc keeps the id of that thread.
+        match unsafe { syscall(nr::CLONE, [flags, 0, 0, self.id_address, 0]) }? {
             0 => {
-                // SAFETY: the list that this thread had registered before, which lies in the copy too.
-                let _ = unsafe { syscall(nr::SET_ROBUST_LIST, [list, bytes]) };
+                let (list, bytes) = self.robust_list;
+                // SAFETY: the list and the area that the thread had registered before, which lie in the copy too. A copy that a helper
+                // made has no area yet, for the helper has none.
+                unsafe {
+                    let _ = syscall(nr::SET_ROBUST_LIST, [list, bytes]);
+                    register_sequences(thread_pointer().unwrap_or(0));
+                }
                 Ok(Forked::Child)
             }
             pid => Ok(Forked::Parent(pid as Pid)),
@@ -111,6 +152,12 @@ impl Stopped {
 
     /// In the original: lets the threads go on.
     pub fn release(self) {
+        release();
+    }
+
+    /// In the original, after a copy that is the head of a fork: lets the threads go on. Before anything else each parts from that fork.
+    pub fn release_parted(self) {
+        PARTINGS.fetch_add(1, SeqCst);
         release();
     }
 
@@ -199,6 +246,8 @@ static CLAIMED: AtomicU32 = AtomicU32::new(0);
 static PARKED: AtomicU32 = AtomicU32::new(0);
 /// Changes when the stopped threads shall go on.
 static RELEASES: AtomicU32 = AtomicU32::new(0);
+/// Changes when the stopped threads shall part from a fork before they go on.
+static PARTINGS: AtomicU32 = AtomicU32::new(0);
 /// How many threads of a copy run again.
 static RESTARTED: AtomicU32 = AtomicU32::new(0);
 static SEQUENCE_OFFSET: AtomicIsize = AtomicIsize::new(0);
@@ -221,7 +270,7 @@ fn entry(index: usize) -> *mut SavedThread {
 /// Signals threads until every one that there is has stopped; threads that still ran may have started others meanwhile.
 fn stop_all(tasks: sys::Fd) -> core::result::Result<usize, Obstacle> {
     let own = own_id();
-    let deadline = monotonic_milliseconds() + MAX_STOP_MILLISECONDS;
+    let start = monotonic_milliseconds();
     let mut signalled = SignalledThreads::none();
     loop {
         let mut outcome = Ok(());
@@ -238,11 +287,15 @@ fn stop_all(tasks: sys::Fd) -> core::result::Result<usize, Obstacle> {
         }
         while (PARKED.load(SeqCst) as usize) < signalled.count {
             let parked = PARKED.load(SeqCst);
-            if (parked as usize) < signalled.count && monotonic_milliseconds() > deadline {
-                return Err(Obstacle {
-                    errno: Errno::AGAIN,
-                    thread: signalled.first_that_runs().unwrap_or(0),
-                });
+            let passed = monotonic_milliseconds() - start;
+            if (parked as usize) < signalled.count && passed > MAX_STOP_MILLISECONDS {
+                let thread = signalled.first_that_runs().unwrap_or(0);
+                if passed > MAX_BUSY_STOP_MILLISECONDS || !is_runnable(tasks, thread) {
+                    return Err(Obstacle {
+                        errno: Errno::AGAIN,
+                        thread,
+                    });
+                }
             }
             signalled.forget_ended(tasks);
             wait_for_change(&PARKED, parked);
@@ -352,6 +405,7 @@ fn blocks_the_signal(tasks: sys::Fd, thread: Pid) -> Result<bool> {
 /// The signal's handler, on the stack of the thread that shall stop. Uses nothing of libc.
 extern "C" fn park(_signal: i32, _information: *mut c_void, context: *mut c_void) {
     let generation = RELEASES.load(SeqCst);
+    let partings = PARTINGS.load(SeqCst);
     if !IS_STOPPING.load(SeqCst) {
         return;
     }
@@ -373,6 +427,9 @@ extern "C" fn park(_signal: i32, _information: *mut c_void, context: *mut c_void
     wake_all(&PARKED);
     while RELEASES.load(SeqCst) == generation {
         wait_for_change(&RELEASES, generation);
+    }
+    if PARTINGS.load(SeqCst) != partings {
+        let _ = part_thread_from_forks();
     }
 }
 

@@ -1,19 +1,20 @@
 """A frozen copy of the head, made between two cells, that goes on when the head dies.
 
 The copy is a fork, so nearly everything is in it: objects, functions, open files, generators, trained models. What a fork
-does not carry is either put right here (file offsets, OpenMP's threads, from Python 3.13 on the state of `random`) or makes the
+does not carry is either put right here (file offsets, threads, from Python 3.13 on the state of `random`) or makes the
 checkpoint unavailable, with a reason that a person can read.
 """
 
 from __future__ import annotations
 
 import os
-import sys
+from errno import EOVERFLOW, EPERM
 from _socket import SO_ACCEPTCONN, SOL_SOCKET, socket  # type: ignore[import-not-found]
 from resource import RUSAGE_SELF, getpagesize, getrusage
 
 from . import BUILTINS as __builtins__
-from . import native, quiet
+from . import native
+from .keepsakes import Keepsake
 from .libraries import modules
 from .wire import encode
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from .wire import Frame
 
-_REGULAR = 0o100000
 _SOCKET = 0o140000
 _KIND = 0o170000
 _MOST_GUESSED = 1024
@@ -37,9 +37,10 @@ _NOT_KNOWN_YET = 9_999_999_999  # as many digits as an id may have
 class Woken(BaseException):
     """Raised in a copy that was woken: it is the head now."""
 
-    def __init__(self, standby: int) -> None:
+    def __init__(self, standby: int, keepsake: Keepsake) -> None:
         super().__init__()
         self.standby = standby  # the copy that it left behind, or 0
+        self.keepsake = keepsake
 
 
 def obstacle(descriptors: list[tuple[int, int]]) -> str | None:
@@ -53,31 +54,35 @@ def obstacle(descriptors: list[tuple[int, int]]) -> str | None:
     return None
 
 
-def thread_obstacle() -> str | None:
-    """Why a fork that carries one thread only could not carry the state as it is, or None."""
-    threads = len(sys._current_frames()) - 1
-    if threads > 0:
-        return f"{threads} thread{'s' if threads > 1 else ''} of the code's own still run{'' if threads > 1 else 's'}"
-    if quiet.pause_openmp() and (name := quiet.foreign_thread()):
-        return f"a native thread of a library runs ({name})"
-    return None
-
-
 def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], answer: Frame) -> str | None:
     """Copy this process, which serves `channel`, and answer with the copy's id; or say why not. In the copy, when it is woken to serve the next
     channel, raises `Woken`."""
-    keepsake = _Keepsake(descriptors)
+    keepsake = Keepsake(descriptors, (channel, next_channel))
     frame = encode({**answer, "pid": _NOT_KNOWN_YET})
     place = frame.index(str(_NOT_KNOWN_YET).encode(), frame.index(b'"pid"'))
     has_threads = native.has_other_threads()
     try:
         pid, left = native.stand_by(channel, next_channel, frame, place, has_threads)
     except native.ThreadInTheWay as error:
-        return quiet.why_not_stopped(error)
+        return why_not_stopped(error)
     if pid:
         return None
     keepsake.put_back()
-    raise Woken(left)
+    renew_thread_ids()
+    raise Woken(left, keepsake)
+
+
+def why_not_stopped(error: native.ThreadInTheWay) -> str:
+    """What to tell a person about a thread that could not be stopped."""
+    if not error.thread:
+        return f"there are other threads, and they cannot be copied here: {error.strerror}"
+    try:
+        with open(f"/proc/self/task/{error.thread}/comm") as file:
+            name = file.read().strip()
+    except OSError:
+        name = "ended meanwhile"
+    why = {EPERM: "it blocks all signals", EOVERFLOW: "there are too many threads"}.get(error.errno or 0, "it does not stop")
+    return f"a thread cannot be copied ({name}): {why}"
 
 
 def size() -> dict[str, int]:
@@ -135,28 +140,7 @@ def _own_bytes() -> int:
     return (int(fields[1]) - int(fields[2])) * _PAGE
 
 
-class _Keepsake:
-    """What a fork shares or loses, as it was at the checkpoint."""
-
-    def __init__(self, descriptors: list[tuple[int, int]]) -> None:
-        self._offsets = [(fd, os.lseek(fd, 0, os.SEEK_CUR)) for fd, kind in descriptors if kind == _REGULAR]
-        # CPython seeds `random` anew in a copy that is told of it.
-        random: Any = None if native.GOES_ON else modules.get("random")
-        self._random = None if random is None else random.getstate()
-
-    def put_back(self) -> None:
-        # The descriptions of open files are shared with the head that died, and it may have read on.
-        for descriptor, offset in self._offsets:
-            try:
-                os.lseek(descriptor, offset, os.SEEK_SET)
-            except OSError:
-                pass
-        if self._random is not None:
-            modules["random"].setstate(self._random)  # type: ignore[attr-defined]
-        _renew_thread_ids()
-
-
-def _renew_thread_ids() -> None:
+def renew_thread_ids() -> None:
     """What Python remembers of the process that it is in: the kernel's ids of its threads."""
     try:
         threading: Any = modules["threading"]

@@ -27,7 +27,7 @@ _MOST = 1024
 class Open:
     """What is open, as it was in the parent."""
 
-    def __init__(self, descriptors: list[_Descriptor]) -> None:
+    def __init__(self, descriptors: list[Descriptor]) -> None:
         self._descriptors = descriptors
 
     @classmethod
@@ -36,13 +36,15 @@ class Open:
         for number in _numbers():
             if number not in besides:
                 try:
-                    found.append(_Descriptor(number))
+                    found.append(Descriptor(number))
                 except OSError:  # the one that listed the directory
                     pass
         return cls(found)
 
     def renew(self) -> None:
         """In the copy: make every descriptor its own, but for those that watch others."""
+        # A library may have closed some when Python told it of the fork, as matplotlib does with its fonts. Those stay closed.
+        self._descriptors = [descriptor for descriptor in self._descriptors if descriptor.is_still_open()]
         pipes: dict[int, tuple[int, int]] = {}
         for descriptor in self._descriptors:
             try:
@@ -60,21 +62,29 @@ class Open:
                 _replace(descriptor, _same_watch(descriptor.watched))
 
 
-class _Descriptor:
+class Descriptor:
     """One open descriptor."""
 
     def __init__(self, number: int) -> None:
         status = os.fstat(number)
         self.number = number
         self.kind = status.st_mode & _KIND
+        self.device = status.st_dev
         self.inode = status.st_ino
         self.path = os.readlink(f"/proc/self/fd/{number}")
         self.flags = fcntl(number, F_GETFL)
         self.inheritable = os.get_inheritable(number)
         self.nameless = status.st_nlink == 0
         self.offset = os.lseek(number, 0, os.SEEK_CUR) if self.kind == _REGULAR and not self.flags & os.O_PATH else 0
-        self.watched = _watched(number) if self.path == "anon_inode:[eventpoll]" else []
+        self.watched = watched(number) if self.path == "anon_inode:[eventpoll]" else []
 
+    def is_still_open(self) -> bool:
+        """Whether the number leads to the same file as it did when it was looked at."""
+        try:
+            status = os.fstat(self.number)
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == (self.device, self.inode)
 
 
 def _numbers() -> Iterator[int]:
@@ -86,7 +96,7 @@ def _numbers() -> Iterator[int]:
     yield from map(int, names)
 
 
-def _renew(descriptor: _Descriptor, pipes: dict[int, tuple[int, int]]) -> None:
+def _renew(descriptor: Descriptor, pipes: dict[int, tuple[int, int]]) -> None:
     if descriptor.kind in (_REGULAR, _DIRECTORY):
         fresh = _again(descriptor)
         if descriptor.kind == _REGULAR and not descriptor.flags & os.O_PATH:
@@ -105,7 +115,15 @@ def _renew(descriptor: _Descriptor, pipes: dict[int, tuple[int, int]]) -> None:
         _replace(descriptor, nothing())
 
 
-def _again(descriptor: _Descriptor) -> int:
+def same_again(descriptor: Descriptor) -> None:
+    """Open a file anew under its path, in the place of the descriptor that led to it."""
+    fresh = os.open(descriptor.path, descriptor.flags & ~_NOT_AGAIN)
+    if descriptor.kind == _REGULAR and not descriptor.flags & os.O_PATH:
+        os.lseek(fresh, descriptor.offset, os.SEEK_SET)
+    _replace(descriptor, fresh)
+
+
+def _again(descriptor: Descriptor) -> int:
     """The same file, opened once more: the one of this session, if it is one of those that each session has."""
     flags = descriptor.flags & ~_NOT_AGAIN | (os.O_DIRECTORY if descriptor.kind == _DIRECTORY else 0)
     own = descriptor.path.startswith(_OWN) and (descriptor.path + "/").startswith(tuple(f"{path}/" for path in _OWN))
@@ -116,7 +134,7 @@ def _again(descriptor: _Descriptor) -> int:
     return os.open(f"/proc/self/fd/{descriptor.number}", flags)
 
 
-def _copy_of_nameless(descriptor: _Descriptor, flags: int) -> int:
+def _copy_of_nameless(descriptor: Descriptor, flags: int) -> int:
     """A file without a name is found by nobody else; its contents are copied into another one."""
     folder = os.path.dirname(descriptor.path.removesuffix(_DELETED))
     if not folder.startswith(_OWN) or not os.path.isdir(folder):
@@ -144,7 +162,7 @@ def nothing() -> int:
     return near.detach()
 
 
-def _watched(number: int) -> list[tuple[int, int]]:
+def watched(number: int) -> list[tuple[int, int]]:
     """What an epoll watches: descriptors, with the events."""
     found = []
     with open(f"/proc/self/fdinfo/{number}") as file:
@@ -169,6 +187,6 @@ def _same_watch(watched: list[tuple[int, int]]) -> int:
     return descriptor
 
 
-def _replace(descriptor: _Descriptor, fresh: int) -> None:
+def _replace(descriptor: Descriptor, fresh: int) -> None:
     os.dup2(fresh, descriptor.number, descriptor.inheritable)
     os.close(fresh)

@@ -33,14 +33,15 @@ def refresh() -> None:
 
 class Loan:
     """Fresh numbers for a copy of this process that is about to be made, in the generators that the code never seeded: in the copy that
-    would take longer, for its pages are not its own yet. Afterwards this process takes its own back. CPython itself sees to `random`."""
+    would take longer, for its pages are not its own yet. Afterwards this process takes its own back."""
 
-    def __init__(self) -> None:
+    def __init__(self, besides: tuple[str, ...]) -> None:
+        self._besides = besides
         self._own: list[tuple[str, Any]] = []
 
     def take(self) -> None:
         for name in _LIBRARIES:
-            if name != "random" and name not in _seeded and name in modules:
+            if name not in self._besides and name not in _seeded and name in modules:
                 try:
                     self._own.append((name, _function(name, "get")()))
                     _refresh(name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from . import BUILTINS as __builtins__
-from . import descriptors, entropy, loops, mappings, native, trees
+from . import checkpoints, descriptors, entropy, loops, mappings, native, trees
 from .libraries import modules
 
 TYPE_CHECKING = False
@@ -29,14 +29,17 @@ class Arrived(BaseException):
 
 def make(channel: int) -> None:
     """Copy this process into the fork that init has prepared. In the copy, raises `Arrived` once it has settled there."""
+    has_threads = native.has_other_threads()
     luggage = _Luggage(channel)
-    loan = entropy.Loan()
+    # Without other threads, CPython itself sees to `random` in the copy.
+    loan = entropy.Loan(besides=() if has_threads else ("random",))
     pid = -1
     try:
         loan.take()
-        pid, arrived = native.cross(channel)
+        pid, arrived = native.cross(channel, has_threads)
         if pid == 0:
             luggage.unpack()
+            checkpoints.renew_thread_ids()
             raise Arrived(arrived)
     finally:
         if pid != 0:
@@ -66,8 +69,11 @@ class _Luggage:
         except OSError:
             os.chdir(_WORKSPACE)
         self._open.renew()
+        # A library may have unmapped some when Python told it of the fork.
+        present = {mapping.place for mapping in mappings.shared()}
         for mapping in self._mappings:
-            mapping.renew()
+            if mapping.place in present:
+                mapping.renew()
         loops.renew()
         self._open.renew_watches()
         # CPython seeds `random` anew in every fork.

@@ -14,6 +14,7 @@ from .channel import LOST, Channel
 from .compute import Compute
 from .display import Display
 from .execute import Interpreter, outcome
+from .native import ThreadInTheWay
 from .prompts import Prompts
 from .streams import Streams
 from .watcher import Watcher
@@ -23,6 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
+    from .keepsakes import Keepsake
     from .wire import Frame
 
 _exit = os._exit
@@ -45,6 +47,7 @@ class Head:
         self._bridge = Bridge(self.channel, self._streams, vars(builtins))
         self._compute = Compute(self._interpreter.namespace)
         self._imports: list[str] = []
+        self._keepsake: Keepsake | None = None  # in a copy that was woken, until the host has put its files back
         self._request: Frame | None = None
         self._reply: bytes | None = None
         self._sent: list[int] = []
@@ -62,6 +65,7 @@ class Head:
         """Serve the host over `channel_fd` for as long as this process lives."""
         try:
             self.resume(channel_fd)
+            self._streams.share()
             self._interpreter.begin(os.getcwd())
             self._greet()
             self._serve()
@@ -160,6 +164,7 @@ class Head:
         try:
             reason = self._stand_by(next_channel, answer)
         except checkpoints.Woken as woken:
+            self._keepsake = woken.keepsake
             self.resume(next_channel)
             self._greet(woken.standby)
             return
@@ -187,13 +192,16 @@ class Head:
         answer: Frame = {"t": "answer", "seq": request.get("seq")}
         try:
             self._streams.flush()
-            reason = checkpoints.obstacle(checkpoints.descriptors()) or checkpoints.thread_obstacle()
+            reason = checkpoints.obstacle(checkpoints.descriptors())
             if reason is None:
                 forks.make(self.channel.fd)
         except forks.Arrived as arrived:
             self.resume(arrived.descriptor)
+            self._streams.share()
             self._greet()
             return
+        except ThreadInTheWay as error:
+            reason = checkpoints.why_not_stopped(error)
         except Exception as error:
             reason = f"the process could not be copied: {error}"
         self.channel.send(answer if reason is None else {**answer, "unavailable": reason})
@@ -218,6 +226,7 @@ class Head:
 
     def _become_fork(self) -> None:
         self._interpreter.forked = True
+        self._streams.keep_apart()
         self.channel.disown()
 
     def _seed(self, request: Frame) -> Frame:
@@ -244,6 +253,13 @@ class Head:
         self._bridge.offer(request["tools"])
         return {}
 
+    def _settle(self, request: Frame) -> Frame:
+        """The files are as they were at the checkpoint: put right what leads to them, and say what could not be."""
+        # What the head that died had printed of an incomplete line.
+        self._streams.flush()
+        keepsake, self._keepsake = self._keepsake, None
+        return {"lost": [] if keepsake is None else keepsake.settle()}
+
     def _reset(self, request: Frame) -> Frame:
         self._interpreter.clear()
         self._compute.forget()
@@ -263,6 +279,7 @@ _OPERATIONS = {
     "seed": Head._seed,
     "tools": Head._tools,
     "reset": Head._reset,
+    "settle": Head._settle,
 }
 
 

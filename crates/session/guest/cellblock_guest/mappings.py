@@ -31,18 +31,23 @@ class Mapping:
         self._start, self._length = start, end - start
         self._protection = protection
         self._offset = offset
-        self._path = path
+        self.path = path
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where it begins, and how long it is."""
+        return self._start, self._length
 
     @property
     def matters(self) -> bool:
         """A file of the system that is only read is the same for everyone."""
-        return bool(self._protection & _WRITE) or self._path.startswith(_OWN)
+        return bool(self._protection & _WRITE) or self.path.startswith(_OWN)
 
     def renew(self) -> None:
         """In the copy: put the session's own file, or a copy of the memory, in the place of the shared one."""
-        if self._path.startswith(_OWN) and not self._path.endswith(" (deleted)"):
+        if self.path.startswith(_OWN) and not self.path.endswith(" (deleted)"):
             try:
-                descriptor = os.open(self._path, os.O_RDWR if self._protection & _WRITE else os.O_RDONLY)
+                descriptor = os.open(self.path, os.O_RDWR if self._protection & _WRITE else os.O_RDONLY)
             except OSError:
                 pass
             else:
@@ -52,6 +57,12 @@ class Mapping:
         contents = ctypes.string_at(self._start, self._length) if self._protection & _READ else b""
         _map(self._start, self._length, _READ | _WRITE, _SHARED | _ANONYMOUS | _FIXED, -1, 0)
         ctypes.memmove(self._start, contents, len(contents))
+
+
+    def clear(self, length: int) -> None:
+        """Set the first bytes to 0, if this is the beginning of what is mapped and may be written."""
+        if self._offset == 0 and self._protection & _WRITE:
+            ctypes.memset(self._start, 0, min(length, self._length))
 
 
 def shared() -> list[Mapping]:

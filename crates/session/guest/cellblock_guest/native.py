@@ -113,11 +113,18 @@ def thread_id(old: int) -> int:
     return _library.cellblock_thread_id(old)
 
 
-def cross(channel: int) -> tuple[int, int]:
+def cross(channel: int, has_threads: bool) -> tuple[int, int]:
     """Copy this process, which speaks on `channel`, into the fork that init has prepared. In the copy the first number is 0, and the
-    second is its own channel."""
+    second is its own channel. Where this process has other threads, the copy has them too, and Python in it is not told of a fork."""
     assert _library is not None
-    return _with_descriptor(lambda own: _library.cellblock_cross(_fork, channel, own))
+    told = ctypes.c_int(0)
+    fork = None if has_threads else _fork
+    pid = _around_fork(lambda: _library.cellblock_cross(fork, channel, ctypes.byref(told)), has_threads)
+    if pid < 0 and has_threads and told.value:
+        raise ThreadInTheWay(-pid, told.value)
+    if pid < 0:
+        raise OSError(-pid, os.strerror(-pid))
+    return pid, told.value
 
 
 def forbid_changes() -> None:

@@ -38,7 +38,10 @@ class Prompts:
         original = BUILTINS["input"]
 
         def input(prompt: Any = "", /) -> str:
-            if self.streams is not None and sys.stdin is not self.streams.stdin:
+            streams = self.streams
+            # Where the code has deleted a stream, Python's own function says so.
+            has_all = all(getattr(sys, name, None) is not None for name in ("stdin", "stdout", "stderr"))
+            if streams is not None and not (has_all and sys.stdin is streams.stdin):
                 text: str = original(prompt)  # the user reads from something of their own
                 return text
             return self.ask(str(prompt))

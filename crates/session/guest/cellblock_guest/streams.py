@@ -1,6 +1,7 @@
 """`sys.stdout`, `sys.stderr` and `sys.stdin` of a session.
 
-Both outputs are ordinary text streams over pipes to the host, line buffered, so that a crash loses no complete line. The host
+Both outputs are ordinary text streams over pipes to the host, line buffered. What is there of an incomplete line is held in memory that the
+head shares with its standbys: when the head dies in the middle of a cell, the standby that is woken passes it on. The host
 reads two pipes, which have no common order. So a stream that was not the last one written to first waits until the host has
 taken everything from the other.
 """
@@ -27,6 +28,8 @@ _FIONREAD = 0x541B
 _EMPTY = bytes(4)
 _SPINS = 20
 _PATIENCE = 0.2
+_MOST_HELD = 4096  # bytes of an incomplete line, with its length
+_LENGTH = 2
 
 
 class Streams:
@@ -34,6 +37,7 @@ class Streams:
 
     def __init__(self, ask: Callable[[str], str], log: Callable[[str], None]) -> None:
         cstdio.pass_on_lines()
+        self._held = _Held()
         self._order = _Order()
         self._ask = ask
         self._log = log
@@ -49,6 +53,14 @@ class Streams:
         self._order.strangers = frozenset(_current_frames()) - {get_ident()} if _count() else frozenset()
         if not self._are_in_place():
             self._mend()
+
+    def share(self) -> None:
+        """In a process that has become a head: hold incomplete lines where its standbys find them."""
+        self._held.share()
+
+    def keep_apart(self) -> None:
+        """In a process that the code has forked: what it holds is not the head's."""
+        self._held.keep_apart()
 
     def hand_over(self) -> None:
         """Pass on what our own streams hold, and wait until the host has it: what comes next comes after it."""
@@ -100,11 +112,12 @@ class Streams:
 
     def _output(self, fd: int, name: str) -> TextIOWrapper:
         stream = TextIOWrapper(
-            _Pipe(fd, name, self._order, self._log),
+            _Pipe(fd, name, self._order, self._held, self._log),
             encoding="utf-8",
             errors="backslashreplace",
             newline="\n",
             line_buffering=True,
+            write_through=True,
         )
         stream.mode = "w"  # type: ignore[misc]
         return stream
@@ -145,12 +158,50 @@ class _Order:
             sleep(50e-6)
 
 
-class _Pipe(BufferedIOBase):
-    """File descriptor 1 or 2 as `sys.stdout.buffer`. It holds nothing back, and stays open whatever is closed above it."""
+class _Held:
+    """What is there of an incomplete line of each output."""
 
-    def __init__(self, fd: int, name: str, order: _Order, log: Callable[[str], None]) -> None:
+    def __init__(self) -> None:
+        self._memory: Any = bytearray(2 * _MOST_HELD)
+
+    def share(self) -> None:
+        from mmap import mmap
+
+        self._memory = mmap(-1, 2 * _MOST_HELD)  # shared with the copies of this process
+
+    def keep_apart(self) -> None:
+        self._memory = bytearray(self._memory[:])
+
+    def add(self, fd: int, data: bytes) -> bool:
+        """Hold this too. False when there is no room."""
+        memory, start = self._memory, (fd - 1) * _MOST_HELD
+        begin = _LENGTH + int.from_bytes(memory[start : start + _LENGTH], "little")
+        end = begin + len(data)
+        if end > _MOST_HELD:
+            return False
+        memory[start + begin : start + end] = data
+        memory[start : start + _LENGTH] = (end - _LENGTH).to_bytes(_LENGTH, "little")
+        return True
+
+    def take(self, fd: int) -> bytes:
+        """What is held of an output; from now on nothing is."""
+        memory, start = self._memory, (fd - 1) * _MOST_HELD
+        size = int.from_bytes(memory[start : start + _LENGTH], "little")
+        if not size:
+            return b""
+        data = bytes(memory[start + _LENGTH : start + _LENGTH + size])
+        memory[start : start + _LENGTH] = bytes(_LENGTH)
+        return data
+
+
+class _Pipe(BufferedIOBase):
+    """File descriptor 1 or 2 as `sys.stdout.buffer`. It holds back an incomplete line, and stays open whatever is closed above it."""
+
+    def __init__(self, fd: int, name: str, order: _Order, held: _Held, log: Callable[[str], None]) -> None:
         self._fd = fd
         self._order = order
+        self._held = held
+        self._logged: dict[int, bytes] = {}  # incomplete lines of threads that earlier cells left running
         self._log = log
         self.name = name
         self.mode = "wb"
@@ -161,8 +212,21 @@ class _Pipe(BufferedIOBase):
 
     def write(self, data: Any) -> int:
         if self._order.strangers and get_ident() in self._order.strangers:
-            self._log(bytes(data).decode("utf-8", "replace"))
+            self._log_line(bytes(data))
             return len(data)
+        if type(data) is bytes and b"\n" not in data and self._held.add(self._fd, data):
+            return len(data)
+        before = self._held.take(self._fd)
+        return self._pass_on(before + bytes(data) if before else data) - len(before)
+
+    def flush(self) -> None:
+        if self._order.strangers and get_ident() in self._order.strangers:
+            if line := self._logged.pop(get_ident(), b""):
+                self._log(line.decode("utf-8", "replace"))
+        elif data := self._held.take(self._fd):
+            self._pass_on(data)
+
+    def _pass_on(self, data: Any) -> int:
         if self._order.last != self._fd:
             self._order.turn_to(self._fd)
         size = write(self._fd, data)
@@ -171,6 +235,13 @@ class _Pipe(BufferedIOBase):
             while size < view.nbytes:
                 size += write(self._fd, view[size:])
         return size
+
+    def _log_line(self, data: bytes) -> None:
+        line = self._logged.pop(get_ident(), b"") + data
+        if b"\n" in line or len(line) > _MOST_HELD:
+            self._log(line.decode("utf-8", "replace"))
+        else:
+            self._logged[get_ident()] = line
 
     def fileno(self) -> int:
         return self._fd

@@ -249,3 +249,31 @@ fn r28_a_time_out_that_is_no_positive_number_is_refused_before_anything_runs() {
         (1, "False")
     );
 }
+
+#[test]
+fn r18_what_was_printed_of_an_incomplete_line_is_kept_however_the_cell_ends() {
+    let session = session();
+    session.good("x = 1");
+    let printed = "import ctypes, os, sys\nprint('one')\nprint('two', 'three', end='')\nsys.stderr.write('four')\n";
+    let endings = [
+        Cell::new(format!("{printed}os._exit(3)")),
+        Cell::new(format!("{printed}ctypes.string_at(0)")),
+        Cell::new(format!("{printed}os.kill(os.getpid(), 9)")),
+        Cell::new(format!("{printed}while True: pass")).timeout(0.5),
+    ];
+    for cell in endings {
+        let result = session.run(cell);
+        assert_eq!(
+            (result.stdout.as_str(), result.stderr.as_str()),
+            ("one\ntwo three", "four"),
+            "{result:?}"
+        );
+    }
+    assert_eq!(session.stdout("print('next')"), "next\n");
+}
+
+#[test]
+fn r18_a_child_process_prints_its_own_incomplete_line_and_not_the_parents() {
+    let code = "import os\nprint('parent', end='')\nif os.fork() == 0:\n    print('child')\n    os._exit(0)\nos.wait()\nprint('!')";
+    assert_eq!(session().stdout(code), "parentchild\nparent!\n");
+}

@@ -9,9 +9,6 @@ use crate::sweep;
 use crate::sys::trace::{self, Waited};
 use crate::sys::{self, Errno, Fd, Pid, Poll, Result, kill, nr, poll, signals};
 
-/// How long the entering may take, in milliseconds. It takes less than one, but the machine may be busy.
-const ENTERING_LIMIT: u64 = 2_000;
-
 /// The process that is entering a fork.
 pub(super) struct Entering {
     pid: Pid,
@@ -49,7 +46,7 @@ impl Session {
         };
         self.entering = Some(Entering {
             pid,
-            deadline: Deadline::after(ENTERING_LIMIT),
+            deadline: Deadline::of(self.init.proc_directory, pid),
             asked: None,
         });
         notify::answer(listener, question, true);
@@ -91,7 +88,7 @@ impl Session {
     /// Moves a process that was just allowed to be traced into the fork, and lets it run there without capabilities.
     fn enter_fork(&mut self, pid: Pid, hints: Hints) -> Result<()> {
         let own = self.wait_for_call(pid)?;
-        let deadline = self.deadline();
+        let deadline = self.deadline()?;
         let stopped = Stopped::in_call(self.init.proc_directory, pid, &own, deadline)?;
         // Until the process is released, it and init take turns many times.
         let together = OneProcessor::with(pid);
@@ -155,6 +152,7 @@ impl Session {
 
     /// Waits for the process that is entering, and answers the questions of all others meanwhile: they come through the same listener.
     fn next_event(&mut self, pid: Pid) -> Result<Event> {
+        let step = self.deadline()?.step();
         loop {
             let asked = self.entering.as_mut().and_then(|own| own.asked.take());
             // A call that was interrupted since then does not wait for an answer any more.
@@ -172,7 +170,7 @@ impl Session {
                 Poll::readable(self.children),
                 Poll::readable(self.questions()),
             ];
-            poll(&mut wanted, self.deadline().left()? as i32);
+            poll(&mut wanted, step.left()? as i32);
             let [child, question] = wanted;
             if child.seen != 0 {
                 drain(self.children);
@@ -185,9 +183,10 @@ impl Session {
         }
     }
 
-    fn deadline(&self) -> Deadline {
+    fn deadline(&self) -> Result<Deadline> {
         self.entering
             .as_ref()
-            .map_or(Deadline::after(0), |own| own.deadline)
+            .map(|own| own.deadline)
+            .ok_or(Errno::SRCH)
     }
 }

@@ -1,0 +1,208 @@
+"""What a frozen copy of the head shares with the head or loses, as it was at the checkpoint; and putting it right in the copy that goes on.
+
+The copy has the head's descriptors, but a descriptor leads to something that both have in common: a file's offset, a pipe, a socket, what an
+epoll watches, locks. The cell that failed may have changed all of it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, flock, ioctl, lockf
+
+from . import BUILTINS as __builtins__
+from . import mappings, native
+from .descriptors import Descriptor, same_again, watched
+from .libraries import modules
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_REGULAR = 0o100000
+_DIRECTORY = 0o040000
+_PIPE = 0o010000
+_SOCKET = 0o140000
+_FIONREAD = 0x541B
+_FIRST_OF_THE_CODE = 3  # below it are the session's own streams
+_WORKSPACE = "/workspace"
+# The two copies of the header of SQLite's index of a write-ahead log. Where they are no header, SQLite makes the index anew from the log.
+_INDEX_HEADERS_BYTES = 96
+
+
+class Keepsake:
+    """What is shared with the head or lost with it, at a checkpoint."""
+
+    def __init__(self, descriptors: list[tuple[int, int]], besides: tuple[int, ...]) -> None:
+        self._offsets = [(fd, os.lseek(fd, 0, os.SEEK_CUR)) for fd, kind in descriptors if kind == _REGULAR]
+        # CPython seeds `random` anew in a copy that is told of it.
+        random: Any = None if native.GOES_ON else modules.get("random")
+        self._random = None if random is None else random.getstate()
+        try:
+            self._directory: str | None = os.getcwd()
+        except OSError:  # it was removed before
+            self._directory = None
+        self._open = []
+        for number, _ in descriptors:
+            if number >= _FIRST_OF_THE_CODE and number not in besides:
+                try:
+                    self._open.append(_Kept(number))
+                except (OSError, ValueError):  # closed meanwhile, or no `/proc` behind these walls
+                    pass
+        # Files are mapped by code that has opened some, and stay mapped when they are closed; only SQLite's are looked after.
+        self._mappings = mappings.shared() if "_sqlite3" in modules else []
+
+    def put_back(self) -> None:
+        """At once in the copy that goes on, before any code runs in it."""
+        # The descriptions of open files are shared with the head that died, and it may have read on.
+        for descriptor, offset in self._offsets:
+            try:
+                os.lseek(descriptor, offset, os.SEEK_SET)
+            except OSError:
+                pass
+        if self._random is not None:
+            modules["random"].setstate(self._random)  # type: ignore[attr-defined]
+
+    def settle(self) -> list[str]:
+        """When the files of the workspace are as they were: what leads to them leads there again. Says what could not be put back."""
+        # The collector may find an object whose end closes a descriptor, between looking at the descriptor and replacing it.
+        was_collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return self._settle()
+        finally:
+            if was_collecting:
+                gc.enable()
+
+    def _settle(self) -> list[str]:
+        lost = self._settle_directory()
+        for mapping in self._mappings:
+            if mapping.path.endswith("-shm") and os.path.exists(mapping.path):
+                mapping.renew()
+                mapping.clear(_INDEX_HEADERS_BYTES)
+        is_open = [kept for kept in self._open if kept.is_still_open()]
+        lost += [reason for kept in is_open if (reason := kept.settle())]
+        # Last: to close a file, as it happens above, ends all record locks that the process has on it.
+        lost += [reason for kept in is_open if (reason := kept.lock_again())]
+        return list(dict.fromkeys(lost))
+
+    def _settle_directory(self) -> list[str]:
+        if self._directory is None:
+            return []
+        try:
+            if os.path.samefile(self._directory, "."):
+                return []
+        except OSError:
+            pass
+        try:
+            os.chdir(self._directory)
+        except OSError:
+            os.chdir(_WORKSPACE)
+            return [f"{self._directory}: the working directory is gone; it is {_WORKSPACE} now"]
+        return []
+
+
+class _Kept(Descriptor):
+    """An open descriptor, and what is behind it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        what = {_PIPE: "a pipe", _SOCKET: "a socket"}.get(self.kind, self.path)
+        self.name = f"{what} (descriptor {number})"
+        self._state = self._look()
+        self._locks = _locks(number) if self.kind == _REGULAR else []
+
+    def settle(self) -> str | None:
+        """Put it right, or say what cannot be."""
+        if self.kind in (_REGULAR, _DIRECTORY) and not self.nameless:
+            try:
+                if not _leads_to(self.path, self):
+                    same_again(self)
+            except OSError as error:
+                return f"{self.path}: it is open, and cannot be opened again: {error.strerror}"
+            return None
+        if self.kind == _REGULAR and self._look() != self._state:
+            return f"{self.name}: what was written to an open file without a name"
+        if self.kind in (_PIPE, _SOCKET) and self._look() != self._state:
+            return f"{self.name}: what was read from it or written to it"
+        if self.path == "anon_inode:[eventpoll]":
+            return self._watch_again()
+        return None
+
+    def _look(self) -> Any:
+        """What tells whether the contents are still what they were."""
+        if self.kind == _REGULAR and self.nameless:
+            status = os.fstat(self.number)
+            return status.st_size, status.st_mtime_ns
+        if self.kind == _PIPE:
+            status = os.fstat(self.number)
+            return _waiting(self.number), status.st_mtime_ns, status.st_atime_ns
+        return _waiting(self.number) if self.kind == _SOCKET else None
+
+    def lock_again(self) -> str | None:
+        """Put the locks on a file right, or say that they cannot be."""
+        try:
+            now = _locks(self.number) if self.kind == _REGULAR else []
+            if any(kind == "FLOCK" for kind, *_ in now) and not any(kind == "FLOCK" for kind, *_ in self._locks):
+                flock(self.number, LOCK_UN)
+            for kind, mode, start, length in self._locks:
+                how = (LOCK_EX if mode == "WRITE" else LOCK_SH) | LOCK_NB
+                if kind == "FLOCK":
+                    flock(self.number, how)
+                elif kind == "POSIX":
+                    lockf(self.number, how, length, start)
+        except FileNotFoundError:  # another thread has closed it
+            return None
+        except OSError:
+            return f"{self.path}: a lock on it, which another process has now"
+        return None
+
+    def _watch_again(self) -> str | None:
+        from select import epoll
+
+        before, now = dict(self.watched), dict(watched(self.number))
+        poll = epoll.fromfd(os.dup(self.number))
+        try:
+            for number in now.keys() - before.keys():
+                try:
+                    poll.unregister(number)
+                except OSError:  # it has ended with the head
+                    pass
+            for number, events in before.items():
+                if number not in now:
+                    poll.register(number, events)
+                elif now[number] != events:
+                    poll.modify(number, events)
+        except OSError:
+            return f"{self.name}: what it watches"
+        finally:
+            poll.close()
+        return None
+
+
+def _leads_to(path: str, kept: Descriptor) -> bool:
+    try:
+        status = os.stat(path)
+    except OSError:
+        # Nothing is there: the file is the same, under another name, unless it has none any more.
+        return os.fstat(kept.number).st_nlink > 0
+    return (status.st_dev, status.st_ino) == (kept.device, kept.inode)
+
+
+def _locks(number: int) -> list[tuple[str, str, int, int]]:
+    """The locks on an open file: their kind, `READ` or `WRITE`, the first byte, and how many; 0 means up to the end."""
+    found = []
+    with open(f"/proc/self/fdinfo/{number}") as file:
+        for line in file:
+            if line.startswith("lock:"):
+                _, _, kind, _, mode, _, _, start, end = line.split()
+                found.append((kind, mode, int(start), 0 if end == "EOF" else int(end) - int(start) + 1))
+    return found
+
+
+def _waiting(number: int) -> bytes | None:
+    """How much waits to be read."""
+    try:
+        return ioctl(number, _FIONREAD, bytes(4))
+    except OSError:
+        return None
