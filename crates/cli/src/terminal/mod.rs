@@ -9,7 +9,7 @@ mod progress;
 mod quantity;
 mod shown;
 
-pub(crate) use approval::TerminalAsker;
+pub(crate) use approval::TerminalApprover;
 pub(crate) use color::{ColorWish, Style};
 pub(crate) use console::Console;
 pub(crate) use highlight::highlight;

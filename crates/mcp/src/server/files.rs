@@ -29,10 +29,10 @@ pub(super) async fn list(
         })?,
     };
     let mut resources = Vec::new();
-    for (room, bench) in rooms.all() {
-        let session = match (bench.open_session().await, given) {
+    for (room, runner) in rooms.all() {
+        let session = match (runner.current_session().await, given) {
             (Some(session), _) => session,
-            (None, Files::Given) => bench.session().await.map_err(internal)?,
+            (None, Files::Given) => runner.session().await.map_err(internal)?,
             // Many clients ask as soon as they come, and then never run anything.
             (None, Files::None) => continue,
         };
@@ -60,8 +60,8 @@ pub(super) async fn read(rooms: &Rooms, uri: &str) -> Result<ReadResourceResult,
     };
     let (room, path) =
         path_of(uri).ok_or_else(|| missing(format!("addresses here begin with {SCHEME}main/")))?;
-    let bench = rooms.get(&room).map_err(missing)?;
-    let session = bench.session().await.map_err(internal)?;
+    let runner = rooms.get(&room).map_err(missing)?;
+    let session = runner.session().await.map_err(internal)?;
     let file = session
         .open_file(&path)
         .await

@@ -14,7 +14,7 @@ mod tools;
 mod visitor;
 mod words;
 
-use cellblock_tools::Workbench;
+use cellblock_tools::ToolRunner;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ const MOST_CLIENTS: usize = 64;
 /// How long sessions may take to end.
 const FAREWELL: Duration = Duration::from_secs(10);
 
-/// Serves MCP clients. Every client has a workbench of its own, which ends with it. A handle: clones are the same server.
+/// Serves MCP clients. Every client has a tool runner of its own, which ends with it. A handle: clones are the same server.
 #[derive(Clone)]
 pub struct Server {
     inner: Arc<Inner>,
@@ -49,7 +49,7 @@ pub enum Files {
 
 struct Inner {
     files: Files,
-    workbench: Box<dyn Fn() -> Workbench + Send + Sync>,
+    runner: Box<dyn Fn() -> ToolRunner + Send + Sync>,
     clients: AtomicUsize,
     /// Clients that are here, and sessions that are being ended.
     closing: TaskTracker,
@@ -57,12 +57,12 @@ struct Inner {
 }
 
 impl Server {
-    /// A server whose clients get their workbenches from here.
-    pub fn new(files: Files, workbench: impl Fn() -> Workbench + Send + Sync + 'static) -> Server {
+    /// A server whose clients get their tool runners from here.
+    pub fn new(files: Files, runner: impl Fn() -> ToolRunner + Send + Sync + 'static) -> Server {
         Server {
             inner: Arc::new(Inner {
                 files,
-                workbench: Box::new(workbench),
+                runner: Box::new(runner),
                 clients: AtomicUsize::new(0),
                 closing: TaskTracker::new(),
                 stop: CancellationToken::new(),
@@ -94,7 +94,7 @@ impl Server {
                 "{MOST_CLIENTS} clients are being served, and no more are possible"
             ));
         }
-        Ok(Visitor::new((self.inner.workbench)(), self.clone()))
+        Ok(Visitor::new((self.inner.runner)(), self.clone()))
     }
 }
 

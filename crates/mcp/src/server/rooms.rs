@@ -1,6 +1,6 @@
 //! The sessions of one client: the main one, and the forks that it made.
 
-use cellblock_tools::{Uses, Workbench};
+use cellblock_tools::{ToolRunner, Uses};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,17 +14,17 @@ const MOST_FORKS: usize = 8;
 /// Tools that look at the session without needing its interpreter.
 const LOOKING: [&str; 2] = ["file_reader", "list_files"];
 
-/// The workbenches of one client, by name. A handle.
+/// The tool runners of one client, by name. A handle.
 #[derive(Clone)]
 pub(super) struct Rooms {
-    main: Workbench,
+    main: ToolRunner,
     forks: Arc<Mutex<Forks>>,
 }
 
-/// Workbenches of forks, by name. It lives in the main workbench, where the tool `fork` finds it.
+/// Tool runners of forks, by name. It lives in the main tool runner, where the tool `fork` finds it.
 #[derive(Default)]
 pub(super) struct Forks {
-    benches: BTreeMap<String, Workbench>,
+    runners: BTreeMap<String, ToolRunner>,
     made: usize,
 }
 
@@ -34,12 +34,12 @@ pub(super) fn takes_session(name: &str, uses: Uses) -> bool {
 }
 
 impl Rooms {
-    pub(super) fn new(main: Workbench) -> Rooms {
+    pub(super) fn new(main: ToolRunner) -> Rooms {
         let forks = main.state::<Forks>();
         Rooms { main, forks }
     }
 
-    pub(super) fn main(&self) -> &Workbench {
+    pub(super) fn main(&self) -> &ToolRunner {
         &self.main
     }
 
@@ -48,7 +48,7 @@ impl Rooms {
         &self,
         tool: &str,
         arguments: &mut Map<String, Value>,
-    ) -> Result<(String, Workbench), String> {
+    ) -> Result<(String, ToolRunner), String> {
         let takes = self
             .main
             .registry()
@@ -61,8 +61,8 @@ impl Rooms {
         match named {
             None | Some(Value::Null) => Ok((MAIN.to_owned(), self.main.clone())),
             Some(Value::String(name)) => {
-                let bench = self.get(&name)?;
-                Ok((name, bench))
+                let runner = self.get(&name)?;
+                Ok((name, runner))
             }
             Some(other) => Err(format!(
                 "the arguments of `{tool}` do not fit: field `{SESSION}`: expected a text, got {other}"
@@ -71,25 +71,25 @@ impl Rooms {
     }
 
     /// A session by its name.
-    pub(super) fn get(&self, name: &str) -> Result<Workbench, String> {
+    pub(super) fn get(&self, name: &str) -> Result<ToolRunner, String> {
         find(&self.main, &lock(&self.forks), name)
     }
 
     /// All of them, the main one first.
-    pub(super) fn all(&self) -> Vec<(String, Workbench)> {
+    pub(super) fn all(&self) -> Vec<(String, ToolRunner)> {
         let forks = lock(&self.forks);
-        let forks = forks.benches.iter();
+        let forks = forks.runners.iter();
         std::iter::once((MAIN.to_owned(), self.main.clone()))
-            .chain(forks.map(|(name, bench)| (name.clone(), bench.clone())))
+            .chain(forks.map(|(name, runner)| (name.clone(), runner.clone())))
             .collect()
     }
 
     /// Ends every session.
     pub(super) async fn close(&self) {
-        for (_, bench) in self.all() {
-            bench.close().await;
+        for (_, runner) in self.all() {
+            runner.close().await;
         }
-        lock(&self.forks).benches.clear();
+        lock(&self.forks).runners.clear();
     }
 }
 
@@ -110,8 +110,8 @@ impl Forks {
                 format!("fork-{}", self.made)
             }
         };
-        if self.benches.len() >= MOST_FORKS && !self.benches.contains_key(&name) {
-            let names: Vec<&str> = self.benches.keys().map(String::as_str).collect();
+        if self.runners.len() >= MOST_FORKS && !self.runners.contains_key(&name) {
+            let names: Vec<&str> = self.runners.keys().map(String::as_str).collect();
             return Err(format!(
                 "there are {MOST_FORKS} forks, and no more are possible; give the name of one that is no longer needed, and it is replaced: {}",
                 names.join(", ")
@@ -121,19 +121,19 @@ impl Forks {
     }
 
     /// Keeps a fork; the one that had its name before is returned.
-    pub(super) fn keep(&mut self, name: String, bench: Workbench) -> Option<Workbench> {
-        self.benches.insert(name, bench)
+    pub(super) fn keep(&mut self, name: String, runner: ToolRunner) -> Option<ToolRunner> {
+        self.runners.insert(name, runner)
     }
 }
 
 /// The session of this name.
-pub(super) fn find(main: &Workbench, forks: &Forks, name: &str) -> Result<Workbench, String> {
+pub(super) fn find(main: &ToolRunner, forks: &Forks, name: &str) -> Result<ToolRunner, String> {
     if name == MAIN {
         return Ok(main.clone());
     }
-    forks.benches.get(name).cloned().ok_or_else(|| {
+    forks.runners.get(name).cloned().ok_or_else(|| {
         let mut known = vec![MAIN];
-        known.extend(forks.benches.keys().map(String::as_str));
+        known.extend(forks.runners.keys().map(String::as_str));
         let name: String = name.chars().filter(|c| !c.is_control()).take(32).collect();
         format!(
             "there is no session `{name}`; the sessions are {}",

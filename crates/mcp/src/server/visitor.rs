@@ -6,7 +6,7 @@ use super::live::Live;
 use super::rooms::Rooms;
 use super::shown::shown;
 use super::{Server, words};
-use cellblock_tools::{Call, Caller, Workbench};
+use cellblock_tools::{Call, Caller, ToolRunner};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
     CustomResult, ErrorCode, Implementation, ListResourcesResult, ListToolsResult,
@@ -30,7 +30,7 @@ pub(super) struct Visitor {
 }
 
 impl Visitor {
-    pub(super) fn new(main: Workbench, server: Server) -> Visitor {
+    pub(super) fn new(main: ToolRunner, server: Server) -> Visitor {
         Visitor {
             rooms: Rooms::new(main),
             _presence: server.inner.closing.token(),
@@ -80,7 +80,7 @@ impl ServerHandler for Visitor {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let mut arguments = request.arguments.unwrap_or_default();
-        let (room, bench) = match self.rooms.for_call(&request.name, &mut arguments) {
+        let (room, runner) = match self.rooms.for_call(&request.name, &mut arguments) {
             Ok(found) => found,
             Err(problem) => {
                 let content = vec![ContentBlock::text(format!("Tool call failed: {problem}"))];
@@ -96,7 +96,7 @@ impl ServerHandler for Visitor {
         let live = Live::of(&context);
         let watcher = live.as_ref().map(Live::watcher);
         let answer = tokio::select! {
-            answer = bench.call_watched(call, watcher) => answer,
+            answer = runner.call_with_events(call, watcher) => answer,
             // Dropping the call interrupts its cell. Nobody reads what is returned.
             () = context.ct.cancelled() => {
                 return Err(ErrorData::internal_error("the call was cancelled", None));
@@ -108,7 +108,7 @@ impl ServerHandler for Visitor {
         if let Some(live) = live {
             live.finish().await;
         }
-        let result = result_of(answer, bench.locale(), &room, &context);
+        let result = result_of(answer, runner.locale(), &room, &context);
         if result.changed_files {
             // A client that does not listen any more loses nothing by it.
             let peer = context.peer.clone();

@@ -1,7 +1,7 @@
 //! A run as a person sees it: the thought, the code, the result, while they come.
 
 use crate::terminal::{Console, Style, highlight, plural};
-use cellblock::agent::{Done, Format, Observer, RunEvent};
+use cellblock::agent::{ActionResult, Format, Observer, RunEvent};
 use cellblock::model::Usage;
 use cellblock::{Event as CellEvent, Status};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -238,7 +238,7 @@ impl Display {
         self.console.say_guest(text);
     }
 
-    fn done(&self, seen: &mut Seen, done: &Done) {
+    fn done(&self, seen: &mut Seen, done: &ActionResult) {
         self.clear();
         let Some(result) = &done.result else {
             self.label(

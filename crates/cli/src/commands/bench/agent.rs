@@ -3,7 +3,7 @@
 use super::endpoint::Endpoint;
 use anyhow::{Context as _, ensure};
 use cellblock::agent::{
-    Agent, CancellationToken, Format, NothingExecutor, RunLimits, RunStart, RunStore, executor,
+    Agent, CancellationToken, Format, NoopExecutor, RunLimits, RunStart, RunStore, executor,
 };
 use cellblock::model::{Reply, ScriptedModel};
 use cellblock::{Host, SessionOptions};
@@ -38,7 +38,7 @@ pub(super) async fn steps(repetitions: usize) -> anyhow::Result<Vec<f64>> {
         };
         let agent = Agent::builder()
             .model(model)
-            .executor(NothingExecutor)
+            .executor(NoopExecutor)
             .format(Format::Markdown)
             .limits(limits)
             .build()?;
@@ -49,7 +49,7 @@ pub(super) async fn steps(repetitions: usize) -> anyhow::Result<Vec<f64>> {
             let _ = writer.append_event(event);
         });
         let begun = Instant::now();
-        let outcome = agent.run_watched("How far?", observer, CancellationToken::new());
+        let outcome = agent.run_observed("How far?", observer, CancellationToken::new());
         let outcome = outcome.await?;
         ensure!(outcome.steps.len() == STEPS, "it ended: {}", outcome.status);
         values.push(begun.elapsed().as_secs_f64() * 1e3 / STEPS as f64);

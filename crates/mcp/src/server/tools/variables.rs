@@ -30,7 +30,7 @@ impl Tool for VariablesTool {
     }
 
     async fn call(&self, wanted: Variables, context: &Context) -> Result<Output, ToolError> {
-        let session = context.workbench().session().await?;
+        let session = context.runner().session().await?;
         if let Some(name) = wanted.name {
             let found = session.inspect(&name).await?;
             let mut text = format!("{name}: {}\n{}", found.type_, found.repr);
