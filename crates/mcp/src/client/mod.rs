@@ -1,13 +1,13 @@
 //! Other MCP servers: their tools as ours.
 
 mod arrival;
-mod ears;
 mod link;
 mod output;
 mod program;
 mod remote_server;
 mod remote_tool;
 mod resource_tools;
+mod stdout_monitor;
 mod words;
 
 use cellblock_tools::{DynamicTool, Registry};

@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// Characters of a description: it is in every request to a model.
-const MOST_DESCRIPTION: usize = 4_000;
+const MAX_DESCRIPTION_CHARS: usize = 4_000;
 /// What models and Python take as a name.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 
 struct RemoteTool {
     definition: ToolDefinition,
@@ -38,7 +38,7 @@ pub(super) fn our_name(server: &str, theirs: &str) -> String {
     let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let whole = format!("{server}_{theirs}");
     let clean = whole.chars().map(|c| if good(c) { c } else { '_' });
-    clean.take(LONGEST_NAME).collect()
+    clean.take(MAX_NAME_CHARS).collect()
 }
 
 fn definition(link: &Link, tool: &Tool) -> ToolDefinition {
@@ -50,7 +50,7 @@ fn definition(link: &Link, tool: &Tool) -> ToolDefinition {
         our_name(link.name(), &tool.name),
         description
             .chars()
-            .take(MOST_DESCRIPTION)
+            .take(MAX_DESCRIPTION_CHARS)
             .collect::<String>(),
         parameters,
     );

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// Resources that one answer lists.
-const MOST_LISTED: usize = 500;
+const MAX_LISTED: usize = 500;
 
 enum Does {
     List,
@@ -90,11 +90,11 @@ async fn list(link: &Link) -> Result<Output, ToolError> {
             .await?;
         found.extend(listed.resources);
         cursor = listed.next_cursor;
-        if cursor.is_none() || found.len() >= MOST_LISTED {
+        if cursor.is_none() || found.len() >= MAX_LISTED {
             break;
         }
     }
-    found.truncate(MOST_LISTED);
+    found.truncate(MAX_LISTED);
     let list: Vec<Value> = found
         .into_iter()
         .map(|resource| {

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 /// Notifications come at most so often: a loop that prints must not flood the client.
 const PAUSE: Duration = Duration::from_millis(50);
 /// The text that waits for a client that is slow to read.
-const MOST_WAITING: usize = 64 << 10;
+const MAX_QUEUED_BYTES: usize = 64 << 10;
 /// How long the last words may take. The result has all of it anyway.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -80,8 +80,8 @@ impl Text {
     /// The newest text is kept.
     fn add(&mut self, more: &str) {
         self.text.push_str(more);
-        if self.text.len() > MOST_WAITING {
-            let from = self.text.len() - MOST_WAITING / 2;
+        if self.text.len() > MAX_QUEUED_BYTES {
+            let from = self.text.len() - MAX_QUEUED_BYTES / 2;
             let whole = |cut: &usize| self.text.is_char_boundary(*cut);
             let cut = (from..self.text.len()).find(whole).unwrap_or_default();
             self.left_out += cut;

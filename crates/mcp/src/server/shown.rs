@@ -1,6 +1,6 @@
 //! Our tools as the protocol describes tools.
 
-use super::rooms::{SESSION, takes_session};
+use super::client_sessions::{SESSION, takes_session};
 use cellblock_tools::{Effects, ToolDefinition};
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};

@@ -6,8 +6,8 @@ mod files;
 mod inputs;
 mod keeping;
 mod options;
+mod resolving;
 mod resume;
-mod settling;
 mod telemetry;
 
 use crate::commands::live::Signals;

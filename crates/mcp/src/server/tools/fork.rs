@@ -1,6 +1,6 @@
 //! A second session that begins where another stands.
 
-use crate::server::rooms::{Forks, MAIN, find, lock};
+use crate::server::client_sessions::{Forks, MAIN, find, lock};
 use cellblock_tools::{Context, Output, Part, Tool, ToolError, Uses};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 /// Variables that one answer lists.
-const MOST_VARIABLES: usize = 200;
+const MAX_VARIABLES: usize = 200;
 
 /// Lists the variables of the session.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Tool for VariablesTool {
         }
         let mut list = session.vars().await?;
         let total = list.len();
-        list.truncate(MOST_VARIABLES);
+        list.truncate(MAX_VARIABLES);
         let mut lines: Vec<String> = list
             .iter()
             .map(|variable| {

@@ -1,4 +1,4 @@
-//! What a server's standard output was, besides messages of the protocol: for clear words when something is wrong.
+//! Watches the standard output of an MCP server for lines that are no message of the protocol, so that an error can quote them.
 
 use std::io;
 use std::pin::Pin;
@@ -7,19 +7,19 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::Notify;
 
-/// The longest message that is read; a longer one is left out.
-pub(super) const LONGEST_LINE: usize = 48 << 20;
-/// What is kept of a line that is no message.
-const MOST_STRAY: usize = 160;
+/// The longest message that is read. A longer one is skipped.
+pub(super) const MAX_LINE_BYTES: usize = 48 << 20;
+/// The bytes that are kept of a line that is no message.
+const MAX_STRAY_BYTES: usize = 160;
 
-/// What was heard.
+/// What was seen on a server's standard output besides messages.
 #[derive(Debug, Default)]
-pub(super) struct Ears {
+pub(super) struct StdoutMonitor {
     stray: Mutex<Option<String>>,
     too_long: Notify,
 }
 
-impl Ears {
+impl StdoutMonitor {
     /// The last line that was no message.
     pub(super) fn stray(&self) -> Option<String> {
         self.stray
@@ -34,36 +34,36 @@ impl Ears {
     }
 }
 
-/// A stream that is listened to while it is read.
-pub(super) struct Overheard<R> {
+/// A reader that reports the lines it reads to a [`StdoutMonitor`].
+pub(super) struct MonitoredReader<R> {
     stream: R,
-    ears: Arc<Ears>,
-    /// Bytes of this line so far.
+    monitor: Arc<StdoutMonitor>,
+    /// The bytes of the current line so far.
     length: usize,
-    /// Its beginning, while it cannot be a message.
+    /// The beginning of the current line, if it cannot be a message.
     stray: Vec<u8>,
 }
 
-impl<R> Overheard<R> {
-    pub(super) fn new(stream: R, ears: Arc<Ears>) -> Overheard<R> {
-        Overheard {
+impl<R> MonitoredReader<R> {
+    pub(super) fn new(stream: R, monitor: Arc<StdoutMonitor>) -> MonitoredReader<R> {
+        MonitoredReader {
             stream,
-            ears,
+            monitor,
             length: 0,
             stray: Vec::new(),
         }
     }
 
-    fn hear(&mut self, bytes: &[u8]) {
+    fn scan(&mut self, bytes: &[u8]) {
         for (index, piece) in bytes.split(|byte| *byte == b'\n').enumerate() {
             if index > 0 {
                 self.end_line();
             }
-            self.hear_piece(piece);
+            self.scan_piece(piece);
         }
     }
 
-    fn hear_piece(&mut self, piece: &[u8]) {
+    fn scan_piece(&mut self, piece: &[u8]) {
         let Some(first) = piece.first() else {
             return;
         };
@@ -73,13 +73,13 @@ impl<R> Overheard<R> {
             self.stray.is_empty()
         };
         if !is_message {
-            let room = MOST_STRAY - self.stray.len().min(MOST_STRAY);
-            self.stray.extend(piece.iter().take(room));
+            let rest = MAX_STRAY_BYTES - self.stray.len().min(MAX_STRAY_BYTES);
+            self.stray.extend(piece.iter().take(rest));
         }
         let before = self.length;
         self.length = before.saturating_add(piece.len());
-        if before <= LONGEST_LINE && self.length > LONGEST_LINE {
-            self.ears.too_long.notify_waiters();
+        if before <= MAX_LINE_BYTES && self.length > MAX_LINE_BYTES {
+            self.monitor.too_long.notify_waiters();
         }
     }
 
@@ -89,7 +89,7 @@ impl<R> Overheard<R> {
         let text: String = text.chars().filter(|c| !c.is_control()).collect();
         if !text.trim().is_empty() {
             *self
-                .ears
+                .monitor
                 .stray
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner) = Some(text);
@@ -98,7 +98,7 @@ impl<R> Overheard<R> {
     }
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Overheard<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for MonitoredReader<R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -108,9 +108,9 @@ impl<R: AsyncRead + Unpin> AsyncRead for Overheard<R> {
         let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
         if let Poll::Ready(Ok(())) = &polled {
             let new = &buffer.filled()[before..];
-            self.hear(new);
+            self.scan(new);
             if new.is_empty() {
-                // The last line need not end.
+                // The last line may have no line break.
                 self.end_line();
             }
         }

@@ -1,8 +1,8 @@
-//! The flags of whoever asks a model, with what the environment and the configuration say where no flag does.
+//! Resolves the settings of commands that ask a model: flags, then environment variables, then the configuration file.
 
 use super::options::{AgentArgs, Equipment, ModelArgs};
 use crate::args::{duration, seconds};
-use crate::config::{AgentConfig, Config, Entry, Ledger, ModelConfig, Named, Text};
+use crate::config::{AgentConfig, Config, Entry, ModelConfig, SettingResolver, SettingSpec, Text};
 use crate::failure::Usage;
 use cellblock::model::openai::ApiKey;
 use cellblock::model::{Capabilities, CapabilityOverrides};
@@ -10,46 +10,52 @@ use cellblock::{Locale, Preload};
 use std::env;
 
 impl Equipment {
-    /// The same, settled; and who said what.
+    /// The resolved settings, and where each value came from.
     pub(crate) fn settled(&self) -> anyhow::Result<(Equipment, Vec<Entry>)> {
         let config = self.config.load()?;
-        let mut ledger = Ledger::new(&config);
+        let mut resolver = SettingResolver::new(&config);
         let mut equipment = self.clone();
-        equipment.model.settle(&mut ledger, &config)?;
-        equipment.agent.settle(&mut ledger, &config.agent)?;
-        equipment.agent.settle_preload(&mut ledger, &config)?;
-        equipment.python = self.python.settled_in(&mut ledger, &config.session)?;
-        equipment.session = self.session.settled_in(&mut ledger, &config.session)?;
-        self.note_the_rest(&mut ledger, &config)?;
-        Ok((equipment, ledger.entries))
+        equipment.model.resolve(&mut resolver, &config)?;
+        equipment.agent.resolve(&mut resolver, &config.agent)?;
+        equipment.agent.resolve_preload(&mut resolver, &config)?;
+        equipment.python = self.python.resolved_in(&mut resolver, &config.session)?;
+        equipment.session = self.session.resolved_in(&mut resolver, &config.session)?;
+        self.note_the_rest(&mut resolver, &config)?;
+        Ok((equipment, resolver.entries))
     }
 
     /// What flags and file say elsewhere, for whoever wants to see all.
-    fn note_the_rest(&self, ledger: &mut Ledger<'_>, config: &Config) -> anyhow::Result<()> {
+    fn note_the_rest(
+        &self,
+        resolver: &mut SettingResolver<'_>,
+        config: &Config,
+    ) -> anyhow::Result<()> {
         const MODE: &str = "approval.mode";
         let mode = format!("{:?}", self.approval.policy(config).mode).to_lowercase();
         if self.approval.approve.is_some() {
-            ledger.entries.push(Entry::flagged(MODE, "--approve", mode));
+            resolver
+                .entries
+                .push(Entry::flagged(MODE, "--approve", mode));
         } else if config.says(MODE) {
-            ledger.note(MODE, Some(mode));
+            resolver.note(MODE, Some(mode));
         } else {
-            ledger.entries.push(Entry::told(MODE, mode));
+            resolver.entries.push(Entry::told(MODE, mode));
         }
         let folders = config.tools.folders.iter();
         let folders: Vec<String> = folders.map(|path| path.display().to_string()).collect();
-        ledger.note("tools.folders", some(&folders.join(", ")));
-        ledger.note("tools.secrets", some(&config.tools.secrets.join(", ")));
+        resolver.note("tools.folders", some(&folders.join(", ")));
+        resolver.note("tools.secrets", some(&config.tools.secrets.join(", ")));
         let (mut otlp, no_flag) = (None, "");
-        let named = Named {
+        let spec = SettingSpec {
             variables: &[
                 "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
                 "OTEL_EXPORTER_OTLP_ENDPOINT",
             ],
-            ..Named::new("trace.otlp", no_flag, "none")
+            ..SettingSpec::new("trace.otlp", no_flag, "none")
         };
         let file = config.trace.otlp.clone().map(Text);
-        ledger.plain::<String>(named, &mut otlp, file.as_ref())?;
-        ledger.note("mcp.servers", some(&config.mcp.names().join(", ")));
+        resolver.plain::<String>(spec, &mut otlp, file.as_ref())?;
+        resolver.note("mcp.servers", some(&config.mcp.names().join(", ")));
         Ok(())
     }
 }
@@ -59,40 +65,45 @@ fn some(text: &str) -> Option<String> {
 }
 
 impl ModelArgs {
-    fn settle(&mut self, ledger: &mut Ledger<'_>, config: &Config) -> anyhow::Result<()> {
+    fn resolve(
+        &mut self,
+        resolver: &mut SettingResolver<'_>,
+        config: &Config,
+    ) -> anyhow::Result<()> {
         let file: &ModelConfig = &config.model;
-        let name = Named {
+        let name = SettingSpec {
             variables: &["CELLBLOCK_MODEL", "OPENAI_MODEL"],
-            ..Named::new("model.name", "--model", "")
+            ..SettingSpec::new("model.name", "--model", "")
         };
-        ledger.plain(name, &mut self.model, file.name.as_ref())?;
-        let base_url = Named {
+        resolver.plain(name, &mut self.model, file.name.as_ref())?;
+        let base_url = SettingSpec {
             variables: &["CELLBLOCK_BASE_URL", "OPENAI_BASE_URL"],
-            ..Named::new("model.base_url", "--base-url", "the provider's own")
+            ..SettingSpec::new("model.base_url", "--base-url", "the provider's own")
         };
-        ledger.plain(base_url, &mut self.base_url, file.base_url.as_ref())?;
+        resolver.plain(base_url, &mut self.base_url, file.base_url.as_ref())?;
         if file.key_variable.is_some() && file.key_file.is_some() {
             return Err(Usage::plain(
                 "[model] has both `key_variable` and `key_file`: leave one out",
             ));
         }
-        let variable = Named::new("model.key_variable", "--key-variable", "");
-        ledger.plain(variable, &mut self.key_variable, file.key_variable.as_ref())?;
+        let variable = SettingSpec::new("model.key_variable", "--key-variable", "");
+        resolver.plain(variable, &mut self.key_variable, file.key_variable.as_ref())?;
         // A flag or a variable comes before the file, whichever of the two keys the file has.
         let in_file = file.key_file.as_deref().map(|path| config.path(path));
         self.key_file = in_file.or(self.key_file.take());
         self.key_file.take_if(|_| self.key_variable.is_some());
-        ledger.note(
+        resolver.note(
             "model.key_file",
             self.key_file
                 .as_ref()
                 .map(|path| path.display().to_string()),
         );
-        ledger.entries.push(self.key());
-        let reply = Named::new("model.reply_tokens", "--reply-tokens", "the endpoint's own");
-        ledger.plain(reply, &mut self.reply_tokens, file.reply_tokens.as_ref())?;
-        let temperature = Named::new("model.temperature", "--temperature", "the endpoint's own");
-        ledger.plain(
+        resolver.entries.push(self.key());
+        let reply = SettingSpec::new("model.reply_tokens", "--reply-tokens", "the endpoint's own");
+        resolver.plain(reply, &mut self.reply_tokens, file.reply_tokens.as_ref())?;
+        let temperature =
+            SettingSpec::new("model.temperature", "--temperature", "the endpoint's own");
+        resolver.plain(
             temperature,
             &mut self.temperature,
             file.temperature.as_ref(),
@@ -101,7 +112,7 @@ impl ModelArgs {
         if self.capabilities == CapabilityOverrides::default() {
             self.capabilities = file.capabilities.clone();
         }
-        self.note_capabilities(ledger);
+        self.note_capabilities(resolver);
         Ok(())
     }
 
@@ -125,7 +136,7 @@ impl ModelArgs {
         Entry::told("model.key", value)
     }
 
-    fn note_capabilities(&self, ledger: &mut Ledger<'_>) {
+    fn note_capabilities(&self, resolver: &mut SettingResolver<'_>) {
         let known = Capabilities::of_model(self.model.as_deref().unwrap_or_default());
         let all = known.with_overrides(&self.capabilities);
         let CapabilityOverrides {
@@ -140,9 +151,9 @@ impl ModelArgs {
         let mut note = |name: &str, is_told: bool, value: String| {
             let key = format!("model.capabilities.{name}");
             if is_told {
-                ledger.note(&key, Some(value));
+                resolver.note(&key, Some(value));
             } else {
-                ledger.entries.push(Entry::told(&key, value));
+                resolver.entries.push(Entry::told(&key, value));
             }
         };
         note("tools", tools.is_some(), all.tools.to_string());
@@ -163,7 +174,7 @@ impl ModelArgs {
             all.reasoning_in_history.to_string(),
         );
         match self.context_tokens {
-            Some(tokens) => ledger.entries.push(Entry::flagged(
+            Some(tokens) => resolver.entries.push(Entry::flagged(
                 "model.capabilities.context_tokens",
                 "--context-tokens",
                 tokens.to_string(),
@@ -179,7 +190,7 @@ impl ModelArgs {
                 "{} for input, {} for output, for a million tokens",
                 prices.input, prices.output
             );
-            ledger.note("model.capabilities.prices", Some(text));
+            resolver.note("model.capabilities.prices", Some(text));
         }
     }
 }
@@ -191,51 +202,59 @@ impl AgentArgs {
         model: &ModelArgs,
         config: &Config,
     ) -> anyhow::Result<(AgentArgs, ModelArgs)> {
-        let mut ledger = Ledger::new(config);
+        let mut resolver = SettingResolver::new(config);
         let (mut agent, mut model) = (self.clone(), model.clone());
-        model.settle(&mut ledger, config)?;
-        agent.settle(&mut ledger, &config.agent)?;
+        model.resolve(&mut resolver, config)?;
+        agent.resolve(&mut resolver, &config.agent)?;
         Ok((agent, model))
     }
 
-    fn settle(&mut self, ledger: &mut Ledger<'_>, file: &AgentConfig) -> anyhow::Result<()> {
-        let named = Named::new;
-        let format = named("agent.format", "--format", "by the model's abilities");
-        ledger.plain(format, &mut self.format, file.format.as_ref())?;
-        let prompt = named("agent.prompt", "--prompt", "minimal");
-        ledger.plain(prompt, &mut self.prompt, file.prompt.as_ref())?;
-        let locale = named("agent.locale", "--locale", "en");
+    fn resolve(
+        &mut self,
+        resolver: &mut SettingResolver<'_>,
+        file: &AgentConfig,
+    ) -> anyhow::Result<()> {
+        let spec = SettingSpec::new;
+        let format = spec("agent.format", "--format", "by the model's abilities");
+        resolver.plain(format, &mut self.format, file.format.as_ref())?;
+        let prompt = spec("agent.prompt", "--prompt", "minimal");
+        resolver.plain(prompt, &mut self.prompt, file.prompt.as_ref())?;
+        let locale = spec("agent.locale", "--locale", "en");
         let read = |text: &str| text.parse::<Locale>().map_err(|error| error.to_string());
         let show = |locale: &Locale| format!("{locale:?}").to_lowercase();
-        ledger.settle(locale, &mut self.locale, file.locale.as_ref(), read, show)?;
-        let compute = named("agent.compute", "--no-compute", "true");
-        ledger.switch(compute, &mut self.no_compute, false, file.compute.as_ref())?;
-        let best_of = named("agent.best_of", "--best-of", "1");
-        ledger.plain(best_of, &mut self.best_of, file.best_of.as_ref())?;
-        let steps = named("agent.max_steps", "--max-steps", "20");
-        ledger.plain(steps, &mut self.max_steps, file.max_steps.as_ref())?;
-        let time = named("agent.max_time", "--max-time", "none");
-        ledger.settle(
+        resolver.resolve(locale, &mut self.locale, file.locale.as_ref(), read, show)?;
+        let compute = spec("agent.compute", "--no-compute", "true");
+        resolver.switch(compute, &mut self.no_compute, false, file.compute.as_ref())?;
+        let best_of = spec("agent.best_of", "--best-of", "1");
+        resolver.plain(best_of, &mut self.best_of, file.best_of.as_ref())?;
+        let steps = spec("agent.max_steps", "--max-steps", "20");
+        resolver.plain(steps, &mut self.max_steps, file.max_steps.as_ref())?;
+        let time = spec("agent.max_time", "--max-time", "none");
+        resolver.resolve(
             time,
             &mut self.max_time,
             file.max_time.as_ref(),
             duration,
             seconds,
         )?;
-        let tokens = named("agent.max_tokens", "--max-tokens", "none");
-        ledger.plain(tokens, &mut self.max_tokens, file.max_tokens.as_ref())?;
-        let cost = named("agent.max_cost", "--max-cost", "none");
-        ledger.plain(cost, &mut self.max_cost, file.max_cost.as_ref())
+        let tokens = spec("agent.max_tokens", "--max-tokens", "none");
+        resolver.plain(tokens, &mut self.max_tokens, file.max_tokens.as_ref())?;
+        let cost = spec("agent.max_cost", "--max-cost", "none");
+        resolver.plain(cost, &mut self.max_cost, file.max_cost.as_ref())
     }
 
-    fn settle_preload(&mut self, ledger: &mut Ledger<'_>, config: &Config) -> anyhow::Result<()> {
-        let named = Named::new("session.preload", "", "none");
+    fn resolve_preload(
+        &mut self,
+        resolver: &mut SettingResolver<'_>,
+        config: &Config,
+    ) -> anyhow::Result<()> {
+        let spec = SettingSpec::new("session.preload", "", "none");
         let read = |text: &str| match preload(text) {
             Some(_) => Ok(text.to_owned()),
             None => Err("it is none, standard or full".to_owned()),
         };
         let file = config.session.preload.as_ref();
-        ledger.settle(named, &mut self.preload, file, read, Clone::clone)
+        resolver.resolve(spec, &mut self.preload, file, read, Clone::clone)
     }
 
     /// What is imported before the first session.

@@ -1,49 +1,49 @@
-//! The sessions of one client: the main one, and the forks that it made.
+//! The sessions of one client: the main session, and the forks that the client made.
 
 use cellblock_tools::{ToolRunner, Uses};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The name of the session that is there from the beginning.
+/// The name of the session that a client has from the beginning.
 pub(super) const MAIN: &str = "main";
 /// The argument that names a session.
 pub(super) const SESSION: &str = "session";
-/// Forks that one client may hold.
-const MOST_FORKS: usize = 8;
-/// Tools that look at the session without needing its interpreter.
-const LOOKING: [&str; 2] = ["file_reader", "list_files"];
+/// The most forks that one client may have.
+const MAX_FORKS: usize = 8;
+/// Tools that read from a session without its interpreter.
+const READ_ONLY_TOOLS: [&str; 2] = ["file_reader", "list_files"];
 
-/// The tool runners of one client, by name. A handle.
+/// The tool runners of one client, by the name of their session. Clones are the same sessions.
 #[derive(Clone)]
-pub(super) struct Rooms {
+pub(super) struct ClientSessions {
     main: ToolRunner,
     forks: Arc<Mutex<Forks>>,
 }
 
-/// Tool runners of forks, by name. It lives in the main tool runner, where the tool `fork` finds it.
+/// The tool runners of forks, by name. It is a state of the main tool runner, where the tool `fork` finds it.
 #[derive(Default)]
 pub(super) struct Forks {
     runners: BTreeMap<String, ToolRunner>,
     made: usize,
 }
 
-/// Whether calls of a tool may name the session they mean.
+/// Whether calls of a tool may name a session.
 pub(super) fn takes_session(name: &str, uses: Uses) -> bool {
-    name != "fork" && (uses == Uses::Interpreter || LOOKING.contains(&name))
+    name != "fork" && (uses == Uses::Interpreter || READ_ONLY_TOOLS.contains(&name))
 }
 
-impl Rooms {
-    pub(super) fn new(main: ToolRunner) -> Rooms {
+impl ClientSessions {
+    pub(super) fn new(main: ToolRunner) -> ClientSessions {
         let forks = main.state::<Forks>();
-        Rooms { main, forks }
+        ClientSessions { main, forks }
     }
 
     pub(super) fn main(&self) -> &ToolRunner {
         &self.main
     }
 
-    /// Where a call goes; takes the name of the session out of its arguments.
+    /// The session that a call is for. Removes the name of the session from the arguments.
     pub(super) fn for_call(
         &self,
         tool: &str,
@@ -70,12 +70,12 @@ impl Rooms {
         }
     }
 
-    /// A session by its name.
+    /// The tool runner of a session, by its name.
     pub(super) fn get(&self, name: &str) -> Result<ToolRunner, String> {
         find(&self.main, &lock(&self.forks), name)
     }
 
-    /// All of them, the main one first.
+    /// All sessions, the main session first.
     pub(super) fn all(&self) -> Vec<(String, ToolRunner)> {
         let forks = lock(&self.forks);
         let forks = forks.runners.iter();
@@ -94,7 +94,7 @@ impl Rooms {
 }
 
 impl Forks {
-    /// The name of a new fork, when there may be one.
+    /// The name for a new fork. Refused when the client has too many.
     pub(super) fn name(&mut self, wanted: Option<String>) -> Result<String, String> {
         let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         let name = match wanted {
@@ -110,23 +110,23 @@ impl Forks {
                 format!("fork-{}", self.made)
             }
         };
-        if self.runners.len() >= MOST_FORKS && !self.runners.contains_key(&name) {
+        if self.runners.len() >= MAX_FORKS && !self.runners.contains_key(&name) {
             let names: Vec<&str> = self.runners.keys().map(String::as_str).collect();
             return Err(format!(
-                "there are {MOST_FORKS} forks, and no more are possible; give the name of one that is no longer needed, and it is replaced: {}",
+                "there are {MAX_FORKS} forks, and no more are possible; give the name of one that is no longer needed, and it is replaced: {}",
                 names.join(", ")
             ));
         }
         Ok(name)
     }
 
-    /// Keeps a fork; the one that had its name before is returned.
+    /// Adds a fork. Returns the fork that had the name before.
     pub(super) fn keep(&mut self, name: String, runner: ToolRunner) -> Option<ToolRunner> {
         self.runners.insert(name, runner)
     }
 }
 
-/// The session of this name.
+/// The tool runner of the session with this name.
 pub(super) fn find(main: &ToolRunner, forks: &Forks, name: &str) -> Result<ToolRunner, String> {
     if name == MAIN {
         return Ok(main.clone());

@@ -1,9 +1,9 @@
-//! From lines to sessions.
+//! Reads requests, answers those that cannot wait, and queues the rest for the tasks of their sessions.
 
-use super::desk::{CallAnswer, Desk};
 use super::lines::Line;
-use super::named::{self, Queued};
 use super::operations::{Fault, serve_beside};
+use super::session_state::{CallAnswer, SessionState};
+use super::session_task::{self, Queued};
 use super::writer::Writer;
 use cellblock::pipe::{
     MAX_LINE_BYTES, Operation, PipeError, Request, RequestId, Response, parse_line,
@@ -15,35 +15,35 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, watch};
 
-/// What requests may hold in memory while they wait for their turn.
-const MOST_WAITING_BYTES: usize = 256 << 20;
-/// What a request holds besides its text.
+/// The most bytes of memory that queued requests may take.
+const MAX_QUEUED_BYTES: usize = 256 << 20;
+/// The bytes that a queued request takes besides its text.
 const REQUEST_BYTES: usize = 512;
 
-/// All sessions of the pipe.
+/// The server of a pipe, with all its sessions.
 #[derive(Debug)]
-pub(crate) struct Switchboard {
+pub(crate) struct PipeServer {
     pub(crate) host: Host,
     pub(crate) writer: Writer,
     sessions: Mutex<HashMap<String, Entry>>,
     waiting_bytes: Arc<AtomicUsize>,
-    /// How many tasks there are.
+    /// The number of tasks.
     tasks: watch::Sender<usize>,
     input_has_ended: AtomicBool,
     is_stopping: AtomicBool,
 }
 
-/// A session, and the way to it. When the queue is dropped the task finishes what is in it and ends.
+/// A session and the queue of its task. When the queue is dropped, the task finishes the requests in it and ends.
 #[derive(Debug)]
 struct Entry {
-    desk: Arc<Mutex<Desk>>,
-    /// `None` when nothing more is to come.
+    state: Arc<Mutex<SessionState>>,
+    /// `None` when no more requests will come.
     queue: Option<mpsc::UnboundedSender<Queued>>,
 }
 
-impl Switchboard {
-    pub(crate) fn new(host: Host, writer: Writer) -> Switchboard {
-        Switchboard {
+impl PipeServer {
+    pub(crate) fn new(host: Host, writer: Writer) -> PipeServer {
+        PipeServer {
             host,
             writer,
             sessions: Mutex::default(),
@@ -54,7 +54,7 @@ impl Switchboard {
         }
     }
 
-    /// Attends to every line until there are no more.
+    /// Serves every line until the input ends.
     pub(crate) async fn serve(self: &Arc<Self>, lines: &mut mpsc::Receiver<Line>) {
         while let Some(line) = lines.recv().await {
             if line.text.trim_ascii().is_empty() {
@@ -70,23 +70,23 @@ impl Switchboard {
         }
     }
 
-    /// Finishes what was asked, then closes every session. It may be given up in favour of [`stop`](Self::stop).
+    /// Finishes the queued requests, then closes every session. The caller may drop the future and call [`stop`](Self::stop).
     pub(crate) async fn finish(&self) {
         self.input_has_ended.store(true, Ordering::SeqCst);
         for entry in lock(&self.sessions).values_mut() {
             entry.queue = None;
-            lock(&entry.desk).refuse_calls(NOBODY_ANSWERS);
+            lock(&entry.state).refuse_calls(NOBODY_ANSWERS);
         }
         self.wait_for_tasks().await;
     }
 
-    /// Closes every session now: what runs is interrupted, what waits is dropped.
+    /// Closes every session now: running cells are interrupted, queued requests are dropped.
     pub(crate) async fn stop(&self) {
         self.is_stopping.store(true, Ordering::SeqCst);
         let mut open = Vec::new();
         for entry in lock(&self.sessions).values_mut() {
             entry.queue = None;
-            open.extend(lock(&entry.desk).session.clone());
+            open.extend(lock(&entry.state).session.clone());
         }
         for session in open {
             session.close().await;
@@ -100,12 +100,12 @@ impl Switchboard {
         let _ = self.tasks.subscribe().wait_for(|tasks| *tasks == 0).await;
     }
 
-    /// Whether nobody can answer a call any more.
+    /// Whether the input has ended, so that no call can be answered any more.
     pub(crate) fn input_has_ended(&self) -> bool {
         self.input_has_ended.load(Ordering::SeqCst)
     }
 
-    /// Whether no more requests shall be begun.
+    /// Whether no more requests are begun.
     pub(crate) fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::SeqCst)
     }
@@ -133,7 +133,7 @@ impl Switchboard {
             }
             Operation::Interrupt => {
                 if let Some(entry) = lock(&self.sessions).get(&name) {
-                    lock(&entry.desk).interrupt();
+                    lock(&entry.state).interrupt();
                 }
                 return Some(Response::answer(id, name, json!({})));
             }
@@ -143,7 +143,7 @@ impl Switchboard {
             let fault = Fault::new(
                 "busy",
                 format!(
-                    "{MOST_WAITING_BYTES} bytes of requests wait already; read some answers first"
+                    "{MAX_QUEUED_BYTES} bytes of requests wait already; read some answers first"
                 ),
             );
             return Some(fault.response(id, name));
@@ -152,14 +152,14 @@ impl Switchboard {
         let entry = sessions
             .entry(name.clone())
             .or_insert_with(|| self.enlist(&name, None));
-        let mut desk = lock(&entry.desk);
-        if desk.is_waiting() {
-            let session = desk.session.clone();
-            drop(desk);
+        let mut state = lock(&entry.state);
+        if state.is_waiting() {
+            let session = state.session.clone();
+            drop(state);
             return serve_beside(self, session, id, name, operation);
         }
-        desk.runs_waiting += usize::from(matches!(operation, Operation::Run(_)));
-        drop(desk);
+        state.runs_waiting += usize::from(matches!(operation, Operation::Run(_)));
+        drop(state);
         if let Some(queue) = &entry.queue {
             // The task is there as long as its entry is.
             let _ = queue.send(Queued {
@@ -180,7 +180,7 @@ impl Switchboard {
     ) -> Option<Response> {
         let sessions = lock(&self.sessions);
         let outcome = match sessions.get(name) {
-            Some(entry) => lock(&entry.desk).answer(call, answer),
+            Some(entry) => lock(&entry.state).answer(call, answer),
             None => Err(format!("no session `{name}` is open")),
         };
         let message = outcome.err()?;
@@ -213,12 +213,12 @@ impl Switchboard {
 
     fn enlist(self: &Arc<Self>, name: &str, session: Option<Session>) -> Entry {
         let (queue, requests) = mpsc::unbounded_channel();
-        let desk = Arc::new(Mutex::new(Desk::default()));
-        lock(&desk).session = session.clone();
-        let task = named::serve(
+        let state = Arc::new(Mutex::new(SessionState::default()));
+        lock(&state).session = session.clone();
+        let task = session_task::serve(
             Arc::clone(self),
             name.to_owned(),
-            Arc::clone(&desk),
+            Arc::clone(&state),
             session,
             requests,
         );
@@ -228,7 +228,7 @@ impl Switchboard {
             drop(counted);
         });
         let queue = Some(queue);
-        Entry { desk, queue }
+        Entry { state, queue }
     }
 }
 
@@ -262,7 +262,7 @@ impl Share {
             bytes,
         };
         let before = of.fetch_add(bytes, Ordering::SeqCst);
-        (before + bytes <= MOST_WAITING_BYTES).then_some(share)
+        (before + bytes <= MAX_QUEUED_BYTES).then_some(share)
     }
 }
 

@@ -1,9 +1,9 @@
-//! One client, from its first word to its last.
+//! The requests of one client, from its first to its last.
 
+use super::client_sessions::ClientSessions;
 use super::content::result_of;
 use super::files;
 use super::live::Live;
-use super::rooms::Rooms;
 use super::shown::shown;
 use super::{Server, words};
 use cellblock_tools::{Call, Caller, ToolRunner};
@@ -20,19 +20,19 @@ use std::sync::atomic::Ordering;
 use tokio::runtime::Handle;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-/// A client with its sessions.
-pub(super) struct Visitor {
-    rooms: Rooms,
+/// Answers the requests of one client, and owns the sessions of that client.
+pub(super) struct ClientHandler {
+    sessions: ClientSessions,
     server: Server,
     versions: &'static [ProtocolVersion],
-    /// Whoever waits for us to be gone waits for calls that still hold us too.
+    /// Held until the last call of the client has ended: a server that closes waits for it.
     _presence: TaskTrackerToken,
 }
 
-impl Visitor {
-    pub(super) fn new(main: ToolRunner, server: Server) -> Visitor {
-        Visitor {
-            rooms: Rooms::new(main),
+impl ClientHandler {
+    pub(super) fn new(main: ToolRunner, server: Server) -> ClientHandler {
+        ClientHandler {
+            sessions: ClientSessions::new(main),
             _presence: server.inner.closing.token(),
             server,
             versions: ProtocolVersion::KNOWN_VERSIONS,
@@ -41,13 +41,13 @@ impl Visitor {
 
     /// The same, only with versions of the protocol that know sessions: in later ones every HTTP request stands alone, and nobody
     /// could tell whose variables it means.
-    pub(super) fn with_sessions(mut self) -> Visitor {
+    pub(super) fn with_sessions(mut self) -> ClientHandler {
         self.versions = ProtocolVersion::known_up_to(&ProtocolVersion::LATEST_WITH_INITIALIZE);
         self
     }
 }
 
-impl ServerHandler for Visitor {
+impl ServerHandler for ClientHandler {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
@@ -69,7 +69,7 @@ impl ServerHandler for Visitor {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let registry = self.rooms.main().registry();
+        let registry = self.sessions.main().registry();
         let tools = registry.definitions().map(shown).collect();
         Ok(ListToolsResult::with_all_items(tools))
     }
@@ -80,7 +80,7 @@ impl ServerHandler for Visitor {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let mut arguments = request.arguments.unwrap_or_default();
-        let (room, runner) = match self.rooms.for_call(&request.name, &mut arguments) {
+        let (session_name, runner) = match self.sessions.for_call(&request.name, &mut arguments) {
             Ok(found) => found,
             Err(problem) => {
                 let content = vec![ContentBlock::text(format!("Tool call failed: {problem}"))];
@@ -108,7 +108,7 @@ impl ServerHandler for Visitor {
         if let Some(live) = live {
             live.finish().await;
         }
-        let result = result_of(answer, runner.locale(), &room, &context);
+        let result = result_of(answer, runner.locale(), &session_name, &context);
         if result.changed_files {
             // A client that does not listen any more loses nothing by it.
             let peer = context.peer.clone();
@@ -125,7 +125,7 @@ impl ServerHandler for Visitor {
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor);
-        files::list(&self.rooms, self.server.inner.files, cursor).await
+        files::list(&self.sessions, self.server.inner.files, cursor).await
     }
 
     async fn read_resource(
@@ -133,7 +133,9 @@ impl ServerHandler for Visitor {
         request: ReadResourceRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        files::read(&self.rooms, &request.uri).await.map(Into::into)
+        files::read(&self.sessions, &request.uri)
+            .await
+            .map(Into::into)
     }
 
     /// What the protocol knows by name, but not with such parameters, comes here too.
@@ -161,16 +163,16 @@ impl ServerHandler for Visitor {
     }
 }
 
-impl Drop for Visitor {
+impl Drop for ClientHandler {
     fn drop(&mut self) {
         self.server.inner.clients.fetch_sub(1, Ordering::SeqCst);
-        let rooms = self.rooms.clone();
+        let sessions = self.sessions.clone();
         // Without a runtime the whole process is ending, and the sessions with it.
         if let Ok(runtime) = Handle::try_current() {
             self.server
                 .inner
                 .closing
-                .spawn_on(async move { rooms.close().await }, &runtime);
+                .spawn_on(async move { sessions.close().await }, &runtime);
         }
     }
 }

@@ -1,24 +1,24 @@
-//! What must be known about a session at once, while its own task is busy with a cell.
+//! The state of a session that the reading task needs while the session's own task is busy with a cell.
 
 use cellblock::Session;
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// The front desk of one session.
+/// The state of one session, shared by its task and the task that reads requests.
 #[derive(Debug, Default)]
-pub(crate) struct Desk {
+pub(crate) struct SessionState {
     /// The session, while one is open.
     pub(crate) session: Option<Session>,
-    /// Runs that wait for their turn.
+    /// The number of cells that are queued.
     pub(crate) runs_waiting: usize,
     is_running: bool,
-    /// An interrupt came for a cell that has not begun.
+    /// Whether an interrupt came for a cell that has not begun.
     interrupts_next: bool,
-    /// The calls of the running cell that wait for an answer.
+    /// The calls of the running cell that have no answer yet.
     calls: HashMap<String, CallKind>,
 }
 
-/// What a call waits for.
+/// The kind of answer that a call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallKind {
     /// `tool_result`
@@ -36,8 +36,8 @@ pub(crate) enum CallAnswer {
     Input(Result<String, String>),
 }
 
-impl Desk {
-    /// A cell begins.
+impl SessionState {
+    /// Notes that a cell begins.
     pub(crate) fn begin(&mut self) {
         self.is_running = true;
         self.runs_waiting = self.runs_waiting.saturating_sub(1);
@@ -46,13 +46,13 @@ impl Desk {
         }
     }
 
-    /// The cell is over, and with it its calls.
+    /// Notes that the cell has ended, and with it its calls.
     pub(crate) fn end(&mut self) {
         self.is_running = false;
         self.calls.clear();
     }
 
-    /// Ends the cell that runs; when none does, the one that is about to. With neither, nothing happens.
+    /// Interrupts the running cell, or the next one that is queued. Without both, nothing happens.
     pub(crate) fn interrupt(&mut self) {
         match &self.session {
             Some(session) if self.is_running => session.interrupt(),
@@ -60,7 +60,7 @@ impl Desk {
         }
     }
 
-    /// The code waits for an answer.
+    /// Notes that the code waits for an answer.
     pub(crate) fn wait_for(&mut self, call: &str, kind: CallKind) {
         self.calls.insert(call.to_owned(), kind);
     }
@@ -70,7 +70,7 @@ impl Desk {
         !self.calls.is_empty()
     }
 
-    /// Hands an answer on; `Err` says why it answers nothing.
+    /// Passes an answer to the session. `Err` says why no call takes it.
     pub(crate) fn answer(&mut self, call: &str, answer: CallAnswer) -> Result<(), String> {
         let kind = match answer {
             CallAnswer::Tool(_) => CallKind::Tool,

@@ -1,8 +1,8 @@
-//! One session of the pipe: a task that does what is asked of it, in order.
+//! The task of one session of the pipe: it does the requests of the session in order.
 
-use super::desk::{CallKind, Desk};
 use super::operations::{Answer, Fault, ask, tell};
-use super::switchboard::{NOBODY_ANSWERS, Share, Switchboard, lock};
+use super::server::{NOBODY_ANSWERS, PipeServer, Share, lock};
+use super::session_state::{CallKind, SessionState};
 use cellblock::pipe::{Operation, RequestId, Response};
 use cellblock::{Cell, Event, Opened, Session, SessionOptions, Stream};
 use serde_json::{Value, json};
@@ -18,50 +18,50 @@ pub(crate) struct Queued {
     pub(crate) _share: Share,
 }
 
-/// The task of one session. It ends when its queue does, or when its session is closed.
+/// Runs the task of one session. It ends with its queue, or when its session is closed.
 pub(crate) async fn serve(
-    switchboard: Arc<Switchboard>,
+    server: Arc<PipeServer>,
     name: String,
-    desk: Arc<Mutex<Desk>>,
+    state: Arc<Mutex<SessionState>>,
     session: Option<Session>,
     queue: mpsc::UnboundedReceiver<Queued>,
 ) {
-    let named = Named {
-        switchboard,
+    let task = SessionTask {
+        server,
         name,
-        desk,
+        state,
         logs: session.as_ref().map(|session| session.logs()),
         slot: session.map_or(Slot::Empty, Slot::Open),
     };
-    named.serve(queue).await;
+    task.serve(queue).await;
 }
 
-struct Named {
-    switchboard: Arc<Switchboard>,
+struct SessionTask {
+    server: Arc<PipeServer>,
     name: String,
-    desk: Arc<Mutex<Desk>>,
+    state: Arc<Mutex<SessionState>>,
     slot: Slot,
-    /// What the session tells between cells.
+    /// The events of the session between cells.
     logs: Option<broadcast::Receiver<Event>>,
 }
 
-/// What stands behind the name.
+/// The session behind a name.
 enum Slot {
-    /// Nothing yet: whatever is asked first opens a session with the defaults.
+    /// No session yet: the first request opens one with the defaults.
     Empty,
-    /// A session. It may have ended by itself; then it says so to everything.
+    /// A session. Where it has ended by itself, each request gets that as its answer.
     Open(Session),
-    /// The session that was asked for could not be opened. A default one in its place would have other walls and files.
+    /// The requested session could not be opened. A default session in its place would have other walls and files.
     Failed(Fault),
 }
 
 /// Whether the name is still in use.
 enum Next {
-    Stay,
+    Open,
     Closed,
 }
 
-impl Named {
+impl SessionTask {
     async fn serve(mut self, mut queue: mpsc::UnboundedReceiver<Queued>) {
         loop {
             let queued = tokio::select! {
@@ -71,13 +71,12 @@ impl Named {
                     continue;
                 }
             };
-            let Some(Queued { id, operation, .. }) =
-                queued.filter(|_| !self.switchboard.is_stopping())
+            let Some(Queued { id, operation, .. }) = queued.filter(|_| !self.server.is_stopping())
             else {
                 break;
             };
             let next = self.attend(id, operation).await;
-            if matches!(next, Next::Closed) && self.switchboard.forget(&self.name, &queue) {
+            if matches!(next, Next::Closed) && self.server.forget(&self.name, &queue) {
                 return;
             }
         }
@@ -92,16 +91,16 @@ impl Named {
             }
             Operation::Open(options) => {
                 let opened = self.open_anew(*options).await;
-                (opened.map(Answer::Value), Next::Stay)
+                (opened.map(Answer::Value), Next::Open)
             }
             Operation::Run(cell) => match self.run(&id, cell).await {
-                Ok(()) => return Next::Stay,
-                Err(fault) => (Err(fault), Next::Stay),
+                Ok(()) => return Next::Open,
+                Err(fault) => (Err(fault), Next::Open),
             },
-            Operation::Fork => (self.fork().await.map(Answer::Value), Next::Stay),
-            operation => (self.ask(operation).await, Next::Stay),
+            Operation::Fork => (self.fork().await.map(Answer::Value), Next::Open),
+            operation => (self.ask(operation).await, Next::Open),
         };
-        tell(&self.switchboard.writer, id, self.name.clone(), outcome).await;
+        tell(&self.server.writer, id, self.name.clone(), outcome).await;
         next
     }
 
@@ -113,7 +112,7 @@ impl Named {
     async fn fork(&mut self) -> Result<Value, Fault> {
         let session = self.session().await?;
         let fork = session.fork().await?;
-        let name = self.switchboard.adopt(fork).await?;
+        let name = self.server.adopt(fork).await?;
         Ok(json!(Opened { session: name }))
     }
 
@@ -122,16 +121,16 @@ impl Named {
         let session = match self.session().await {
             Ok(session) => session,
             Err(fault) => {
-                lock(&self.desk).begin();
-                lock(&self.desk).end();
+                lock(&self.state).begin();
+                lock(&self.state).end();
                 return Err(fault);
             }
         };
         let mut running = {
             // Under the lock, so that an interrupt finds the cell either waiting or running.
-            let mut desk = lock(&self.desk);
+            let mut state = lock(&self.state);
             let running = session.start(cell);
-            desk.begin();
+            state.begin();
             running.map_err(cellblock::Error::from)?
         };
         while let Some(event) = running.next().await {
@@ -142,21 +141,21 @@ impl Named {
             };
             if matches!(event, Event::Result { .. } | Event::Error { .. }) {
                 // Before it is told: whoever reads the result may ask again at once.
-                lock(&self.desk).end();
+                lock(&self.state).end();
                 self.tell_logs(id.as_ref()).await;
             }
             if let Some((call, kind)) = call {
-                lock(&self.desk).wait_for(&call, kind);
+                lock(&self.state).wait_for(&call, kind);
             }
-            self.switchboard
+            self.server
                 .writer
                 .send(Response::event(id.clone(), self.name.clone(), event))
                 .await;
-            if self.switchboard.input_has_ended() {
-                lock(&self.desk).refuse_calls(NOBODY_ANSWERS);
+            if self.server.input_has_ended() {
+                lock(&self.state).refuse_calls(NOBODY_ANSWERS);
             }
         }
-        lock(&self.desk).end();
+        lock(&self.state).end();
         Ok(())
     }
 
@@ -198,15 +197,15 @@ impl Named {
 
     async fn open(&mut self, mut options: SessionOptions) -> Result<Session, Fault> {
         options.session = Some(self.name.clone());
-        let session = Session::from(self.switchboard.host.open(options).await?);
+        let session = Session::from(self.server.host.open(options).await?);
         self.logs = Some(session.logs());
-        lock(&self.desk).session = Some(session.clone());
+        lock(&self.state).session = Some(session.clone());
         self.slot = Slot::Open(session.clone());
         Ok(session)
     }
 
     async fn close(&mut self) {
-        lock(&self.desk).session = None;
+        lock(&self.state).session = None;
         self.logs = None;
         if let Slot::Open(session) = std::mem::replace(&mut self.slot, Slot::Empty) {
             session.close().await;
@@ -226,7 +225,7 @@ impl Named {
             .filter(|_| matches!(event, Event::Restored { .. }))
             .cloned();
         let response = Response::event(id, self.name.clone(), event);
-        self.switchboard.writer.send(response).await;
+        self.server.writer.send(response).await;
     }
 }
 

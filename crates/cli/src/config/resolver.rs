@@ -1,4 +1,4 @@
-//! Who decides about a setting: a flag, else a variable, else the file, else the default. And a record of who did.
+//! Resolves settings: a flag comes first, then an environment variable, the file, the default. Records where each value came from.
 
 use super::Config;
 use super::text::Text;
@@ -8,56 +8,56 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Settles settings, and keeps where each came from.
-pub(crate) struct Ledger<'a> {
+/// Resolves settings, and records where each value came from.
+pub(crate) struct SettingResolver<'a> {
     config: &'a Config,
     pub(crate) entries: Vec<Entry>,
 }
 
-/// A setting.
+/// A resolved setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Entry {
-    /// Its name in the file, with the section.
+    /// The name of the setting in the file, with its section.
     pub(crate) key: String,
-    /// Its value; none where nothing is set and there is no default.
+    /// The value. `None` where it is not set and has no default.
     pub(crate) value: Option<String>,
-    /// Who said so.
+    /// Where the value came from.
     pub(crate) from: Origin,
 }
 
-/// Who said so.
+/// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Origin {
-    /// A flag, by its name.
+    /// A flag with this name.
     Flag(String),
-    /// A variable, by its name.
+    /// An environment variable with this name.
     Variable(String),
     /// The file.
     File {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Where in it.
+        /// The line in the file.
         line: Option<usize>,
     },
-    /// Nobody.
+    /// The default: the setting is not set.
     Default,
 }
 
-/// What is known of a setting beside its value.
+/// The name of a setting, its flag, its variables and its default.
 #[derive(Clone, Copy)]
-pub(crate) struct Named {
+pub(crate) struct SettingSpec {
     /// With its section: `agent.max_steps`.
     pub(crate) key: &'static str,
     pub(crate) flag: &'static str,
-    /// Other variables than the usual one, in order.
+    /// The environment variables, in order. Empty for the usual one, which is made from the key.
     pub(crate) variables: &'static [&'static str],
-    /// In words; empty where there is none.
+    /// The default as a text for people. Empty where there is none.
     pub(crate) default: &'static str,
 }
 
 impl Entry {
-    /// Something that follows from the rest.
+    /// A value that follows from other settings.
     pub(crate) fn told(key: &str, value: String) -> Entry {
         Entry {
             key: key.to_owned(),
@@ -66,7 +66,7 @@ impl Entry {
         }
     }
 
-    /// Something that a flag said.
+    /// A value that a flag gave.
     pub(crate) fn flagged(key: &str, flag: &str, value: String) -> Entry {
         Entry {
             from: Origin::Flag(flag.to_owned()),
@@ -75,10 +75,14 @@ impl Entry {
     }
 }
 
-impl Named {
-    /// A setting whose flag is its key, and whose variable is made from it.
-    pub(crate) const fn new(key: &'static str, flag: &'static str, default: &'static str) -> Named {
-        Named {
+impl SettingSpec {
+    /// A setting whose variable is made from its key.
+    pub(crate) const fn new(
+        key: &'static str,
+        flag: &'static str,
+        default: &'static str,
+    ) -> SettingSpec {
+        SettingSpec {
             key,
             flag,
             variables: &[],
@@ -86,7 +90,7 @@ impl Named {
         }
     }
 
-    /// The variables that decide about it.
+    /// The environment variables of the setting.
     fn variables(&self) -> Vec<String> {
         if !self.variables.is_empty() {
             return self.variables.iter().map(ToString::to_string).collect();
@@ -96,18 +100,18 @@ impl Named {
     }
 }
 
-impl<'a> Ledger<'a> {
-    pub(crate) fn new(config: &'a Config) -> Ledger<'a> {
-        Ledger {
+impl<'a> SettingResolver<'a> {
+    pub(crate) fn new(config: &'a Config) -> SettingResolver<'a> {
+        SettingResolver {
             config,
             entries: Vec::new(),
         }
     }
 
-    /// Settles something that is written as it is shown.
+    /// Resolves a setting whose text form is parsed and shown by its type.
     pub(crate) fn plain<T>(
         &mut self,
-        named: Named,
+        spec: SettingSpec,
         field: &mut Option<T>,
         file: Option<&Text>,
     ) -> anyhow::Result<()>
@@ -115,27 +119,27 @@ impl<'a> Ledger<'a> {
         T: FromStr<Err: Display> + Display,
     {
         let read = |text: &str| text.parse::<T>().map_err(|error| error.to_string());
-        self.settle(named, field, file, read, ToString::to_string)
+        self.resolve(spec, field, file, read, ToString::to_string)
     }
 
-    /// Settles something that a flag can only switch one way. `flagged` is what the flag means.
+    /// Resolves a setting that its flag can only switch one way. `flagged` is the value that the flag means.
     pub(crate) fn switch(
         &mut self,
-        named: Named,
+        spec: SettingSpec,
         is_flagged: &mut bool,
         flagged: bool,
         file: Option<&Text>,
     ) -> anyhow::Result<()> {
         let mut field = is_flagged.then_some(flagged);
-        self.plain(named, &mut field, file)?;
+        self.plain(spec, &mut field, file)?;
         *is_flagged = field == Some(flagged);
         Ok(())
     }
 
-    /// Settles a list. Whoever decides gives the whole of it. In a variable commas part its items.
+    /// Resolves a list. One source gives the whole list. In a variable, commas separate the items.
     pub(crate) fn list<T>(
         &mut self,
-        named: Named,
+        spec: SettingSpec,
         field: &mut Vec<T>,
         file: Option<&Vec<Text>>,
     ) -> anyhow::Result<()>
@@ -158,49 +162,49 @@ impl<'a> Ledger<'a> {
             Text(items.join(","))
         });
         let mut list = Some(std::mem::take(field)).filter(|list| !list.is_empty());
-        self.settle(named, &mut list, file.as_ref(), read, show)?;
+        self.resolve(spec, &mut list, file.as_ref(), read, show)?;
         *field = list.unwrap_or_default();
         Ok(())
     }
 
-    /// Settles anything.
-    pub(crate) fn settle<T>(
+    /// Resolves a setting with functions that read and show its value.
+    pub(crate) fn resolve<T>(
         &mut self,
-        named: Named,
+        spec: SettingSpec,
         field: &mut Option<T>,
         file: Option<&Text>,
         read: impl Fn(&str) -> Result<T, String>,
         show: impl Fn(&T) -> String,
     ) -> anyhow::Result<()> {
         let from = if field.is_some() {
-            Origin::Flag(named.flag.to_owned())
-        } else if let Some((variable, text)) = in_environment(&named) {
+            Origin::Flag(spec.flag.to_owned())
+        } else if let Some((variable, text)) = in_environment(&spec) {
             let value = read(&text).map_err(|problem| {
                 Usage::plain(format!("the variable {variable}: {text:?}: {problem}"))
             })?;
             *field = Some(value);
             Origin::Variable(variable)
         } else if let Some(Text(text)) = file {
-            let (path, line) = self.place(named.key);
+            let (path, line) = self.place(spec.key);
             let value = read(text).map_err(|problem| {
                 let place = with_line(&path, line);
-                Usage::plain(format!("{place}: {}: {text:?}: {problem}", named.key))
+                Usage::plain(format!("{place}: {}: {text:?}: {problem}", spec.key))
             })?;
             *field = Some(value);
             Origin::File { path, line }
         } else {
             Origin::Default
         };
-        let default = Some(named.default).filter(|text| !text.is_empty());
+        let default = Some(spec.default).filter(|text| !text.is_empty());
         self.entries.push(Entry {
-            key: named.key.to_owned(),
+            key: spec.key.to_owned(),
             value: field.as_ref().map(show).or(default.map(str::to_owned)),
             from,
         });
         Ok(())
     }
 
-    /// Notes a setting that only the file has.
+    /// Records a setting that only the file has.
     pub(crate) fn note(&mut self, key: &str, value: Option<String>) {
         let from = match &value {
             Some(_) => {
@@ -237,14 +241,14 @@ fn with_line(path: &Path, line: Option<usize>) -> String {
     }
 }
 
-fn in_environment(named: &Named) -> Option<(String, String)> {
-    named.variables().into_iter().find_map(|name| {
+fn in_environment(spec: &SettingSpec) -> Option<(String, String)> {
+    spec.variables().into_iter().find_map(|name| {
         let value = std::env::var(&name).ok()?.trim().to_owned();
         (!value.is_empty()).then_some((name, value))
     })
 }
 
-/// The line on which a key stands, as far as that can be seen without understanding all of TOML.
+/// The line of a key in a TOML text, found without a full parser.
 pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
     let mut section = String::new();
     let mut of_section = None;
