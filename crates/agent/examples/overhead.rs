@@ -1,7 +1,7 @@
 //! What the agent adds to each step: a scripted model, 200 steps, code that does nothing. Run it with `--release`.
 #![allow(clippy::unwrap_used, reason = "an example")]
 
-use cellblock_agent::{Agent, Format, NothingExecutor, RunLimits};
+use cellblock_agent::{Agent, Format, NoopExecutor, RunLimits};
 use cellblock_model::{Reply, ScriptedModel};
 use std::time::Instant;
 
@@ -23,7 +23,7 @@ async fn main() {
         };
         let agent = Agent::builder()
             .model(model)
-            .executor(NothingExecutor)
+            .executor(NoopExecutor)
             .format(format)
             .limits(limits)
             .build()

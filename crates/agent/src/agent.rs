@@ -1,92 +1,92 @@
-//! An agent: a model, where its code runs, its tools, and how it shall go about it.
+//! An agent: a model, an executor for its code, tools, and the settings of its runs.
 
-mod builder;
-mod error;
-
-use crate::executor::{Executor, RUN_CODE};
+use crate::builder::{AgentBuilder, CodeExecution, Verify};
+use crate::executor::Executor;
 use crate::format::Format;
-use crate::nest::Nest;
 use crate::prompt::Prompt;
-use crate::run::answer::AnswerShape;
-use crate::run::{Conversation, Observer, Outcome, Past, RunLimits, Scorer};
-use crate::template::Template;
-use cellblock_model::Model;
+use crate::run::{AnswerSchema, Conversation, Observer, Outcome, RunEvent, RunLimits};
+use crate::run::{Scorer, UnfinishedRun};
+use crate::template::{Template, TemplateError};
+use cellblock_model::{Model, Usage};
 use cellblock_protocol::{Locale, Seed};
-use cellblock_tools::{Approval, Registry, RegistryBuilder};
+use cellblock_tools::names::EXECUTE_PYTHON_CODE;
+use cellblock_tools::{Approval, Registry, RegistryError};
 use serde_json::{Map, Value};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
-
-pub use error::AgentError;
 
 /// Answers questions by code that really runs. A handle: clones are the same agent.
 ///
-/// Each run has a session of its own, which is made when the first code runs.
+/// Each run has its own session, which is started when the first code runs.
+///
+/// ```
+/// use cellblock_agent::{Agent, Format, NoopExecutor, RunStatus};
+/// use cellblock_model::{Reply, ScriptedModel};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), cellblock_agent::AgentError> {
+/// let agent = Agent::builder()
+///     .model(ScriptedModel::new([Reply::text("```python\n6 * 7\n```"), Reply::text("42")]))
+///     .executor(NoopExecutor)
+///     .format(Format::Markdown)
+///     .build()?;
+/// let outcome = agent.run("What is 6 times 7?").await?;
+/// assert_eq!(outcome.status, RunStatus::Answered);
+/// assert_eq!(outcome.answer_text(), "42");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Agent {
-    setup: Arc<Setup>,
+    config: Arc<AgentConfig>,
 }
 
-/// How an agent is set up.
-#[derive(Clone)]
-pub struct AgentBuilder {
-    parts: Parts,
-    model: Option<Arc<dyn Model>>,
-    executor: Option<Arc<dyn Executor>>,
-    tools: Vec<Adding>,
-    schema: Option<Value>,
-    seed: Seed,
+/// A template with its arguments, ready to be asked.
+#[derive(Clone, Debug)]
+pub struct TemplateRun {
+    /// The agent that runs the template: its variables, its answer's schema, its permission to run code.
+    pub agent: Agent,
+    /// The question, with the arguments filled in.
+    pub question: String,
 }
 
-/// Adds a tool to a registry.
-type Adding = Arc<dyn Fn(RegistryBuilder) -> RegistryBuilder + Send + Sync>;
-
-/// What is taken over as it is.
-#[derive(Clone)]
-struct Parts {
-    format: Option<Format>,
-    prompt: Prompt,
-    locale: Locale,
-    limits: RunLimits,
-    approval: Approval,
-    code: CodeUse,
-    compute: Offer,
-    temperature: Option<f64>,
-    max_tokens: Option<u32>,
-    context_tokens: Option<u64>,
-    best_of: usize,
-    scorer: Option<Scorer>,
-    verify: bool,
-    templates: Arc<Vec<Template>>,
-    depth: usize,
+/// Why an agent cannot be built or asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AgentError {
+    /// The builder has no model.
+    #[error("an agent needs a model: call `model` on its builder")]
+    NoModel,
+    /// The agent runs code, and the builder has no executor.
+    #[error(
+        "an agent that runs code needs an executor: call `executor` on its builder, or `code_execution(CodeExecution::Disabled)`"
+    )]
+    NoExecutor,
+    /// The format acts through code alone, and the agent runs none.
+    #[error(
+        "the format `{0}` acts through code alone, and code is off; use `tools` or `next_step`"
+    )]
+    FormatNeedsCode(Format),
+    /// The tools cannot be registered together.
+    #[error(transparent)]
+    Tools(#[from] RegistryError),
+    /// The schema of the answer is not a JSON schema.
+    #[error("the schema of the answer cannot be used: {0}")]
+    Schema(String),
+    /// The question is empty.
+    #[error("the question is empty")]
+    EmptyQuestion,
+    /// The conversation has no unfinished run.
+    #[error("there is no run to go on with")]
+    NothingToResume,
+    /// A template, or one of its arguments, cannot be used.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
 }
 
-/// Whether an agent may run code.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CodeUse {
-    /// It may.
-    #[default]
-    On,
-    /// It has its tools alone.
-    Off,
-}
-
-/// Whether something is offered to the model.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Offer {
-    /// It is.
-    #[default]
-    Yes,
-    /// It is not.
-    No,
-}
-
-/// Templates call each other no deeper than this.
-const DEEPEST: usize = 4;
-
-/// Everything that a run needs to know.
-pub(crate) struct Setup {
+/// Everything that a run needs to know of its agent.
+pub(crate) struct AgentConfig {
     pub(crate) model: Arc<dyn Model>,
     pub(crate) executor: Arc<dyn Executor>,
     pub(crate) registry: Registry,
@@ -95,56 +95,40 @@ pub(crate) struct Setup {
     pub(crate) locale: Locale,
     pub(crate) limits: RunLimits,
     pub(crate) approval: Approval,
-    pub(crate) answer: Option<AnswerShape>,
-    pub(crate) runs_code: bool,
+    pub(crate) answer_schema: Option<AnswerSchema>,
+    pub(crate) code_execution: CodeExecution,
     pub(crate) temperature: Option<f64>,
     pub(crate) max_tokens: Option<u32>,
     pub(crate) context_tokens: Option<u64>,
     pub(crate) best_of: usize,
     pub(crate) scorer: Option<Scorer>,
-    pub(crate) verify: bool,
+    pub(crate) verify: Verify,
     pub(crate) seed: Seed,
-    pub(crate) nest: Nest,
-    builder: AgentBuilder,
+    pub(crate) nested_runs: NestedRuns,
+    /// For agents that run templates with these settings.
+    pub(crate) builder: AgentBuilder,
 }
 
 impl Agent {
-    /// An agent to set up.
+    /// A builder with the default settings.
     pub fn builder() -> AgentBuilder {
-        AgentBuilder {
-            parts: Parts {
-                format: None,
-                prompt: Prompt::default(),
-                locale: Locale::default(),
-                limits: RunLimits::default(),
-                approval: Approval::default(),
-                code: CodeUse::default(),
-                compute: Offer::default(),
-                temperature: None,
-                max_tokens: None,
-                context_tokens: None,
-                best_of: 1,
-                scorer: None,
-                verify: false,
-                templates: Arc::default(),
-                depth: 0,
-            },
-            model: None,
-            executor: None,
-            tools: Vec::new(),
-            schema: None,
-            seed: Seed::new(),
+        AgentBuilder::default()
+    }
+
+    pub(crate) fn new(config: AgentConfig) -> Agent {
+        Agent {
+            config: Arc::new(config),
         }
     }
 
-    /// Answers a question. There is always an outcome; its status says how far it came.
+    /// Answers a question. A run that fails returns an [`Outcome`] too: its status says how the run ended.
     pub async fn run(&self, question: &str) -> Result<Outcome, AgentError> {
-        self.run_watched(question, Arc::new(|_| {}), CancellationToken::new())
+        self.run_observed(question, Arc::new(|_| {}), CancellationToken::new())
             .await
     }
 
-    /// The same, with someone who watches and a token that ends it.
-    pub async fn run_watched(
+    /// Answers a question. `observer` gets every event, and `cancel` ends the run.
+    pub async fn run_observed(
         &self,
         question: &str,
         observer: Observer,
@@ -152,22 +136,24 @@ impl Agent {
     ) -> Result<Outcome, AgentError> {
         let mut conversation = self.conversation();
         let outcome = conversation.ask(question, observer, cancel).await;
-        conversation.room().close().await;
+        conversation.executor().close().await;
         outcome
     }
 
-    /// A conversation over one session, for several questions.
+    /// Starts a conversation: several questions over one session.
     pub fn conversation(&self) -> Conversation {
-        Conversation::new(Arc::clone(&self.setup), None)
+        Conversation::new(Arc::clone(&self.config), None)
     }
 
-    /// A conversation that goes on with a run which was cut off: see [`Conversation::go_on`]. Its session is what the executor opens,
-    /// and must stand where the run left it.
-    pub fn take_up(&self, past: Past) -> Conversation {
-        Conversation::new(Arc::clone(&self.setup), Some(past))
+    /// Opens a conversation for a run that was cut off. [`Conversation::resume`] then goes on with it.
+    ///
+    /// The session is what the executor opens. Its variables and files must be those that the run left.
+    pub fn resume(&self, run: UnfinishedRun) -> Conversation {
+        Conversation::new(Arc::clone(&self.config), Some(run))
     }
 
-    /// Runs a template with arguments. They and the template's scope are the variables of its session; nothing of another run is.
+    /// Runs a template with these arguments. The variables of its session are the arguments and the template's scope, and nothing of
+    /// another run.
     pub async fn run_template(
         &self,
         template: &Template,
@@ -175,62 +161,93 @@ impl Agent {
         observer: Observer,
         cancel: CancellationToken,
     ) -> Result<Outcome, AgentError> {
-        let (agent, question) = self.for_template(template, arguments)?;
-        agent.run_watched(&question, observer, cancel).await
+        let TemplateRun { agent, question } = self.prepare_template(template, arguments)?;
+        agent.run_observed(&question, observer, cancel).await
     }
 
-    /// The agent that runs a template, and its question.
-    pub fn for_template(
+    /// Checks the arguments of a template, and prepares the agent and the question of its run.
+    pub fn prepare_template(
         &self,
         template: &Template,
         arguments: Map<String, Value>,
-    ) -> Result<(Agent, String), AgentError> {
-        let mut builder = self.setup.builder.clone();
-        builder.parts.code = template.code_use();
-        builder.parts.depth += 1;
-        if builder.parts.code == CodeUse::Off
-            && !matches!(self.setup.format, Format::Tools | Format::NextStep)
-        {
-            builder.parts.format = Some(Format::Tools);
-        }
-        builder.schema = template.answer_schema().cloned();
-        let (seed, question) = template.bind(arguments, builder.parts.code)?;
-        builder.seed = seed;
-        Ok((builder.build()?, question))
+    ) -> Result<TemplateRun, AgentError> {
+        let builder = self.config.builder.clone();
+        let (agent, question) = builder.for_template(template, arguments, self.config.format)?;
+        Ok(TemplateRun { agent, question })
     }
 
-    /// The name of its model.
+    /// The name of the model.
     pub fn model_name(&self) -> &str {
-        self.setup.model.name()
+        self.config.model.name()
     }
 
-    /// How the model acts.
+    /// The action format.
     pub fn format(&self) -> Format {
-        self.setup.format
+        self.config.format
     }
 
     /// The tools.
     pub fn registry(&self) -> &Registry {
-        &self.setup.registry
+        &self.config.registry
     }
 
-    pub(crate) fn shared_setup(&self) -> Arc<Setup> {
-        Arc::clone(&self.setup)
+    pub(crate) fn config(&self) -> Arc<AgentConfig> {
+        Arc::clone(&self.config)
     }
 }
 
 impl fmt::Debug for Agent {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let runs_code = self.config.registry.get(EXECUTE_PYTHON_CODE).is_some();
         out.debug_struct("Agent")
-            .field("model", &self.setup.model.name())
-            .field("format", &self.setup.format)
-            .field("runs_code", &self.setup.registry.get(RUN_CODE).is_some())
+            .field("model", &self.config.model.name())
+            .field("format", &self.config.format)
+            .field("runs_code", &runs_code)
             .finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for AgentBuilder {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("AgentBuilder").finish_non_exhaustive()
+/// What a run shares with the runs of templates that it calls: its observer, and the tokens they used.
+#[derive(Clone, Default)]
+pub(crate) struct NestedRuns(Arc<Mutex<NestedState>>);
+
+#[derive(Default)]
+struct NestedState {
+    observer: Option<Observer>,
+    usage: Usage,
+}
+
+impl NestedRuns {
+    /// Sets the observer of the outer run. It gets the events of nested runs too.
+    pub(crate) fn set_observer(&self, observer: &Observer) {
+        self.lock().observer = Some(Arc::clone(observer));
+    }
+
+    /// The observer for a nested run of the template with this name.
+    pub(crate) fn observer_for(&self, name: &str) -> Observer {
+        let outer = self.lock().observer.clone();
+        let name = name.to_owned();
+        Arc::new(move |event| {
+            if let Some(outer) = &outer {
+                outer(&RunEvent::Nested {
+                    name: name.clone(),
+                    inner: Box::new(event.clone()),
+                });
+            }
+        })
+    }
+
+    /// Adds the tokens of a nested run.
+    pub(crate) fn add_usage(&self, usage: Usage) {
+        self.lock().usage += usage;
+    }
+
+    /// Takes the tokens of nested runs since the last call.
+    pub(crate) fn take_usage(&self) -> Usage {
+        std::mem::take(&mut self.lock().usage)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, NestedState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,14 +1,14 @@
 //! From a question to a checked answer: the loop of a model that acts through code and tools.
 //!
-//! An [`Agent`] has a [model](cellblock_model::Model), an [`Executor`] and tools. An executor is where code runs and tools are
-//! called; the loop knows nothing else of them. An [`ActionFormat`] is how the model says what it wants done. A run ends with an
-//! [`Outcome`], always; what happens on the way is told as [`RunEvent`]s.
+//! An [`Agent`] has a [model](cellblock_model::Model), an [`Executor`] and tools. The executor runs code and calls tools; the agent knows
+//! sessions only through it. An [`ActionFormat`] is how the model says what to do. Every run ends with an [`Outcome`], and reports what
+//! happens as [`RunEvent`]s. A [`RunStore`] keeps runs in files.
 #![forbid(unsafe_code)]
 
 mod agent;
+mod builder;
 mod executor;
 mod format;
-mod nest;
 mod prompt;
 pub mod repair;
 mod run;
@@ -16,18 +16,21 @@ mod run_store;
 mod template;
 mod verify;
 
-pub use agent::{Agent, AgentBuilder, AgentError, CodeUse, Offer};
+pub use agent::{Agent, AgentError, TemplateRun};
+pub use builder::{AgentBuilder, CodeExecution, ToolOffer, Verify};
 pub use executor::{
-    Doing, Executor, ForkKind, LocalExecutor, NothingExecutor, RUN_CODE, Ran, Room, Setting, Wanted,
+    BoxFuture, CellOutcome, Executor, ExecutorOptions, ForkKind, LocalExecutor, NoopExecutor,
+    OpenExecutor, SessionRequest, WorkspaceChoice,
 };
 pub use format::{
-    Action, ActionFormat, CallKind, Facts, Format, Glimpse, Growing, JsonFormat, Malformed,
-    MarkdownFormat, NextStepFormat, Observation, ToolUse, ToolsFormat, Turn, XmlFormat,
+    Action, ActionFormat, CallKind, Format, FormatContext, JsonFormat, MalformedReply,
+    MarkdownFormat, NextStepFormat, Observation, PartialCall, PartialReply, PartialTurn, ToolUse,
+    ToolsFormat, Turn, UnknownFormat, XmlFormat,
 };
-pub use prompt::{Part, Prompt, fill};
+pub use prompt::{Prompt, PromptPart, UnknownPrompt};
 pub use run::{
-    Conversation, Done, Observer, Outcome, Past, PastCell, RunEvent, RunLimits, RunStatus, Scorer,
-    Step,
+    ActionResult, CompletedCell, Conversation, Observer, Outcome, RunEvent, RunLimits, RunStatus,
+    Scorer, Step, UnfinishedRun,
 };
 pub use run_store::{
     ResumedRun, RunEnd, RunProgress, RunStart, RunStore, RunStoreError, RunWriter, StoredEvent,

@@ -1,46 +1,47 @@
-//! Running the cells of an answer once more, to see whether they give the same.
+//! Verification: the cells that led to an answer run again, and the results are compared.
 
-use crate::agent::Setup;
-use crate::executor::Setting;
-use crate::run::{Done, Outcome};
+use crate::agent::AgentConfig;
+use crate::executor::{ExecutorOptions, WorkspaceChoice};
+use crate::run::{ActionResult, Outcome};
 use cellblock_protocol::{Cell, CellResult, FileChange, StateOutcome};
+use cellblock_tools::names::UNDO;
 use cellblock_tools::{Approval, ApprovalMode, ApprovalPolicy, Recording};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What came of running the cells again in a clean session, with the recorded results of tools.
+/// The result of running the cells of an answer again in a clean session, with the recorded results of tools.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verification {
-    /// How many cells were run again.
+    /// The number of cells that ran again.
     pub cells: usize,
-    /// What was not the same.
+    /// Where the second run differs from the first.
     pub differences: Vec<Difference>,
-    /// For a typed answer: whether a cell or a tool gave it.
+    /// For a typed answer: whether its numbers and texts stand in a result of a cell or a tool.
     pub answer_was_computed: Option<bool>,
 }
 
-/// Something that was not the same.
+/// A difference between the two runs of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
-    /// The cell, counted from 1 in the order in which they ran.
+    /// The number of the cell, from 1, in the order in which the cells ran.
     pub cell: usize,
-    /// `status`, `stdout`, `value` or `files`.
+    /// What differs: `status`, `stdout`, `value` or `files`.
     pub what: String,
-    /// What it was.
+    /// The value of the first run.
     pub before: String,
-    /// What it is.
+    /// The value of the second run.
     pub after: String,
 }
 
 impl Verification {
-    /// Whether everything was the same and the answer stands on it.
-    pub fn is_good(&self) -> bool {
+    /// Whether nothing differs, and the answer was computed.
+    pub fn is_confirmed(&self) -> bool {
         self.differences.is_empty() && self.answer_was_computed != Some(false)
     }
 
-    /// The same in words, for people.
+    /// The differences as warnings for people.
     pub fn warnings(&self) -> Vec<String> {
-        let mut words: Vec<String> = self
+        let mut warnings: Vec<String> = self
             .differences
             .iter()
             .map(|difference| {
@@ -51,22 +52,26 @@ impl Verification {
             })
             .collect();
         if self.answer_was_computed == Some(false) {
-            words.push("verify: no cell and no tool gave the answer".to_owned());
+            warnings.push("verify: no cell and no tool gave the answer".to_owned());
         }
-        words
+        warnings
     }
 }
 
 /// Runs the cells that led to the answer again.
-pub(crate) async fn verify(setup: &Setup, outcome: &Outcome, recording: Recording) -> Verification {
-    let cells = cells_that_count(outcome);
-    let room = setup.executor.open(Setting {
-        registry: setup.registry.clone(),
-        seed: setup.seed.clone(),
-        // They ran once, with whatever leave they needed, and tools are not called.
+pub(crate) async fn verify(
+    config: &AgentConfig,
+    outcome: &Outcome,
+    recording: Recording,
+) -> Verification {
+    let cells = kept_cells(outcome);
+    let executor = config.executor.open(ExecutorOptions {
+        registry: config.registry.clone(),
+        seed: config.seed.clone(),
+        // The cells were approved when they ran first, and tools are not called.
         approval: Approval::new(ApprovalPolicy::mode(ApprovalMode::Never), None),
-        locale: setup.locale,
-        fresh_workspace: true,
+        locale: config.locale,
+        workspace: WorkspaceChoice::Fresh,
         replay: Some(recording),
         earlier: None,
     });
@@ -79,7 +84,7 @@ pub(crate) async fn verify(setup: &Setup, outcome: &Outcome, recording: Recordin
             timeout: done.timeout,
             ..Cell::new(code.as_str())
         };
-        let ran = room.run(cell, None).await;
+        let ran = executor.run(cell, None).await;
         match ran.result {
             Some(after) => compare(index + 1, before, &after, &mut differences),
             None => differences.push(difference(
@@ -90,8 +95,8 @@ pub(crate) async fn verify(setup: &Setup, outcome: &Outcome, recording: Recordin
             )),
         }
     }
-    room.close().await;
-    let is_typed = setup.answer.is_some();
+    executor.close().await;
+    let is_typed = config.answer_schema.is_some();
     let answer_was_computed = outcome.answer.as_ref().filter(|_| is_typed).map(|answer| {
         let mut seen = String::new();
         for done in outcome
@@ -111,7 +116,9 @@ pub(crate) async fn verify(setup: &Setup, outcome: &Outcome, recording: Recordin
             }
             seen.push('\n');
         }
-        leaves(answer).iter().all(|leaf| stands_in(leaf, &seen))
+        leaf_values(answer)
+            .iter()
+            .all(|leaf| contains_word(&seen, leaf))
     });
     Verification {
         cells: cells.len(),
@@ -120,15 +127,15 @@ pub(crate) async fn verify(setup: &Setup, outcome: &Outcome, recording: Recordin
     }
 }
 
-/// Cells whose state was kept, without those that were taken back later.
-fn cells_that_count(outcome: &Outcome) -> Vec<&Done> {
-    let mut cells: Vec<&Done> = Vec::new();
+/// The cells whose state was kept, without those that were taken back later.
+fn kept_cells(outcome: &Outcome) -> Vec<&ActionResult> {
+    let mut cells: Vec<&ActionResult> = Vec::new();
     for done in outcome.steps.iter().flat_map(|step| &step.actions) {
         if let Some(result) = &done.result {
             if result.state.outcome == StateOutcome::Kept {
                 cells.push(done);
             }
-        } else if done.name == "undo" && done.ok {
+        } else if done.name == UNDO && done.ok {
             let arguments = done.arguments.as_ref();
             let count = arguments
                 .and_then(|arguments| arguments.get("count"))
@@ -203,7 +210,7 @@ fn files(result: &CellResult) -> String {
     parts.join(" | ")
 }
 
-/// `<object at 0x7f…>` is another one each time.
+/// A text without the addresses of objects, such as `<object at 0x7f…>`, which differ from run to run.
 fn without_addresses(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -217,22 +224,22 @@ fn without_addresses(text: &str) -> String {
 }
 
 /// The texts and numbers of an answer.
-fn leaves(value: &Value) -> Vec<String> {
+fn leaf_values(value: &Value) -> Vec<String> {
     match value {
-        Value::Array(items) => items.iter().flat_map(leaves).collect(),
-        Value::Object(map) => map.values().flat_map(leaves).collect(),
+        Value::Array(items) => items.iter().flat_map(leaf_values).collect(),
+        Value::Object(map) => map.values().flat_map(leaf_values).collect(),
         Value::String(text) => vec![text.clone()],
         Value::Number(number) => vec![number.to_string()],
         Value::Bool(_) | Value::Null => Vec::new(),
     }
 }
 
-/// Whether a text stands somewhere as a whole word: 2 does not stand in 12.
-fn stands_in(leaf: &str, seen: &str) -> bool {
+/// Whether a text contains a value as a whole word: 12 does not contain 2.
+fn contains_word(text: &str, word: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '.';
-    seen.match_indices(leaf).any(|(at, _)| {
-        let before = seen[..at].chars().next_back();
-        let mut after = seen[at + leaf.len()..].chars();
+    text.match_indices(word).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let mut after = text[at + word.len()..].chars();
         let next = after.next();
         // A number may end a sentence, or be written as 2.0.
         let ends = match next {

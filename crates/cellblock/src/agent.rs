@@ -60,11 +60,11 @@ pub fn executor_telling(
     };
     let names = packages.iter().map(|package| package.name.clone());
     let packages: Vec<String> = names.collect();
-    let open = move |wanted: Wanted| -> cellblock_tools::Opening {
+    let open = move |request: SessionRequest| -> cellblock_tools::SessionFuture {
         let (host, files, opened) = (host.clone(), files.clone(), Arc::clone(&opened));
         let mut options = options.clone();
-        options.seed.extend(wanted.seed);
-        if wanted.fresh_workspace {
+        options.seed.extend(request.seed);
+        if request.workspace == WorkspaceChoice::Fresh {
             options.workspace = None;
             options.journal = Journaling::Off;
         }
@@ -74,7 +74,7 @@ pub fn executor_telling(
                 let contents = file.contents.as_ref().clone();
                 session.put_file(&file.path, contents).await?;
             }
-            if !wanted.fresh_workspace {
+            if request.workspace == WorkspaceChoice::Usual {
                 opened(&session);
             }
             Ok::<_, ToolError>(session)

@@ -6,7 +6,7 @@ use cellblock_env::{
     Cancel, Dirs, Environments, InUseLock, Layer, Package, Progress, Requirements, Variables,
 };
 use cellblock_session::Session;
-use cellblock_tools::{Installing, Installs, ToolError};
+use cellblock_tools::{InstallFuture, PackageInstaller, ToolError};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -106,8 +106,8 @@ impl Packages {
     }
 }
 
-impl Installs for Packages {
-    fn install<'a>(&'a self, session: &'a Session, packages: Vec<String>) -> Installing<'a> {
+impl PackageInstaller for Packages {
+    fn install<'a>(&'a self, session: &'a Session, packages: Vec<String>) -> InstallFuture<'a> {
         Box::pin(async move {
             let wanted = Requirements::parse(packages).map_err(words)?;
             let layer = Packages::install(self, session, wanted).await;

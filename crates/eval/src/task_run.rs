@@ -88,7 +88,7 @@ async fn run_with_agent(
     let agent = builder.build()?;
     let problems: Arc<Mutex<ReplyProblems>> = Arc::default();
     let outcome = agent
-        .run_watched(&task.question, collect_problems(&problems), cancel.clone())
+        .run_observed(&task.question, collect_problems(&problems), cancel.clone())
         .await?;
     let problems = std::mem::take(&mut *problems.lock().unwrap_or_else(PoisonError::into_inner));
     let calls = with_json_answer(task, &agent, &outcome, log.calls());

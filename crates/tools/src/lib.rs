@@ -1,56 +1,40 @@
-//! Tools for language models: one trait, called by the model, by Python code in a session, and over MCP.
+//! Tools for language models: called by the model, by Python code in a session, and over MCP.
 //!
-//! A [`Tool`] is a type with parameters and a `call`. A [`Registry`] holds tools; a [`Workbench`] is where one run calls them: it
-//! has the session, the approval and what tools remember from call to call. Whatever goes wrong in a call becomes its answer.
+//! A [`Tool`] is a Rust type with parameters and a `call`. A [`Registry`] holds tools. A [`ToolRunner`] runs
+//! the calls of one run: it has the session, the approval, the limits, and the values that tools keep from
+//! call to call. Every failure of a call becomes its [`Answer`].
 #![forbid(unsafe_code)]
 
-mod answer;
-mod any_tool;
 mod approval;
 mod bridge;
 mod builtin;
 mod call;
-mod check;
-mod context;
-mod failure;
-mod happening;
-mod limits;
 pub mod names;
-mod openai;
-mod output;
 pub mod plan;
 mod python_tools;
-mod recording;
 mod registry;
+mod runner;
 mod schema;
-mod strict;
-mod tool;
-mod workbench;
 
-pub use answer::Answer;
-pub use any_tool::{AnyTool, Definition, Invocation};
 pub use approval::{
-    Approval, ApprovalMode, ApprovalPolicy, ApprovalRule, Asker, Asking, Decision, Permission,
-    Question,
+    Approval, ApprovalMode, ApprovalPolicy, ApprovalRequest, ApprovalRule, Approver, CodeArgument,
+    Decision, DecisionFuture, Permission,
 };
-pub use bridge::RanCell;
+pub use bridge::CellOutcome;
 pub use builtin::{
-    CheckpointsTool, ComputeTool, ExecutePythonCodeTool, FileReaderTool, InstallPackagesTool,
-    Installing, Installs, ListFilesTool, RecursivePlanTreeTodoTool, UndoTool,
+    CheckpointsTool, ComputeTool, ExecutePythonCodeTool, FileReaderTool, InstallFuture,
+    InstallPackagesTool, ListFilesTool, PackageInstaller, RecursivePlanTreeTodoTool, UndoTool,
 };
-pub use call::{Arguments, Call, Caller};
+pub use call::{
+    Answer, Arguments, Call, CallLimits, Caller, Context, EarlierCalls, Failure, IntoOutput, Json,
+    NO_TIME_LIMIT, OnToolEvent, Output, Part, RecordedCall, Recording, ToolError, ToolEvent,
+};
 pub use cellblock_session::Session;
-pub use context::Context;
-pub use failure::{Failure, ToolError};
-pub use happening::{Happening, Watcher};
-pub use limits::{CallLimits, UNLIMITED};
-pub use openai::{SchemaForm, function_schema};
-pub use output::{IntoOutput, Json, Output, Part};
+pub use names::PURPOSE_FIELD;
 pub use python_tools::{PythonTools, PythonToolsError};
-pub use recording::{Earlier, RecordedCall, Recording};
-pub use registry::{Registry, RegistryBuilder, RegistryError};
-pub use tool::{Effects, Tool, Uses};
-pub use workbench::{CodeAnswer, Opening, Workbench, WorkbenchBuilder};
-
-/// The field of every call in which a model says why it calls.
-pub const PURPOSE: &str = "tool_call_purpose";
+pub use registry::{
+    DynamicTool, Effects, Registry, RegistryBuilder, RegistryError, Tool, ToolDefinition,
+    ToolFuture, Uses,
+};
+pub use runner::{CallOutcome, SessionFuture, ToolRunner, ToolRunnerBuilder};
+pub use schema::{SchemaForm, function_schema};

@@ -1,23 +1,42 @@
-//! The names of tools: those that other code relies on, and how a name is made from a type.
+//! The names of the tools that other code refers to, and how a name is made from a type.
+//!
+//! Code that treats a tool in a special way compares with these constants, never with a text of its own.
 
 use std::any::type_name;
 
-/// The name of [`ExecutePythonCodeTool`](crate::ExecutePythonCodeTool), which runs code in the session.
+/// Runs a cell in the session.
 pub const EXECUTE_PYTHON_CODE: &str = "execute_python_code";
 /// The argument of [`EXECUTE_PYTHON_CODE`] with the code.
 pub const CODE_ARGUMENT: &str = "python_code_snippet";
 /// The argument of [`EXECUTE_PYTHON_CODE`] with the time limit in seconds.
 pub const TIMEOUT_ARGUMENT: &str = "timeout";
-/// The name of [`ComputeTool`](crate::ComputeTool), which evaluates one expression.
+/// Evaluates one expression in a throw-away copy of the session.
 pub const COMPUTE: &str = "compute";
-/// The name of [`InstallPackagesTool`](crate::InstallPackagesTool).
-pub const INSTALL_PACKAGES: &str = "install_packages";
-/// The name of [`RecursivePlanTreeTodoTool`](crate::RecursivePlanTreeTodoTool), which keeps the plan.
+/// The alias of [`COMPUTE`].
+pub const COMPUTE_ALIAS: &str = "compute_with_python";
+/// Keeps the plan of a run.
 pub const RECURSIVE_PLAN_TREE_TODO: &str = "recursive_plan_tree_todo";
-/// The name of [`UndoTool`](crate::UndoTool), which takes back cells.
+/// Reads a text file of the workspace.
+pub const FILE_READER: &str = "file_reader";
+/// Lists the files of the workspace.
+pub const LIST_FILES: &str = "list_files";
+/// Takes back the last cells.
 pub const UNDO: &str = "undo";
+/// Lists the checkpoints of the session.
+pub const CHECKPOINTS: &str = "checkpoints";
+/// Installs packages for the session.
+pub const INSTALL_PACKAGES: &str = "install_packages";
+/// Makes a copy of the session. Offered to MCP clients only.
+pub const FORK: &str = "fork";
+/// Lists the variables of the session. Offered to MCP clients only.
+pub const VARIABLES: &str = "variables";
+/// Writes a file of the workspace. Offered to MCP clients only.
+pub const WRITE_FILE: &str = "write_file";
 
-/// The name of a tool from its type: `ExecutePythonCodeTool` is `execute_python_code`.
+/// The field of every call in which a model says why it calls.
+pub const PURPOSE_FIELD: &str = "tool_call_purpose";
+
+/// The name of a tool, made from its type: `ExecutePythonCodeTool` is `execute_python_code`.
 pub(crate) fn name_of_type<T>() -> String {
     let path = type_name::<T>();
     let path = path.split('<').next().unwrap_or(path);
@@ -51,44 +70,41 @@ fn snake_case(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{name_of_type, snake_case};
-    use crate::{
-        AnyTool as _, ComputeTool, ExecutePythonCodeTool as ExecuteTool, RecursivePlanTreeTodoTool,
-        UndoTool,
-    };
+    use super::*;
+    use crate::DynamicTool as _;
+    use crate::builtin::*;
+    use crate::registry::TypedTool;
 
-    struct ExecutePythonCodeTool;
     struct Tool;
     struct Typed<T>(T);
 
     #[test]
     fn the_name_of_a_tool_is_that_of_its_type_in_snake_case() {
-        assert_eq!(
-            name_of_type::<ExecutePythonCodeTool>(),
-            "execute_python_code"
-        );
+        for (name, constant) in [
+            (name_of_type::<ExecutePythonCodeTool>(), EXECUTE_PYTHON_CODE),
+            (name_of_type::<ComputeTool>(), COMPUTE),
+            (
+                name_of_type::<RecursivePlanTreeTodoTool>(),
+                RECURSIVE_PLAN_TREE_TODO,
+            ),
+            (name_of_type::<FileReaderTool>(), FILE_READER),
+            (name_of_type::<ListFilesTool>(), LIST_FILES),
+            (name_of_type::<UndoTool>(), UNDO),
+            (name_of_type::<CheckpointsTool>(), CHECKPOINTS),
+            (name_of_type::<InstallPackagesTool>(), INSTALL_PACKAGES),
+        ] {
+            assert_eq!(name, constant);
+        }
         assert_eq!(name_of_type::<Tool>(), "tool");
         assert_eq!(name_of_type::<Typed<std::string::String>>(), "typed");
     }
 
     #[test]
-    fn the_names_that_other_code_relies_on_are_those_of_the_tools() {
-        use crate::any_tool::Typed;
-        let code = Typed(ExecuteTool).definition();
-        assert_eq!(code.name, super::EXECUTE_PYTHON_CODE);
-        for argument in [super::CODE_ARGUMENT, super::TIMEOUT_ARGUMENT] {
-            assert!(code.parameters["properties"].get(argument).is_some());
+    fn the_arguments_that_other_code_relies_on_are_in_the_schema() {
+        let schema = TypedTool(ExecutePythonCodeTool).definition().parameters;
+        for argument in [CODE_ARGUMENT, TIMEOUT_ARGUMENT] {
+            assert!(schema["properties"].get(argument).is_some());
         }
-        assert_eq!(Typed(ComputeTool).definition().name, super::COMPUTE);
-        assert_eq!(Typed(UndoTool).definition().name, super::UNDO);
-        assert_eq!(
-            Typed(RecursivePlanTreeTodoTool).definition().name,
-            super::RECURSIVE_PLAN_TREE_TODO
-        );
-        assert_eq!(
-            name_of_type::<crate::InstallPackagesTool>(),
-            super::INSTALL_PACKAGES
-        );
     }
 
     #[test]

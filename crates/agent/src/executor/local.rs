@@ -1,63 +1,67 @@
-//! Sessions of this machine.
+//! An executor over sessions of this machine, or of any other place where a session can be opened.
 
-use super::{Doing, Executor, ForkKind, RUN_CODE, Ran, Room, Setting, ran};
-use cellblock_protocol::{Cell, FileEntry, Seed, Undone, Variable};
-use cellblock_tools::plan::PlanBook;
-use cellblock_tools::{
-    Answer, Call, Caller, Opening, Recording, Session, ToolError, Watcher, Workbench,
+use super::{
+    BoxFuture, CallOutcome, Cell, CellOutcome, Executor, ExecutorOptions, ForkKind, OpenExecutor,
+    WorkspaceChoice,
 };
-use serde_json::{Map, Value, json};
+use cellblock_protocol::{FileEntry, Seed, Undone, Variable};
+use cellblock_tools::plan::PlanHistory;
+use cellblock_tools::{
+    Call, OnToolEvent, Recording, Session, SessionFuture, ToolError, ToolRunner,
+};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Makes a session.
-type Open = Arc<dyn Fn(Wanted) -> Opening + Send + Sync>;
+/// Opens a session.
+type OpenSession = Arc<dyn Fn(SessionRequest) -> SessionFuture + Send + Sync>;
 
-/// What a session must have.
+/// What a run needs of its session.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
-    /// These variables.
+pub struct SessionRequest {
+    /// The variables that the first cell sees.
     pub seed: Seed,
-    /// A workspace of its own, not the user's directory, with the files that were there at the beginning.
-    pub fresh_workspace: bool,
+    /// Which directory the session works in.
+    pub workspace: WorkspaceChoice,
 }
 
-/// Runs code in sessions that a function of yours opens: on this machine, or wherever a session can live.
+/// Runs code in sessions that a function opens.
 #[derive(Clone)]
 pub struct LocalExecutor {
-    open: Open,
+    open_session: OpenSession,
     dependencies: Vec<String>,
     workspace: String,
-    /// For the first run.
-    first: Arc<Mutex<Option<Session>>>,
+    /// The session of the first run, where the caller gave one.
+    first_session: Arc<Mutex<Option<Session>>>,
 }
 
 impl LocalExecutor {
-    /// Sessions come from this function.
-    pub fn new(open: impl Fn(Wanted) -> Opening + Send + Sync + 'static) -> LocalExecutor {
+    /// An executor that opens its sessions by this function. It is called when a run needs its session for the first time.
+    pub fn new(
+        open_session: impl Fn(SessionRequest) -> SessionFuture + Send + Sync + 'static,
+    ) -> LocalExecutor {
         LocalExecutor {
-            open: Arc::new(open),
+            open_session: Arc::new(open_session),
             dependencies: Vec::new(),
             workspace: "/workspace".to_owned(),
-            first: Arc::default(),
+            first_session: Arc::default(),
         }
     }
 
-    /// The first run works in this session, which is there already and has its tools.
-    pub fn beginning_with(self, session: Session) -> LocalExecutor {
+    /// Gives the first run a session that is open already and has its tools.
+    pub fn with_first_session(self, session: Session) -> LocalExecutor {
         LocalExecutor {
-            first: Arc::new(Mutex::new(Some(session))),
+            first_session: Arc::new(Mutex::new(Some(session))),
             ..self
         }
     }
 
-    /// The packages that can be imported there, for the model.
+    /// Sets the packages that code can import, as the prompt lists them.
     pub fn dependencies(mut self, names: impl IntoIterator<Item = String>) -> LocalExecutor {
         self.dependencies = names.into_iter().collect();
         self
     }
 
-    /// The working directory as code sees it, where it is not `/workspace`.
+    /// Sets the working directory as code sees it. The default is `/workspace`.
     pub fn workspace(mut self, path: impl Into<String>) -> LocalExecutor {
         self.workspace = path.into();
         self
@@ -81,92 +85,84 @@ impl Executor for LocalExecutor {
         self.workspace.clone()
     }
 
-    fn open(&self, setting: Setting) -> Arc<dyn Room> {
-        let open = Arc::clone(&self.open);
-        let wanted = Wanted {
-            seed: setting.seed,
-            fresh_workspace: setting.fresh_workspace,
+    fn open(&self, options: ExecutorOptions) -> Arc<dyn OpenExecutor> {
+        let open_session = Arc::clone(&self.open_session);
+        let request = SessionRequest {
+            seed: options.seed,
+            workspace: options.workspace,
         };
-        let mut bench = Workbench::builder(setting.registry)
-            .sessions(move || open(wanted.clone()))
-            .approval(setting.approval)
-            .locale(setting.locale)
+        let mut runner = ToolRunner::builder(options.registry)
+            .open_sessions(move || open_session(request.clone()))
+            .approval(options.approval)
+            .locale(options.locale)
             .record();
-        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
-        if !setting.fresh_workspace
+        let mut first = self
+            .first_session
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if options.workspace == WorkspaceChoice::Usual
             && let Some(session) = first.take()
         {
-            bench = bench.seated(session);
+            runner = runner.first_session(session);
         }
-        if let Some(earlier) = setting.earlier {
-            bench = bench.take_up(earlier);
+        if let Some(earlier) = options.earlier {
+            runner = runner.resume(earlier);
         }
-        if let Some(recording) = setting.replay {
-            bench = bench.replay(recording);
+        if let Some(recording) = options.replay {
+            runner = runner.replay(recording);
         }
-        Arc::new(LocalRoom(bench.build()))
+        Arc::new(OpenLocalExecutor(runner.build()))
     }
 }
 
-struct LocalRoom(Workbench);
+struct OpenLocalExecutor(ToolRunner);
 
-impl Room for LocalRoom {
-    fn run<'a>(&'a self, cell: Cell, watcher: Option<Watcher>) -> Doing<'a, Ran> {
-        let mut arguments = Map::new();
-        arguments.insert("python_code_snippet".to_owned(), json!(cell.code));
-        if let Some(seconds) = cell.timeout {
-            arguments.insert("timeout".to_owned(), Value::from(seconds));
-        }
-        let call = Call {
-            id: String::new(),
-            name: RUN_CODE.to_owned(),
-            arguments: arguments.into(),
-            caller: Caller::User,
-        };
+impl OpenExecutor for OpenLocalExecutor {
+    fn run<'a>(&'a self, cell: Cell, on_event: Option<OnToolEvent>) -> BoxFuture<'a, CellOutcome> {
         Box::pin(async move {
-            let answer = self.0.call_watched(call, watcher).await;
-            ran(&answer, self.0.locale())
+            let answer = self.0.run_code(cell, on_event).await;
+            CellOutcome::new(answer, self.0.locale())
         })
     }
 
-    fn call<'a>(&'a self, call: Call, watcher: Option<Watcher>) -> Doing<'a, Answer> {
-        Box::pin(self.0.call_watched(call, watcher))
+    fn call<'a>(&'a self, call: Call, on_event: Option<OnToolEvent>) -> BoxFuture<'a, CallOutcome> {
+        Box::pin(self.0.call_typed(call, on_event))
     }
 
-    fn interrupt(&self) -> Doing<'_, ()> {
+    fn interrupt(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            if let Some(session) = self.0.open_session().await {
+            if let Some(session) = self.0.current_session().await {
                 session.interrupt();
             }
         })
     }
 
-    fn session(&self) -> Doing<'_, Option<String>> {
+    fn session(&self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async {
-            let session = self.0.open_session().await?;
+            let session = self.0.current_session().await?;
             Some(session.id().to_owned())
         })
     }
 
-    fn journal(&self) -> Doing<'_, Option<String>> {
+    fn journal(&self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async {
-            let session = self.0.open_session().await?;
+            let session = self.0.current_session().await?;
             session.journal().map(|(id, ..)| id.to_owned())
         })
     }
 
-    fn variables(&self) -> Doing<'_, Vec<Variable>> {
+    fn variables(&self) -> BoxFuture<'_, Vec<Variable>> {
         Box::pin(async {
-            match self.0.open_session().await {
+            match self.0.current_session().await {
                 Some(session) => session.vars().await.unwrap_or_default(),
                 None => Vec::new(),
             }
         })
     }
 
-    fn files(&self) -> Doing<'_, Vec<FileEntry>> {
+    fn files(&self) -> BoxFuture<'_, Vec<FileEntry>> {
         Box::pin(async {
-            match self.0.open_session().await {
+            match self.0.current_session().await {
                 Some(session) => session.list_files().await.unwrap_or_default(),
                 None => Vec::new(),
             }
@@ -174,28 +170,28 @@ impl Room for LocalRoom {
     }
 
     fn plan(&self) -> Option<String> {
-        let book = self.0.state::<PlanBook>();
-        let book = book.lock().unwrap_or_else(PoisonError::into_inner);
-        book.markdown(self.0.locale())
+        let plan = self.0.state::<PlanHistory>();
+        let plan = plan.lock().unwrap_or_else(PoisonError::into_inner);
+        plan.markdown(self.0.locale())
     }
 
     fn recording(&self) -> Recording {
         self.0.recording().unwrap_or_default()
     }
 
-    fn fork(&self, kind: ForkKind) -> Doing<'_, Result<Arc<dyn Room>, ToolError>> {
+    fn fork(&self, kind: ForkKind) -> BoxFuture<'_, Result<Arc<dyn OpenExecutor>, ToolError>> {
         Box::pin(async move {
-            let copy = self.0.session().await?.fork().await?;
-            let bench = match kind {
-                ForkKind::Trial => self.0.trial(copy),
-                ForkKind::Lasting => self.0.over(copy),
+            let fork = self.0.session().await?.fork().await?;
+            let runner = match kind {
+                ForkKind::Trial => self.0.for_trial(fork),
+                ForkKind::Lasting => self.0.with_session(fork),
             };
-            let room: Arc<dyn Room> = Arc::new(LocalRoom(bench));
-            Ok(room)
+            let executor: Arc<dyn OpenExecutor> = Arc::new(OpenLocalExecutor(runner));
+            Ok(executor)
         })
     }
 
-    fn undo(&self, cells: usize) -> Doing<'_, Result<Undone, ToolError>> {
+    fn undo(&self, cells: usize) -> BoxFuture<'_, Result<Undone, ToolError>> {
         Box::pin(async move { Ok(self.0.session().await?.undo(cells).await?) })
     }
 
@@ -203,19 +199,19 @@ impl Room for LocalRoom {
         &'a self,
         path: &'a str,
         contents: Vec<u8>,
-    ) -> Doing<'a, Result<(), ToolError>> {
+    ) -> BoxFuture<'a, Result<(), ToolError>> {
         Box::pin(async move { Ok(self.0.session().await?.put_file(path, contents).await?) })
     }
 
-    fn get_file<'a>(&'a self, path: &'a str) -> Doing<'a, Result<Vec<u8>, ToolError>> {
+    fn get_file<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<u8>, ToolError>> {
         Box::pin(async move { Ok(self.0.session().await?.get_file(path).await?) })
     }
 
-    fn open_file<'a>(&'a self, path: &'a str) -> Doing<'a, Result<std::fs::File, ToolError>> {
+    fn open_file<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<std::fs::File, ToolError>> {
         Box::pin(async move { Ok(self.0.session().await?.open_file(path).await?) })
     }
 
-    fn close(&self) -> Doing<'_, ()> {
+    fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.0.close())
     }
 }

@@ -1,136 +1,151 @@
-//! Where a run's code and tools are carried out. The loop knows only what is in this file.
+//! Where the code and the tools of a run are executed. The agent knows sessions only through the traits of this file.
 
 mod local;
-mod nothing;
+mod noop;
 
-use cellblock_protocol::{Cell, CellResult, FileEntry, Locale, Seed, Undone, Variable};
+use cellblock_protocol::{CellResult, FileEntry, Locale, Seed, Undone, Variable};
 use cellblock_tools::{
-    Answer, Approval, Call, Earlier, Part, Recording, Registry, ToolError, Watcher,
+    Answer, Approval, Call, CallOutcome, EarlierCalls, OnToolEvent, Part, Recording, Registry,
+    ToolError,
 };
-use std::pin::Pin;
 use std::sync::Arc;
 
-pub use local::{LocalExecutor, Wanted};
-pub use nothing::NothingExecutor;
+pub(crate) use cellblock_protocol::Cell;
+pub use futures_util::future::BoxFuture;
+pub use local::{LocalExecutor, SessionRequest};
+pub use noop::NoopExecutor;
 
-/// The tool that runs code, whatever the format in which a model asks for it.
-pub const RUN_CODE: &str = "execute_python_code";
+/// The characters of the text that the model reads about one action.
+pub(crate) const MAX_OBSERVATION_CHARS: usize = 20_000;
 
-/// Something that is being done.
-pub type Doing<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// Makes places to work in.
+/// Executes the code and the tools of runs. Each run opens one [`OpenExecutor`].
 pub trait Executor: Send + Sync + 'static {
-    /// The packages that code can import, as the model is told them.
+    /// The packages that code can import, as the prompt lists them.
     fn available_dependencies(&self) -> Vec<String>;
 
     /// The working directory of the code, as the code sees it.
     fn workspace_path(&self) -> String;
 
-    /// A place for one run. Nothing starts before the first cell.
-    fn open(&self, setting: Setting) -> Arc<dyn Room>;
+    /// Opens the executor for one run. No interpreter starts before the first cell.
+    fn open(&self, options: ExecutorOptions) -> Arc<dyn OpenExecutor>;
 }
 
-/// What a place for one run is to have.
+/// The options of an executor for one run.
 #[derive(Clone, Debug)]
-pub struct Setting {
-    /// The tools. Where [`RUN_CODE`] is not among them, no code runs.
+pub struct ExecutorOptions {
+    /// The tools. Code runs only if [`EXECUTE_PYTHON_CODE`](cellblock_tools::names::EXECUTE_PYTHON_CODE) is among them.
     pub registry: Registry,
-    /// Variables that the first cell sees: the scope in which the run was defined.
+    /// The variables that the first cell sees: the scope in which the run was defined.
     pub seed: Seed,
-    /// When a person is asked, and who that is.
+    /// When a person is asked for approval, and how.
     pub approval: Approval,
-    /// The language for the model.
+    /// The language of the texts for the model.
     pub locale: Locale,
-    /// Whether it must not work in the user's own directory: a check works beside it, with the same files to begin with.
-    pub fresh_workspace: bool,
-    /// Results to give again instead of calling tools.
+    /// Which directory the code works in.
+    pub workspace: WorkspaceChoice,
+    /// Recorded results that are given instead of calling tools.
     pub replay: Option<Recording>,
-    /// What was called before, where a run goes on that was cut off.
-    pub earlier: Option<Earlier>,
+    /// The tool calls before the run was cut off, where a run is resumed.
+    pub earlier: Option<EarlierCalls>,
 }
 
-/// The place of one run: an interpreter that is made when it is first needed, and the tools.
-pub trait Room: Send + Sync {
-    /// Runs a cell, after a person agreed where that is wanted. To drop it interrupts the cell.
-    fn run<'a>(&'a self, cell: Cell, watcher: Option<Watcher>) -> Doing<'a, Ran>;
+/// Which directory the code of a run works in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WorkspaceChoice {
+    /// The directory that the executor was set up with.
+    #[default]
+    Usual,
+    /// A fresh directory with the files that the usual one had at the beginning. A verification uses it, so that it changes nothing of
+    /// the user's.
+    Fresh,
+}
 
-    /// Calls a tool. Calls into the interpreter run in the order in which they were made.
-    fn call<'a>(&'a self, call: Call, watcher: Option<Watcher>) -> Doing<'a, Answer>;
+/// An executor that was opened for one run: an interpreter, which is started when it is first needed, and the tools.
+pub trait OpenExecutor: Send + Sync {
+    /// Runs a cell, after a person has approved it where that is required. Dropping the future interrupts the cell.
+    fn run<'a>(&'a self, cell: Cell, on_event: Option<OnToolEvent>) -> BoxFuture<'a, CellOutcome>;
 
-    /// Stops the cell that runs now, if one does. The run goes on.
-    fn interrupt(&self) -> Doing<'_, ()>;
+    /// Calls a tool. Calls that use the interpreter run in the order in which they were made.
+    fn call<'a>(&'a self, call: Call, on_event: Option<OnToolEvent>) -> BoxFuture<'a, CallOutcome>;
 
-    /// The id of the session, if one was made.
-    fn session(&self) -> Doing<'_, Option<String>>;
+    /// Interrupts the cell that runs now, if one does. The run goes on.
+    fn interrupt(&self) -> BoxFuture<'_, ()>;
 
-    /// The id of the session's journal, where it keeps one.
-    fn journal(&self) -> Doing<'_, Option<String>> {
+    /// The id of the session, if one was started.
+    fn session(&self) -> BoxFuture<'_, Option<String>>;
+
+    /// The id of the session's journal, if it keeps one.
+    fn journal(&self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async { None })
     }
 
-    /// The variables that live now; none where no session was made.
-    fn variables(&self) -> Doing<'_, Vec<Variable>>;
+    /// The variables of the session. Empty if no session was started.
+    fn variables(&self) -> BoxFuture<'_, Vec<Variable>>;
 
-    /// The files in the workspace; none where no session was made.
-    fn files(&self) -> Doing<'_, Vec<FileEntry>>;
+    /// The files in the workspace. Empty if no session was started.
+    fn files(&self) -> BoxFuture<'_, Vec<FileEntry>>;
 
     /// The plan as Markdown, if the model made one.
     fn plan(&self) -> Option<String>;
 
-    /// What the tools gave so far.
+    /// The results of tools so far.
     fn recording(&self) -> Recording;
 
-    /// The same place once more, with variables and files of its own.
-    fn fork(&self, kind: ForkKind) -> Doing<'_, Result<Arc<dyn Room>, ToolError>>;
+    /// Opens a copy of this executor over a fork of its session, with its own variables and files.
+    fn fork(&self, kind: ForkKind) -> BoxFuture<'_, Result<Arc<dyn OpenExecutor>, ToolError>>;
 
     /// Takes back the last cells.
-    fn undo(&self, cells: usize) -> Doing<'_, Result<Undone, ToolError>>;
+    fn undo(&self, cells: usize) -> BoxFuture<'_, Result<Undone, ToolError>>;
 
-    /// Puts a file into the workspace.
-    fn put_file<'a>(&'a self, path: &'a str, contents: Vec<u8>)
-    -> Doing<'a, Result<(), ToolError>>;
+    /// Writes a file into the workspace.
+    fn put_file<'a>(
+        &'a self,
+        path: &'a str,
+        contents: Vec<u8>,
+    ) -> BoxFuture<'a, Result<(), ToolError>>;
 
-    /// A file of the workspace, if it is small enough to be held in memory.
-    fn get_file<'a>(&'a self, path: &'a str) -> Doing<'a, Result<Vec<u8>, ToolError>>;
+    /// Reads a file of the workspace, if it is small enough to be held in memory.
+    fn get_file<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<u8>, ToolError>>;
 
-    /// A file of the workspace of any size, to be read.
-    fn open_file<'a>(&'a self, path: &'a str) -> Doing<'a, Result<std::fs::File, ToolError>>;
+    /// Opens a file of the workspace for reading, whatever its size.
+    fn open_file<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<std::fs::File, ToolError>>;
 
     /// Ends the session, if there is one.
-    fn close(&self) -> Doing<'_, ()>;
+    fn close(&self) -> BoxFuture<'_, ()>;
 }
 
 /// What a fork is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForkKind {
-    /// Something that may turn out to be in vain: tools that change something outside are refused.
+    /// To try something that may be dropped: tools that change something outside the session are refused.
     Trial,
     /// To go on in.
     Lasting,
 }
 
-/// A cell that ran, or was refused.
-#[derive(Clone, Debug)]
-pub struct Ran {
-    /// What the model reads.
+/// The outcome of a cell that ran or was refused.
+#[derive(Clone, Debug, Default)]
+pub struct CellOutcome {
+    /// The text that the model reads.
     pub text: String,
-    /// All about it; absent where it did not run.
+    /// The result of the cell. `None` where it did not run.
     pub result: Option<CellResult>,
-    /// Pictures and documents that it showed.
+    /// The pictures and documents that the cell showed.
     pub attachments: Vec<Part>,
 }
 
-/// The characters of one observation.
-pub(crate) const OBSERVATION: usize = 20_000;
-
-/// What an answer holds of a cell, where it is the answer of [`RUN_CODE`].
-pub(crate) fn ran(answer: &Answer, locale: Locale) -> Ran {
-    let structured = answer.outcome.as_ref().ok();
-    let result = structured.and_then(|output| output.structured.clone());
-    Ran {
-        text: answer.for_model(locale, OBSERVATION),
-        result: result.and_then(|value| serde_json::from_value(value).ok()),
-        attachments: answer.attachments().cloned().collect(),
+impl CellOutcome {
+    /// The outcome of a call of the tool that runs code.
+    pub(crate) fn new(call: CallOutcome, locale: Locale) -> CellOutcome {
+        CellOutcome {
+            text: call.answer.for_model(locale, MAX_OBSERVATION_CHARS),
+            attachments: attachments(&call.answer),
+            result: call.cell,
+        }
     }
+}
+
+/// The pictures and documents of an answer.
+pub(crate) fn attachments(answer: &Answer) -> Vec<Part> {
+    answer.attachments().cloned().collect()
 }

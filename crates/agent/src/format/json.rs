@@ -1,19 +1,20 @@
-//! One JSON object: what the model thinks, and what it does.
+//! The format `json`: one JSON object with the thought and the action.
 
-use super::glimpse::partial_text;
+use super::turn::partial_text;
 use super::{
-    Action, ActionFormat, Facts, Format, Glimpse, Growing, Malformed, Observation, Turn,
-    as_user_messages, code_instructions, joined,
+    Action, ActionFormat, Format, FormatContext, MalformedReply, Observation, PartialReply,
+    PartialTurn, Turn, as_user_messages, code_instructions, joined,
 };
-use crate::prompt::Part;
-use crate::repair::{Repair, code_blocks, read_object, split_thinking};
-use cellblock_model::{FinishReason, Message, Reply, Request, ResponseFormat};
+use crate::prompt::PromptPart;
+use crate::repair::{Repair, ReplyEnd, code_blocks, read_object, split_thinking};
+use cellblock_model::{Message, Reply, Request, ResponseFormat};
 use serde_json::{Map, Value, json};
 
-/// One JSON object: `{"thought", "action", "code", "final_answer"}`.
+/// The format `json`: one object `{"thought", "action", "code", "final_answer"}`.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonFormat;
 
+/// The fields of the object.
 const FIELDS: [&str; 4] = ["thought", "action", "code", "final_answer"];
 
 impl ActionFormat for JsonFormat {
@@ -21,15 +22,15 @@ impl ActionFormat for JsonFormat {
         Format::Json
     }
 
-    fn instructions(&self, facts: &Facts) -> String {
-        code_instructions(Part::Format(Format::Json), facts)
+    fn instructions(&self, context: &FormatContext) -> String {
+        code_instructions(PromptPart::Format(Format::Json), context)
     }
 
-    fn shape(&self, request: &mut Request, facts: &Facts) {
-        if !facts.capabilities.json_schema {
+    fn prepare_request(&self, request: &mut Request, context: &FormatContext) {
+        if !context.capabilities.json_schema {
             return;
         }
-        let answer = match &facts.answer_schema {
+        let answer = match &context.answer_schema {
             Some(schema) => json!({"anyOf": [schema, {"type": "null"}]}),
             None => json!({"type": ["string", "null"]}),
         };
@@ -46,32 +47,32 @@ impl ActionFormat for JsonFormat {
                 "required": FIELDS,
                 "additionalProperties": false,
             }),
-            strict: facts.answer_schema.is_none(),
+            strict: context.answer_schema.is_none(),
         };
     }
 
-    fn read(&self, reply: &Reply, _: &Facts) -> Result<Turn, Malformed> {
-        let cut_off = reply.finish == FinishReason::Length;
-        let (inner, text) = split_thinking(&reply.text);
+    fn parse(&self, reply: &Reply, _: &FormatContext) -> Result<Turn, MalformedReply> {
+        let end = ReplyEnd::of(reply);
+        let (thinking, text) = split_thinking(&reply.text);
         if text.trim().is_empty() {
-            return Err(Malformed::nothing(cut_off));
+            return Err(MalformedReply::nothing(end));
         }
         let fits = |map: &Map<String, Value>| {
             map.keys().all(|key| FIELDS.contains(&key.as_str())) && action_of(map).is_ok()
         };
-        let read = match read_object(text, cut_off, &FIELDS, fits) {
+        let read = match read_object(text, end, &FIELDS, fits) {
             Ok(read) => read,
-            Err(_) if cut_off => return Err(Malformed::cut_off()),
+            Err(_) if end == ReplyEnd::CutOff => return Err(MalformedReply::cut_off()),
             Err(problem) => {
-                return Err(Malformed(format!(
+                return Err(MalformedReply(format!(
                     "{problem}. Reply with exactly one JSON object with the fields thought, action, code and final_answer"
                 )));
             }
         };
-        let (action, shaped) = action_of(&read.value).map_err(Malformed)?;
+        let (action, reshaped) = action_of(&read.value).map_err(MalformedReply)?;
         let mut repairs = read.repairs;
-        repairs.extend(inner.map(|_| Repair::Thinking));
-        repairs.extend(shaped);
+        repairs.extend(thinking.map(|_| Repair::Thinking));
+        repairs.extend(reshaped);
         let thought = read
             .value
             .get("thought")
@@ -84,37 +85,37 @@ impl ActionFormat for JsonFormat {
         })
     }
 
-    fn said(&self, reply: &Reply, _: &Turn, _: usize) -> Message {
+    fn assistant_message(&self, reply: &Reply, _: &Turn, _: usize) -> Message {
         Message::assistant(reply.text.clone())
     }
 
-    fn observed(
+    fn result_messages(
         &self,
         _: &Turn,
         _: usize,
         observations: &[Observation],
-        facts: &Facts,
+        context: &FormatContext,
     ) -> Vec<Message> {
         let text = format!("EXECUTION_RESULT: {}", joined(observations));
         let has_images = observations
             .iter()
             .any(|observation| !observation.images.is_empty());
-        if facts.capabilities.late_system_messages && !has_images {
+        if context.capabilities.late_system_messages && !has_images {
             vec![Message::system(text)]
         } else {
             as_user_messages(&text, observations)
         }
     }
 
-    fn glimpse(&self, growing: &Growing) -> Glimpse {
-        Glimpse {
-            thought: partial_text(&growing.text, "thought"),
-            code: partial_text(&growing.text, "code"),
+    fn preview(&self, partial: &PartialReply) -> PartialTurn {
+        PartialTurn {
+            thought: partial_text(&partial.text, "thought"),
+            code: partial_text(&partial.text, "code"),
         }
     }
 }
 
-/// What an object asks for, and whether a field had to be put into its form.
+/// The action of an object, and the repair if a field had to be put into its form.
 fn action_of(map: &Map<String, Value>) -> Result<(Action, Option<Repair>), String> {
     let (code, reshaped) = code_of(map.get("code"))?;
     let answer = map.get("final_answer").filter(|answer| !answer.is_null());
@@ -135,7 +136,7 @@ fn action_of(map: &Map<String, Value>) -> Result<(Action, Option<Repair>), Strin
         }
     };
     let action = match name {
-        // Code first, whatever answer stands beside it: that one was not computed yet.
+        // An answer beside code does not count: it was written before the code ran.
         "execute_code" | "debug_error" | "continue_debugging" => {
             let missing = || {
                 format!(
@@ -159,7 +160,7 @@ fn action_of(map: &Map<String, Value>) -> Result<(Action, Option<Repair>), Strin
     Ok((action, guessed.or(reshaped)))
 }
 
-/// The code, where there is some. Some models send a list of lines, or put a fence around it.
+/// The code of an object, if it has some. Some models send a list of lines, or put a fence around the code.
 fn code_of(value: Option<&Value>) -> Result<(Option<String>, Option<Repair>), String> {
     let text = match value {
         None | Some(Value::Null) => return Ok((None, None)),

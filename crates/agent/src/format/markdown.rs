@@ -1,13 +1,14 @@
-//! Code in fenced blocks.
+//! The format `markdown`: code in fenced blocks.
 
 use super::{
-    Action, ActionFormat, Facts, Format, Glimpse, Growing, Malformed, Turn, code_instructions,
+    Action, ActionFormat, Format, FormatContext, MalformedReply, PartialReply, PartialTurn, Turn,
+    code_instructions,
 };
-use crate::prompt::Part;
-use crate::repair::{Repair, code_blocks, split_thinking};
-use cellblock_model::{FinishReason, Reply, Request};
+use crate::prompt::PromptPart;
+use crate::repair::{Repair, ReplyEnd, code_blocks, split_thinking};
+use cellblock_model::{Reply, Request};
 
-/// Fenced blocks marked as Python, or `<code>`.
+/// The format `markdown`: fenced blocks marked as Python, or `<code>`.
 #[derive(Clone, Copy, Debug)]
 pub struct MarkdownFormat;
 
@@ -16,30 +17,30 @@ impl ActionFormat for MarkdownFormat {
         Format::Markdown
     }
 
-    fn instructions(&self, facts: &Facts) -> String {
-        code_instructions(Part::Format(Format::Markdown), facts)
+    fn instructions(&self, context: &FormatContext) -> String {
+        code_instructions(PromptPart::Format(Format::Markdown), context)
     }
 
-    fn shape(&self, _: &mut Request, _: &Facts) {}
+    fn prepare_request(&self, _: &mut Request, _: &FormatContext) {}
 
-    fn read(&self, reply: &Reply, _: &Facts) -> Result<Turn, Malformed> {
-        let cut_off = reply.finish == FinishReason::Length;
-        let (inner, text) = split_thinking(&reply.text);
-        let mut repairs: Vec<Repair> = inner.map(|_| Repair::Thinking).into_iter().collect();
+    fn parse(&self, reply: &Reply, _: &FormatContext) -> Result<Turn, MalformedReply> {
+        let end = ReplyEnd::of(reply);
+        let (thinking, text) = split_thinking(&reply.text);
+        let mut repairs: Vec<Repair> = thinking.map(|_| Repair::Thinking).into_iter().collect();
         let blocks = code_blocks(text);
-        if cut_off && blocks.last().is_none_or(|block| !block.closed) {
-            return Err(Malformed::cut_off());
+        if end == ReplyEnd::CutOff && blocks.last().is_none_or(|block| !block.is_closed) {
+            return Err(MalformedReply::cut_off());
         }
         let Some(first) = blocks.first() else {
             return match text.trim() {
-                "" => Err(Malformed::empty()),
-                answer => Ok(Turn::answered(answer, repairs)),
+                "" => Err(MalformedReply::empty()),
+                answer => Ok(Turn::answer_only(answer, repairs)),
             };
         };
-        if blocks.iter().any(|block| !block.closed) {
+        if blocks.iter().any(|block| !block.is_closed) {
             repairs.push(Repair::Unclosed);
         }
-        if blocks.iter().any(|block| block.squeezed) {
+        if blocks.iter().any(|block| block.is_single_line) {
             repairs.push(Repair::CodeFence);
         }
         Ok(Turn {
@@ -52,12 +53,12 @@ impl ActionFormat for MarkdownFormat {
         })
     }
 
-    fn glimpse(&self, growing: &Growing) -> Glimpse {
-        let (_, text) = split_thinking(&growing.text);
+    fn preview(&self, partial: &PartialReply) -> PartialTurn {
+        let (_, text) = split_thinking(&partial.text);
         let blocks = code_blocks(text);
         let end = blocks.first().map_or(text.len(), |block| block.start);
         let code: Vec<&str> = blocks.iter().map(|block| block.code.as_str()).collect();
-        Glimpse {
+        PartialTurn {
             thought: text[..end].trim().to_owned(),
             code: code.join("\n"),
         }

@@ -1,16 +1,13 @@
-//! How a model acts: five ways for it to say what it wants done, as implementations of one trait.
+//! Action formats: five ways for a model to say which code to run or which tool to call, as implementations of one trait.
 
-mod arguments;
-mod glimpse;
 mod json;
 mod markdown;
 mod next_step;
 mod tools;
 mod turn;
-mod union;
 mod xml;
 
-use crate::prompt::{Part, fill};
+use crate::prompt::PromptPart;
 use cellblock_model::{Capabilities, Image, Message, Reply, Request};
 use cellblock_protocol::Locale;
 use cellblock_tools::{Registry, Uses};
@@ -19,50 +16,50 @@ use serde_json::Value;
 use std::fmt;
 use std::str::FromStr;
 
-pub use glimpse::{Glimpse, Growing};
 pub use json::JsonFormat;
 pub use markdown::MarkdownFormat;
 pub use next_step::NextStepFormat;
 pub use tools::ToolsFormat;
-pub use turn::{Action, CallKind, Malformed, ToolUse, Turn};
+pub use turn::{
+    Action, CallKind, MalformedReply, PartialCall, PartialReply, PartialTurn, ToolUse, Turn,
+};
 pub use xml::XmlFormat;
 
-/// A way for a model to act. One run uses one.
+/// An action format: how a model acts, and how its replies are read. A run uses one format.
 pub trait ActionFormat: Send + Sync {
-    /// Which one it is.
+    /// The name of the format.
     fn format(&self) -> Format;
 
-    /// The part of the system prompt that explains it.
-    fn instructions(&self, facts: &Facts) -> String;
+    /// The part of the system prompt that explains the format.
+    fn instructions(&self, context: &FormatContext) -> String;
 
-    /// Adds to a request what the endpoint must know: tools, or the schema of the reply.
-    fn shape(&self, request: &mut Request, facts: &Facts);
+    /// Adds to a request what the endpoint must know: the tools, or the schema of the reply.
+    fn prepare_request(&self, request: &mut Request, context: &FormatContext);
 
-    /// What a reply means.
-    fn read(&self, reply: &Reply, facts: &Facts) -> Result<Turn, Malformed>;
+    /// Reads a reply. The error is a text for the model, which is then asked again.
+    fn parse(&self, reply: &Reply, context: &FormatContext) -> Result<Turn, MalformedReply>;
 
-    /// The reply as it stands in the history: as it came, unless a format has another form for it. `step` counts from 1.
-    fn said(&self, reply: &Reply, _turn: &Turn, _step: usize) -> Message {
+    /// The reply as a message of the conversation. By default, its text as it came. `step` counts from 1.
+    fn assistant_message(&self, reply: &Reply, _turn: &Turn, _step: usize) -> Message {
         Message::assistant(reply.text.clone())
     }
 
-    /// What came of the actions, one observation for each, as it stands in the history: as if the user said so, unless a format has
-    /// another form for it.
-    fn observed(
+    /// The results of the actions as messages of the conversation, one observation for each action. By default, a message of the user.
+    fn result_messages(
         &self,
         _turn: &Turn,
         _step: usize,
         observations: &[Observation],
-        _facts: &Facts,
+        _facts: &FormatContext,
     ) -> Vec<Message> {
         as_user_messages(&joined(observations), observations)
     }
 
-    /// What can be seen of thought and code while the reply still comes.
-    fn glimpse(&self, growing: &Growing) -> Glimpse;
+    /// The thought and the code of a reply that is still being streamed.
+    fn preview(&self, partial: &PartialReply) -> PartialTurn;
 }
 
-/// The names of the formats.
+/// The name of an action format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
@@ -81,32 +78,32 @@ pub enum Format {
 
 /// What the formats need to know of a run.
 #[derive(Clone, Debug)]
-pub struct Facts {
+pub struct FormatContext {
     /// The tools that are offered now.
     pub registry: Registry,
-    /// The language for the model.
+    /// The language of the texts for the model.
     pub locale: Locale,
-    /// What the model can do.
+    /// What the model and its endpoint can do.
     pub capabilities: Capabilities,
     /// The packages that code can import.
     pub dependencies: Vec<String>,
     /// The working directory of the code.
     pub workspace: String,
-    /// What the answer must look like, where that is asked for.
+    /// The JSON schema of the answer, where there is one.
     pub answer_schema: Option<Value>,
 }
 
-/// What came of one action.
+/// The result of one action, as the model reads it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observation {
-    /// What the model reads.
+    /// The text.
     pub text: String,
-    /// Pictures, for models that see.
+    /// The pictures, for models that take images.
     pub images: Vec<Image>,
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Format; 5] = [
         Format::Tools,
         Format::Json,
@@ -115,7 +112,7 @@ impl Format {
         Format::NextStep,
     ];
 
-    /// The word for it.
+    /// The name in settings, events and reports.
     pub fn name(self) -> &'static str {
         match self {
             Format::Tools => "tools",
@@ -126,8 +123,9 @@ impl Format {
         }
     }
 
-    /// What suits a model: its own tool calls where it has them, else fenced code, which every model has seen often.
-    pub fn suited_to(capabilities: &Capabilities) -> Format {
+    /// The default format for a model: native tool calls where the model has them, else a JSON schema where the endpoint takes one, else
+    /// fenced code, which every model has seen often.
+    pub fn for_capabilities(capabilities: &Capabilities) -> Format {
         if capabilities.tools {
             Format::Tools
         } else if capabilities.json_schema {
@@ -137,7 +135,7 @@ impl Format {
         }
     }
 
-    /// The implementation.
+    /// The implementation of the format.
     pub fn implementation(self) -> &'static dyn ActionFormat {
         match self {
             Format::Tools => &ToolsFormat,
@@ -147,6 +145,11 @@ impl Format {
             Format::NextStep => &NextStepFormat,
         }
     }
+
+    /// Whether the model can call every tool in this format. In the other formats it only runs code, which can call tools.
+    pub(crate) fn calls_tools(self) -> bool {
+        matches!(self, Format::Tools | Format::NextStep)
+    }
 }
 
 impl fmt::Display for Format {
@@ -155,37 +158,34 @@ impl fmt::Display for Format {
     }
 }
 
-impl FromStr for Format {
-    type Err = String;
+/// There is no format of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no format {0:?}; the formats are {names}", names = Format::ALL.map(Format::name).join(", "))]
+pub struct UnknownFormat(String);
 
-    fn from_str(text: &str) -> Result<Format, String> {
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(text: &str) -> Result<Format, UnknownFormat> {
         let found = Format::ALL.into_iter().find(|format| format.name() == text);
-        found.ok_or_else(|| {
-            let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
-            format!(
-                "there is no format {text:?}; the formats are {}",
-                names.join(", ")
-            )
-        })
+        found.ok_or_else(|| UnknownFormat(text.to_owned()))
     }
 }
 
-/// The instructions of a format whose only action is code: what the code can call stands beside them.
-fn code_instructions(part: Part, facts: &Facts) -> String {
-    let mut text = fill(part, facts.locale, &[]);
-    let functions = functions_for_code(&facts.registry);
+/// The instructions of a format whose only action is code, with the functions that the code can call.
+fn code_instructions(part: PromptPart, context: &FormatContext) -> String {
+    let locale = context.locale;
+    let mut text = part.text(locale).to_owned();
+    let functions = functions_for_code(&context.registry);
     if !functions.is_empty() {
+        let values = [("functions", functions.as_str())];
         text.push('\n');
-        text.push_str(&fill(
-            Part::Functions,
-            facts.locale,
-            &[("functions", &functions)],
-        ));
+        text.push_str(&PromptPart::Functions.fill(locale, &values.into()));
     }
     text
 }
 
-/// One line for each tool that code can call.
+/// The functions that code can call, one line each.
 fn functions_for_code(registry: &Registry) -> String {
     let offered = registry
         .definitions()
@@ -206,7 +206,7 @@ fn functions_for_code(registry: &Registry) -> String {
     lines.join("\n")
 }
 
-/// Observations as messages of the user: what formats do that have no role for them.
+/// Observations as messages of the user, for formats that have no role of their own for them.
 fn as_user_messages(texts: &str, observations: &[Observation]) -> Vec<Message> {
     let images: Vec<Image> = observations
         .iter()
@@ -219,7 +219,7 @@ fn as_user_messages(texts: &str, observations: &[Observation]) -> Vec<Message> {
     }
 }
 
-/// The texts of observations, one after the other; several are numbered.
+/// The texts of observations, one after the other. Several are numbered.
 fn joined(observations: &[Observation]) -> String {
     match observations {
         [only] => only.text.clone(),

@@ -1,26 +1,25 @@
-//! One JSON object with a plan and the next call: reasoning guided by a schema.
+//! The format `next_step`: one JSON object with the state, a plan and the next call, guided by a schema of all tools.
 
-use super::glimpse::partial_text;
-use super::union::union_of_tools;
+use super::turn::partial_text;
 use super::{
-    Action, ActionFormat, CallKind, Facts, Format, Glimpse, Growing, Malformed, Observation,
-    ToolUse, ToolsFormat, Turn,
+    Action, ActionFormat, CallKind, Format, FormatContext, MalformedReply, Observation,
+    PartialReply, PartialTurn, ToolUse, ToolsFormat, Turn,
 };
-use crate::prompt::{Part, fill};
-use crate::repair::{Repair, read_object, split_thinking};
-use cellblock_model::{
-    AssistantMessage, FinishReason, Message, Reply, Request, ResponseFormat, ToolCall,
-};
-use cellblock_tools::PURPOSE;
+use crate::prompt::PromptPart;
+use crate::repair::{Repair, ReplyEnd, read_object, split_thinking};
+use cellblock_model::{AssistantMessage, Message, Reply, Request, ResponseFormat, ToolCall};
+use cellblock_tools::names::CODE_ARGUMENT;
+use cellblock_tools::{PURPOSE_FIELD, SchemaForm, function_schema};
 use serde_json::{Map, Value, json};
 
-/// `{"current_state", "plan_remaining_steps_brief", "task_completed", "function": {"tool", …}}`.
+/// The format `next_step`: one object `{"current_state", "plan_remaining_steps_brief", "task_completed", "function": {"tool", …}}`.
 #[derive(Clone, Copy, Debug)]
 pub struct NextStepFormat;
 
-/// The call that ends a run.
-pub(super) const COMPLETION: &str = "report_task_completion";
+/// The name of the call that ends a run.
+const COMPLETION: &str = "report_task_completion";
 
+/// The fields of the object.
 const FIELDS: [&str; 4] = [
     "current_state",
     "plan_remaining_steps_brief",
@@ -33,49 +32,46 @@ impl ActionFormat for NextStepFormat {
         Format::NextStep
     }
 
-    fn instructions(&self, facts: &Facts) -> String {
-        let (schema, _) = union_of_tools(facts);
-        let tools: Vec<String> = facts
+    fn instructions(&self, context: &FormatContext) -> String {
+        let schema = step_schema(context).schema.to_string();
+        let tools: Vec<String> = context
             .registry
             .definitions()
             .map(|definition| format!("- {}: {}", definition.name, definition.description))
             .collect();
-        let words = [("tools", tools.join("\n")), ("schema", schema.to_string())];
-        let words: Vec<(&str, &str)> = words
-            .iter()
-            .map(|(key, text)| (*key, text.as_str()))
-            .collect();
-        fill(Part::Format(Format::NextStep), facts.locale, &words)
+        let tools = tools.join("\n");
+        let values = [("tools", tools.as_str()), ("schema", &schema)];
+        PromptPart::Format(Format::NextStep).fill(context.locale, &values.into())
     }
 
-    fn shape(&self, request: &mut Request, facts: &Facts) {
-        if facts.capabilities.json_schema {
-            let (schema, strict) = union_of_tools(facts);
+    fn prepare_request(&self, request: &mut Request, context: &FormatContext) {
+        if context.capabilities.json_schema {
+            let StepSchema { schema, is_strict } = step_schema(context);
             request.response_format = ResponseFormat::JsonSchema {
                 name: "next_step".to_owned(),
                 schema,
-                strict,
+                strict: is_strict,
             };
         }
     }
 
-    fn read(&self, reply: &Reply, facts: &Facts) -> Result<Turn, Malformed> {
-        let cut_off = reply.finish == FinishReason::Length;
-        let (inner, text) = split_thinking(&reply.text);
+    fn parse(&self, reply: &Reply, context: &FormatContext) -> Result<Turn, MalformedReply> {
+        let end = ReplyEnd::of(reply);
+        let (thinking, text) = split_thinking(&reply.text);
         if text.trim().is_empty() {
-            return Err(Malformed::nothing(cut_off));
+            return Err(MalformedReply::nothing(end));
         }
         let fits = |map: &Map<String, Value>| {
             map.keys().all(|key| FIELDS.contains(&key.as_str()))
-                && step_of(map).is_ok_and(|(name, arguments)| {
-                    name == COMPLETION || facts.registry.check(&name, arguments).is_ok()
+                && next_call(map).is_ok_and(|(name, arguments)| {
+                    name == COMPLETION || context.registry.check(&name, arguments).is_ok()
                 })
         };
-        let read = match read_object(text, cut_off, &FIELDS, fits) {
+        let read = match read_object(text, end, &FIELDS, fits) {
             Ok(read) => read,
-            Err(_) if cut_off => return Err(Malformed::cut_off()),
+            Err(_) if end == ReplyEnd::CutOff => return Err(MalformedReply::cut_off()),
             Err(problem) => {
-                return Err(Malformed(format!(
+                return Err(MalformedReply(format!(
                     "{problem}. Reply with exactly one JSON object that fits the schema"
                 )));
             }
@@ -86,19 +82,22 @@ impl ActionFormat for NextStepFormat {
             .and_then(Value::as_str)
             .unwrap_or_default()
             .to_owned();
-        let (name, mut arguments) = step_of(&read.value).map_err(Malformed)?;
+        let (name, mut arguments) = next_call(&read.value).map_err(MalformedReply)?;
         let mut repairs = read.repairs;
-        repairs.extend(inner.map(|_| Repair::Thinking));
+        repairs.extend(thinking.map(|_| Repair::Thinking));
         let action = if name == COMPLETION {
             let answer = arguments
                 .shift_remove("answer")
                 .filter(|answer| !answer.is_null());
-            let missing = || Malformed(format!("the field `answer` of {COMPLETION} is missing"));
+            let missing =
+                || MalformedReply(format!("the field `answer` of {COMPLETION} is missing"));
             Action::Answer(answer.ok_or_else(missing)?)
         } else {
-            // The state says why.
+            // The state says why the tool is called.
             if !thought.is_empty() {
-                arguments.entry(PURPOSE).or_insert_with(|| json!(thought));
+                arguments
+                    .entry(PURPOSE_FIELD)
+                    .or_insert_with(|| json!(thought));
             }
             Action::Call(ToolUse {
                 id: String::new(),
@@ -115,7 +114,7 @@ impl ActionFormat for NextStepFormat {
         })
     }
 
-    fn said(&self, reply: &Reply, turn: &Turn, step: usize) -> Message {
+    fn assistant_message(&self, reply: &Reply, turn: &Turn, step: usize) -> Message {
         let Some(Action::Call(call)) = turn.actions.first() else {
             return Message::assistant(reply.text.clone());
         };
@@ -130,12 +129,12 @@ impl ActionFormat for NextStepFormat {
         })
     }
 
-    fn observed(
+    fn result_messages(
         &self,
         turn: &Turn,
         step: usize,
         observations: &[Observation],
-        facts: &Facts,
+        context: &FormatContext,
     ) -> Vec<Message> {
         let mut turn = turn.clone();
         for action in &mut turn.actions {
@@ -143,19 +142,19 @@ impl ActionFormat for NextStepFormat {
                 call.id = format!("step_{step}");
             }
         }
-        ToolsFormat.observed(&turn, step, observations, facts)
+        ToolsFormat.result_messages(&turn, step, observations, context)
     }
 
-    fn glimpse(&self, growing: &Growing) -> Glimpse {
-        Glimpse {
-            thought: partial_text(&growing.text, "current_state"),
-            code: partial_text(&growing.text, "python_code_snippet"),
+    fn preview(&self, partial: &PartialReply) -> PartialTurn {
+        PartialTurn {
+            thought: partial_text(&partial.text, "current_state"),
+            code: partial_text(&partial.text, CODE_ARGUMENT),
         }
     }
 }
 
-/// The name of the next call, and its arguments.
-fn step_of(map: &Map<String, Value>) -> Result<(String, Map<String, Value>), String> {
+/// The name of the tool of the next call, and its arguments.
+fn next_call(map: &Map<String, Value>) -> Result<(String, Map<String, Value>), String> {
     let function = match map.get("function") {
         Some(Value::Object(function)) => function,
         Some(_) => {
@@ -167,5 +166,109 @@ fn step_of(map: &Map<String, Value>) -> Result<(String, Map<String, Value>), Str
     match arguments.shift_remove("tool") {
         Some(Value::String(name)) => Ok((name, arguments)),
         _ => Err("the field `tool` of `function` is missing: it names the tool".to_owned()),
+    }
+}
+
+/// The JSON schema of a step: a union of all tools and of the end of the task.
+struct StepSchema {
+    schema: Value,
+    /// Whether the schema fits the strict subset, so that an endpoint can enforce all of it.
+    is_strict: bool,
+}
+
+fn step_schema(context: &FormatContext) -> StepSchema {
+    let mut shared = Map::new();
+    let mut choices = Vec::new();
+    let answer = context.answer_schema.clone();
+    let mut is_strict = answer.is_none();
+    for definition in context.registry.definitions() {
+        let schema = function_schema(definition, SchemaForm::StrictWhereItFits);
+        let function = &schema["function"];
+        is_strict &= function["strict"] == json!(true);
+        let parameters = function["parameters"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+        choices.push(call_schema(
+            &definition.name,
+            &definition.description,
+            parameters,
+            &mut shared,
+        ));
+    }
+    let answer = answer.unwrap_or_else(|| json!({"type": "string"}));
+    let completion = json!({"type": "object", "properties": {"answer": answer}, "required": ["answer"], "additionalProperties": false});
+    let completion = completion.as_object().cloned().unwrap_or_default();
+    choices.push(call_schema(
+        COMPLETION,
+        "Ends the task with its answer.",
+        completion,
+        &mut shared,
+    ));
+    let mut schema = json!({
+        "type": "object",
+        "properties": {
+            "current_state": {"type": "string"},
+            "plan_remaining_steps_brief": {"type": "array", "items": {"type": "string"}},
+            "task_completed": {"type": "boolean"},
+            "function": {"anyOf": choices},
+        },
+        "required": ["current_state", "plan_remaining_steps_brief", "task_completed", "function"],
+        "additionalProperties": false,
+    });
+    if !shared.is_empty() {
+        schema["$defs"] = Value::Object(shared);
+    }
+    StepSchema { schema, is_strict }
+}
+
+/// The schema of a call of one tool, with its arguments inline. Its `$defs` move to the top, under unique names.
+fn call_schema(
+    name: &str,
+    description: &str,
+    mut parameters: Map<String, Value>,
+    shared: &mut Map<String, Value>,
+) -> Value {
+    if let Some(Value::Object(definitions)) = parameters.shift_remove("$defs") {
+        for (key, mut definition) in definitions {
+            rename_references(&mut definition, name);
+            shared.insert(format!("{name}_{key}"), definition);
+        }
+    }
+    let mut properties = Map::new();
+    properties.insert("tool".to_owned(), json!({"type": "string", "enum": [name]}));
+    if let Some(Value::Object(own)) = parameters.get("properties") {
+        properties.extend(own.clone());
+    }
+    let mut required = vec![json!("tool")];
+    if let Some(Value::Array(own)) = parameters.get("required") {
+        required.extend(own.clone());
+    }
+    let mut schema = json!({
+        "type": "object",
+        "description": description.lines().next().unwrap_or_default(),
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    });
+    rename_references(&mut schema, name);
+    schema
+}
+
+fn rename_references(value: &mut Value, name: &str) {
+    match value {
+        Value::Object(map) => {
+            if let Some(Value::String(target)) = map.get_mut("$ref")
+                && let Some(key) = target.strip_prefix("#/$defs/")
+            {
+                *target = format!("#/$defs/{name}_{key}");
+            }
+            map.values_mut()
+                .for_each(|inner| rename_references(inner, name));
+        }
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| rename_references(item, name)),
+        _ => {}
     }
 }

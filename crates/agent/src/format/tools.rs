@@ -1,20 +1,19 @@
-//! Native tool calls.
+//! The format `tools`: native tool calls.
 
-use super::glimpse::partial_text;
+use super::turn::partial_text;
 use super::{
-    Action, ActionFormat, CallKind, Facts, Format, Glimpse, Growing, Malformed, Observation,
-    ToolUse, Turn, arguments,
+    Action, ActionFormat, CallKind, Format, FormatContext, MalformedReply, Observation,
+    PartialReply, PartialTurn, ToolUse, Turn,
 };
-use crate::prompt::{Part, fill};
-use crate::repair::{Repair, split_thinking, tagged};
-use cellblock_model::{
-    AssistantMessage, FinishReason, FunctionCall, Image, Message, Reply, Request, ToolCall,
-};
+use crate::prompt::PromptPart;
+use crate::repair::{Repair, ReplyEnd, find_tags, read_object, split_thinking};
+use cellblock_model::{AssistantMessage, FunctionCall, Image, Message, Reply, Request, ToolCall};
 use cellblock_protocol::Locale;
-use cellblock_tools::{Registry, SchemaForm};
+use cellblock_tools::names::CODE_ARGUMENT;
+use cellblock_tools::{Arguments, PURPOSE_FIELD, Registry, SchemaForm};
 use serde_json::{Map, Value};
 
-/// Native tool calls.
+/// The format `tools`: native tool calls.
 #[derive(Clone, Copy, Debug)]
 pub struct ToolsFormat;
 
@@ -23,53 +22,51 @@ impl ActionFormat for ToolsFormat {
         Format::Tools
     }
 
-    fn instructions(&self, facts: &Facts) -> String {
-        fill(Part::Format(Format::Tools), facts.locale, &[])
+    fn instructions(&self, context: &FormatContext) -> String {
+        let text = PromptPart::Format(Format::Tools).text(context.locale);
+        text.to_owned()
     }
 
-    fn shape(&self, request: &mut Request, facts: &Facts) {
-        let form = if facts.capabilities.json_schema {
+    fn prepare_request(&self, request: &mut Request, context: &FormatContext) {
+        let form = if context.capabilities.json_schema {
             SchemaForm::StrictWhereItFits
         } else {
             SchemaForm::Plain
         };
-        request.tools = facts.registry.schemas(form);
+        request.tools = context.registry.schemas(form);
     }
 
-    fn read(&self, reply: &Reply, facts: &Facts) -> Result<Turn, Malformed> {
-        let cut_off = reply.finish == FinishReason::Length;
-        let (inner, text) = split_thinking(&reply.text);
-        let mut repairs: Vec<Repair> = inner.map(|_| Repair::Thinking).into_iter().collect();
+    fn parse(&self, reply: &Reply, context: &FormatContext) -> Result<Turn, MalformedReply> {
+        let end = ReplyEnd::of(reply);
+        let (thinking, text) = split_thinking(&reply.text);
+        let mut repairs: Vec<Repair> = thinking.map(|_| Repair::Thinking).into_iter().collect();
         let mut calls = native_calls(reply);
         let mut thought = text.trim().to_owned();
         if calls.is_empty() {
-            let (found, rest) = calls_in_text(text, &facts.registry);
+            let (found, rest) = calls_in_text(text, &context.registry);
             if !found.is_empty() {
                 repairs.push(Repair::CallInText);
                 thought = rest;
             }
             calls = found;
         }
-        if cut_off
-            && calls
-                .last()
-                .is_none_or(|call| !arguments::is_whole(&call.raw))
-        {
-            return Err(Malformed::cut_off());
+        let is_last_complete = calls.last().is_some_and(|call| is_complete(&call.raw));
+        if end == ReplyEnd::CutOff && !is_last_complete {
+            return Err(MalformedReply::cut_off());
         }
         if calls.is_empty() {
             return match text.trim() {
-                "" => Err(Malformed::empty()),
-                answer => Ok(Turn::answered(answer, repairs)),
+                "" => Err(MalformedReply::empty()),
+                answer => Ok(Turn::answer_only(answer, repairs)),
             };
         }
         for call in &mut calls {
-            let (used, mended) = arguments::read(&facts.registry, &call.name, &call.raw);
-            call.arguments = used;
-            repairs.extend(mended);
+            let (arguments, more) = read_arguments(&context.registry, &call.name, &call.raw);
+            call.arguments = arguments;
+            repairs.extend(more);
         }
         if thought.is_empty() {
-            thought = inner.unwrap_or_default().to_owned();
+            thought = thinking.unwrap_or_default().to_owned();
         }
         Ok(Turn {
             thought,
@@ -78,7 +75,7 @@ impl ActionFormat for ToolsFormat {
         })
     }
 
-    fn said(&self, reply: &Reply, turn: &Turn, step: usize) -> Message {
+    fn assistant_message(&self, reply: &Reply, turn: &Turn, step: usize) -> Message {
         let mut message = AssistantMessage {
             content: split_thinking(&reply.text).1.to_owned(),
             reasoning: reply.reasoning.clone(),
@@ -108,12 +105,12 @@ impl ActionFormat for ToolsFormat {
         Message::Assistant(message)
     }
 
-    fn observed(
+    fn result_messages(
         &self,
         turn: &Turn,
         step: usize,
         observations: &[Observation],
-        facts: &Facts,
+        context: &FormatContext,
     ) -> Vec<Message> {
         let mut messages = Vec::new();
         let mut images: Vec<Image> = Vec::new();
@@ -125,38 +122,40 @@ impl ActionFormat for ToolsFormat {
             let text = observation.text.clone();
             messages.push(match call.kind {
                 CallKind::Tool => Message::tool(id_of(call, step, index), text),
-                CallKind::Function if facts.registry.get(&call.name).is_some() => {
+                CallKind::Function if context.registry.get(&call.name).is_some() => {
                     Message::function(call.name.clone(), text)
                 }
-                CallKind::Function => Message::user(wrong_kind(&facts.registry, facts.locale)),
+                CallKind::Function => {
+                    Message::user(wrong_kind_text(&context.registry, context.locale))
+                }
             });
         }
-        // Answers to calls are text alone.
+        // The result of a call can only be text.
         if !images.is_empty() {
-            let words = match facts.locale {
+            let text = match context.locale {
                 Locale::En => "The pictures that were shown:",
                 Locale::Zh => "显示的图片：",
             };
-            messages.push(Message::user_with_images(words, images));
+            messages.push(Message::user_with_images(text, images));
         }
         messages
     }
 
-    fn glimpse(&self, growing: &Growing) -> Glimpse {
-        let snippets: Vec<String> = growing
+    fn preview(&self, partial: &PartialReply) -> PartialTurn {
+        let snippets: Vec<String> = partial
             .calls
             .iter()
-            .map(|(_, arguments)| partial_text(arguments, "python_code_snippet"))
+            .map(|call| partial_text(&call.arguments, CODE_ARGUMENT))
             .filter(|code| !code.is_empty())
             .collect();
-        Glimpse {
-            thought: split_thinking(&growing.text).1.to_owned(),
+        PartialTurn {
+            thought: split_thinking(&partial.text).1.to_owned(),
             code: snippets.join("\n"),
         }
     }
 }
 
-/// The call in the old form first, then the others in order.
+/// The native calls of a reply: the call in the old form first, then the others in order.
 fn native_calls(reply: &Reply) -> Vec<ToolUse> {
     let old = reply.function_call.iter().map(|call| ToolUse {
         id: String::new(),
@@ -175,9 +174,9 @@ fn native_calls(reply: &Reply) -> Vec<ToolUse> {
     old.chain(new).collect()
 }
 
-/// Calls that a model wrote as text, because its endpoint did not see them as calls, and the text before them.
+/// The calls that a model wrote as text, because its endpoint did not recognise them, and the text before them.
 fn calls_in_text(text: &str, registry: &Registry) -> (Vec<ToolUse>, String) {
-    let tags = tagged(text, &["tool_call"]);
+    let tags = find_tags(text, &["tool_call"]);
     let calls: Vec<ToolUse> = match tags.first() {
         Some(_) => tags
             .iter()
@@ -189,7 +188,7 @@ fn calls_in_text(text: &str, registry: &Registry) -> (Vec<ToolUse>, String) {
     (calls, before.to_owned())
 }
 
-/// `{"name": …, "arguments": {…}}`, where there is such a tool.
+/// A call written as `{"name": …, "arguments": {…}}`, if there is a tool of that name.
 fn written_call(text: &str, registry: &Registry) -> Option<ToolUse> {
     let fits = |map: &Map<String, Value>| {
         map.keys().all(|key| {
@@ -202,8 +201,8 @@ fn written_call(text: &str, registry: &Registry) -> Option<ToolUse> {
             .and_then(Value::as_str)
             .is_some_and(|name| registry.get(name).is_some())
     };
-    // Without tags around it, only what is nothing but a call is one: an answer may well be JSON.
-    let map = crate::repair::read_object(text, false, &["name", "arguments"], fits)
+    // Without tags, a text is a call only if there is nothing else in it: an answer may be JSON too.
+    let map = read_object(text, ReplyEnd::Complete, &["name", "arguments"], fits)
         .ok()?
         .value;
     if !fits(&map)
@@ -231,7 +230,7 @@ fn written_call(text: &str, registry: &Registry) -> Option<ToolUse> {
     })
 }
 
-/// Calls that were written as text have no id of their own.
+/// The id of a call. A call that was written as text gets one.
 fn id_of(call: &ToolUse, step: usize, index: usize) -> String {
     if call.id.is_empty() {
         format!("call_{step}_{index}")
@@ -240,7 +239,8 @@ fn id_of(call: &ToolUse, step: usize, index: usize) -> String {
     }
 }
 
-fn wrong_kind(registry: &Registry, locale: Locale) -> String {
+/// The text for a model that called a tool that does not exist in the old form.
+fn wrong_kind_text(registry: &Registry, locale: Locale) -> String {
     match locale {
         Locale::En => format!(
             "function_call is not available here; use tool_calls. Tools: {}",
@@ -251,4 +251,28 @@ fn wrong_kind(registry: &Registry, locale: Locale) -> String {
                 .to_owned()
         }
     }
+}
+
+/// The arguments of a call: as they are, or repaired where the tool then takes them.
+fn read_arguments(registry: &Registry, tool: &str, raw: &str) -> (Arguments, Vec<Repair>) {
+    let unchanged = || (Arguments::Text(raw.to_owned()), Vec::new());
+    if raw.trim().is_empty() || serde_json::from_str::<Value>(raw).is_ok() {
+        return unchanged();
+    }
+    let fits = |map: &serde_json::Map<String, Value>| registry.check(tool, map.clone()).is_ok();
+    let definition = registry.get(tool);
+    let properties = definition.and_then(|definition| definition.parameters.get("properties"));
+    let mut fields = vec![PURPOSE_FIELD];
+    if let Some(Value::Object(properties)) = properties {
+        fields.extend(properties.keys().map(String::as_str));
+    }
+    match read_object(raw, ReplyEnd::Complete, &fields, fits) {
+        Ok(read) if fits(&read.value) => (Arguments::Object(read.value), read.repairs),
+        _ => unchanged(),
+    }
+}
+
+/// Whether arguments are complete JSON. The last call of a reply that was cut off may lack the end of its arguments.
+fn is_complete(raw: &str) -> bool {
+    raw.trim().is_empty() || serde_json::from_str::<Value>(raw).is_ok()
 }

@@ -1,65 +1,65 @@
-//! What a reply means.
+//! What a reply means: the thought and the actions of the model, also while the reply is still being streamed.
 
-use crate::repair::Repair;
+use crate::repair::{Repair, ReplyEnd};
 use cellblock_tools::Arguments;
 use serde_json::Value;
 
-/// A reply, understood.
+/// A reply that was read: the thought of the model, and the actions it wants.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Turn {
-    /// What the model thinks.
+    /// The thought of the model.
     pub thought: String,
-    /// What it wants done, in order. Never empty.
+    /// The actions, in order. Never empty.
     pub actions: Vec<Action>,
-    /// What had to be repaired to understand it.
+    /// What had to be repaired to read the reply.
     pub repairs: Vec<Repair>,
 }
 
-/// One thing that a model wants done.
+/// One action that a model wants.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Run this code as a cell.
     Code(String),
-    /// Make these packages available.
+    /// Install these packages, where they are missing.
     Dependencies(Vec<String>),
     /// Call a tool.
     Call(ToolUse),
-    /// The run is over; this is the answer.
+    /// End the run with this answer.
     Answer(Value),
 }
 
-/// A call of a tool by the model.
+/// A tool call by the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolUse {
-    /// Its id in the conversation.
+    /// The id of the call in the conversation. Empty where the model gave none.
     pub id: String,
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
-    /// The arguments as they came: what goes into the history.
+    /// The arguments as the model wrote them. They stay so in the conversation.
     pub raw: String,
-    /// The arguments as they are used.
+    /// The arguments after repair.
     pub arguments: Arguments,
-    /// In which form it was made.
+    /// The form of the call.
     pub kind: CallKind,
 }
 
-/// The form of a call.
+/// The form of a tool call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallKind {
     /// One of `tool_calls`.
     #[default]
     Tool,
-    /// The old `function_call`.
+    /// The old form, `function_call`.
     Function,
 }
 
-/// Why a reply cannot be used: words for the model.
+/// Why a reply cannot be used, as a text for the model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Malformed(pub String);
+pub struct MalformedReply(pub String);
 
 impl Turn {
-    /// The answer, where the reply is one.
+    /// The answer, if the reply is one.
     pub fn answer(&self) -> Option<&Value> {
         match self.actions.as_slice() {
             [Action::Answer(answer)] => Some(answer),
@@ -68,7 +68,7 @@ impl Turn {
     }
 
     /// A turn that is only an answer.
-    pub(crate) fn answered(text: &str, repairs: Vec<Repair>) -> Turn {
+    pub(crate) fn answer_only(text: &str, repairs: Vec<Repair>) -> Turn {
         Turn {
             thought: String::new(),
             actions: vec![Action::Answer(Value::String(text.to_owned()))],
@@ -77,26 +77,93 @@ impl Turn {
     }
 }
 
-impl Malformed {
-    /// A reply that ended at the limit of tokens.
-    pub(crate) fn cut_off() -> Malformed {
-        Malformed(
+impl MalformedReply {
+    /// For a reply that ended at the token limit.
+    pub(crate) fn cut_off() -> MalformedReply {
+        MalformedReply(
             "the reply was cut off at the token limit before it was complete; write a shorter one, with less code at a time"
                 .to_owned(),
         )
     }
 
-    /// A reply with nothing in it.
-    pub(crate) fn empty() -> Malformed {
-        Malformed("the reply is empty".to_owned())
+    /// For an empty reply.
+    pub(crate) fn empty() -> MalformedReply {
+        MalformedReply("the reply is empty".to_owned())
     }
 
-    /// A reply of which there is nothing yet, or nothing at all.
-    pub(crate) fn nothing(cut_off: bool) -> Malformed {
-        if cut_off {
-            Malformed::cut_off()
-        } else {
-            Malformed::empty()
+    /// For an empty reply that may have been cut off.
+    pub(crate) fn nothing(end: ReplyEnd) -> MalformedReply {
+        match end {
+            ReplyEnd::CutOff => MalformedReply::cut_off(),
+            ReplyEnd::Complete => MalformedReply::empty(),
         }
     }
+}
+
+/// A reply that is still being streamed.
+#[derive(Clone, Debug, Default)]
+pub struct PartialReply {
+    /// The text so far.
+    pub text: String,
+    /// The tool calls so far.
+    pub calls: Vec<PartialCall>,
+}
+
+/// A tool call that is still being streamed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartialCall {
+    /// The name of the tool.
+    pub name: String,
+    /// The arguments so far: the beginning of a JSON text.
+    pub arguments: String,
+}
+
+/// The thought and the code of a reply that is still being streamed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartialTurn {
+    /// The thought so far.
+    pub thought: String,
+    /// The code so far.
+    pub code: String,
+}
+
+/// The text of a field in JSON that is not complete yet. Empty where the field has not begun.
+pub(super) fn partial_text(json: &str, field: &str) -> String {
+    let quoted = format!("\"{field}\"");
+    let Some(at) = json.find(&quoted) else {
+        return String::new();
+    };
+    let rest = json[at + quoted.len()..].trim_start();
+    let Some(value) = rest.strip_prefix(':').map(str::trim_start) else {
+        return String::new();
+    };
+    let Some(body) = value.strip_prefix('"') else {
+        return String::new();
+    };
+    decode_text(body)
+}
+
+/// Decodes a JSON text up to its closing quote, or as far as it came.
+fn decode_text(body: &str) -> String {
+    let mut text = String::new();
+    let mut chars = body.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => break,
+            '\\' => match chars.next() {
+                Some('n') => text.push('\n'),
+                Some('t') => text.push('\t'),
+                Some('r') => {}
+                Some('u') => {
+                    let digits: String = chars.by_ref().take(4).collect();
+                    let code = u32::from_str_radix(&digits, 16).ok();
+                    text.extend(code.and_then(char::from_u32));
+                }
+                Some(other) => text.push(other),
+                None => break,
+            },
+            c => text.push(c),
+        }
+    }
+    text
 }

@@ -1,50 +1,53 @@
-//! Code between tags.
+//! The format `xml`: code between tags.
 
 use super::{
-    Action, ActionFormat, Facts, Format, Glimpse, Growing, Malformed, Turn, code_instructions,
+    Action, ActionFormat, Format, FormatContext, MalformedReply, PartialReply, PartialTurn, Turn,
+    code_instructions,
 };
-use crate::prompt::Part;
-use crate::repair::{Repair, code_blocks, split_thinking, tagged};
-use cellblock_model::{FinishReason, Reply, Request};
+use crate::prompt::PromptPart;
+use crate::repair::{Repair, ReplyEnd, code_blocks, find_tags, split_thinking};
+use cellblock_model::{Reply, Request};
 
-/// `<pip-dependencies-to-install>` and `<execution-code>`.
+/// The format `xml`: packages in `<pip-dependencies-to-install>`, code in `<execution-code>`.
 #[derive(Clone, Copy, Debug)]
 pub struct XmlFormat;
 
-const CODE: &str = "execution-code";
-const DEPENDENCIES: &str = "pip-dependencies-to-install";
+const CODE_TAG: &str = "execution-code";
+const DEPENDENCIES_TAG: &str = "pip-dependencies-to-install";
+/// The packages that are read of one tag.
+const MAX_PACKAGES: usize = 100;
 
 impl ActionFormat for XmlFormat {
     fn format(&self) -> Format {
         Format::Xml
     }
 
-    fn instructions(&self, facts: &Facts) -> String {
-        code_instructions(Part::Format(Format::Xml), facts)
+    fn instructions(&self, context: &FormatContext) -> String {
+        code_instructions(PromptPart::Format(Format::Xml), context)
     }
 
-    fn shape(&self, _: &mut Request, _: &Facts) {}
+    fn prepare_request(&self, _: &mut Request, _: &FormatContext) {}
 
-    fn read(&self, reply: &Reply, _: &Facts) -> Result<Turn, Malformed> {
-        let cut_off = reply.finish == FinishReason::Length;
-        let (inner, text) = split_thinking(&reply.text);
-        let mut repairs: Vec<Repair> = inner.map(|_| Repair::Thinking).into_iter().collect();
-        let tags = tagged(text, &[DEPENDENCIES, CODE]);
-        if cut_off && tags.last().is_none_or(|tag| !tag.closed) {
-            return Err(Malformed::cut_off());
+    fn parse(&self, reply: &Reply, _: &FormatContext) -> Result<Turn, MalformedReply> {
+        let end = ReplyEnd::of(reply);
+        let (thinking, text) = split_thinking(&reply.text);
+        let mut repairs: Vec<Repair> = thinking.map(|_| Repair::Thinking).into_iter().collect();
+        let tags = find_tags(text, &[DEPENDENCIES_TAG, CODE_TAG]);
+        if end == ReplyEnd::CutOff && tags.last().is_none_or(|tag| !tag.is_closed) {
+            return Err(MalformedReply::cut_off());
         }
         let Some(first) = tags.first() else {
             return match text.trim() {
-                "" => Err(Malformed::empty()),
-                answer => Ok(Turn::answered(answer, repairs)),
+                "" => Err(MalformedReply::empty()),
+                answer => Ok(Turn::answer_only(answer, repairs)),
             };
         };
         let mut actions = Vec::new();
         for tag in &tags {
-            if !tag.closed {
+            if !tag.is_closed {
                 repairs.push(Repair::Unclosed);
             }
-            if tag.name == DEPENDENCIES {
+            if tag.name == DEPENDENCIES_TAG {
                 let names = package_names(tag.body);
                 actions.extend((!names.is_empty()).then_some(Action::Dependencies(names)));
             } else {
@@ -54,8 +57,8 @@ impl ActionFormat for XmlFormat {
             }
         }
         if actions.is_empty() {
-            return Err(Malformed(format!(
-                "there is nothing between the tags <{CODE}> and </{CODE}>"
+            return Err(MalformedReply(format!(
+                "there is nothing between the tags <{CODE_TAG}> and </{CODE_TAG}>"
             )));
         }
         Ok(Turn {
@@ -65,15 +68,15 @@ impl ActionFormat for XmlFormat {
         })
     }
 
-    fn glimpse(&self, growing: &Growing) -> Glimpse {
-        let (_, text) = split_thinking(&growing.text);
-        let tags = tagged(text, &[DEPENDENCIES, CODE]);
+    fn preview(&self, partial: &PartialReply) -> PartialTurn {
+        let (_, text) = split_thinking(&partial.text);
+        let tags = find_tags(text, &[DEPENDENCIES_TAG, CODE_TAG]);
         let code: Vec<&str> = tags
             .iter()
-            .filter(|tag| tag.name == CODE)
+            .filter(|tag| tag.name == CODE_TAG)
             .map(|tag| tag.body.trim())
             .collect();
-        Glimpse {
+        PartialTurn {
             thought: text[..tags.first().map_or(text.len(), |tag| tag.start)]
                 .trim()
                 .to_owned(),
@@ -82,7 +85,7 @@ impl ActionFormat for XmlFormat {
     }
 }
 
-/// The code of a tag: as it is, or what is in the fence or the CDATA section that fills it.
+/// The code of a tag: as it is, or the content of the fence or CDATA section that fills it.
 fn code_in(body: &str) -> (String, Option<Repair>) {
     let whole = body.trim();
     if let Some(inner) = whole.strip_prefix("<![CDATA[") {
@@ -103,12 +106,12 @@ fn code_in(body: &str) -> (String, Option<Repair>) {
     (body.trim_matches(['\n', '\r']).trim_end().to_owned(), None)
 }
 
-/// Names with versions, separated by commas, spaces or lines.
+/// The packages of a tag: names with versions, separated by commas, spaces or lines. A hundred at most.
 fn package_names(body: &str) -> Vec<String> {
     let names = body.split([',', '\n', ' ', '\t', '\r']).map(str::trim);
     names
         .filter(|name| !name.is_empty())
-        .take(100)
+        .take(MAX_PACKAGES)
         .map(str::to_owned)
         .collect()
 }

@@ -1,57 +1,98 @@
-//! JSON in a reply that may have text, fences and small mistakes around and in it.
+//! Reading JSON from a reply, with text and fences around it and small mistakes in it.
 
 use super::Repair;
-use super::fences::unfenced;
-use super::mend::{escape_inner_quotes, mend};
+use super::json_fixes::{escape_inner_quotes, fix_json};
+use super::markup::unfenced;
+use cellblock_model::{FinishReason, Reply};
 use jsonrepair_rs::jsonrepair;
 use serde_json::{Map, Value};
 
-/// Longer text is only read, not repaired.
-const LONGEST: usize = 1 << 20;
-/// Places in a text where an object may begin.
-const MOST_BEGINNINGS: usize = 16;
+/// The longest text that is repaired. Longer text must be valid JSON.
+const MAX_REPAIRED_BYTES: usize = 1 << 20;
+/// The number of places in a text where an object may begin that are tried.
+const MAX_OBJECT_STARTS: usize = 16;
 
-/// Something read, and what had to be repaired for that.
+/// A value that was read, and what had to be repaired for that.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Read<T> {
-    /// What it is.
+pub struct Repaired<T> {
+    /// The value.
     pub value: T,
-    /// What was wrong.
+    /// The repairs. Empty where the text was valid.
     pub repairs: Vec<Repair>,
 }
 
-/// Reads one JSON object from a reply. `fields` are the names that it may have at its top. `fits` says whether an object has the shape that was asked for; what is repaired must have
-/// it. `cut_off` says that the reply ended at a limit: then a text that is not closed is not taken for a whole one.
+/// Whether a reply is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyEnd {
+    /// The model finished the reply.
+    Complete,
+    /// The reply was cut off at the token limit, maybe in the middle of a word.
+    CutOff,
+}
+
+/// Why no JSON object could be read. The message is for the model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadJsonError {
+    /// The text is valid JSON, but not an object.
+    #[error("the reply is JSON, but no object")]
+    NotAnObject,
+    /// The text is not valid JSON and too long to be repaired.
+    #[error("the reply is longer than {MAX_REPAIRED_BYTES} bytes and no valid JSON: {0}")]
+    TooLong(String),
+    /// The text contains no object.
+    #[error("there is no JSON object in the reply")]
+    NoObject,
+    /// The reply ended in the middle of a text.
+    #[error("the reply was cut off in the middle of a text")]
+    CutOff,
+    /// The text is not valid JSON and cannot be repaired.
+    #[error("the reply is not valid JSON: {0}")]
+    Invalid(String),
+}
+
+impl ReplyEnd {
+    /// Whether the model finished this reply.
+    pub(crate) fn of(reply: &Reply) -> ReplyEnd {
+        match reply.finish {
+            FinishReason::Length => ReplyEnd::CutOff,
+            _ => ReplyEnd::Complete,
+        }
+    }
+}
+
+/// Reads one JSON object from a reply.
+///
+/// `fields` are the names that the object may have at its top. `fits` says whether an object has the form that was asked for; a repaired
+/// object must have it. Where the reply was cut off, a text without a closing quote is not taken for a whole one.
 pub fn read_object(
     text: &str,
-    cut_off: bool,
+    end: ReplyEnd,
     fields: &[&str],
     fits: impl Fn(&Map<String, Value>) -> bool,
-) -> Result<Read<Map<String, Value>>, String> {
+) -> Result<Repaired<Map<String, Value>>, ReadJsonError> {
     let text = text.trim().trim_start_matches('\u{feff}');
     let problem = match serde_json::from_str(text) {
         Ok(Value::Object(value)) => {
-            return Ok(Read {
+            return Ok(Repaired {
                 value,
                 repairs: Vec::new(),
             });
         }
-        Ok(_) => return Err("the reply is JSON, but no object".to_owned()),
+        Ok(_) => return Err(ReadJsonError::NotAnObject),
         Err(error) => error.to_string(),
     };
-    if text.len() > LONGEST {
-        return Err(format!(
-            "the reply is longer than {LONGEST} bytes and no valid JSON: {problem}"
-        ));
+    if text.len() > MAX_REPAIRED_BYTES {
+        return Err(ReadJsonError::TooLong(problem));
     }
     let candidates = candidates(text);
     if candidates.is_empty() {
-        return Err("there is no JSON object in the reply".to_owned());
+        return Err(ReadJsonError::NoObject);
     }
     let mut other = None;
     for candidate in &candidates {
         if let Ok(Value::Object(value)) = serde_json::from_str(candidate.text) {
-            let read = Read {
+            let read = Repaired {
                 value,
                 repairs: candidate.repairs(text),
             };
@@ -63,11 +104,11 @@ pub fn read_object(
     }
     let mut is_cut = false;
     for candidate in &candidates {
-        match mended(candidate.text, cut_off, fields, &fits) {
+        match repair_object(candidate.text, end, fields, &fits) {
             Ok(Some((value, more))) => {
                 let mut repairs = candidate.repairs(text);
                 repairs.extend(more);
-                return Ok(Read { value, repairs });
+                return Ok(Repaired { value, repairs });
             }
             Ok(None) => {}
             Err(CutInText) => is_cut = true,
@@ -75,27 +116,27 @@ pub fn read_object(
     }
     match other {
         Some(read) => Ok(read),
-        None if is_cut => Err("the reply was cut off in the middle of a text".to_owned()),
-        None => Err(format!("the reply is not valid JSON: {problem}")),
+        None if is_cut => Err(ReadJsonError::CutOff),
+        None => Err(ReadJsonError::Invalid(problem)),
     }
 }
 
-/// Reads any JSON value from an answer: the whole of it, what stands in its only fence, or the one object or list in it.
-pub fn read_value(text: &str) -> Option<Read<Value>> {
+/// Reads any JSON value from an answer: the whole text, the content of its only fence, or the one object or list in it.
+pub fn read_value(text: &str) -> Option<Repaired<Value>> {
     let text = text.trim();
     if let Ok(value) = serde_json::from_str(text) {
-        return Some(Read {
+        return Some(Repaired {
             value,
             repairs: Vec::new(),
         });
     }
     if let Some(value) = unfenced(text).and_then(|body| serde_json::from_str(&body).ok()) {
-        return Some(Read {
+        return Some(Repaired {
             value,
             repairs: vec![Repair::CodeFence],
         });
     }
-    if text.len() > LONGEST {
+    if text.len() > MAX_REPAIRED_BYTES {
         return None;
     }
     for open in ['{', '['] {
@@ -110,47 +151,48 @@ pub fn read_value(text: &str) -> Option<Read<Value>> {
             repairs.push(Repair::TextAround);
         }
         if let Ok(value) = serde_json::from_str(body) {
-            return Some(Read { value, repairs });
+            return Some(Repaired { value, repairs });
         }
-        let mended = mend(body);
-        if let Ok(value) = serde_json::from_str(&mended.text) {
-            repairs.extend(mended.repairs);
-            return Some(Read { value, repairs });
+        let fixed = fix_json(body);
+        if let Ok(value) = serde_json::from_str(&fixed.text) {
+            repairs.extend(fixed.repairs);
+            return Some(Repaired { value, repairs });
         }
     }
     None
 }
 
+/// A reply that was cut off ends inside a text.
 struct CutInText;
 
-type Mending = Option<(Map<String, Value>, Vec<Repair>)>;
+type RepairedObject = Option<(Map<String, Value>, Vec<Repair>)>;
 
-/// The mended object, where it has the right shape and every letter of the original.
-fn mended(
+/// The repaired object, if it has the right form and every letter of the original.
+fn repair_object(
     text: &str,
-    cut_off: bool,
+    end: ReplyEnd,
     fields: &[&str],
     fits: &impl Fn(&Map<String, Value>) -> bool,
-) -> Result<Mending, CutInText> {
-    let ours = mend(text);
-    let is_open = ours.repairs.contains(&Repair::Unclosed);
+) -> Result<RepairedObject, CutInText> {
+    let fixed = fix_json(text);
+    let is_open = fixed.repairs.contains(&Repair::Unclosed);
     let ends_in_word = text.trim_end().ends_with(|c: char| c.is_alphanumeric());
-    if cut_off && is_open && (ours.ended_in_string || ends_in_word) {
+    if end == ReplyEnd::CutOff && is_open && (fixed.ended_in_string || ends_in_word) {
         return Err(CutInText);
     }
-    if let Ok(Value::Object(map)) = serde_json::from_str(&ours.text)
+    if let Ok(Value::Object(map)) = serde_json::from_str(&fixed.text)
         && fits(&map)
     {
-        return Ok(Some((map, ours.repairs)));
+        return Ok(Some((map, fixed.repairs)));
     }
-    let quoted = mend(&escape_inner_quotes(text, fields));
+    let quoted = fix_json(&escape_inner_quotes(text, fields));
     if !quoted.repairs.contains(&Repair::Unclosed)
         && let Ok(Value::Object(map)) = serde_json::from_str(&quoted.text)
         && fits(&map)
     {
         return Ok(Some((map, vec![Repair::Punctuation])));
     }
-    for attempt in [text, &ours.text] {
+    for attempt in [text, &fixed.text] {
         let Ok(Ok(Value::Object(map))) =
             jsonrepair(attempt).map(|text| serde_json::from_str(&text))
         else {
@@ -163,7 +205,7 @@ fn mended(
     Ok(None)
 }
 
-/// The letters and digits of a JSON text, without escapes: what a repair must neither add nor lose.
+/// The letters and digits of a JSON text, without escapes. A repair must neither add nor lose any.
 fn letters(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -203,11 +245,11 @@ impl Candidate<'_> {
     }
 }
 
-/// What may be the object: each balanced part, then the first opening to the last closing bracket, then to the end.
+/// The parts that may be the object: each balanced part, then from the first opening to the last closing bracket, then to the end.
 fn candidates(text: &str) -> Vec<Candidate<'_>> {
     let mut found = Vec::new();
     let mut at = 0;
-    for _ in 0..MOST_BEGINNINGS {
+    for _ in 0..MAX_OBJECT_STARTS {
         let Some(start) = text[at..].find('{').map(|offset| at + offset) else {
             break;
         };
@@ -233,7 +275,7 @@ fn candidates(text: &str) -> Vec<Candidate<'_>> {
     found
 }
 
-/// Where the bracket at the beginning is closed, strings left aside.
+/// The byte after the bracket that closes the one at the beginning. Brackets inside strings do not count.
 fn balanced_end(text: &str) -> Option<usize> {
     let mut depth = 0usize;
     let mut in_string = false;

@@ -1,36 +1,53 @@
-//! Several replies to the same request, each tried in a fork of the session.
+//! The best of several replies to the same request, each tried in a fork of the session.
 
-use super::acting::{Stage, run_code};
-use super::asking::ask;
-use super::past::Before;
-use super::{Done, Observer};
-use crate::agent::Setup;
-use crate::executor::{ForkKind, RUN_CODE, Room};
-use crate::format::{Action, Facts, Turn};
+use super::actions::{ActionContext, code_of_call, run_code};
+use super::model_call::ask_model;
+use super::unfinished::CompletedActions;
+use super::{ActionResult, Observer};
+use crate::agent::AgentConfig;
+use crate::executor::{ForkKind, OpenExecutor};
+use crate::format::{Action, FormatContext, Turn};
 use cellblock_model::{ModelError, Reply, Request, Usage};
-use cellblock_tools::Arguments;
 use futures_util::future::join_all;
-use serde_json::Value;
 use std::sync::Arc;
 
-/// Says how good a cell is that ran in a trial: more is better. It decides between those that succeeded.
-pub type Scorer = Arc<dyn Fn(&Done) -> f64 + Send + Sync>;
+/// Scores the last cell of a reply that was tried in a fork: more is better. It decides between replies whose code succeeded.
+pub type Scorer = Arc<dyn Fn(&ActionResult) -> f64 + Send + Sync>;
 
-/// The best of several replies, and the tokens of the others. The reply that is chosen is then carried out in the session itself,
-/// so that its files and its tools' effects are where they belong.
-pub(super) async fn best(
-    setup: &Setup,
-    room: &dyn Room,
-    facts: &Facts,
+/// The reply that was chosen, and the tokens of the others.
+pub(super) struct BestReply {
+    pub(super) reply: Reply,
+    pub(super) other_usage: Usage,
+}
+
+/// How good a trial was. A later variant is better; successes are compared by their score.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+enum TrialRank {
+    /// The reply cannot be read.
+    Unreadable,
+    /// The code failed.
+    Failed,
+    /// The reply has no code: tool calls, or an answer.
+    NotTried,
+    /// The code succeeded, with this score.
+    Succeeded(f64),
+}
+
+/// Asks for several replies and chooses the best. The actions of the chosen reply then run in the session itself, so that its files and
+/// the effects of its tools are where they belong.
+pub(super) async fn best_reply(
+    config: &AgentConfig,
+    executor: &dyn OpenExecutor,
+    context: &FormatContext,
     request: Request,
     observer: &Observer,
-) -> Result<(Reply, Usage), ModelError> {
-    let format = setup.format.implementation();
+) -> Result<BestReply, ModelError> {
+    let format = config.format.implementation();
     let silent: Observer = Arc::new(|_| {});
-    let asking = (0..setup.best_of).map(|index| {
-        // One is shown while it comes; the others are not.
+    let asking = (0..config.best_of).map(|index| {
+        // One reply is shown while it is streamed; the others are not.
         let observer = if index == 0 { observer } else { &silent };
-        ask(setup.model.as_ref(), request.clone(), format, observer)
+        ask_model(config.model.as_ref(), request.clone(), format, observer)
     });
     let mut replies = Vec::new();
     let mut problem = None;
@@ -45,19 +62,21 @@ pub(super) async fn best(
     }
     let turns: Vec<Option<Turn>> = replies
         .iter()
-        .map(|reply| format.read(reply, facts).ok())
+        .map(|reply| format.parse(reply, context).ok())
         .collect();
     let chosen = match most_common_answer(&turns) {
         Some(index) => index,
-        None => best_trial(setup, room, facts, &turns).await,
+        None => best_trial(config, executor, context, &turns).await,
     };
     let reply = replies.remove(chosen);
-    let mut others = Usage::default();
-    replies.iter().for_each(|reply| others += reply.usage);
-    Ok((reply, others))
+    let mut other_usage = Usage::default();
+    for other in &replies {
+        other_usage += other.usage;
+    }
+    Ok(BestReply { reply, other_usage })
 }
 
-/// Where at least half of those that can be read answer, the answer that is given most often.
+/// The index of the answer that is given most often, if at least half of the readable replies answer.
 fn most_common_answer(turns: &[Option<Turn>]) -> Option<usize> {
     let answers: Vec<(usize, String)> = turns
         .iter()
@@ -79,52 +98,58 @@ fn most_common_answer(turns: &[Option<Turn>]) -> Option<usize> {
     best.map(|(index, _)| index)
 }
 
-/// Runs the code of each in a fork. Better is: what succeeded, by score; then what failed; then what cannot be read.
+/// Tries the code of each reply in a fork, and returns the index of the best. Of equal ones, the first.
 async fn best_trial(
-    setup: &Setup,
-    room: &dyn Room,
-    facts: &Facts,
+    config: &AgentConfig,
+    executor: &dyn OpenExecutor,
+    context: &FormatContext,
     turns: &[Option<Turn>],
 ) -> usize {
-    let mut best = (0, f64::NEG_INFINITY, -1i32);
+    let mut best = (0, TrialRank::Unreadable);
     for (index, turn) in turns.iter().enumerate() {
         let Some(turn) = turn else {
             continue;
         };
-        let (rank, score) = match trial(room, facts, turn).await {
-            Some(done) if done.ok => (3, setup.scorer.as_ref().map_or(0.0, |scorer| scorer(&done))),
-            Some(_) => (1, 0.0),
-            // Nothing that could be tried: tools, or an answer.
-            None => (2, 0.0),
+        let rank = match try_in_fork(executor, context, turn).await {
+            Some(result) if result.ok => {
+                let scorer = config.scorer.as_ref();
+                TrialRank::Succeeded(scorer.map_or(0.0, |scorer| scorer(&result)))
+            }
+            Some(_) => TrialRank::Failed,
+            None => TrialRank::NotTried,
         };
-        if rank > best.2 || (rank == best.2 && score > best.1) {
-            best = (index, score, rank);
+        if rank > best.1 {
+            best = (index, rank);
         }
     }
     best.0
 }
 
-/// The last cell of a turn, run in a fork with those before it.
-async fn trial(room: &dyn Room, facts: &Facts, turn: &Turn) -> Option<Done> {
+/// Runs the cells of a turn in a fork, up to the first that fails, and returns the result of the last one.
+async fn try_in_fork(
+    executor: &dyn OpenExecutor,
+    context: &FormatContext,
+    turn: &Turn,
+) -> Option<ActionResult> {
     let cells: Vec<String> = turn.actions.iter().filter_map(code_of).collect();
     if cells.is_empty() {
         return None;
     }
-    let fork = room.fork(ForkKind::Trial).await.ok()?;
+    let fork = executor.fork(ForkKind::Trial).await.ok()?;
     let silent: Observer = Arc::new(|_| {});
-    let before = Before::default();
-    let stage = Stage {
-        room: fork.as_ref(),
+    let completed = CompletedActions::default();
+    let context = ActionContext {
+        executor: fork.as_ref(),
         step: 0,
-        facts,
+        format_context: context,
         observer: &silent,
-        before: &before,
+        completed: &completed,
     };
     let mut last = None;
     for code in cells {
-        let (done, _) = run_code(&stage, 0, &code).await;
-        let has_failed = !done.ok;
-        last = Some(done);
+        let (result, _) = run_code(&context, 0, &code).await;
+        let has_failed = !result.ok;
+        last = Some(result);
         if has_failed {
             break;
         }
@@ -134,18 +159,9 @@ async fn trial(room: &dyn Room, facts: &Facts, turn: &Turn) -> Option<Done> {
 }
 
 fn code_of(action: &Action) -> Option<String> {
-    const CODE: &str = "python_code_snippet";
     match action {
         Action::Code(code) => Some(code.clone()),
-        Action::Call(call) if call.name == RUN_CODE => {
-            let code = match &call.arguments {
-                Arguments::Object(map) => map.get(CODE).cloned(),
-                Arguments::Text(text) => {
-                    serde_json::from_str::<Value>(text).ok()?.get(CODE).cloned()
-                }
-            };
-            code?.as_str().map(str::to_owned)
-        }
+        Action::Call(call) => code_of_call(call),
         _ => None,
     }
 }

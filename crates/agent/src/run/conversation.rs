@@ -1,15 +1,16 @@
-//! Questions over one session.
+//! A conversation: questions over one session.
 
-use super::acting::{Stage, act};
-use super::asking::ask;
-use super::best_of;
-use super::course::{Course, End, Next};
-use super::history::History;
-use super::summary::Scene;
-use super::{Observer, Outcome, Past, RunEvent, RunStatus};
-use crate::agent::{Agent, AgentError, Setup};
-use crate::executor::{ForkKind, Room, Setting};
-use crate::format::{Facts, Turn};
+use super::actions::{ActionContext, run_actions};
+use super::best_of::{BestReply, best_reply};
+use super::history::ConversationHistory;
+use super::model_call::ask_model;
+use super::state::{NextOperation, RunResult, RunState};
+use super::summary::SessionOverview;
+use super::{Observer, Outcome, RunEvent, RunStatus, UnfinishedRun};
+use crate::agent::{Agent, AgentConfig, AgentError};
+use crate::builder::Verify;
+use crate::executor::{ExecutorOptions, ForkKind, OpenExecutor, WorkspaceChoice};
+use crate::format::{FormatContext, Turn};
 use crate::verify::verify;
 use cellblock_model::{ModelError, Reply, Request};
 use cellblock_tools::ToolError;
@@ -19,72 +20,77 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-/// A conversation over one session: each question sees what was said and done before it.
+/// The time limit where there is none: about 30 years.
+const NO_TIME_LIMIT: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+
+/// A conversation over one session: each question sees the messages and the variables of the questions before it.
+///
+/// Dropping a conversation does not end its session: call [`close`](OpenExecutor::close) on [`executor`](Self::executor).
 pub struct Conversation {
-    setup: Arc<Setup>,
-    room: Arc<dyn Room>,
-    history: History,
+    config: Arc<AgentConfig>,
+    executor: Arc<dyn OpenExecutor>,
+    history: ConversationHistory,
     run_id: Option<String>,
-    past: Option<Past>,
+    unfinished: Option<UnfinishedRun>,
     /// What the model must know before the next question.
     notes: Vec<String>,
 }
 
 impl Conversation {
-    pub(crate) fn new(setup: Arc<Setup>, past: Option<Past>) -> Conversation {
-        let room = setup.executor.open(Setting {
-            registry: setup.registry.clone(),
-            seed: setup.seed.clone(),
-            approval: setup.approval.clone(),
-            locale: setup.locale,
-            fresh_workspace: false,
+    pub(crate) fn new(config: Arc<AgentConfig>, unfinished: Option<UnfinishedRun>) -> Conversation {
+        let executor = config.executor.open(ExecutorOptions {
+            registry: config.registry.clone(),
+            seed: config.seed.clone(),
+            approval: config.approval.clone(),
+            locale: config.locale,
+            workspace: WorkspaceChoice::Usual,
             replay: None,
-            earlier: past.as_ref().map(Past::earlier),
+            earlier: unfinished.as_ref().map(UnfinishedRun::earlier_calls),
         });
         Conversation {
-            setup,
-            room,
-            history: History::default(),
+            config,
+            executor,
+            history: ConversationHistory::default(),
             run_id: None,
-            past,
+            unfinished,
             notes: Vec::new(),
         }
     }
 
-    /// The id under which traces tell of its runs.
+    /// Sets the id under which traces record the next runs.
     pub fn set_run_id(&mut self, id: impl Into<String>) {
         self.run_id = Some(id.into());
     }
 
-    /// Where its code runs.
-    pub fn room(&self) -> &Arc<dyn Room> {
-        &self.room
+    /// The executor of the conversation: its session and its tools.
+    pub fn executor(&self) -> &Arc<dyn OpenExecutor> {
+        &self.executor
     }
 
-    /// The same conversation once more, over a fork of its session: what is said and done in one is not seen in the other.
+    /// Copies the conversation, over a fork of its session. The two then go on independently.
     pub async fn fork(&self) -> Result<Conversation, ToolError> {
         Ok(Conversation {
-            setup: Arc::clone(&self.setup),
-            room: self.room.fork(ForkKind::Lasting).await?,
+            config: Arc::clone(&self.config),
+            executor: self.executor.fork(ForkKind::Lasting).await?,
             history: self.history.clone(),
             run_id: self.run_id.clone(),
-            past: None,
+            unfinished: None,
             notes: self.notes.clone(),
         })
     }
 
-    /// Tells the model something together with the next question: what a person did to the session meanwhile.
+    /// Adds a note to the next question, such as what a person did to the session meanwhile.
     pub fn note(&mut self, text: &str) {
         self.notes.push(text.to_owned());
     }
 
-    /// Goes on with another agent, such as one with another model. The session and what was said stay.
-    pub fn go_on_with(&mut self, agent: &Agent) {
-        self.setup = agent.shared_setup();
+    /// Goes on with another agent, such as one with another model. The session and the messages stay.
+    pub fn set_agent(&mut self, agent: &Agent) {
+        self.config = agent.config();
     }
 
-    /// Asks, and works until there is an answer or a limit is reached. When the token is cancelled the run ends at once, with
-    /// what was reached.
+    /// Asks a question, and runs until there is an answer or a limit is reached. When `cancel` is cancelled, the run ends at once with what
+    /// was reached.
     pub async fn ask(
         &mut self,
         question: &str,
@@ -94,65 +100,66 @@ impl Conversation {
         if question.trim().is_empty() {
             return Err(AgentError::EmptyQuestion);
         }
-        self.traced(question, None, observer, cancel).await
+        self.traced_run(question, None, observer, cancel).await
     }
 
-    /// Goes on with the run that was cut off, where [`Agent::take_up`] made this conversation.
-    pub async fn go_on(
+    /// Goes on with the run that was cut off. Only for a conversation that [`Agent::resume`] opened, and only once.
+    pub async fn resume(
         &mut self,
         observer: Observer,
         cancel: CancellationToken,
     ) -> Result<Outcome, AgentError> {
-        let past = self.past.take().ok_or(AgentError::NothingToTakeUp)?;
-        let question = past.question().to_owned();
-        self.traced(&question, Some(past), observer, cancel).await
+        let unfinished = self.unfinished.take().ok_or(AgentError::NothingToResume)?;
+        let question = unfinished.question().to_owned();
+        self.traced_run(&question, Some(unfinished), observer, cancel)
+            .await
     }
 
-    async fn traced(
+    async fn traced_run(
         &mut self,
         question: &str,
-        past: Option<Past>,
+        unfinished: Option<UnfinishedRun>,
         observer: Observer,
         cancel: CancellationToken,
     ) -> Result<Outcome, AgentError> {
         let run = self.run_id.as_deref().unwrap_or("-");
-        let span = tracing::info_span!("run", run, model = self.setup.model.name(), format = %self.setup.format, outcome = tracing::field::Empty);
-        let outcome = self.answer(question, past, observer, cancel);
+        let span = tracing::info_span!("run", run, model = self.config.model.name(), format = %self.config.format, outcome = tracing::field::Empty);
+        let outcome = self.run(question, unfinished, observer, cancel);
         let outcome = outcome.instrument(span.clone()).await;
         span.record("outcome", outcome.status.name());
         Ok(outcome)
     }
 
-    async fn answer(
+    async fn run(
         &mut self,
         question: &str,
-        past: Option<Past>,
+        unfinished: Option<UnfinishedRun>,
         observer: Observer,
         cancel: CancellationToken,
     ) -> Outcome {
-        let begun = Instant::now();
-        self.setup.nest.watch(&observer);
+        let started = Instant::now();
+        self.config.nested_runs.set_observer(&observer);
         let mut history = std::mem::take(&mut self.history);
-        let mut words = std::mem::take(&mut self.notes);
-        words.push(question.to_owned());
-        history.ask(&words.join("\n\n"));
-        let mut course = Course::new(Arc::clone(&self.setup), self.facts(), history);
-        match past {
-            Some(past) => {
-                past.lead(&mut course, self.room.as_ref()).await;
-                let steps = course.steps.len();
-                let format = self.setup.format;
+        let mut texts = std::mem::take(&mut self.notes);
+        texts.push(question.to_owned());
+        history.ask(&texts.join("\n\n"));
+        let mut state = RunState::new(Arc::clone(&self.config), self.format_context(), history);
+        match unfinished {
+            Some(unfinished) => {
+                unfinished.replay(&mut state, self.executor.as_ref()).await;
+                let steps = state.steps.len();
+                let format = self.config.format;
                 observer(&RunEvent::Resumed { steps, format });
             }
             None => observer(&RunEvent::Begun {
                 question: question.to_owned(),
-                model: self.setup.model.name().to_owned(),
-                format: self.setup.format,
+                model: self.config.model.name().to_owned(),
+                format: self.config.format,
             }),
         }
-        let end = self.drive(&mut course, &observer, &cancel, begun).await;
-        let outcome = self.outcome(&mut course, end, begun).await;
-        self.history = std::mem::take(&mut course.history);
+        let result = self.drive(&mut state, &observer, &cancel, started).await;
+        let outcome = self.outcome(&mut state, result, started).await;
+        self.history = std::mem::take(&mut state.history);
         observer(&RunEvent::Finished {
             status: outcome.status,
             message: outcome.message.clone(),
@@ -160,30 +167,22 @@ impl Conversation {
         outcome
     }
 
-    /// Does what the course says until it is over. Cancellation and the time limit end whatever is under way.
+    /// Does what the state machine says until the run has ended. Cancellation and the time limit end whatever is under way.
     async fn drive(
         &self,
-        course: &mut Course,
+        state: &mut RunState,
         observer: &Observer,
         cancel: &CancellationToken,
-        begun: Instant,
-    ) -> End {
+        started: Instant,
+    ) -> RunResult {
+        let limit = self.config.limits.time.unwrap_or(NO_TIME_LIMIT);
         loop {
-            let next = course.next();
-            course
-                .take_events()
-                .iter()
-                .for_each(|event| observer(event));
-            if let Next::End(end) = next {
-                return end;
+            let operation = state.next_operation();
+            send_events(state, observer);
+            if let NextOperation::Finish(result) = operation {
+                return result;
             }
-            // So far away that it never comes, where there is no limit.
-            let limit = self
-                .setup
-                .limits
-                .time
-                .unwrap_or(Duration::from_secs(30 * 365 * 24 * 3600));
-            let left = limit.saturating_sub(begun.elapsed());
+            let left = limit.saturating_sub(started.elapsed());
             let stopped = tokio::select! {
                 biased;
                 () = cancel.cancelled() => Some((RunStatus::Cancelled, "the run was cancelled".to_owned())),
@@ -191,115 +190,126 @@ impl Conversation {
                     let message = format!("there was no answer within {} s", limit.as_secs_f64());
                     Some((RunStatus::MaxTime, message))
                 }
-                () = self.advance(course, next, observer) => None,
+                () = self.perform(state, operation, observer) => None,
             };
             if let Some((status, message)) = stopped {
-                course.end(status, message);
+                state.end(status, message);
             }
-            course
-                .take_events()
-                .iter()
-                .for_each(|event| observer(event));
+            send_events(state, observer);
         }
     }
 
-    async fn advance(&self, course: &mut Course, next: Next, observer: &Observer) {
-        match next {
-            Next::Ask(request) => {
-                let begun = Instant::now();
-                match self.reply(course, request, observer).await {
+    /// Performs one operation and tells the state machine the result.
+    async fn perform(&self, state: &mut RunState, operation: NextOperation, observer: &Observer) {
+        match operation {
+            NextOperation::AskModel(request) => {
+                let started = Instant::now();
+                match self.reply(state, request, observer).await {
                     Ok(reply) => {
-                        let ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+                        let ms = milliseconds_since(started);
                         observer(&RunEvent::Replied {
                             reply: Box::new(reply.clone()),
                             ms,
                         });
-                        course.heard(&reply, ms);
+                        state.model_replied(&reply, ms);
                     }
-                    Err(error) => course.model_failed(&error),
+                    Err(error) => state.model_failed(&error),
                 }
             }
-            Next::Act(turn) => self.act(course, &turn, observer).await,
-            Next::Survey => {
-                course.surveyed(Scene::of(self.room.as_ref()).await);
+            NextOperation::Execute(turn) => self.execute(state, &turn, observer).await,
+            NextOperation::ReadSession => {
+                let session = SessionOverview::read(self.executor.as_ref()).await;
+                state.session_read(session);
             }
-            Next::End(_) => {}
+            NextOperation::Finish(_) => {}
         }
     }
 
-    async fn act(&self, course: &mut Course, turn: &Turn, observer: &Observer) {
-        let step = course.steps.len();
+    async fn execute(&self, state: &mut RunState, turn: &Turn, observer: &Observer) {
+        let step = state.steps.len();
         let span = tracing::info_span!("step", step);
-        let stage = Stage {
-            room: self.room.as_ref(),
+        let context = ActionContext {
+            executor: self.executor.as_ref(),
             step,
-            facts: &course.facts,
+            format_context: &state.context,
             observer,
-            before: &course.before,
+            completed: &state.completed,
         };
-        let all = act(&stage, turn).instrument(span).await;
-        let (done, observations) = all.into_iter().unzip();
-        course.usage += self.setup.nest.take_usage();
-        course.acted(done, observations);
+        let all = run_actions(&context, turn).instrument(span).await;
+        let (results, observations) = all.into_iter().unzip();
+        state.usage += self.config.nested_runs.take_usage();
+        state.actions_completed(results, observations);
     }
 
     async fn reply(
         &self,
-        course: &mut Course,
+        state: &mut RunState,
         request: Request,
         observer: &Observer,
     ) -> Result<Reply, ModelError> {
-        if self.setup.best_of > 1 {
-            let (reply, usage) = best_of::best(
-                &self.setup,
-                self.room.as_ref(),
-                &course.facts,
-                request,
-                observer,
-            )
-            .await?;
-            course.usage += usage;
+        let (config, executor) = (self.config.as_ref(), self.executor.as_ref());
+        if config.best_of > 1 {
+            let best = best_reply(config, executor, &state.context, request, observer);
+            let BestReply { reply, other_usage } = best.await?;
+            state.usage += other_usage;
             return Ok(reply);
         }
-        let format = self.setup.format.implementation();
-        ask(self.setup.model.as_ref(), request, format, observer).await
+        let format = config.format.implementation();
+        ask_model(config.model.as_ref(), request, format, observer).await
     }
 
-    fn facts(&self) -> Facts {
-        Facts {
-            registry: self.setup.registry.clone(),
-            locale: self.setup.locale,
-            capabilities: self.setup.model.capabilities().clone(),
-            dependencies: self.setup.executor.available_dependencies(),
-            workspace: self.setup.executor.workspace_path(),
-            answer_schema: self.setup.answer.as_ref().map(|shape| shape.schema.clone()),
+    fn format_context(&self) -> FormatContext {
+        let schema = self.config.answer_schema.as_ref();
+        FormatContext {
+            registry: self.config.registry.clone(),
+            locale: self.config.locale,
+            capabilities: self.config.model.capabilities().clone(),
+            dependencies: self.config.executor.available_dependencies(),
+            workspace: self.config.executor.workspace_path(),
+            answer_schema: schema.map(|answer| answer.schema.clone()),
         }
     }
 
-    async fn outcome(&self, course: &mut Course, end: End, begun: Instant) -> Outcome {
-        let is_answered = end.status == RunStatus::Answered;
+    async fn outcome(&self, state: &mut RunState, result: RunResult, started: Instant) -> Outcome {
+        let is_answered = result.status == RunStatus::Answered;
         let mut outcome = Outcome {
-            answer: end.answer,
-            status: end.status,
-            message: end.message,
-            reached: if is_answered { None } else { course.reached() },
-            usage: course.usage,
-            cost: course.cost(),
-            steps: std::mem::take(&mut course.steps),
-            session: self.room.session().await,
-            files: self.room.files().await,
-            warnings: std::mem::take(&mut course.warnings),
+            answer: result.answer,
+            status: result.status,
+            message: result.message,
+            reached: if is_answered {
+                None
+            } else {
+                state.last_progress()
+            },
+            usage: state.usage,
+            cost: state.cost(),
+            steps: std::mem::take(&mut state.steps),
+            session: self.executor.session().await,
+            files: self.executor.files().await,
+            warnings: std::mem::take(&mut state.warnings),
             verification: None,
             ms: 0,
         };
-        if self.setup.verify && is_answered {
-            let verification = verify(&self.setup, &outcome, self.room.recording()).await;
+        if self.config.verify == Verify::On && is_answered {
+            let recording = self.executor.recording();
+            let verification = verify(&self.config, &outcome, recording).await;
             outcome.warnings.extend(verification.warnings());
             outcome.verification = Some(verification);
         }
-        outcome.ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        outcome.ms = milliseconds_since(started);
         outcome
     }
+}
+
+fn send_events(state: &mut RunState, observer: &Observer) {
+    for event in state.take_events() {
+        observer(&event);
+    }
+}
+
+/// The milliseconds since this moment, for events and results.
+pub(super) fn milliseconds_since(started: Instant) -> u64 {
+    u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
 impl fmt::Debug for Conversation {

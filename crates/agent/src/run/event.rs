@@ -1,6 +1,6 @@
-//! What happens in a run, as it happens. The terminal, a page and a log are readers of the same events.
+//! The events of a run. The terminal, a page and a log read the same events.
 
-use super::{Done, RunStatus};
+use super::{ActionResult, RunStatus};
 use crate::format::Format;
 use cellblock_model::{Reply, Usage};
 use cellblock_protocol::Event as CellEvent;
@@ -9,154 +9,154 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Something that happened in a run.
+/// An event of a run. Its JSON is documented in `docs/agent.md`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunEvent {
-    /// The run begins.
+    /// The run starts.
     Begun {
         /// The question.
         question: String,
-        /// The model.
+        /// The name of the model.
         model: String,
-        /// How it acts.
+        /// The action format.
         format: Format,
     },
-    /// A run that was cut off goes on.
+    /// A run that was cut off is resumed.
     Resumed {
-        /// The steps that were done before.
+        /// The number of steps that were done before.
         steps: usize,
-        /// How the model acts.
+        /// The action format.
         format: Format,
     },
-    /// The model is asked.
+    /// The model is asked for a reply.
     Asked {
-        /// For which step.
+        /// The number of the step, from 1.
         step: usize,
-        /// About how many tokens the request has.
+        /// The estimated tokens of the request.
         tokens: u64,
     },
-    /// More of what the model reasons before its reply.
+    /// More of the model's reasoning before its reply.
     Reasoning {
-        /// The text.
+        /// The text that is added.
         text: String,
     },
-    /// More of the thought, while the reply still comes.
+    /// More of the thought, while the reply is streamed.
     ThoughtPart {
-        /// The text.
+        /// The text that is added.
         text: String,
     },
-    /// More of the code, while the reply still comes.
+    /// More of the code, while the reply is streamed.
     CodePart {
-        /// The text.
+        /// The text that is added.
         text: String,
     },
-    /// What was shown of the reply so far is void: it is asked again.
+    /// The request failed and is sent again. Drop the parts of the reply that came before.
     Retrying {
-        /// Why.
+        /// Why the request failed.
         reason: String,
     },
-    /// The reply is there, as it came: enough to take the conversation up again.
+    /// The reply is complete. The event has all of it, so that the run can be resumed.
     Replied {
         /// The reply.
         reply: Box<Reply>,
-        /// How long the model took.
+        /// The milliseconds that the model took.
         ms: u64,
     },
-    /// The reply can be read.
+    /// The reply was read.
     Thought {
-        /// Of which step.
+        /// The number of the step, from 1.
         step: usize,
-        /// What the model thinks; may be empty.
+        /// The thought of the model. May be empty.
         text: String,
     },
     /// The reply had to be repaired.
     Repaired {
-        /// What was wrong, in words.
+        /// Descriptions of what was repaired.
         repairs: Vec<String>,
     },
     /// The reply could not be read, and the model is asked again.
     Malformed {
-        /// What it is told.
+        /// The text that the model reads about it.
         problem: String,
     },
     /// Code is about to run.
     Code {
-        /// In which step.
+        /// The number of the step, from 1.
         step: usize,
         /// The code.
         code: String,
     },
     /// A tool is about to be called.
     Call {
-        /// In which step.
+        /// The number of the step, from 1.
         step: usize,
-        /// The tool.
+        /// The name of the tool.
         name: String,
-        /// What it is given.
+        /// The arguments of the call.
         arguments: Value,
     },
     /// The running cell wrote or showed something, or called a tool.
     Cell {
-        /// What.
+        /// The event of the cell.
         #[serde(rename = "cell")]
         event: CellEvent,
     },
     /// A tool that the running cell called has answered.
     ToolAnswered {
-        /// The tool.
+        /// The name of the tool.
         name: String,
-        /// Whether it has a result.
+        /// Whether the call succeeded.
         ok: bool,
     },
-    /// Something outside of the session was called and has answered: enough to give the answer again.
+    /// A tool outside the session has answered. The event has the call and its answer, so that a resumed run need not call it again.
     Recorded {
-        /// In which step.
+        /// The number of the step, from 1.
         step: usize,
-        /// By which action of it, from 0.
+        /// The number of the action in the step, from 0.
         #[serde(default)]
         action: usize,
         /// The call with its answer.
         call: Box<RecordedCall>,
     },
-    /// Something waits for a person.
+    /// A call waits for a person's approval.
     WaitingForApproval {
-        /// The tool.
+        /// The name of the tool.
         tool: String,
     },
     /// The plan changed.
     Plan {
-        /// The number of its version.
+        /// The number of the plan's version.
         version: usize,
         /// The tree as Markdown.
         markdown: String,
     },
     /// An action is over.
     Done {
-        /// In which step.
+        /// The number of the step, from 1.
         step: usize,
-        /// Which action of it, from 0.
+        /// The number of the action in the step, from 0.
         #[serde(default)]
         action: usize,
-        /// What came of it.
-        done: Box<Done>,
+        /// The result of the action.
+        done: Box<ActionResult>,
     },
-    /// A remark: that the model was told it repeats itself, that a tool is no longer offered.
+    /// A note about the run, such as that the model repeats itself or that a tool is no longer offered.
     Note {
         /// The text.
         text: String,
     },
-    /// The conversation was shortened.
+    /// The conversation was shortened to fit the model's context.
     Compacted {
-        /// About how many tokens it had.
+        /// The estimated tokens before.
         before: u64,
-        /// About how many it has.
+        /// The estimated tokens after.
         after: u64,
     },
-    /// The tokens so far.
+    /// The tokens that the run has used so far.
     Spent {
-        /// Of all replies together.
+        /// The tokens of all replies together.
         usage: Usage,
     },
     /// There is an answer.
@@ -166,19 +166,19 @@ pub enum RunEvent {
     },
     /// The run is over.
     Finished {
-        /// How it ended.
+        /// How the run ended.
         status: RunStatus,
-        /// Why, where it has no answer.
+        /// Why there is no answer.
         message: Option<String>,
     },
-    /// Something happened in a run that this run began.
+    /// An event of the run of a template that this run called.
     Nested {
-        /// The template.
+        /// The name of the template.
         name: String,
-        /// What.
+        /// The event of the nested run.
         inner: Box<RunEvent>,
     },
 }
 
-/// Who watches a run. It is called on the way and must be quick.
+/// Gets the events of a run. It is called while the run waits, so it must return quickly.
 pub type Observer = Arc<dyn Fn(&RunEvent) + Send + Sync>;

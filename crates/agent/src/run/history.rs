@@ -1,17 +1,17 @@
-//! The conversation with the model, and how it stays within its budget.
+//! The messages of a conversation, and how they are shortened to fit the model's context.
 
-use super::summary::{Scene, Summary, Tried};
+use super::summary::{AttemptNote, SessionOverview, Summary};
 use cellblock_model::{Content, Message, Part, estimate_messages};
 use cellblock_protocol::Locale;
 
-/// Rounds at the end that stay whole.
-const WHOLE: usize = 3;
-/// What is left of an old observation, in characters.
-const SHORTENED: usize = 600;
+/// The rounds at the end that are not shortened.
+const WHOLE_ROUNDS: usize = 3;
+/// The characters that are left of an old observation.
+const SHORTENED_CHARS: usize = 600;
 
-/// A conversation: the system prompt, questions, and rounds of a reply with what came of it.
+/// A conversation: the system prompt, questions, and rounds.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct History {
+pub(crate) struct ConversationHistory {
     system: String,
     entries: Vec<Entry>,
     summary: Summary,
@@ -23,71 +23,81 @@ enum Entry {
     Round(Round),
 }
 
-/// A reply with what came of it. The two are never torn apart.
+/// A reply with the results of its actions. The two are shortened or dropped together, so a call is never separated from its result.
 #[derive(Clone, Debug)]
 pub(crate) struct Round {
-    /// What the model said.
-    pub(crate) said: Message,
-    /// What came of it; nothing after an answer.
-    pub(crate) observed: Vec<Message>,
-    /// What was tried and what came of it, in one line each, for when the round is gone.
-    pub(crate) digest: Vec<Tried>,
+    /// The reply of the model.
+    pub(crate) reply: Message,
+    /// The results of its actions. Empty after an answer.
+    pub(crate) results: Vec<Message>,
+    /// The actions and their results in one line each, for the summary when the round is dropped.
+    pub(crate) notes: Vec<AttemptNote>,
 }
 
-/// What a look at the budget came to.
+/// Whether a conversation fits a budget of tokens.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
-    /// It fits as it is.
+    /// The conversation fits as it is.
     Fits,
-    /// It fits now.
-    Shortened { before: u64, after: u64 },
-    /// Rounds must go: a summary is needed, and for that a look at the session.
-    NeedsScene,
+    /// The conversation was shortened and fits now.
+    Shortened(TokenChange),
+    /// Rounds must be dropped. The caller reads the session for the summary, and calls [`ConversationHistory::summarize`].
+    NeedsSummary,
 }
 
-impl History {
+/// The estimated tokens of a conversation before and after it was shortened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TokenChange {
+    pub(crate) before: u64,
+    pub(crate) after: u64,
+}
+
+impl ConversationHistory {
+    /// Sets the system prompt.
     pub(crate) fn set_system(&mut self, system: String) {
         self.system = system;
     }
 
+    /// Adds a question.
     pub(crate) fn ask(&mut self, question: &str) {
         self.entries.push(Entry::Question(Message::user(question)));
     }
 
+    /// Adds a round.
     pub(crate) fn push(&mut self, round: Round) {
         self.entries.push(Entry::Round(round));
     }
 
-    /// Everything in order. The summary stands where the rounds were that it replaces: behind the first question.
+    /// All messages in order. The summary comes after the first question, in place of the rounds that it replaces.
     pub(crate) fn messages(&self, locale: Locale) -> Vec<Message> {
         let mut messages = vec![Message::system(self.system.clone())];
         let summary = self.summary.text(locale);
-        let mut is_said = summary.is_empty();
+        let mut has_summary = summary.is_empty();
         for entry in &self.entries {
             match entry {
                 Entry::Question(question) => {
                     messages.push(question.clone());
-                    if !is_said {
+                    if !has_summary {
                         messages.push(Message::user(summary.clone()));
-                        is_said = true;
+                        has_summary = true;
                     }
                 }
                 Entry::Round(round) => {
-                    messages.push(round.said.clone());
-                    messages.extend(round.observed.iter().cloned());
+                    messages.push(round.reply.clone());
+                    messages.extend(round.results.iter().cloned());
                 }
             }
         }
         messages
     }
 
-    /// About how many tokens it has.
+    /// The estimated tokens of all messages.
     pub(crate) fn tokens(&self, locale: Locale) -> u64 {
         estimate_messages(&self.messages(locale))
     }
 
-    /// Shortens old observations where the conversation is larger than the budget. More is done than is needed at once, so
-    /// that the next requests begin with the same text and the provider's cache is of use.
+    /// Shortens old results where the conversation is larger than the budget. It shortens more than is needed at once, so that the next
+    /// requests begin with the same text and the provider's cache can be used.
     pub(crate) fn fit(&mut self, budget: u64, locale: Locale) -> Fit {
         let before = self.tokens(locale);
         if before <= budget {
@@ -101,60 +111,70 @@ impl History {
                 break;
             }
             if let Some(Entry::Round(round)) = self.entries.get_mut(index) {
-                let had = estimate_messages(&round.observed);
+                let had = estimate_messages(&round.results);
                 round
-                    .observed
+                    .results
                     .iter_mut()
-                    .for_each(|message| shorten(message, SHORTENED));
-                after = after - had + estimate_messages(&round.observed);
+                    .for_each(|message| shorten(message, SHORTENED_CHARS));
+                after = after - had + estimate_messages(&round.results);
             }
         }
         if after <= budget {
-            Fit::Shortened { before, after }
+            Fit::Shortened(TokenChange { before, after })
         } else {
-            Fit::NeedsScene
+            Fit::NeedsSummary
         }
     }
 
-    /// Folds the oldest rounds into the summary until the rest fits; shortens the last ones and earlier questions only when nothing
-    /// else is left. The question itself stays whole.
-    pub(crate) fn fold(&mut self, budget: u64, scene: Scene, locale: Locale) -> (u64, u64) {
+    /// Replaces the oldest rounds by the summary until the rest fits. The last rounds and earlier questions are shortened only if that is
+    /// not enough. The current question stays whole.
+    pub(crate) fn summarize(
+        &mut self,
+        budget: u64,
+        session: SessionOverview,
+        locale: Locale,
+    ) -> TokenChange {
         let before = self.tokens(locale);
         let target = budget / 10 * 7;
-        self.summary.see(scene, budget / 4);
+        self.summary.set_session(session, budget / 4);
         while self.tokens(locale) > target {
             let Some(index) = self.old_rounds().next() else {
                 break;
             };
             if let Entry::Round(round) = self.entries.remove(index) {
-                self.summary.take(round.digest);
+                self.summary.add(round.notes);
             }
             self.drop_answered_question(index);
         }
         let is_question = |entry: &Entry| matches!(entry, Entry::Question(_));
         let goal = self.entries.iter().rposition(is_question);
-        let mut room = 20_000;
-        while self.tokens(locale) > budget && room > 100 {
+        let mut max_chars = 20_000;
+        while self.tokens(locale) > budget && max_chars > 100 {
             for (index, entry) in self.entries.iter_mut().enumerate() {
                 match entry {
-                    // An answer to half of a question is none.
+                    // Half of a question cannot be answered.
                     Entry::Question(_) if Some(index) == goal => {}
                     Entry::Round(round) => {
                         round
-                            .observed
+                            .results
                             .iter_mut()
-                            .for_each(|message| shorten(message, room));
+                            .for_each(|message| shorten(message, max_chars));
                     }
-                    Entry::Question(question) if room < 2_000 => shorten(question, room * 4),
+                    Entry::Question(question) if max_chars < 2_000 => {
+                        shorten(question, max_chars * 4);
+                    }
                     Entry::Question(_) => {}
                 }
             }
-            room /= 2;
+            max_chars /= 2;
         }
-        (before, self.tokens(locale))
+        TokenChange {
+            before,
+            after: self.tokens(locale),
+        }
     }
 
-    /// The rounds that may be shortened or folded, the oldest first.
+    /// The indices of the rounds that may be shortened or dropped, the oldest first.
     fn old_rounds(&self) -> impl Iterator<Item = usize> + use<> {
         let rounds: Vec<usize> = self
             .entries
@@ -163,20 +183,20 @@ impl History {
             .filter(|(_, entry)| matches!(entry, Entry::Round(_)))
             .map(|(index, _)| index)
             .collect();
-        let old = rounds.len().saturating_sub(WHOLE);
+        let old = rounds.len().saturating_sub(WHOLE_ROUNDS);
         rounds.into_iter().take(old)
     }
 
-    /// A question whose rounds are all folded away, and that another one follows, goes into the summary too.
+    /// Drops a question into the summary, if all its rounds were dropped and another question follows.
     fn drop_answered_question(&mut self, index: usize) {
         let Some(before) = index.checked_sub(1) else {
             return;
         };
-        let is_last_word = matches!(self.entries.get(before), Some(Entry::Question(_)))
+        let is_done = matches!(self.entries.get(before), Some(Entry::Question(_)))
             && matches!(self.entries.get(index), Some(Entry::Question(_)));
-        if is_last_word && let Entry::Question(question) = self.entries.remove(before) {
+        if is_done && let Entry::Question(question) = self.entries.remove(before) {
             let text: String = question.text().chars().take(300).collect();
-            self.summary.take(vec![Tried {
+            self.summary.add(vec![AttemptNote {
                 line: format!("earlier question: {text}"),
                 failed: false,
             }]);
@@ -184,16 +204,16 @@ impl History {
     }
 }
 
-/// Cuts the middle out of a message's text, and its pictures.
-fn shorten(message: &mut Message, most: usize) {
+/// Cuts the middle out of a message's text, and drops its pictures.
+fn shorten(message: &mut Message, max_chars: usize) {
     match message {
         Message::System { content }
         | Message::Tool { content, .. }
         | Message::Function { content, .. } => {
-            cut_middle(content, most);
+            cut_middle(content, max_chars);
         }
         Message::User { content } => match content {
-            Content::Text(text) => cut_middle(text, most),
+            Content::Text(text) => cut_middle(text, max_chars),
             Content::Parts(parts) => {
                 let mut text = String::new();
                 for part in parts.iter() {
@@ -201,7 +221,7 @@ fn shorten(message: &mut Message, most: usize) {
                         text.push_str(more);
                     }
                 }
-                cut_middle(&mut text, most);
+                cut_middle(&mut text, max_chars);
                 *content = Content::Text(text);
             }
         },
@@ -209,17 +229,17 @@ fn shorten(message: &mut Message, most: usize) {
     }
 }
 
-/// The beginning and the end of a text, and how much is missing between them.
-pub(crate) fn cut_middle(text: &mut String, most: usize) {
-    // In bytes there are never fewer than in characters.
-    if text.len() <= most {
+/// Cuts the middle out of a text, and notes how much is missing.
+pub(crate) fn cut_middle(text: &mut String, max_chars: usize) {
+    // A text never has more characters than bytes.
+    if text.len() <= max_chars {
         return;
     }
     let length = text.chars().count();
-    if length <= most + 60 {
+    if length <= max_chars + 60 {
         return;
     }
-    let half = most / 2;
+    let half = max_chars / 2;
     let at = |index: usize| {
         text.char_indices()
             .nth(index)

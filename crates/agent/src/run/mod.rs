@@ -1,23 +1,25 @@
-//! A run: the model is asked, what it wants is done, it reads what came of it, until there is an answer.
+//! A run: the model is asked, its actions are executed, it reads the results, until there is an answer.
+//!
+//! [`state`] is the state machine of a run: it decides what comes next and does no input or output. [`conversation`] does what the state
+//! machine says: it asks the model ([`model_call`], [`best_of`]) and executes actions ([`actions`]).
 
-mod acting;
-pub(crate) mod answer;
-mod asking;
+mod actions;
 mod best_of;
 mod conversation;
-mod course;
 mod event;
 mod history;
-mod limits;
+mod model_call;
 mod outcome;
-mod past;
+mod replies;
+mod state;
 mod stuck;
 mod summary;
-mod words;
+mod texts;
+mod unfinished;
 
 pub use best_of::Scorer;
 pub use conversation::Conversation;
 pub use event::{Observer, RunEvent};
-pub use limits::RunLimits;
-pub use outcome::{Done, Outcome, RunStatus, Step};
-pub use past::{Past, PastCell};
+pub use outcome::{ActionResult, Outcome, RunLimits, RunStatus, Step};
+pub(crate) use replies::AnswerSchema;
+pub use unfinished::{CompletedCell, UnfinishedRun};

@@ -1,4 +1,4 @@
-//! What a run came to.
+//! The outcome of a run: its answer, its steps, and the limits that end it.
 
 use crate::repair::Repair;
 use crate::verify::Verification;
@@ -7,110 +7,111 @@ use cellblock_protocol::{CellResult, FileEntry};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
+use std::time::Duration;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// With an answer.
+    /// The run has an answer.
     Answered,
-    /// It had no steps left.
+    /// The run reached its limit of steps.
     MaxSteps,
-    /// It had no time left.
+    /// The run reached its time limit.
     MaxTime,
-    /// It had no tokens left.
+    /// The run reached its limit of tokens.
     MaxTokens,
-    /// It had no money left.
+    /// The run reached its limit of cost.
     MaxCost,
     /// Too many steps in a row failed.
     MaxFailures,
-    /// It did the same again and again, although it was told.
+    /// The model repeated itself, after it was told so.
     Stuck,
-    /// Its replies could not be read, although it was told why.
+    /// Too many replies in a row could not be read.
     MalformedReplies,
-    /// Its answers did not fit the schema, although it was told why.
+    /// Too many answers did not fit the schema.
     InvalidAnswer,
-    /// Someone stopped it.
+    /// The run was cancelled.
     Cancelled,
-    /// The model could not be asked.
+    /// The model gave no reply.
     ModelError,
 }
 
-/// What a run came to. There is always one.
+/// The outcome of a run. Every run has one, with or without an answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The answer: a text, or what the schema asks for.
+    /// The answer: a text, or a value that fits the schema.
     pub answer: Option<Value>,
-    /// How it ended.
+    /// How the run ended.
     pub status: RunStatus,
-    /// Why, where it has no answer.
+    /// Why there is no answer.
     pub message: Option<String>,
-    /// The last that was reached, where it has no answer.
+    /// The last result or thought, where there is no answer.
     pub reached: Option<String>,
-    /// What it did, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
-    /// The tokens that it took.
+    /// The tokens that the run used.
     pub usage: Usage,
-    /// What they cost, where prices are known.
+    /// The cost of the tokens, where prices are known.
     pub cost: Option<Cost>,
-    /// The session that its code ran in, if any did.
+    /// The id of the session, if code ran.
     pub session: Option<String>,
-    /// The files in the workspace at its end.
+    /// The files in the workspace at the end.
     pub files: Vec<FileEntry>,
-    /// What whoever relies on the answer should know.
+    /// What a reader of the answer should know, such as that nothing was computed.
     pub warnings: Vec<String>,
-    /// What came of running the cells again, where that was asked for.
+    /// The result of the verification, where one was asked for.
     pub verification: Option<Verification>,
-    /// How long it took.
+    /// The duration of the run in milliseconds.
     pub ms: u64,
 }
 
-/// One reply of the model with what was done about it.
+/// One reply of the model, with the results of its actions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Step {
-    /// Its number, from 1.
+    /// The number of the step, from 1.
     pub step: usize,
-    /// What the model thought.
+    /// The thought of the model.
     pub thought: String,
-    /// What was done.
-    pub actions: Vec<Done>,
+    /// The results of the actions.
+    pub actions: Vec<ActionResult>,
     /// What was repaired in the reply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<Repair>,
-    /// How often it was asked again before the reply could be read.
+    /// The number of replies before this one that could not be read.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub malformed: usize,
     /// The tokens of the reply.
     pub usage: Usage,
-    /// How long the model took.
+    /// The milliseconds that the model took.
     pub model_ms: u64,
 }
 
-/// Something that was done.
+/// The result of one action.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Done {
-    /// The tool, or `execute_python_code` for code in any format.
+pub struct ActionResult {
+    /// The name of the tool. For code in any format, `execute_python_code`.
     pub name: String,
-    /// The code, where it is code.
+    /// The code, if the action is code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// The seconds that the code had, where the model chose them.
+    /// The time limit of the code in seconds, if the model chose one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<f64>,
-    /// The arguments, where it is another tool.
+    /// The arguments, if the action is a call of another tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Value>,
-    /// Whether it went well.
+    /// Whether the action succeeded.
     pub ok: bool,
-    /// What the model read.
+    /// The text that the model read.
     pub text: String,
-    /// The error in one line, where it did not go well.
+    /// The error in one line, if the action failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// All about the cell, where one ran.
+    /// The result of the cell, if one ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Box<CellResult>>,
-    /// How long it took.
+    /// The duration of the action in milliseconds.
     pub ms: u64,
 }
 
@@ -119,7 +120,7 @@ fn is_zero(number: &usize) -> bool {
 }
 
 impl RunStatus {
-    /// The word that stands in JSON.
+    /// The name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             RunStatus::Answered => "answered",
@@ -144,7 +145,7 @@ impl fmt::Display for RunStatus {
 }
 
 impl Outcome {
-    /// The answer as a text for people; empty where there is none.
+    /// The answer as a text. Empty where there is none.
     pub fn answer_text(&self) -> String {
         match &self.answer {
             Some(Value::String(text)) => text.clone(),
@@ -153,16 +154,53 @@ impl Outcome {
         }
     }
 
-    /// The answer as a type.
+    /// The answer as a value of this type. `None` where there is no answer.
     pub fn answer_as<T: serde::de::DeserializeOwned>(
         &self,
     ) -> Option<Result<T, serde_json::Error>> {
         self.answer.clone().map(serde_json::from_value)
     }
 
-    /// The code that ran, in order.
-    pub fn cells(&self) -> impl Iterator<Item = &Done> {
+    /// The actions whose code ran, in order.
+    pub fn cells(&self) -> impl Iterator<Item = &ActionResult> {
         let actions = self.steps.iter().flat_map(|step| &step.actions);
         actions.filter(|done| done.code.is_some() && done.result.is_some())
+    }
+}
+
+/// The limits of a run. A run that reaches one ends with the status of that limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RunLimits {
+    /// The replies of the model that act. Default 20.
+    pub steps: usize,
+    /// The wall-clock time. Unlimited by default.
+    pub time: Option<Duration>,
+    /// The tokens, input and output together. Unlimited by default.
+    pub tokens: Option<u64>,
+    /// The cost in the currency of the model's prices. Without prices this limit does nothing.
+    pub cost: Option<f64>,
+    /// The steps in a row in which every action failed. Default 8.
+    pub failures: usize,
+    /// The number of times in a row that the model is asked again for a reply that can be read. Default 3.
+    pub malformed_replies: usize,
+    /// The number of times that the model is asked again for an answer that fits the schema. Default 3.
+    pub invalid_answers: usize,
+    /// The failures in a row of the tool `compute` after which it is no longer offered. Default 5.
+    pub compute_failures: usize,
+}
+
+impl Default for RunLimits {
+    fn default() -> RunLimits {
+        RunLimits {
+            steps: 20,
+            time: None,
+            tokens: None,
+            cost: None,
+            failures: 8,
+            malformed_replies: 3,
+            invalid_answers: 3,
+            compute_failures: 5,
+        }
     }
 }

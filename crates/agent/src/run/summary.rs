@@ -1,122 +1,124 @@
-//! What is left of rounds that had to go.
+//! The summary of old steps that were dropped from the conversation.
 
-use crate::executor::Room;
+use crate::executor::OpenExecutor;
 use cellblock_model::estimate_tokens;
 use cellblock_protocol::{FileEntry, Locale, Variable};
 use std::collections::VecDeque;
 
-/// Lines that are kept of what failed, and of what went well.
-const MOST_LINES: usize = 100;
-/// The most characters of one of them.
-const LONGEST_LINE: usize = 300;
+/// The number of notes that are kept of failures, and of successes.
+const MAX_NOTES: usize = 100;
+/// The characters of one note.
+const MAX_NOTE_CHARS: usize = 300;
 
-/// The summary of what was folded away: the goal stands in the question, which always stays.
+/// The summary of dropped steps. The goal is not in it: the question always stays in the conversation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Summary {
-    /// What went wrong is worth more than what went well: nobody should try it again.
+    /// Notes of failures. They come first: the model should not try the same again.
     failed: VecDeque<String>,
-    went_well: VecDeque<String>,
-    forgotten: usize,
-    scene: Scene,
+    succeeded: VecDeque<String>,
+    /// The notes that were dropped because there were too many.
+    dropped: usize,
+    session: SessionOverview,
+    /// The tokens that the text may have.
     budget: u64,
 }
 
-/// What was tried, in one line.
+/// An action and its result in one line.
 #[derive(Clone, Debug)]
-pub(crate) struct Tried {
+pub(crate) struct AttemptNote {
     pub(crate) line: String,
     pub(crate) failed: bool,
 }
 
-/// What there is in the session now.
+/// What is in the session: the plan, the variables, the files.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Scene {
+pub(crate) struct SessionOverview {
     pub(crate) plan: Option<String>,
     pub(crate) variables: Vec<Variable>,
     pub(crate) files: Vec<FileEntry>,
 }
 
-impl Scene {
-    /// Looks at the session.
-    pub(crate) async fn of(room: &dyn Room) -> Scene {
-        Scene {
-            plan: room.plan(),
-            variables: room.variables().await,
-            files: room.files().await,
+impl SessionOverview {
+    /// Reads the plan, the variables and the files of the session.
+    pub(crate) async fn read(executor: &dyn OpenExecutor) -> SessionOverview {
+        SessionOverview {
+            plan: executor.plan(),
+            variables: executor.variables().await,
+            files: executor.files().await,
         }
     }
 }
 
 impl Summary {
-    /// Takes a new look at the session; the text may have so many tokens.
-    pub(crate) fn see(&mut self, scene: Scene, budget: u64) {
-        self.scene = scene;
+    /// Updates what is in the session. `budget` is the tokens that the text may have.
+    pub(crate) fn set_session(&mut self, session: SessionOverview, budget: u64) {
+        self.session = session;
         self.budget = budget;
     }
 
-    /// Keeps what was tried.
-    pub(crate) fn take(&mut self, tried: Vec<Tried>) {
-        for Tried { line, failed } in tried {
-            let line: String = line.chars().take(LONGEST_LINE).collect();
+    /// Adds notes.
+    pub(crate) fn add(&mut self, notes: Vec<AttemptNote>) {
+        for AttemptNote { line, failed } in notes {
+            let line: String = line.chars().take(MAX_NOTE_CHARS).collect();
             let lines = if failed {
                 &mut self.failed
             } else {
-                &mut self.went_well
+                &mut self.succeeded
             };
             if !lines.contains(&line) {
                 lines.push_back(line);
             }
-            if lines.len() > MOST_LINES {
+            if lines.len() > MAX_NOTES {
                 lines.pop_front();
-                self.forgotten += 1;
+                self.dropped += 1;
             }
         }
     }
 
-    /// The words for the model; empty where nothing was folded away.
+    /// The text for the model. Empty where nothing was dropped.
     pub(crate) fn text(&self, locale: Locale) -> String {
-        if self.failed.is_empty() && self.went_well.is_empty() {
+        if self.failed.is_empty() && self.succeeded.is_empty() {
             return String::new();
         }
-        let words = Words::of(locale);
-        let mut parts = vec![words.head.to_owned()];
-        if let Some(plan) = &self.scene.plan {
-            parts.push(format!("{}\n{}", words.plan, first(plan, 2_000)));
+        let texts = Texts::of(locale);
+        let mut parts = vec![texts.head.to_owned()];
+        if let Some(plan) = &self.session.plan {
+            parts.push(format!("{}\n{}", texts.plan, first_chars(plan, 2_000)));
         }
-        let variables = self.scene.variables.iter();
+        let variables = self.session.variables.iter();
         let variables = variables.map(|variable| {
             format!(
                 "{}: {} {}",
                 variable.name,
                 variable.type_,
-                first(&variable.summary, 60)
+                first_chars(&variable.summary, 60)
             )
         });
         parts.push(format!(
             "{} {}",
-            words.variables,
-            listed(variables, words.none)
+            texts.variables,
+            listed(variables, texts.none)
         ));
-        let files = self.scene.files.iter();
+        let files = self.session.files.iter();
         let files = files.map(|file| format!("{} ({} bytes)", file.path, file.bytes));
-        parts.push(format!("{} {}", words.files, listed(files, words.none)));
-        parts.push(words.tried.to_owned());
+        parts.push(format!("{} {}", texts.files, listed(files, texts.none)));
+        parts.push(texts.tried.to_owned());
         let fixed: u64 = parts.iter().map(|part| estimate_tokens(part)).sum();
         let mut left = self.budget.saturating_sub(fixed).max(200);
         let failed = newest(&self.failed, &mut left);
-        let went_well = newest(&self.went_well, &mut left);
-        let kept = failed.len() + went_well.len();
-        let missing = self.forgotten + self.failed.len() + self.went_well.len() - kept;
+        let succeeded = newest(&self.succeeded, &mut left);
+        let kept = failed.len() + succeeded.len();
+        let missing = self.dropped + self.failed.len() + self.succeeded.len() - kept;
         if missing > 0 {
             parts.push(format!("- (+{missing})"));
         }
         parts.extend(failed);
-        parts.extend(went_well);
+        parts.extend(succeeded);
         parts.join("\n")
     }
 }
 
-/// The newest lines that there is room for, in order.
+/// The newest lines that fit into the tokens that are left, in order.
 fn newest(lines: &VecDeque<String>, left: &mut u64) -> VecDeque<String> {
     let mut kept = VecDeque::new();
     for line in lines.iter().rev() {
@@ -130,7 +132,8 @@ fn newest(lines: &VecDeque<String>, left: &mut u64) -> VecDeque<String> {
     kept
 }
 
-struct Words {
+/// The headings of the summary in one language.
+struct Texts {
     head: &'static str,
     plan: &'static str,
     variables: &'static str,
@@ -139,10 +142,10 @@ struct Words {
     none: &'static str,
 }
 
-impl Words {
-    fn of(locale: Locale) -> &'static Words {
+impl Texts {
+    fn of(locale: Locale) -> &'static Texts {
         match locale {
-            Locale::En => &Words {
+            Locale::En => &Texts {
                 head: "Summary of the steps so far, whose text was left out to save room. The goal is the question above.",
                 plan: "Plan:",
                 variables: "Live variables:",
@@ -150,7 +153,7 @@ impl Words {
                 tried: "What was done and what came of it:",
                 none: "none",
             },
-            Locale::Zh => &Words {
+            Locale::Zh => &Texts {
                 head: "以下是此前各步骤的摘要，原文为节省篇幅已略去。目标即上面的问题。",
                 plan: "计划：",
                 variables: "现有变量：",
@@ -174,6 +177,6 @@ fn listed(items: impl Iterator<Item = String>, none: &str) -> String {
     }
 }
 
-fn first(text: &str, most: usize) -> String {
-    text.chars().take(most).collect()
+fn first_chars(text: &str, max_chars: usize) -> String {
+    text.chars().take(max_chars).collect()
 }

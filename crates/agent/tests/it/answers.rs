@@ -1,7 +1,7 @@
 //! Answers of a type, and answers that are checked.
 
 use crate::support::{GetSecretTool, answers, runs, scripted, wait};
-use cellblock_agent::{Format, RunStatus};
+use cellblock_agent::{Format, RunStatus, Verify};
 use cellblock_model::Reply;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -79,11 +79,11 @@ fn verify_runs_the_cells_again_with_recorded_tools() {
         .format(Format::Markdown)
         .tool(GetSecretTool)
         .answers::<u32>()
-        .verify(true);
+        .verify(Verify::On);
     let outcome = wait(agent.build().unwrap().run("How long?")).unwrap();
     let verification = outcome.verification.unwrap();
     assert_eq!(
-        (verification.cells, verification.is_good()),
+        (verification.cells, verification.is_confirmed()),
         (2, true),
         "{verification:?}"
     );
@@ -99,7 +99,7 @@ fn verify_sees_a_wrong_answer_and_a_cell_that_gives_something_else() {
     let agent = scripted(replies)
         .format(Format::Markdown)
         .answers::<u32>()
-        .verify(true);
+        .verify(Verify::On);
     let outcome = wait(agent.build().unwrap().run("17 + 25?")).unwrap();
     let verification = outcome.verification.unwrap();
     let differing: Vec<(usize, &str)> = verification

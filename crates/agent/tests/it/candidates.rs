@@ -52,7 +52,7 @@ fn a_scorer_decides_between_replies_that_succeed() {
         Reply::text("a"),
         Reply::text("a"),
     ];
-    let longest = Arc::new(|done: &cellblock_agent::Done| {
+    let longest = Arc::new(|done: &cellblock_agent::ActionResult| {
         done.result
             .as_ref()
             .map_or(0.0, |result| result.stdout.len() as f64)

@@ -132,7 +132,7 @@ fn whoever_holds_the_token_ends_the_run() {
             stop.cancel();
         }
     });
-    let outcome = wait(agent.run_watched("?", watcher, token)).unwrap();
+    let outcome = wait(agent.run_observed("?", watcher, token)).unwrap();
     assert_eq!(
         told(&outcome),
         (RunStatus::Cancelled, "the run was cancelled")
@@ -364,7 +364,7 @@ fn compute_is_no_longer_offered_after_five_failures() {
         .limits(limits)
         .build()
         .unwrap();
-    let outcome = wait(agent.run_watched("?", observer, CancellationToken::new())).unwrap();
+    let outcome = wait(agent.run_observed("?", observer, CancellationToken::new())).unwrap();
     let offered = |request: usize| {
         model.requests()[request]
             .tools

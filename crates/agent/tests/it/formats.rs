@@ -1,12 +1,12 @@
 //! What each format makes of a good reply, and what the model sees of what came of it.
 
 use crate::support::{GetSecretTool, facts, facts_with};
-use cellblock_agent::{Action, Format, Growing, Observation, Turn};
+use cellblock_agent::{Action, Format, Observation, PartialCall, PartialReply, Turn};
 use cellblock_model::{FunctionCall, Message, Reply, Request, ResponseFormat, ToolCall};
 use serde_json::{Value, json};
 
 fn read(format: Format, reply: &Reply) -> Turn {
-    format.implementation().read(reply, &facts()).unwrap()
+    format.implementation().parse(reply, &facts()).unwrap()
 }
 
 fn code(code: &str) -> Vec<Action> {
@@ -23,11 +23,11 @@ fn observation(text: &str) -> Observation {
 fn history(format: Format, reply: &Reply, observations: &[&str]) -> Vec<Value> {
     let facts = facts();
     let format = format.implementation();
-    let turn = format.read(reply, &facts).unwrap();
+    let turn = format.parse(reply, &facts).unwrap();
     let observations: Vec<Observation> =
         observations.iter().map(|text| observation(text)).collect();
-    let mut messages = vec![format.said(reply, &turn, 3)];
-    messages.extend(format.observed(&turn, 3, &observations, &facts));
+    let mut messages = vec![format.assistant_message(reply, &turn, 3)];
+    messages.extend(format.result_messages(&turn, 3, &observations, &facts));
     messages
         .iter()
         .map(|message| serde_json::to_value(message).unwrap())
@@ -122,7 +122,7 @@ fn an_endpoint_that_refuses_late_system_messages_gets_the_result_from_the_user()
     let mut facts = facts();
     facts.capabilities.late_system_messages = false;
     let format = Format::Json.implementation();
-    let messages = format.observed(&Turn::default(), 1, &[observation("2")], &facts);
+    let messages = format.result_messages(&Turn::default(), 1, &[observation("2")], &facts);
     assert_eq!(messages, [Message::user("EXECUTION_RESULT: 2")]);
 }
 
@@ -139,7 +139,7 @@ fn continue_debugging_is_read_as_debug_error_and_an_answer_beside_code_waits() {
 fn json_says_which_field_is_wrong() {
     let complaint = |text: &str| {
         let format = Format::Json.implementation();
-        format.read(&Reply::text(text), &facts()).unwrap_err().0
+        format.parse(&Reply::text(text), &facts()).unwrap_err().0
     };
     assert_eq!(
         [
@@ -225,7 +225,7 @@ fn the_schema_of_a_step_holds_every_tool_and_is_a_schema() {
     let mut request = Request::default();
     Format::NextStep
         .implementation()
-        .shape(&mut request, &facts);
+        .prepare_request(&mut request, &facts);
     assert_eq!(
         request.response_format,
         ResponseFormat::Text,
@@ -233,7 +233,9 @@ fn the_schema_of_a_step_holds_every_tool_and_is_a_schema() {
     );
     let mut able = facts.clone();
     able.capabilities.json_schema = true;
-    Format::NextStep.implementation().shape(&mut request, &able);
+    Format::NextStep
+        .implementation()
+        .prepare_request(&mut request, &able);
     let ResponseFormat::JsonSchema { schema, .. } = request.response_format else {
         panic!("no schema");
     };
@@ -262,13 +264,13 @@ fn the_schema_of_a_step_holds_every_tool_and_is_a_schema() {
 
 #[test]
 fn thought_and_code_are_seen_while_the_reply_comes() {
-    let growing = |text: &str| Growing {
+    let growing = |text: &str| PartialReply {
         text: text.to_owned(),
         calls: vec![],
     };
     let seen = |format: Format, text: &str| {
-        let glimpse = format.implementation().glimpse(&growing(text));
-        (glimpse.thought, glimpse.code)
+        let partial = format.implementation().preview(&growing(text));
+        (partial.thought, partial.code)
     };
     let both = |thought: &str, code: &str| (thought.to_owned(), code.to_owned());
     assert_eq!(seen(Format::Json, r#"{"thought": "I ad"#), both("I ad", ""));
@@ -287,13 +289,13 @@ fn thought_and_code_are_seen_while_the_reply_comes() {
         seen(Format::Markdown, "So.\n```python\nx = 1\ny"),
         both("So.", "x = 1\ny")
     );
-    let calls = Growing {
+    let calls = PartialReply {
         text: "So.".to_owned(),
-        calls: vec![(
-            "execute_python_code".to_owned(),
-            r#"{"python_code_snippet":"x = 1\ny"#.to_owned(),
-        )],
+        calls: vec![PartialCall {
+            name: "execute_python_code".to_owned(),
+            arguments: r#"{"python_code_snippet":"x = 1\ny"#.to_owned(),
+        }],
     };
-    let glimpse = Format::Tools.implementation().glimpse(&calls);
-    assert_eq!((glimpse.thought, glimpse.code), both("So.", "x = 1\ny"));
+    let partial = Format::Tools.implementation().preview(&calls);
+    assert_eq!((partial.thought, partial.code), both("So.", "x = 1\ny"));
 }

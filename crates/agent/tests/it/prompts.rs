@@ -2,7 +2,8 @@
 
 use crate::support::facts;
 use cellblock::Locale;
-use cellblock_agent::{Format, Part, Prompt, fill};
+use cellblock_agent::{Format, Prompt, PromptPart};
+use std::collections::BTreeMap;
 
 fn placeholders(text: &str) -> Vec<&str> {
     text.split("{{")
@@ -13,7 +14,7 @@ fn placeholders(text: &str) -> Vec<&str> {
 
 #[test]
 fn every_part_is_there_in_both_languages_with_the_same_blanks() {
-    for part in Part::ALL {
+    for part in PromptPart::ALL {
         let (english, chinese) = (part.text(Locale::En), part.text(Locale::Zh));
         assert!(
             part.version(Locale::En) >= 1 && part.version(Locale::Zh) >= 1,
@@ -34,10 +35,9 @@ fn every_part_is_there_in_both_languages_with_the_same_blanks() {
 
 #[test]
 fn blanks_are_filled_once_and_what_fills_them_is_not_searched() {
-    let text = fill(
-        Part::Surroundings,
+    let text = PromptPart::Workspace.fill(
         Locale::En,
-        &[("workspace", "{{dependencies}}"), ("dependencies", "numpy")],
+        &BTreeMap::from([("workspace", "{{dependencies}}"), ("dependencies", "numpy")]),
     );
     assert!(
         text.starts_with("The working directory of the code is {{dependencies}}:"),
@@ -53,7 +53,7 @@ fn blanks_are_filled_once_and_what_fills_them_is_not_searched() {
 fn every_format_explains_itself_in_both_languages() {
     for format in Format::ALL {
         for locale in [Locale::En, Locale::Zh] {
-            let facts = cellblock_agent::Facts { locale, ..facts() };
+            let facts = cellblock_agent::FormatContext { locale, ..facts() };
             let text = format.implementation().instructions(&facts);
             assert!(text.len() > 100 && !text.contains("{{"), "{format}: {text}");
         }
@@ -62,8 +62,8 @@ fn every_format_explains_itself_in_both_languages() {
 
 #[test]
 fn what_the_formats_show_as_an_example_they_can_read() {
-    for (format, part) in
-        [Format::Json, Format::Xml, Format::Markdown].map(|format| (format, Part::Format(format)))
+    for (format, part) in [Format::Json, Format::Xml, Format::Markdown]
+        .map(|format| (format, PromptPart::Format(format)))
     {
         for locale in [Locale::En, Locale::Zh] {
             let example: String = match format {
@@ -77,7 +77,7 @@ fn what_the_formats_show_as_an_example_they_can_read() {
             };
             let turn = format
                 .implementation()
-                .read(&cellblock_model::Reply::text(example), &facts())
+                .parse(&cellblock_model::Reply::text(example), &facts())
                 .unwrap();
             assert!(
                 turn.actions
@@ -93,11 +93,11 @@ fn what_the_formats_show_as_an_example_they_can_read() {
 fn prompts_are_named() {
     assert_eq!("deep-research".parse(), Ok(Prompt::DeepResearch));
     assert_eq!(
-        "long".parse::<Prompt>().unwrap_err(),
+        "long".parse::<Prompt>().unwrap_err().to_string(),
         "there is no prompt \"long\"; the prompts are minimal and deep-research"
     );
     assert!(
-        Part::DeepResearch
+        PromptPart::DeepResearch
             .text(Locale::En)
             .contains("recursive_plan_tree_todo")
     );

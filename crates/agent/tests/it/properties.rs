@@ -1,8 +1,10 @@
 //! What holds for every reply, whatever is in it.
 
 use crate::support::{cut_off, facts};
-use cellblock_agent::repair::{code_blocks, read_object, read_value, split_thinking, tagged};
-use cellblock_agent::{Action, Format, Growing};
+use cellblock_agent::repair::{
+    ReplyEnd, code_blocks, find_tags, read_object, read_value, split_thinking,
+};
+use cellblock_agent::{Action, Format, PartialCall, PartialReply};
 use cellblock_model::{Reply, ToolCall};
 use cellblock_tools::Arguments;
 use proptest::prelude::*;
@@ -71,15 +73,15 @@ proptest! {
         for format in Format::ALL {
             let format = format.implementation();
             for reply in [Reply::text(text.clone()), cut_off(&text)] {
-                if let Ok(turn) = format.read(&reply, &facts) {
+                if let Ok(turn) = format.parse(&reply, &facts) {
                     prop_assert!(!turn.actions.is_empty());
-                    format.said(&reply, &turn, 1);
+                    format.assistant_message(&reply, &turn, 1);
                 }
             }
-            format.glimpse(&Growing { text: text.clone(), calls: vec![("execute_python_code".to_owned(), text.clone())] });
+            format.preview(&PartialReply { text: text.clone(), calls: vec![PartialCall { name: "execute_python_code".to_owned(), arguments: text.clone() }] });
         }
         read_value(&text);
-        tagged(&text, &["code", "execution-code"]);
+        find_tags(&text, &["code", "execution-code"]);
         code_blocks(&text);
         split_thinking(&text);
     }
@@ -88,7 +90,7 @@ proptest! {
     fn a_valid_object_is_never_changed(value in json_value(), space in "[ \n\t]{0,3}") {
         let map = match value { Value::Object(map) => map, other => Map::from_iter([("x".to_owned(), other)]) };
         for text in [serde_json::to_string(&map).unwrap(), serde_json::to_string_pretty(&map).unwrap()] {
-            let read = read_object(&format!("{space}{text}{space}"), false, &[], |_| false).unwrap();
+            let read = read_object(&format!("{space}{text}{space}"), ReplyEnd::Complete, &[], |_| false).unwrap();
             prop_assert_eq!(&read.value, &map);
             prop_assert!(read.repairs.is_empty());
         }
@@ -101,7 +103,7 @@ proptest! {
         let facts = facts();
         for text in [text.clone(), format!("Here it is:\n```json\n{text}\n```")] {
             // Thoughts are taken out before anything else: a reply that has them around is another case.
-            let turn = Format::Json.implementation().read(&Reply::text(text), &facts).unwrap();
+            let turn = Format::Json.implementation().parse(&Reply::text(text), &facts).unwrap();
             prop_assert_eq!(&turn.actions, &vec![Action::Code(code.clone())]);
         }
     }
@@ -112,7 +114,7 @@ proptest! {
         let text = json!({"thought": "t", "action": "execute_code", "code": code}).to_string();
         let at = at.min(text.len());
         prop_assume!(text.is_char_boundary(at));
-        let read = Format::Json.implementation().read(&cut_off(&text[..at]), &facts());
+        let read = Format::Json.implementation().parse(&cut_off(&text[..at]), &facts());
         if let Ok(turn) = read {
             prop_assert_eq!(&turn.actions, &vec![Action::Code(code)]);
         }
@@ -132,7 +134,7 @@ proptest! {
             (Format::Xml, format!("I compute.\n<execution-code>\n{code}\n</execution-code>")),
         ];
         for (format, text) in replies {
-            let turn = format.implementation().read(&Reply::text(text), &facts).unwrap();
+            let turn = format.implementation().parse(&Reply::text(text), &facts).unwrap();
             prop_assert_eq!(&turn.actions, &vec![Action::Code(code.clone())], "{}", format);
             prop_assert!(turn.repairs.is_empty(), "{}: {:?}", format, turn.repairs);
         }
@@ -142,7 +144,7 @@ proptest! {
     fn arguments_that_are_valid_are_passed_on_as_they_came(code in messy()) {
         let arguments = json!({"tool_call_purpose": "p", "python_code_snippet": code});
         let call = ToolCall { id: "a".to_owned(), name: "execute_python_code".to_owned(), arguments: arguments.to_string() };
-        let turn = Format::Tools.implementation().read(&Reply::calls(vec![call]), &facts()).unwrap();
+        let turn = Format::Tools.implementation().parse(&Reply::calls(vec![call]), &facts()).unwrap();
         let [Action::Call(call)] = &turn.actions[..] else {
             return Err(TestCaseError::fail("not one call"));
         };

@@ -46,7 +46,7 @@ fn fixtures() -> Vec<Fixture> {
         .collect()
 }
 
-fn outcome(read: Result<Turn, cellblock_agent::Malformed>) -> Value {
+fn outcome(read: Result<Turn, cellblock_agent::MalformedReply>) -> Value {
     match read {
         Err(malformed) => json!({"malformed": malformed.0}),
         Ok(turn) => {
@@ -83,7 +83,7 @@ fn every_reply_on_file_is_understood_as_its_header_says() {
         } else {
             Reply::text(&fixture.reply)
         };
-        let got = outcome(fixture.format.implementation().read(&reply, &facts()));
+        let got = outcome(fixture.format.implementation().parse(&reply, &facts()));
         if got != fixture.expected {
             wrong.push(format!(
                 "{}\n  expected: {}\n  got:      {got}",
@@ -113,14 +113,14 @@ fn arguments_of_native_calls_are_repaired_where_the_tool_takes_them() {
         ..call_with(raw, FinishReason::Stop)
     };
     let format = Format::Tools.implementation();
-    let turn = format.read(&reply, &facts()).unwrap();
+    let turn = format.parse(&reply, &facts()).unwrap();
     assert_eq!(
         outcome(Ok(turn.clone())),
         json!({"actions": [{"call": "execute_python_code", "arguments": {"tool_call_purpose": "try", "python_code_snippet": "x = 1\nprint(x)"}}],
             "repairs": ["raw_line_breaks", "trailing_comma"]})
     );
     // The history keeps what the model said.
-    let said = serde_json::to_value(format.said(&reply, &turn, 1)).unwrap();
+    let said = serde_json::to_value(format.assistant_message(&reply, &turn, 1)).unwrap();
     assert_eq!(said["tool_calls"][0]["function"]["arguments"], raw);
 }
 
@@ -128,7 +128,7 @@ fn arguments_of_native_calls_are_repaired_where_the_tool_takes_them() {
 fn arguments_that_mean_nothing_are_left_to_the_tool_to_refuse() {
     let turn = Format::Tools
         .implementation()
-        .read(&call_with("print(1)", FinishReason::Stop), &facts())
+        .parse(&call_with("print(1)", FinishReason::Stop), &facts())
         .unwrap();
     assert_eq!(turn.repairs, Vec::<Repair>::new());
     assert_eq!(outcome(Ok(turn))["actions"][0]["arguments"], "print(1)");
@@ -139,6 +139,6 @@ fn a_call_that_was_cut_off_is_not_made() {
     let raw = "{\"tool_call_purpose\": \"try\", \"python_code_snippet\": \"delete('old";
     let read = Format::Tools
         .implementation()
-        .read(&call_with(raw, FinishReason::Length), &facts());
+        .parse(&call_with(raw, FinishReason::Length), &facts());
     assert!(read.unwrap_err().0.contains("cut off"));
 }

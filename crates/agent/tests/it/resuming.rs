@@ -2,7 +2,7 @@
 
 use crate::support::{ProvideAnswerTool, keeper, wait};
 use cellblock_agent::{
-    Agent, AgentError, CancellationToken, NothingExecutor, Past, RunEvent, RunStatus,
+    Agent, AgentError, CancellationToken, NoopExecutor, RunEvent, RunStatus, UnfinishedRun,
 };
 use cellblock_model::{Reply, ScriptedModel, ToolCall};
 use serde_json::json;
@@ -36,7 +36,7 @@ fn replies() -> Vec<Reply> {
 fn agent(model: &Arc<ScriptedModel>, tool: &ProvideAnswerTool) -> Agent {
     let builder = Agent::builder()
         .shared_model(model.clone())
-        .executor(NothingExecutor)
+        .executor(NoopExecutor)
         .tool(tool.clone());
     builder.build().unwrap()
 }
@@ -49,7 +49,7 @@ fn wherever_a_run_was_cut_off_it_ends_as_it_would_have() {
     );
     let (observer, kept) = keeper();
     let run = agent(&model, &tool);
-    let whole = wait(run.run_watched("How many?", observer, CancellationToken::new())).unwrap();
+    let whole = wait(run.run_observed("How many?", observer, CancellationToken::new())).unwrap();
     assert_eq!(whole.answer, Some(json!("two")));
     let events = kept.lock().unwrap().clone();
 
@@ -62,9 +62,10 @@ fn wherever_a_run_was_cut_off_it_ends_as_it_would_have() {
         );
         let rest = Arc::new(ScriptedModel::new(replies().into_iter().skip(replied)));
         let tool = ProvideAnswerTool::default();
-        let mut conversation = agent(&rest, &tool).take_up(Past::of(known.to_vec()).unwrap());
+        let mut conversation =
+            agent(&rest, &tool).resume(UnfinishedRun::from_events(known.to_vec()).unwrap());
         let (observer, _) = keeper();
-        let outcome = wait(conversation.go_on(observer, CancellationToken::new())).unwrap();
+        let outcome = wait(conversation.resume(observer, CancellationToken::new())).unwrap();
 
         let told = format!("cut off after {length}: {:?}", known.last());
         assert_eq!(
@@ -93,7 +94,7 @@ fn wherever_a_run_was_cut_off_it_ends_as_it_would_have() {
 fn a_conversation_that_was_not_cut_off_has_nothing_to_go_on_with() {
     let model = Arc::new(ScriptedModel::new([]));
     let mut conversation = agent(&model, &ProvideAnswerTool::default()).conversation();
-    let outcome = wait(conversation.go_on(Arc::new(|_| {}), CancellationToken::new()));
-    assert!(matches!(outcome, Err(AgentError::NothingToTakeUp)));
-    assert!(Past::of([]).is_none());
+    let outcome = wait(conversation.resume(Arc::new(|_| {}), CancellationToken::new()));
+    assert!(matches!(outcome, Err(AgentError::NothingToResume)));
+    assert!(UnfinishedRun::from_events([]).is_none());
 }

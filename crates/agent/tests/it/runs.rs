@@ -4,7 +4,7 @@ use crate::support::{
     GetSecretTool, ProvideAnswerTool, answers, calls, keeper, runs, scripted, wait,
 };
 use cellblock::Status;
-use cellblock_agent::{Agent, CancellationToken, Format, NothingExecutor, RunEvent, RunStatus};
+use cellblock_agent::{Agent, CancellationToken, Format, NoopExecutor, RunEvent, RunStatus};
 use cellblock_model::{Message, Reply, ScriptedModel};
 use serde_json::json;
 
@@ -86,7 +86,7 @@ fn the_answer_comes_from_the_run_and_not_from_the_tape() {
         let nothing = ProvideAnswerTool::default();
         let outcome = wait(
             builder(&nothing)
-                .executor(NothingExecutor)
+                .executor(NoopExecutor)
                 .build()
                 .unwrap()
                 .run("Reverse the secret."),
@@ -196,7 +196,7 @@ fn a_conversation_keeps_its_session_and_its_history() {
             "tool"
         ]
     );
-    wait(conversation.room().close());
+    wait(conversation.executor().close());
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn everything_that_happens_is_told_as_it_happens() {
     ];
     let (observer, kept) = keeper();
     let agent = scripted(replies).build().unwrap();
-    wait(agent.run_watched("?", observer, CancellationToken::new())).unwrap();
+    wait(agent.run_observed("?", observer, CancellationToken::new())).unwrap();
     let mut names: Vec<String> = kept
         .lock()
         .unwrap()

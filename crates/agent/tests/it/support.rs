@@ -3,7 +3,7 @@
 use cellblock::env::Dirs;
 use cellblock::{Host, Locale, Preload, PythonChoice, SessionOptions};
 use cellblock_agent::{
-    Agent, AgentBuilder, Facts, Format, LocalExecutor, Observer, RunEvent, Wanted,
+    Agent, AgentBuilder, Format, FormatContext, LocalExecutor, Observer, RunEvent, SessionRequest,
 };
 use cellblock_model::{Capabilities, Reply, ScriptedModel, ToolCall};
 use cellblock_tools::{Context, Registry, RegistryBuilder, Tool, ToolError};
@@ -50,7 +50,7 @@ fn dirs() -> Dirs {
 
 /// Sessions with the standard library.
 pub fn python() -> LocalExecutor {
-    LocalExecutor::new(|wanted: Wanted| {
+    LocalExecutor::new(|wanted: SessionRequest| {
         Box::pin(async move {
             let options = SessionOptions {
                 seed: wanted.seed,
@@ -62,14 +62,14 @@ pub fn python() -> LocalExecutor {
 }
 
 /// What a format knows, with the built-in tools.
-pub fn facts() -> Facts {
-    static FACTS: LazyLock<Facts> = LazyLock::new(|| facts_with(|registry| registry));
+pub fn facts() -> FormatContext {
+    static FACTS: LazyLock<FormatContext> = LazyLock::new(|| facts_with(|registry| registry));
     FACTS.clone()
 }
 
 /// The same with more tools.
-pub fn facts_with(more: impl FnOnce(RegistryBuilder) -> RegistryBuilder) -> Facts {
-    Facts {
+pub fn facts_with(more: impl FnOnce(RegistryBuilder) -> RegistryBuilder) -> FormatContext {
+    FormatContext {
         registry: more(Registry::builder().built_in()).build().unwrap(),
         locale: Locale::En,
         capabilities: Capabilities::default(),

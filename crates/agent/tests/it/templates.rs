@@ -118,7 +118,7 @@ fn a_template_has_its_own_scope_and_is_called_like_a_tool() {
     let replies = replies.map(|reply| Reply { usage, ..reply });
     let (observer, kept) = keeper();
     let agent = scripted(replies).template(inner).build().unwrap();
-    let outcome = wait(agent.run_watched("?", observer, CancellationToken::new())).unwrap();
+    let outcome = wait(agent.run_observed("?", observer, CancellationToken::new())).unwrap();
     assert_eq!(outcome.status, RunStatus::Answered);
     let printed = |step: usize| outcome.steps[step].actions[0].text.clone();
     assert_eq!(printed(1), "false");

@@ -2,7 +2,7 @@
 
 use super::common::{host, run, wait};
 use super::ground::Ground;
-use cellblock::agent::{Executor as _, Setting, executor};
+use cellblock::agent::{Executor as _, ExecutorOptions, WorkspaceChoice, executor};
 use cellblock::tools::{Approval, Registry};
 use cellblock::{
     Cell, CellResult, Event, Limits, Locale, Session, SessionOptions, StateOutcome, Status,
@@ -388,14 +388,14 @@ pub(crate) fn a_room_of_the_agents_executor_is_made_when_it_is_needed(ground: Gr
     };
     let executor = executor(host().clone(), options, Vec::new());
     assert_eq!(executor.workspace_path(), "/workspace");
-    let room = executor.open(Setting {
+    let room = executor.open(ExecutorOptions {
         registry: Registry::builder().built_in().build().unwrap(),
         seed: [("readings".to_owned(), json!([1, 2, 3]))]
             .into_iter()
             .collect(),
         approval: Approval::default(),
         locale: Locale::En,
-        fresh_workspace: false,
+        workspace: WorkspaceChoice::Usual,
         replay: None,
         earlier: None,
     });

@@ -5,7 +5,7 @@ use cellblock::agent::{Agent, Format, executor};
 use cellblock::env::Requirements;
 use cellblock::model::{Reply, ScriptedModel};
 use cellblock::tools::{
-    Answer, Approval, ApprovalMode, ApprovalPolicy, Call, InstallPackagesTool, Registry, Workbench,
+    Answer, Approval, ApprovalMode, ApprovalPolicy, Call, InstallPackagesTool, Registry, ToolRunner,
 };
 use cellblock::{CellResult, Locale, Session, SessionOptions, Status};
 use serde_json::json;
@@ -104,8 +104,8 @@ fn nobody_installs_without_being_asked() {
         .tool(InstallPackagesTool::new(host().packages().clone()))
         .build()
         .unwrap();
-    let bench = Workbench::builder(registry)
-        .sessions(|| Box::pin(async { Ok(host().open(SessionOptions::default()).await?) }))
+    let bench = ToolRunner::builder(registry)
+        .open_sessions(|| Box::pin(async { Ok(host().open(SessionOptions::default()).await?) }))
         .approval(Approval::new(ApprovalPolicy::default(), None))
         .build();
     let arguments = json!({"packages": ["tiny"], "tool_call_purpose": "an import failed"});

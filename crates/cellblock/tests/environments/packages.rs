@@ -5,7 +5,7 @@ use cellblock::env::{
     Cancel, Dirs, Environments, InstallerSandbox, Requirements, Search, Variables,
 };
 use cellblock::tools::{
-    Approval, ApprovalMode, ApprovalPolicy, InstallPackagesTool, Registry, Workbench,
+    Approval, ApprovalMode, ApprovalPolicy, InstallPackagesTool, Registry, ToolRunner,
 };
 use cellblock::{Host, Packages, Preload, PythonChoice, SessionOptions};
 use std::future::Future;
@@ -114,7 +114,7 @@ pub(crate) fn host() -> &'static Host {
 }
 
 /// Tools over a session of the host; installs are not asked about.
-pub(crate) fn workbench() -> Workbench {
+pub(crate) fn workbench() -> ToolRunner {
     let registry = Registry::builder()
         .built_in()
         .tool(InstallPackagesTool::new(Packages::clone(host().packages())))
@@ -124,8 +124,8 @@ pub(crate) fn workbench() -> Workbench {
         mode: ApprovalMode::Never,
         ..ApprovalPolicy::default()
     };
-    Workbench::builder(registry)
-        .sessions(|| Box::pin(async { Ok(host().open(SessionOptions::default()).await?) }))
+    ToolRunner::builder(registry)
+        .open_sessions(|| Box::pin(async { Ok(host().open(SessionOptions::default()).await?) }))
         .approval(Approval::new(policy, None))
         .build()
 }

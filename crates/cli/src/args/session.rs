@@ -1,6 +1,6 @@
 //! The flags that say what Python and what session are wanted: the same for every command.
 
-use crate::config::{Config, Ledger, Named, SessionConfig};
+use crate::config::{Config, SessionConfig, SettingResolver, SettingSpec};
 use crate::failure::Usage;
 use cellblock::env::Dirs;
 use cellblock::{
@@ -29,29 +29,29 @@ pub(crate) struct PythonArgs {
 impl PythonArgs {
     /// The same, with what the environment and the configuration say where no flag does.
     pub(crate) fn settled(&self, config: &Config) -> anyhow::Result<PythonArgs> {
-        self.settled_in(&mut Ledger::new(config), &config.session)
+        self.resolved_in(&mut SettingResolver::new(config), &config.session)
     }
 
-    /// The same, and the ledger tells who said so.
-    pub(crate) fn settled_in(
+    /// The same, and the resolver tells who said so.
+    pub(crate) fn resolved_in(
         &self,
-        ledger: &mut Ledger<'_>,
+        resolver: &mut SettingResolver<'_>,
         file: &SessionConfig,
     ) -> anyhow::Result<PythonArgs> {
         let mut args = self.clone();
-        let python = Named {
+        let python = SettingSpec {
             variables: &["CELLBLOCK_PYTHON"],
-            ..Named::new("session.python", "--python", "the first good one on PATH")
+            ..SettingSpec::new("session.python", "--python", "the first good one on PATH")
         };
-        ledger.settle(
+        resolver.resolve(
             python,
             &mut args.python,
             file.python.as_ref(),
             |text| Ok(PathBuf::from(text)),
             |path| path.display().to_string(),
         )?;
-        let stdlib = Named::new("session.stdlib", "--stdlib", "false");
-        ledger.switch(stdlib, &mut args.stdlib, true, file.stdlib.as_ref())?;
+        let stdlib = SettingSpec::new("session.stdlib", "--stdlib", "false");
+        resolver.switch(stdlib, &mut args.stdlib, true, file.stdlib.as_ref())?;
         Ok(args)
     }
 
@@ -151,41 +151,41 @@ enum Where {
 impl SessionArgs {
     /// The same, with what the environment and the configuration say where no flag does.
     pub(crate) fn settled(&self, config: &Config) -> anyhow::Result<SessionArgs> {
-        self.settled_in(&mut Ledger::new(config), &config.session)
+        self.resolved_in(&mut SettingResolver::new(config), &config.session)
     }
 
-    /// The same, and the ledger tells who said so.
-    pub(crate) fn settled_in(
+    /// The same, and the resolver tells who said so.
+    pub(crate) fn resolved_in(
         &self,
-        ledger: &mut Ledger<'_>,
+        resolver: &mut SettingResolver<'_>,
         file: &SessionConfig,
     ) -> anyhow::Result<SessionArgs> {
         let mut args = self.clone();
-        let named = Named::new;
-        let timeout = named("session.timeout", "--timeout", "30s");
-        ledger.settle(
+        let spec = SettingSpec::new;
+        let timeout = spec("session.timeout", "--timeout", "30s");
+        resolver.resolve(
             timeout,
             &mut args.timeout,
             file.timeout.as_ref(),
             duration,
             seconds,
         )?;
-        let imports = named("session.imports", "--import", "");
-        ledger.list(imports, &mut args.imports, file.imports.as_ref())?;
-        let network = named("session.allow_net", "--allow-net", "none");
-        ledger.list(network, &mut args.allow_net, file.allow_net.as_ref())?;
-        let memory = named("session.memory", "--memory", "2GiB");
-        ledger.settle(memory, &mut args.memory, file.memory.as_ref(), bytes, size)?;
-        let processes = named("session.processes", "--processes", "64");
-        ledger.plain(processes, &mut args.processes, file.processes.as_ref())?;
-        let disk = named("session.disk", "--disk", "1GiB");
-        ledger.settle(disk, &mut args.disk, file.disk.as_ref(), bytes, size)?;
-        let files = named("session.open_files", "--open-files", "1024");
-        ledger.plain(files, &mut args.open_files, file.open_files.as_ref())?;
-        let rung = named("session.isolation", "--isolation", "the best, never none");
-        ledger.plain(rung, &mut args.isolation, file.isolation.as_ref())?;
-        let walls = named("session.without", "--without", "");
-        ledger.list(walls, &mut args.without, file.without.as_ref())?;
+        let imports = spec("session.imports", "--import", "");
+        resolver.list(imports, &mut args.imports, file.imports.as_ref())?;
+        let network = spec("session.allow_net", "--allow-net", "none");
+        resolver.list(network, &mut args.allow_net, file.allow_net.as_ref())?;
+        let memory = spec("session.memory", "--memory", "2GiB");
+        resolver.resolve(memory, &mut args.memory, file.memory.as_ref(), bytes, size)?;
+        let processes = spec("session.processes", "--processes", "64");
+        resolver.plain(processes, &mut args.processes, file.processes.as_ref())?;
+        let disk = spec("session.disk", "--disk", "1GiB");
+        resolver.resolve(disk, &mut args.disk, file.disk.as_ref(), bytes, size)?;
+        let files = spec("session.open_files", "--open-files", "1024");
+        resolver.plain(files, &mut args.open_files, file.open_files.as_ref())?;
+        let rung = spec("session.isolation", "--isolation", "the best, never none");
+        resolver.plain(rung, &mut args.isolation, file.isolation.as_ref())?;
+        let walls = spec("session.without", "--without", "");
+        resolver.list(walls, &mut args.without, file.without.as_ref())?;
         Ok(args)
     }
 

@@ -3,11 +3,11 @@
 use crate::args::{EnvironmentArgs, PythonArgs, SessionArgs};
 use crate::config::Config;
 use crate::failure::Usage;
-use crate::terminal::{Console, EnvironmentBar, Style, TerminalAsker};
+use crate::terminal::{Console, EnvironmentBar, Style, TerminalApprover};
 use cellblock::mcp::{self, Connected};
 use cellblock::tools::{
-    AnyTool, Approval, ApprovalMode, ApprovalPolicy, Asker, InstallPackagesTool, Opening,
-    PythonTools, Registry, ToolError, Workbench,
+    Approval, ApprovalMode, ApprovalPolicy, Approver, DynamicTool, InstallPackagesTool,
+    PythonTools, Registry, SessionFuture, ToolError, ToolRunner,
 };
 use cellblock::{NetworkRule, Packages, Preload, SessionOptions};
 use clap::{Args, ValueEnum};
@@ -125,8 +125,8 @@ impl ToolboxArgs {
         python: &PythonArgs,
         config: &Config,
         console: &Console,
-    ) -> anyhow::Result<(Vec<Arc<dyn AnyTool>>, Connected)> {
-        let mut tools: Vec<Arc<dyn AnyTool>> = Vec::new();
+    ) -> anyhow::Result<(Vec<Arc<dyn DynamicTool>>, Connected)> {
+        let mut tools: Vec<Arc<dyn DynamicTool>> = Vec::new();
         for ToolFolder {
             tools: folder,
             options,
@@ -202,22 +202,22 @@ impl ApprovalArgs {
     }
 }
 
-/// A workbench whose session is made when it is first needed.
-pub(crate) fn workbench(
+/// A tool runner whose session is made when it is first needed.
+pub(crate) fn tool_runner(
     registry: Registry,
     policy: ApprovalPolicy,
     session: &SessionArgs,
     (python, environment): (&PythonArgs, &EnvironmentArgs),
     console: &Console,
-) -> anyhow::Result<Workbench> {
+) -> anyhow::Result<ToolRunner> {
     let open = opener_in(python, environment, session.options()?, console);
     // Whoever is asked must see the question and be able to type.
     let is_someone_there = io::stdin().is_terminal() && console.err_is_terminal();
-    let asker =
-        is_someone_there.then(|| Arc::new(TerminalAsker::new(console.clone())) as Arc<dyn Asker>);
+    let asker = is_someone_there
+        .then(|| Arc::new(TerminalApprover::new(console.clone())) as Arc<dyn Approver>);
     let approval = Approval::new(policy, asker);
-    Ok(Workbench::builder(registry)
-        .sessions(open)
+    Ok(ToolRunner::builder(registry)
+        .open_sessions(open)
         .approval(approval)
         .build())
 }
@@ -228,7 +228,7 @@ fn opener_in(
     environment: &EnvironmentArgs,
     options: SessionOptions,
     console: &Console,
-) -> impl Fn() -> Opening + Send + Sync + 'static {
+) -> impl Fn() -> SessionFuture + Send + Sync + 'static {
     let (python, environment) = (python.clone(), environment.clone());
     let console = console.clone();
     move || {
@@ -246,7 +246,7 @@ fn opener_in(
 fn opener(
     python: &PythonArgs,
     options: SessionOptions,
-) -> impl Fn() -> Opening + Send + Sync + 'static {
+) -> impl Fn() -> SessionFuture + Send + Sync + 'static {
     let python = python.clone();
     move || {
         let (python, options) = (python.clone(), options.clone());

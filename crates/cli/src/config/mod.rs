@@ -3,9 +3,9 @@
 //! One TOML file with a section for each part. A section is a struct in a file of its own; to add one, add a field to [`Config`].
 
 mod args;
-mod ledger;
 mod mcp;
 mod problem;
+mod resolver;
 mod sections;
 mod text;
 mod tools;
@@ -18,8 +18,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub(crate) use args::ConfigArgs;
-pub(crate) use ledger::{Entry, Ledger, Named};
 pub(crate) use mcp::McpConfig;
+pub(crate) use resolver::{Entry, SettingResolver, SettingSpec};
 pub(crate) use sections::{AgentConfig, ModelConfig, SessionConfig, TraceConfig};
 pub(crate) use text::Text;
 pub(crate) use tools::ToolsConfig;
@@ -81,7 +81,7 @@ impl Config {
 
     /// Whether the file says something about a key.
     pub(crate) fn says(&self, key: &str) -> bool {
-        ledger::line_of(&self.text, key).is_some()
+        resolver::line_of(&self.text, key).is_some()
     }
 
     /// A path as the file means it: relative to the directory where the file is.

@@ -1,23 +1,23 @@
-//! Asking the person at the terminal before a call is made.
+//! DecisionFuture the person at the terminal before a call is made.
 
 use super::{Console, Style, highlight};
-use cellblock::tools::{Asker, Asking, Caller, Decision, Question};
+use cellblock::tools::{ApprovalRequest, Approver, Caller, CodeArgument, Decision, DecisionFuture};
 use serde_json::Value;
 use std::io::{self, BufRead as _, Write as _};
 use std::process::Command;
 
 /// Asks on standard error and reads standard input.
 #[derive(Clone, Debug)]
-pub(crate) struct TerminalAsker {
+pub(crate) struct TerminalApprover {
     console: Console,
 }
 
-impl TerminalAsker {
-    pub(crate) fn new(console: Console) -> TerminalAsker {
-        TerminalAsker { console }
+impl TerminalApprover {
+    pub(crate) fn new(console: Console) -> TerminalApprover {
+        TerminalApprover { console }
     }
 
-    fn decide(&self, question: &Question) -> Decision {
+    fn decide(&self, question: &ApprovalRequest) -> Decision {
         self.show(question);
         loop {
             let choice = self.console.on_err(
@@ -54,7 +54,7 @@ impl TerminalAsker {
         }
     }
 
-    fn show(&self, question: &Question) {
+    fn show(&self, question: &ApprovalRequest) {
         let who = match question.caller {
             Caller::Code => "code in the session",
             Caller::Mcp => "an MCP client",
@@ -69,7 +69,7 @@ impl TerminalAsker {
             console.note(&console.on_err(Style::Dim, "why:"), purpose);
         }
         let mut arguments = question.arguments.clone();
-        if let Some((name, code)) = question.code() {
+        if let Some(CodeArgument { name, code }) = question.code() {
             // Code that hides a part of itself must not be accepted unseen.
             let code = console.judged_on_err(code);
             let shown = match console.err_is_coloured() {
@@ -93,8 +93,8 @@ impl TerminalAsker {
     }
 }
 
-impl Asker for TerminalAsker {
-    fn ask(&self, question: Question) -> Asking {
+impl Approver for TerminalApprover {
+    fn ask(&self, question: ApprovalRequest) -> DecisionFuture {
         let asker = self.clone();
         let asked = tokio::task::spawn_blocking(move || asker.decide(&question));
         Box::pin(async move {
@@ -114,10 +114,10 @@ fn line() -> Option<String> {
 }
 
 /// Opens the code, or the arguments as JSON, in the person's editor. `None` when nothing was changed.
-fn edit(question: &Question) -> Result<Option<Decision>, String> {
+fn edit(question: &ApprovalRequest) -> Result<Option<Decision>, String> {
     let whole = Value::Object(question.arguments.clone());
     let (suffix, before) = match question.code() {
-        Some((_, code)) => (".py", code.to_owned()),
+        Some(CodeArgument { code, .. }) => (".py", code.to_owned()),
         None => (".json", format!("{whole:#}\n")),
     };
     let failed = |what: &str, error: io::Error| format!("{what}: {error}");
@@ -150,7 +150,7 @@ fn edit(question: &Question) -> Result<Option<Decision>, String> {
     }
     let mut arguments = question.arguments.clone();
     match question.code() {
-        Some((name, _)) => {
+        Some(CodeArgument { name, .. }) => {
             arguments.insert(name.to_owned(), Value::String(after));
         }
         None => match serde_json::from_str(&after) {

@@ -10,7 +10,7 @@ mod quantity;
 mod safety;
 mod shown;
 
-pub(crate) use approval::TerminalAsker;
+pub(crate) use approval::TerminalApprover;
 pub(crate) use color::{ColorWish, Style};
 pub(crate) use console::Console;
 pub(crate) use highlight::highlight;

@@ -3,7 +3,7 @@
 use cellblock::agent::{GivenFile, executor};
 use cellblock::env::Dirs;
 use cellblock::{Host, Preload, PythonChoice, SessionOptions};
-use cellblock_agent::{Agent, AgentBuilder, CancellationToken, Format, NothingExecutor};
+use cellblock_agent::{Agent, AgentBuilder, CancellationToken, Format, NoopExecutor};
 use cellblock_eval::{EvalReport, Evaluation, Suite, TaskFile};
 use cellblock_model::{Reply, ScriptedModel};
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ pub fn agents(format: Format) -> impl Fn(Vec<TaskFile>) -> AgentBuilder + Send +
 pub fn idle_agents(
     format: Format,
 ) -> impl Fn(Vec<TaskFile>) -> AgentBuilder + Send + Sync + 'static {
-    move |_| Agent::builder().executor(NothingExecutor).format(format)
+    move |_| Agent::builder().executor(NoopExecutor).format(format)
 }
 
 /// A suite of one task, whose model says these texts.

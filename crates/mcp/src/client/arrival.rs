@@ -1,7 +1,7 @@
-//! The first words with a server.
+//! Connecting to an MCP server: its start, the handshake, and the list of what it offers.
 
-use super::ears::{Ears, LONGEST_LINE, Overheard};
 use super::program::Program;
+use super::stdout_monitor::{MAX_LINE_BYTES, MonitoredReader, StdoutMonitor};
 use super::{Offer, RemoteServer, Where, words};
 use http::{HeaderName, HeaderValue};
 use rmcp::model::{
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use tokio::time::timeout;
 
 /// Tools that one server may bring.
-const MOST_TOOLS: usize = 256;
+const MAX_TOOLS: usize = 256;
 
 type Running = RunningService<RoleClient, ClientConfig>;
 
@@ -26,7 +26,7 @@ type Running = RunningService<RoleClient, ClientConfig>;
 pub(super) struct Arrival {
     pub(super) running: Running,
     pub(super) program: Option<Program>,
-    pub(super) ears: Arc<Ears>,
+    pub(super) monitor: Arc<StdoutMonitor>,
     pub(super) offer: Offer,
 }
 
@@ -57,7 +57,7 @@ async fn attempt(server: &RemoteServer, mode: ClientLifecycleMode) -> Result<Arr
         why,
         is_modern: false,
     };
-    let ears = Arc::new(Ears::default());
+    let monitor = Arc::new(StdoutMonitor::default());
     let (program, greeting) = match &server.at {
         Where::Program {
             command,
@@ -67,9 +67,9 @@ async fn attempt(server: &RemoteServer, mode: ClientLifecycleMode) -> Result<Arr
         } => {
             let started = Program::start(command, arguments, environment, directory.as_deref());
             let (program, output, input) = started.map_err(plain)?;
-            let output = Overheard::new(output, Arc::clone(&ears));
+            let output = MonitoredReader::new(output, Arc::clone(&monitor));
             let transport =
-                AsyncRwTransport::new_client(output, input).with_max_line_length(LONGEST_LINE);
+                AsyncRwTransport::new_client(output, input).with_max_line_length(MAX_LINE_BYTES);
             let greeting = timeout(
                 server.start_limit,
                 serve_client_with_lifecycle(identity(), transport, mode),
@@ -104,11 +104,11 @@ async fn attempt(server: &RemoteServer, mode: ClientLifecycleMode) -> Result<Arr
         Ok((running, offer)) => Ok(Arrival {
             running,
             program,
-            ears,
+            monitor,
             offer,
         }),
         Err(mut failed) => {
-            if let Some(stray) = ears.stray() {
+            if let Some(stray) = monitor.stray() {
                 failed.why.push_str(&format!(
                     "; on its standard output, where only messages of the protocol belong, it wrote: {stray}"
                 ));
@@ -165,7 +165,7 @@ fn address(server: &RemoteServer) -> Result<StreamableHttpClientTransportConfig,
     }
     let mut config =
         StreamableHttpClientTransportConfig::with_uri(url.as_str()).custom_headers(given);
-    config.max_sse_event_size = LONGEST_LINE;
+    config.max_sse_event_size = MAX_LINE_BYTES;
     if let Some(token) = token {
         config = config.auth_header(token);
     }
@@ -209,9 +209,9 @@ async fn tools(
                 .unwrap_or_else(|| "it went away before it told its tools".to_owned())
         })?;
         tools.extend(listed.tools.into_iter().filter(is_wanted));
-        if tools.len() > MOST_TOOLS {
-            tools.truncate(MOST_TOOLS);
-            let complaint = format!("it has more than {MOST_TOOLS} tools; the rest is left out");
+        if tools.len() > MAX_TOOLS {
+            tools.truncate(MAX_TOOLS);
+            let complaint = format!("it has more than {MAX_TOOLS} tools; the rest is left out");
             return Ok((tools, Some(complaint)));
         }
         cursor = listed.next_cursor;

@@ -1,7 +1,7 @@
 //! The way to a server that may die and come back.
 
 use super::arrival::{Arrival, arrive};
-use super::ears::Ears;
+use super::stdout_monitor::StdoutMonitor;
 use super::{Offer, Problem, RemoteServer, words};
 use cellblock_tools::ToolError;
 use rmcp::{Peer, RoleClient, ServiceError};
@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 /// The first pause before a server is started again, and the longest; each is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// After so long a server that dies again begins with the first pause.
 const STEADY: Duration = Duration::from_secs(60);
 /// How long a connection may take to end.
@@ -40,7 +40,7 @@ enum State {
 #[derive(Clone)]
 pub(super) struct Line {
     pub(super) peer: Peer<RoleClient>,
-    ears: Arc<Ears>,
+    monitor: Arc<StdoutMonitor>,
 }
 
 impl Link {
@@ -94,7 +94,7 @@ impl Link {
         let line = self.line().await?;
         let answered = tokio::select! {
             answered = request(line.peer.clone()) => answered,
-            () = line.ears.too_long() => {
+            () = line.monitor.too_long() => {
                 return Err(self.problem("it sent a message that is longer than 48 MiB, which was left out"));
             }
         };
@@ -179,13 +179,13 @@ async fn keep(
             Ok(Arrival {
                 running,
                 program,
-                ears,
+                monitor,
                 offer,
             }) => {
                 let begun = Instant::now();
                 told.send_replace(State::Up(Line {
                     peer: running.peer().clone(),
-                    ears: Arc::clone(&ears),
+                    monitor: Arc::clone(&monitor),
                 }));
                 if let Some(first) = first.take() {
                     let _ = first.send(Ok(offer));
@@ -207,7 +207,7 @@ async fn keep(
                 if stopped {
                     return;
                 }
-                if let Some(stray) = ears.stray() {
+                if let Some(stray) = monitor.stray() {
                     why.push_str(&format!("; on its standard output it wrote: {stray}"));
                 }
                 if begun.elapsed() > STEADY {
@@ -232,7 +232,7 @@ async fn keep(
             () = sleep(pause) => {}
             () = stop.cancelled() => return,
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_PAUSE);
         told.send_replace(State::Starting);
     }
 }

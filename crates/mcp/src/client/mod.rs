@@ -1,16 +1,16 @@
 //! Other MCP servers: their tools as ours.
 
 mod arrival;
-mod ears;
 mod link;
 mod output;
 mod program;
 mod remote_server;
 mod remote_tool;
 mod resource_tools;
+mod stdout_monitor;
 mod words;
 
-use cellblock_tools::{AnyTool, Registry};
+use cellblock_tools::{DynamicTool, Registry};
 use futures_util::future::join_all;
 use link::Link;
 use rmcp::model::Tool;
@@ -22,7 +22,7 @@ pub use remote_server::{RemoteServer, Trust, Where};
 /// Servers that were started, and what they offer.
 pub struct Connected {
     /// Their tools, each under the name of its server: `search` of the server `web` is `web_search`.
-    pub tools: Vec<Arc<dyn AnyTool>>,
+    pub tools: Vec<Arc<dyn DynamicTool>>,
     /// What cannot be used, and why.
     pub problems: Vec<Problem>,
     links: Vec<Arc<Link>>,
@@ -76,7 +76,7 @@ impl Connected {
             tools.extend(resource_tools::tools(&link));
         }
         let mut complaints: Vec<String> = offer.complaint.into_iter().collect();
-        let mut kept: Vec<Arc<dyn AnyTool>> = Vec::new();
+        let mut kept: Vec<Arc<dyn DynamicTool>> = Vec::new();
         for tool in tools {
             // One tool that cannot be used must not take the others with it.
             let beside = kept.iter().cloned().chain([Arc::clone(&tool)]);

@@ -16,9 +16,9 @@ const PASSED_ON: [&str; 9] = [
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ",
 ];
 /// How long it may take to end by itself, and then after being asked to.
-const GRACE: Duration = Duration::from_secs(2);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// What is kept of its standard error.
-const MOST_STDERR: usize = 2_000;
+const MAX_STDERR_BYTES: usize = 2_000;
 
 /// A running program, in a process group of its own.
 pub(super) struct Program {
@@ -75,9 +75,9 @@ impl Program {
 
     /// Ends it with everything that it started, once its input is closed; says how it ended.
     pub(super) async fn end(mut self) -> String {
-        if !self.has_ended_within(GRACE).await {
+        if !self.has_ended_within(EXIT_TIMEOUT).await {
             self.signal(Signal::TERM);
-            self.has_ended_within(GRACE).await;
+            self.has_ended_within(EXIT_TIMEOUT).await;
         }
         // As long as nobody has reaped it, the group is certainly its own.
         self.signal(Signal::KILL);
@@ -138,7 +138,7 @@ async fn keep_tail(mut stream: impl AsyncRead + Unpin, tail: Arc<Mutex<VecDeque<
     while let Ok(count @ 1..) = stream.read(&mut buffer).await {
         let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
         tail.extend(&buffer[..count]);
-        let surplus = tail.len().saturating_sub(MOST_STDERR);
+        let surplus = tail.len().saturating_sub(MAX_STDERR_BYTES);
         tail.drain(..surplus);
     }
 }

@@ -3,27 +3,27 @@
 use super::link::Link;
 use super::output::output_of;
 use super::{Trust, words};
-use cellblock_tools::{AnyTool, Context, Definition, Effects, Invocation};
+use cellblock_tools::{Context, DynamicTool, Effects, ToolDefinition, ToolFuture};
 use rmcp::model::{CallToolRequestParams, Tool};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// Characters of a description: it is in every request to a model.
-const MOST_DESCRIPTION: usize = 4_000;
+const MAX_DESCRIPTION_CHARS: usize = 4_000;
 /// What models and Python take as a name.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 
 struct RemoteTool {
-    definition: Definition,
+    definition: ToolDefinition,
     /// Its name there.
     theirs: String,
     link: Arc<Link>,
 }
 
 /// The tools of a server as ours.
-pub(super) fn tools(link: &Arc<Link>, tools: Vec<Tool>) -> Vec<Arc<dyn AnyTool>> {
+pub(super) fn tools(link: &Arc<Link>, tools: Vec<Tool>) -> Vec<Arc<dyn DynamicTool>> {
     let made = tools.into_iter().map(|tool| {
-        let tool: Arc<dyn AnyTool> = Arc::new(RemoteTool {
+        let tool: Arc<dyn DynamicTool> = Arc::new(RemoteTool {
             definition: definition(link, &tool),
             theirs: tool.name.into_owned(),
             link: Arc::clone(link),
@@ -38,19 +38,19 @@ pub(super) fn our_name(server: &str, theirs: &str) -> String {
     let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let whole = format!("{server}_{theirs}");
     let clean = whole.chars().map(|c| if good(c) { c } else { '_' });
-    clean.take(LONGEST_NAME).collect()
+    clean.take(MAX_NAME_CHARS).collect()
 }
 
-fn definition(link: &Link, tool: &Tool) -> Definition {
+fn definition(link: &Link, tool: &Tool) -> ToolDefinition {
     let mut parameters: Map<String, Value> = tool.input_schema.as_ref().clone();
     parameters.insert("type".to_owned(), json!("object"));
     parameters.entry("properties").or_insert_with(|| json!({}));
     let description = tool.description.as_deref().unwrap_or_default();
-    let mut definition = Definition::new(
+    let mut definition = ToolDefinition::new(
         our_name(link.name(), &tool.name),
         description
             .chars()
-            .take(MOST_DESCRIPTION)
+            .take(MAX_DESCRIPTION_CHARS)
             .collect::<String>(),
         parameters,
     );
@@ -69,12 +69,12 @@ fn definition(link: &Link, tool: &Tool) -> Definition {
     definition
 }
 
-impl AnyTool for RemoteTool {
-    fn definition(&self) -> Definition {
+impl DynamicTool for RemoteTool {
+    fn definition(&self) -> ToolDefinition {
         self.definition.clone()
     }
 
-    fn invoke(self: Arc<Self>, arguments: Map<String, Value>, _: Context) -> Invocation {
+    fn invoke(self: Arc<Self>, arguments: Map<String, Value>, _: Context) -> ToolFuture {
         Box::pin(async move {
             let request = CallToolRequestParams::new(self.theirs.clone()).with_arguments(arguments);
             let result = self

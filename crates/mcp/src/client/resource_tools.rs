@@ -3,13 +3,13 @@
 use super::link::Link;
 use super::output::part_of_resource;
 use super::remote_tool::our_name;
-use cellblock_tools::{AnyTool, Context, Definition, Invocation, Output, Part, ToolError};
+use cellblock_tools::{Context, DynamicTool, Output, Part, ToolDefinition, ToolError, ToolFuture};
 use rmcp::model::{PaginatedRequestParams, ReadResourceRequestParams};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// Resources that one answer lists.
-const MOST_LISTED: usize = 500;
+const MAX_LISTED: usize = 500;
 
 enum Does {
     List,
@@ -17,22 +17,22 @@ enum Does {
 }
 
 struct ResourceTool {
-    definition: Definition,
+    definition: ToolDefinition,
     does: Does,
     link: Arc<Link>,
 }
 
 /// `web_list_resources` and `web_read_resource` for the server `web`.
-pub(super) fn tools(link: &Arc<Link>) -> Vec<Arc<dyn AnyTool>> {
+pub(super) fn tools(link: &Arc<Link>) -> Vec<Arc<dyn DynamicTool>> {
     let server = link.name();
     let make = |name: &str, description: String, parameters: Value, does: Does| {
         let parameters = match parameters {
             Value::Object(map) => map,
             _ => Map::new(),
         };
-        let mut definition = Definition::new(our_name(server, name), description, parameters);
+        let mut definition = ToolDefinition::new(our_name(server, name), description, parameters);
         definition.time_limit = Some(link.server().call_limit);
-        let tool: Arc<dyn AnyTool> = Arc::new(ResourceTool {
+        let tool: Arc<dyn DynamicTool> = Arc::new(ResourceTool {
             definition,
             does,
             link: Arc::clone(link),
@@ -59,12 +59,12 @@ pub(super) fn tools(link: &Arc<Link>) -> Vec<Arc<dyn AnyTool>> {
     vec![list, read]
 }
 
-impl AnyTool for ResourceTool {
-    fn definition(&self) -> Definition {
+impl DynamicTool for ResourceTool {
+    fn definition(&self) -> ToolDefinition {
         self.definition.clone()
     }
 
-    fn invoke(self: Arc<Self>, mut arguments: Map<String, Value>, _: Context) -> Invocation {
+    fn invoke(self: Arc<Self>, mut arguments: Map<String, Value>, _: Context) -> ToolFuture {
         Box::pin(async move {
             match self.does {
                 Does::List => list(&self.link).await,
@@ -90,11 +90,11 @@ async fn list(link: &Link) -> Result<Output, ToolError> {
             .await?;
         found.extend(listed.resources);
         cursor = listed.next_cursor;
-        if cursor.is_none() || found.len() >= MOST_LISTED {
+        if cursor.is_none() || found.len() >= MAX_LISTED {
             break;
         }
     }
-    found.truncate(MOST_LISTED);
+    found.truncate(MAX_LISTED);
     let list: Vec<Value> = found
         .into_iter()
         .map(|resource| {

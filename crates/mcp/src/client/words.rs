@@ -5,7 +5,7 @@ use rmcp::service::ClientInitializeError;
 use std::error::Error;
 
 /// Characters of a message that comes from elsewhere.
-const MOST_CHARS: usize = 500;
+const MAX_MESSAGE_CHARS: usize = 500;
 
 /// Why a server could not be greeted.
 pub(super) fn no_greeting(error: &ClientInitializeError) -> String {
@@ -66,8 +66,8 @@ fn chain(error: &(dyn Error + Send + Sync)) -> String {
 /// Not longer than a person reads, and nothing that moves a terminal's cursor.
 pub(super) fn short(text: &str) -> String {
     let clean = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    let mut short: String = clean.take(MOST_CHARS).collect();
-    if text.chars().nth(MOST_CHARS).is_some() {
+    let mut short: String = clean.take(MAX_MESSAGE_CHARS).collect();
+    if text.chars().nth(MAX_MESSAGE_CHARS).is_some() {
         short.push('…');
     }
     short

@@ -13,7 +13,7 @@ use serde_json::Value;
 /// Characters of the text that a model reads.
 const BUDGET: usize = 20_000;
 /// Files that one result links to.
-const MOST_LINKS: usize = 20;
+const MAX_LINKS: usize = 20;
 
 /// A result, and whether the list of resources is another one now.
 pub(super) struct Told {
@@ -25,7 +25,7 @@ pub(super) struct Told {
 pub(super) fn result_of(
     answer: Answer,
     locale: Locale,
-    room: &str,
+    session_name: &str,
     context: &RequestContext<RoleServer>,
 ) -> Told {
     let mut content = vec![ContentBlock::text(answer.for_model(locale, BUDGET))];
@@ -59,7 +59,11 @@ pub(super) fn result_of(
         || answer.name == "write_file";
     if knows_links(context) {
         let written = listed("created").iter().chain(listed("changed"));
-        content.extend(written.filter_map(|file| link(file, room)).take(MOST_LINKS));
+        content.extend(
+            written
+                .filter_map(|file| link(file, session_name))
+                .take(MAX_LINKS),
+        );
     }
     let mut result = CallToolResult::success(content);
     // The protocol knows no other structures than objects.
@@ -87,9 +91,9 @@ fn block(part: &Part) -> Option<ContentBlock> {
     })
 }
 
-fn link(file: &Value, room: &str) -> Option<ContentBlock> {
+fn link(file: &Value, session_name: &str) -> Option<ContentBlock> {
     let path = file.get("path")?.as_str()?;
-    let mut resource = Resource::new(uri_of(room, path), file_name(path));
+    let mut resource = Resource::new(uri_of(session_name, path), file_name(path));
     resource.mime_type = file.get("mime").and_then(Value::as_str).map(str::to_owned);
     resource.size = file.get("bytes").and_then(Value::as_u64);
     Some(ContentBlock::resource_link(resource))

@@ -1,7 +1,7 @@
 //! The files of the workspaces as resources: `workspace://main/data/table.csv`.
 
 use super::Files;
-use super::rooms::Rooms;
+use super::client_sessions::ClientSessions;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cellblock_protocol::mime_of;
@@ -14,11 +14,11 @@ const SCHEME: &str = "workspace://";
 /// Files on one page of the list.
 const PAGE: usize = 500;
 /// The largest file that is read as a resource.
-const MOST_BYTES: u64 = 8 << 20;
+const MAX_RESOURCE_BYTES: u64 = 8 << 20;
 
 /// The files of all sessions of a client, a page of them.
 pub(super) async fn list(
-    rooms: &Rooms,
+    sessions: &ClientSessions,
     given: Files,
     cursor: Option<String>,
 ) -> Result<ListResourcesResult, ErrorData> {
@@ -29,17 +29,17 @@ pub(super) async fn list(
         })?,
     };
     let mut resources = Vec::new();
-    for (room, bench) in rooms.all() {
-        let session = match (bench.open_session().await, given) {
+    for (session_name, runner) in sessions.all() {
+        let session = match (runner.current_session().await, given) {
             (Some(session), _) => session,
-            (None, Files::Given) => bench.session().await.map_err(internal)?,
+            (None, Files::Given) => runner.session().await.map_err(internal)?,
             // Many clients ask as soon as they come, and then never run anything.
             (None, Files::None) => continue,
         };
         let mut files = session.list_files().await.map_err(internal)?;
         files.sort_by(|one, other| one.path.cmp(&other.path));
         resources.extend(files.into_iter().map(|file| {
-            Resource::new(uri_of(&room, &file.path), file_name(&file.path))
+            Resource::new(uri_of(&session_name, &file.path), file_name(&file.path))
                 .with_title(file.path)
                 .with_mime_type(file.mime)
                 .with_size(file.bytes)
@@ -53,15 +53,18 @@ pub(super) async fn list(
 }
 
 /// The contents of one file.
-pub(super) async fn read(rooms: &Rooms, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+pub(super) async fn read(
+    sessions: &ClientSessions,
+    uri: &str,
+) -> Result<ReadResourceResult, ErrorData> {
     let missing = |reason: String| {
         let uri: String = uri.chars().filter(|c| !c.is_control()).take(200).collect();
         ErrorData::resource_not_found(format!("there is no resource {uri:?}: {reason}"), None)
     };
-    let (room, path) =
+    let (session_name, path) =
         path_of(uri).ok_or_else(|| missing(format!("addresses here begin with {SCHEME}main/")))?;
-    let bench = rooms.get(&room).map_err(missing)?;
-    let session = bench.session().await.map_err(internal)?;
+    let runner = sessions.get(&session_name).map_err(missing)?;
+    let session = runner.session().await.map_err(internal)?;
     let file = session
         .open_file(&path)
         .await
@@ -96,18 +99,18 @@ fn blob(uri: &str, mime_type: Option<String>, bytes: &[u8]) -> ResourceContents 
 fn contents(file: File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let length = file.metadata()?.len();
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
-    if length > MOST_BYTES || bytes.len() as u64 > MOST_BYTES {
+    file.take(MAX_RESOURCE_BYTES + 1).read_to_end(&mut bytes)?;
+    if length > MAX_RESOURCE_BYTES || bytes.len() as u64 > MAX_RESOURCE_BYTES {
         return Err(io::Error::other(format!(
-            "it has {length} bytes, and at most {MOST_BYTES} are read this way; read it with Python, piece by piece"
+            "it has {length} bytes, and at most {MAX_RESOURCE_BYTES} are read this way; read it with Python, piece by piece"
         )));
     }
     Ok(bytes)
 }
 
 /// The address of a file.
-pub(super) fn uri_of(room: &str, path: &str) -> String {
-    let mut uri = format!("{SCHEME}{room}/");
+pub(super) fn uri_of(session_name: &str, path: &str) -> String {
+    let mut uri = format!("{SCHEME}{session_name}/");
     for byte in path.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
@@ -121,7 +124,7 @@ pub(super) fn uri_of(room: &str, path: &str) -> String {
 
 /// The session and the path behind an address.
 fn path_of(uri: &str) -> Option<(String, String)> {
-    let (room, path) = uri.strip_prefix(SCHEME)?.split_once('/')?;
+    let (session_name, path) = uri.strip_prefix(SCHEME)?.split_once('/')?;
     let mut bytes = Vec::new();
     let mut rest = path.bytes();
     while let Some(byte) = rest.next() {
@@ -133,7 +136,7 @@ fn path_of(uri: &str) -> Option<(String, String)> {
             other => other,
         });
     }
-    Some((room.to_owned(), String::from_utf8(bytes).ok()?))
+    Some((session_name.to_owned(), String::from_utf8(bytes).ok()?))
 }
 
 /// The last part of a path.

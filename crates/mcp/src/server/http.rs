@@ -1,10 +1,10 @@
 //! Many clients over streamable HTTP.
 
 use super::Server;
+use super::client_handler::ClientHandler;
 use super::connections::{Connections, Place};
 use super::gate::{Gate, Reply, plain};
 use super::presence::Presence;
-use super::visitor::Visitor;
 use http::header::CONNECTION;
 use http::{HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
@@ -25,7 +25,7 @@ const PATH: &str = "/mcp";
 /// The header that names a session of the protocol.
 const SESSION: &str = "mcp-session-id";
 /// The longest request: the largest arguments, in JSON.
-const LONGEST_REQUEST: usize = 48 << 20;
+const MAX_REQUEST_BYTES: usize = 48 << 20;
 /// The longest head of a request, and what is read of a body at once.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 /// How long a client that has shown the token may take to send the head of its next request.
@@ -33,7 +33,7 @@ const HEAD_LIMIT: Duration = Duration::from_secs(10);
 /// How long connections may take to end when we stop.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-type Service = StreamableHttpService<Visitor, LocalSessionManager>;
+type Service = StreamableHttpService<ClientHandler, LocalSessionManager>;
 
 /// How to serve over HTTP.
 #[derive(Clone, Debug)]
@@ -106,14 +106,14 @@ impl Server {
             .with_allowed_hosts(options.hosts)
             .with_allowed_origins(options.origins)
             .enforce_origin_validation()
-            .with_max_request_body_bytes(LONGEST_REQUEST)
+            .with_max_request_body_bytes(MAX_REQUEST_BYTES)
             .with_cancellation_token(self.inner.stop.child_token());
         // Often, since only what is written shows that a client has gone.
         config.sse_keep_alive = Some(Duration::from_secs(2));
         let server = self.clone();
         let admit = move || {
-            let visitor = server.admit().map_err(io::Error::other)?;
-            Ok(visitor.with_sessions())
+            let handler = server.admit().map_err(io::Error::other)?;
+            Ok(handler.with_sessions())
         };
         Desk {
             gate: Gate::new(options.token),

@@ -1,7 +1,7 @@
 //! What a cell prints, told while it runs: progress notifications with the text as their message.
 
 use cellblock_protocol::Event;
-use cellblock_tools::{Happening, Watcher};
+use cellblock_tools::{OnToolEvent, ToolEvent};
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
 use rmcp::{Peer, RoleServer};
@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 /// Notifications come at most so often: a loop that prints must not flood the client.
 const PAUSE: Duration = Duration::from_millis(50);
 /// The text that waits for a client that is slow to read.
-const MOST_WAITING: usize = 64 << 10;
+const MAX_QUEUED_BYTES: usize = 64 << 10;
 /// How long the last words may take. The result has all of it anyway.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -46,7 +46,7 @@ impl Live {
     }
 
     /// Who watches the call.
-    pub(super) fn watcher(&self) -> Watcher {
+    pub(super) fn watcher(&self) -> OnToolEvent {
         let waiting = Arc::clone(&self.waiting);
         Arc::new(move |happening| {
             if let Some(text) = words(happening) {
@@ -80,8 +80,8 @@ impl Text {
     /// The newest text is kept.
     fn add(&mut self, more: &str) {
         self.text.push_str(more);
-        if self.text.len() > MOST_WAITING {
-            let from = self.text.len() - MOST_WAITING / 2;
+        if self.text.len() > MAX_QUEUED_BYTES {
+            let from = self.text.len() - MAX_QUEUED_BYTES / 2;
             let whole = |cut: &usize| self.text.is_char_boundary(*cut);
             let cut = (from..self.text.len()).find(whole).unwrap_or_default();
             self.left_out += cut;
@@ -127,15 +127,17 @@ async fn tell(waiting: Arc<Waiting>, peer: Peer<RoleServer>, token: ProgressToke
     }
 }
 
-fn words(happening: Happening) -> Option<String> {
+fn words(happening: ToolEvent) -> Option<String> {
     match happening {
-        Happening::Cell(Event::Stdout { text } | Event::Stderr { text }) => Some(text),
-        Happening::Cell(Event::Display { .. }) => {
+        ToolEvent::Cell(Event::Stdout { text } | Event::Stderr { text }) => Some(text),
+        ToolEvent::Cell(Event::Display { .. }) => {
             Some("[a picture or table was shown]\n".to_owned())
         }
-        Happening::Cell(Event::ToolCall { name, .. }) => Some(format!("[calls {name}]\n")),
-        Happening::Waiting { tool } => Some(format!("[{tool} waits for a person's approval]\n")),
-        Happening::Plan { markdown, .. } => Some(markdown),
+        ToolEvent::Cell(Event::ToolCall { name, .. }) => Some(format!("[calls {name}]\n")),
+        ToolEvent::AwaitingApproval { tool } => {
+            Some(format!("[{tool} waits for a person's approval]\n"))
+        }
+        ToolEvent::PlanChanged { markdown, .. } => Some(markdown),
         _ => None,
     }
 }

@@ -1,5 +1,7 @@
 //! Cellblock as a server: the tools of a registry, and a session for each client.
 
+mod client_handler;
+mod client_sessions;
 mod connections;
 mod content;
 mod files;
@@ -7,32 +9,30 @@ mod gate;
 mod http;
 mod live;
 mod presence;
-mod rooms;
 mod shown;
 mod stdio;
 mod tools;
-mod visitor;
 mod words;
 
-use cellblock_tools::Workbench;
+use cellblock_tools::ToolRunner;
+use client_handler::ClientHandler;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use visitor::Visitor;
 
 pub use http::HttpOptions;
 pub use tools::{ForkTool, VariablesTool, WriteFileTool, with_tools_for_clients};
 
 /// Clients that are served at the same time; each may hold sessions.
-const MOST_CLIENTS: usize = 64;
+const MAX_CLIENTS: usize = 64;
 
 /// How long sessions may take to end.
 const FAREWELL: Duration = Duration::from_secs(10);
 
-/// Serves MCP clients. Every client has a workbench of its own, which ends with it. A handle: clones are the same server.
+/// Serves MCP clients. Every client has a tool runner of its own, which ends with it. A handle: clones are the same server.
 #[derive(Clone)]
 pub struct Server {
     inner: Arc<Inner>,
@@ -49,7 +49,7 @@ pub enum Files {
 
 struct Inner {
     files: Files,
-    workbench: Box<dyn Fn() -> Workbench + Send + Sync>,
+    runner: Box<dyn Fn() -> ToolRunner + Send + Sync>,
     clients: AtomicUsize,
     /// Clients that are here, and sessions that are being ended.
     closing: TaskTracker,
@@ -57,12 +57,12 @@ struct Inner {
 }
 
 impl Server {
-    /// A server whose clients get their workbenches from here.
-    pub fn new(files: Files, workbench: impl Fn() -> Workbench + Send + Sync + 'static) -> Server {
+    /// A server whose clients get their tool runners from here.
+    pub fn new(files: Files, runner: impl Fn() -> ToolRunner + Send + Sync + 'static) -> Server {
         Server {
             inner: Arc::new(Inner {
                 files,
-                workbench: Box::new(workbench),
+                runner: Box::new(runner),
                 clients: AtomicUsize::new(0),
                 closing: TaskTracker::new(),
                 stop: CancellationToken::new(),
@@ -82,19 +82,19 @@ impl Server {
     }
 
     /// A client has come.
-    fn admit(&self) -> Result<Visitor, String> {
+    fn admit(&self) -> Result<ClientHandler, String> {
         let admitted =
             self.inner
                 .clients
                 .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |clients| {
-                    (clients < MOST_CLIENTS).then_some(clients + 1)
+                    (clients < MAX_CLIENTS).then_some(clients + 1)
                 });
         if admitted.is_err() {
             return Err(format!(
-                "{MOST_CLIENTS} clients are being served, and no more are possible"
+                "{MAX_CLIENTS} clients are being served, and no more are possible"
             ));
         }
-        Ok(Visitor::new((self.inner.workbench)(), self.clone()))
+        Ok(ClientHandler::new((self.inner.runner)(), self.clone()))
     }
 }
 

@@ -1,13 +1,13 @@
 //! Our tools as the protocol describes tools.
 
-use super::rooms::{SESSION, takes_session};
-use cellblock_tools::{Definition, Effects};
+use super::client_sessions::{SESSION, takes_session};
+use cellblock_tools::{Effects, ToolDefinition};
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// A tool for `tools/list`: without the purpose, with the session it may name.
-pub(super) fn shown(definition: &Definition) -> Tool {
+pub(super) fn shown(definition: &ToolDefinition) -> Tool {
     let mut tool = Tool::new(
         definition.name.clone(),
         definition.description.clone(),
@@ -31,7 +31,7 @@ pub(super) fn shown(definition: &Definition) -> Tool {
     tool
 }
 
-fn parameters(definition: &Definition) -> Map<String, Value> {
+fn parameters(definition: &ToolDefinition) -> Map<String, Value> {
     let mut schema = definition.parameters.clone();
     if takes_session(&definition.name, definition.uses)
         && let Some(Value::Object(properties)) = schema.get_mut("properties")

@@ -8,7 +8,7 @@ use std::io;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// The longest message of a client: the largest arguments, in JSON.
-const LONGEST_LINE: usize = 48 << 20;
+const MAX_LINE_BYTES: usize = 48 << 20;
 
 impl Server {
     /// Serves the program that started us, on standard input and output.
@@ -25,10 +25,10 @@ impl Server {
         input: impl AsyncRead + Send + Unpin + 'static,
         output: impl AsyncWrite + Send + Unpin + 'static,
     ) -> io::Result<()> {
-        let visitor = self.admit().map_err(io::Error::other)?;
+        let handler = self.admit().map_err(io::Error::other)?;
         let transport =
-            AsyncRwTransport::new_server(input, output).with_max_line_length(LONGEST_LINE);
-        let served = serve_server_with_ct(visitor, transport, self.inner.stop.clone()).await;
+            AsyncRwTransport::new_server(input, output).with_max_line_length(MAX_LINE_BYTES);
+        let served = serve_server_with_ct(handler, transport, self.inner.stop.clone()).await;
         let outcome = match served {
             Ok(running) => running
                 .waiting()

@@ -1,6 +1,6 @@
 //! Other servers that do not behave. Every message names the server, and everything else goes on.
 
-use crate::support::{bench, bench_of, crooked, shop, soon, text, wait};
+use crate::support::{crooked, runner, runner_of, shop, soon, text, wait};
 use cellblock_mcp::{RemoteServer, connect};
 use serde_json::json;
 use std::path::Path;
@@ -56,7 +56,7 @@ fn a_server_that_says_nothing_or_nonsense_is_given_up_in_time() {
 fn one_bad_server_does_not_harm_the_others() {
     let connected = wait(connect([crooked("end"), crooked("")]));
     assert_eq!(connected.problems.len(), 1);
-    assert_eq!(text(&bench(&connected), "crooked_work", json!({})), "done");
+    assert_eq!(text(&runner(&connected), "crooked_work", json!({})), "done");
 }
 
 #[test]
@@ -71,16 +71,16 @@ fn a_tool_that_cannot_be_used_is_left_out() {
         problems[1].contains("the tool `crooked_odd`: its schema cannot be used"),
         "{problems:?}"
     );
-    let bench = bench(&connected);
-    assert!(bench.registry().get("crooked_good").is_some());
-    assert!(bench.registry().get("crooked_odd").is_none());
+    let runner = runner(&connected);
+    assert!(runner.registry().get("crooked_good").is_some());
+    assert!(runner.registry().get("crooked_odd").is_none());
 }
 
 #[test]
 fn answers_that_are_none_are_named() {
     let said = |fault: &str| {
-        let (bench, connected) = bench_of([crooked(fault)]);
-        let said = text(&bench, "crooked_work", json!({}));
+        let (runner, connected) = runner_of([crooked(fault)]);
+        let said = text(&runner, "crooked_work", json!({}));
         wait(connected.close());
         said
     };
@@ -101,9 +101,9 @@ fn answers_that_are_none_are_named() {
 
 #[test]
 fn a_result_of_a_gigabyte_is_left_out() {
-    let (bench, _connected) = bench_of([crooked("huge")]);
+    let (runner, _connected) = runner_of([crooked("huge")]);
     assert_eq!(
-        text(&bench, "crooked_work", json!({})),
+        text(&runner, "crooked_work", json!({})),
         "Tool call failed: the MCP server `crooked`: it sent a message that is longer than 48 MiB, which was left out"
     );
 }
@@ -111,11 +111,11 @@ fn a_result_of_a_gigabyte_is_left_out() {
 #[test]
 fn a_server_that_vanishes_in_the_middle_of_a_call_is_started_again() {
     let Some(shop) = shop() else { return };
-    let (bench, connected) = bench_of([shop]);
-    let identity = || text(&bench, "shop_identity", json!({}));
+    let (runner, connected) = runner_of([shop]);
+    let identity = || text(&runner, "shop_identity", json!({}));
     let before = identity();
     let code = json!({"python_code_snippet": "try:\n    shop_die()\nexcept ToolError as error:\n    print(error)"});
-    let died = text(&bench, "execute_python_code", code);
+    let died = text(&runner, "execute_python_code", code);
     assert!(
         died.contains("the MCP server `shop`: it vanished in the middle of the call: it ended with status 7; the last it wrote: out of stock"),
         "{died}"
@@ -138,13 +138,13 @@ fn a_server_that_vanishes_in_the_middle_of_a_call_is_started_again() {
 
 #[test]
 fn a_server_that_dies_again_and_again_is_left_alone_for_longer_and_longer() {
-    let (bench, _connected) = bench_of([crooked("vanish")]);
+    let (runner, _connected) = runner_of([crooked("vanish")]);
     let mut pauses = Vec::new();
     for _ in 0..2 {
         soon("a call is made", || {
-            text(&bench, "crooked_work", json!({})).contains("vanished")
+            text(&runner, "crooked_work", json!({})).contains("vanished")
         });
-        let said = text(&bench, "crooked_work", json!({}));
+        let said = text(&runner, "crooked_work", json!({}));
         let (_, pause) = said.split_once("again in ").unwrap();
         pauses.push(pause.trim_end_matches(" s").parse::<f64>().unwrap());
     }
@@ -158,21 +158,21 @@ fn a_server_that_dies_again_and_again_is_left_alone_for_longer_and_longer() {
 fn a_slow_call_is_given_up_and_the_next_one_works() {
     let Some(mut shop) = shop() else { return };
     shop.call_limit = Duration::from_millis(500);
-    let (bench, _connected) = bench_of([shop]);
+    let (runner, _connected) = runner_of([shop]);
     assert_eq!(
-        text(&bench, "shop_sleep", json!({"seconds": 30})),
+        text(&runner, "shop_sleep", json!({"seconds": 30})),
         "Tool call failed: `shop_sleep` did not answer within 0.5 s and was given up"
     );
-    assert_eq!(text(&bench, "shop_sleep", json!({"seconds": 0})), "awake");
+    assert_eq!(text(&runner, "shop_sleep", json!({"seconds": 0})), "awake");
 }
 
 #[test]
 fn a_server_ends_with_everything_it_started() {
     let Some(shop) = shop() else { return };
-    let (bench, connected) = bench_of([shop]);
+    let (runner, connected) = runner_of([shop]);
     let alive = |process: &str| Path::new("/proc").join(process.trim()).exists();
-    let server = text(&bench, "shop_identity", json!({}));
-    let child = text(&bench, "shop_child", json!({}));
+    let server = text(&runner, "shop_identity", json!({}));
+    let child = text(&runner, "shop_child", json!({}));
     assert!(alive(&server) && alive(&child));
     wait(connected.close());
     soon("they are gone", || !alive(&server) && !alive(&child));

@@ -1,6 +1,6 @@
 //! Other servers that behave.
 
-use crate::support::{Listening, TOKEN, bench, bench_of, python, script, shop, text, wait};
+use crate::support::{Listening, TOKEN, python, runner, runner_of, script, shop, text, wait};
 use cellblock_mcp::{RemoteServer, Trust, Where, connect};
 use cellblock_tools::{Call, Effects, Part};
 use serde_json::{Value, json};
@@ -12,17 +12,17 @@ use std::time::Duration;
 #[test]
 fn the_tools_of_a_program_are_tools_of_ours() {
     let Some(shop) = shop() else { return };
-    let (bench, connected) = bench_of([shop]);
-    let add = bench.registry().get("shop_add").unwrap();
+    let (runner, connected) = runner_of([shop]);
+    let add = runner.registry().get("shop_add").unwrap();
     assert_eq!(add.description, "Adds two numbers.");
     assert_eq!(add.parameters["required"], json!(["a", "b"]));
 
-    let answer = wait(bench.call(Call::by_user("shop_add", json!({"a": 2, "b": "3"}))));
+    let answer = wait(runner.call(Call::by_user("shop_add", json!({"a": 2, "b": "3"}))));
     assert_eq!(
         answer.outcome.unwrap().structured,
         Some(json!({"result": 5}))
     );
-    let wrong = text(&bench, "shop_add", json!({"a": "two"}));
+    let wrong = text(&runner, "shop_add", json!({"a": "two"}));
     assert!(
         wrong.starts_with("Tool call failed: the arguments of `shop_add` do not fit:"),
         "{wrong}"
@@ -31,7 +31,7 @@ fn the_tools_of_a_program_are_tools_of_ours() {
         wrong.contains("`a`") && wrong.contains("missing field `b`"),
         "{wrong}"
     );
-    let failed = text(&bench, "shop_fail", json!({}));
+    let failed = text(&runner, "shop_fail", json!({}));
     assert!(failed.contains("the shop is closed"), "{failed}");
     wait(connected.close());
 }
@@ -39,10 +39,10 @@ fn the_tools_of_a_program_are_tools_of_ours() {
 #[test]
 fn code_in_a_session_calls_them_too() {
     let Some(shop) = shop() else { return };
-    let (bench, _connected) = bench_of([shop]);
+    let (runner, _connected) = runner_of([shop]);
     let code = "print(sum(shop_add(a=n, b=1)['result'] for n in range(5)))";
     let read = text(
-        &bench,
+        &runner,
         "execute_python_code",
         json!({"python_code_snippet": code}),
     );
@@ -52,18 +52,26 @@ fn code_in_a_session_calls_them_too() {
 #[test]
 fn pictures_and_resources_come_along() {
     let Some(shop) = shop() else { return };
-    let (bench, _connected) = bench_of([shop]);
-    let answer = wait(bench.call(Call::by_user("shop_picture", json!({}))));
+    let (runner, _connected) = runner_of([shop]);
+    let answer = wait(runner.call(Call::by_user("shop_picture", json!({}))));
     let pictures: Vec<&Part> = answer.attachments().collect();
     assert!(
         matches!(pictures[..], [Part::Blob { mime, data, .. }] if mime == "image/png" && data.starts_with(b"\x89PNG"))
     );
 
-    let listed = text(&bench, "shop_list_resources", json!({}));
+    let listed = text(&runner, "shop_list_resources", json!({}));
     assert!(listed.contains("note://today"), "{listed}");
-    let read = text(&bench, "shop_read_resource", json!({"uri": "note://today"}));
+    let read = text(
+        &runner,
+        "shop_read_resource",
+        json!({"uri": "note://today"}),
+    );
     assert_eq!(read, "pears and plums");
-    let missing = text(&bench, "shop_read_resource", json!({"uri": "note://never"}));
+    let missing = text(
+        &runner,
+        "shop_read_resource",
+        json!({"uri": "note://never"}),
+    );
     assert!(
         missing.starts_with("Tool call failed: the MCP server `shop`: it refuses:"),
         "{missing}"
@@ -76,8 +84,8 @@ fn a_program_sees_nothing_of_our_environment_but_the_usual() {
     if let Where::Program { environment, .. } = &mut shop.at {
         environment.insert("SHOP_KEY".to_owned(), "s3cret".to_owned());
     }
-    let (bench, _connected) = bench_of([shop]);
-    let answer = wait(bench.call(Call::by_user("shop_environment", json!({}))));
+    let (runner, _connected) = runner_of([shop]);
+    let answer = wait(runner.call(Call::by_user("shop_environment", json!({}))));
     let structured = answer.outcome.unwrap().structured.unwrap();
     let names: Vec<&str> = structured["result"]
         .as_array()
@@ -100,12 +108,12 @@ fn only_what_a_server_calls_read_only_runs_unasked() {
     let Some(mut shop) = shop() else { return };
     shop.trust = Trust::Hints;
     shop.only = vec!["add".to_owned(), "sleep".to_owned()];
-    let (bench, _connected) = bench_of([shop]);
-    let effects = |name: &str| bench.registry().get(name).map(|tool| tool.effects);
+    let (runner, _connected) = runner_of([shop]);
+    let effects = |name: &str| runner.registry().get(name).map(|tool| tool.effects);
     assert_eq!(effects("shop_add"), Some(Effects::None));
     assert_eq!(effects("shop_sleep"), Some(Effects::Outside));
     assert_eq!(effects("shop_die"), None);
-    let refused = text(&bench, "shop_sleep", json!({"seconds": 0}));
+    let refused = text(&runner, "shop_sleep", json!({"seconds": 0}));
     assert!(refused.contains("nobody to ask"), "{refused}");
 }
 
@@ -143,10 +151,10 @@ fn a_server_behind_an_address_may_go_and_come_back() {
     let Some(running) = shop_at(port) else { return };
     let mut server = RemoteServer::address("shop", format!("http://127.0.0.1:{port}/mcp"));
     server.trust = Trust::Everything;
-    let (bench, _connected) = bench_of([server]);
-    let added = || text(&bench, "shop_add", json!({"a": 2, "b": 3}));
+    let (runner, _connected) = runner_of([server]);
+    let added = || text(&runner, "shop_add", json!({"a": 2, "b": 3}));
     assert_eq!(added(), "5");
-    let answer = wait(bench.call(Call::by_user("shop_picture", json!({}))));
+    let answer = wait(runner.call(Call::by_user("shop_picture", json!({}))));
     assert_eq!(answer.attachments().count(), 1);
 
     drop(running);
@@ -179,7 +187,7 @@ fn we_are_a_client_of_our_own_server() {
         server.trust = Trust::Everything;
         server
     };
-    let (bench_there, connected) = bench_of([server(TOKEN)]);
+    let (bench_there, connected) = runner_of([server(TOKEN)]);
     let run = |code: &str| {
         text(
             &bench_there,
@@ -196,6 +204,6 @@ fn we_are_a_client_of_our_own_server() {
         refused.problems[0].to_string(),
         "the MCP server `cell`: it wants other credentials: set `token`, `token_env` or `headers`"
     );
-    assert_eq!(bench(&refused).registry().get("cell_compute"), None);
+    assert_eq!(runner(&refused).registry().get("cell_compute"), None);
     listening.stop();
 }

@@ -54,8 +54,8 @@ fn clients_share_nothing_and_leave_nothing() {
         assert_eq!(seen["first"][1], "success");
         soon("its session is gone", || !listening.ours.has_sessions());
     }
-    let benches = listening.ours.benches.lock().unwrap().len();
-    assert!(benches >= 2, "{benches}");
+    let runners = listening.ours.runners.lock().unwrap().len();
+    assert!(runners >= 2, "{runners}");
     listening.stop();
 }
 

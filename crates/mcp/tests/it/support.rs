@@ -4,7 +4,9 @@ use cellblock::env::{Cancel, Dirs, EnvironmentStatus, Environments, Requirements
 use cellblock::{Host, Locale, Preload, PythonChoice, SessionOptions};
 use cellblock_mcp::with_tools_for_clients;
 use cellblock_mcp::{Connected, Files, HttpOptions, RemoteServer, Server, Trust, connect};
-use cellblock_tools::{Approval, ApprovalMode, ApprovalPolicy, Call, Opening, Registry, Workbench};
+use cellblock_tools::{
+    Approval, ApprovalMode, ApprovalPolicy, Call, Registry, SessionFuture, ToolRunner,
+};
 use serde_json::Value;
 use std::fs;
 use std::net::SocketAddr;
@@ -123,26 +125,26 @@ pub fn crooked(fault: &str) -> RemoteServer {
     server
 }
 
-/// A workbench with the tools of these servers, which must all be there.
-pub fn bench_of(servers: impl IntoIterator<Item = RemoteServer>) -> (Workbench, Connected) {
+/// A tool runner with the tools of these servers, which must all be there.
+pub fn runner_of(servers: impl IntoIterator<Item = RemoteServer>) -> (ToolRunner, Connected) {
     let connected = wait(connect(servers));
     assert_eq!(connected.problems, []);
-    (bench(&connected), connected)
+    (runner(&connected), connected)
 }
 
-/// A workbench with the tools of these servers.
-pub fn bench(connected: &Connected) -> Workbench {
+/// A tool runner with the tools of these servers.
+pub fn runner(connected: &Connected) -> ToolRunner {
     let registry = Registry::builder()
         .built_in()
         .extend(connected.tools.iter().cloned());
-    Workbench::builder(registry.build().unwrap())
-        .sessions(sessions())
+    ToolRunner::builder(registry.build().unwrap())
+        .open_sessions(sessions())
         .build()
 }
 
 /// What a model reads of a call.
-pub fn text(bench: &Workbench, name: &str, arguments: Value) -> String {
-    wait(bench.call(Call::by_user(name, arguments))).for_model(Locale::En, 20_000)
+pub fn text(runner: &ToolRunner, name: &str, arguments: Value) -> String {
+    wait(runner.call(Call::by_user(name, arguments))).for_model(Locale::En, 20_000)
 }
 
 static HOST: LazyLock<Host> = LazyLock::new(|| {
@@ -155,41 +157,41 @@ static HOST: LazyLock<Host> = LazyLock::new(|| {
 });
 
 /// Makes sessions with the standard library.
-pub fn sessions() -> impl Fn() -> Opening + Send + Sync + 'static {
+pub fn sessions() -> impl Fn() -> SessionFuture + Send + Sync + 'static {
     || Box::pin(async { Ok(HOST.open(SessionOptions::default()).await?) })
 }
 
 /// A server of ours in this process.
 pub struct Ours {
     pub server: Server,
-    /// The workbenches of its clients.
-    pub benches: Arc<Mutex<Vec<Workbench>>>,
+    /// The tool runners of its clients.
+    pub runners: Arc<Mutex<Vec<ToolRunner>>>,
 }
 
 impl Ours {
     pub fn new() -> Ours {
         let registry = with_tools_for_clients(Registry::builder().built_in());
         let registry = registry.build().unwrap();
-        let benches = Arc::new(Mutex::new(Vec::new()));
-        let made = Arc::clone(&benches);
+        let runners = Arc::new(Mutex::new(Vec::new()));
+        let made = Arc::clone(&runners);
         let server = Server::new(Files::None, move || {
             let policy = ApprovalPolicy::mode(ApprovalMode::Effects);
-            let bench = Workbench::builder(registry.clone())
-                .sessions(sessions())
+            let runner = ToolRunner::builder(registry.clone())
+                .open_sessions(sessions())
                 .approval(Approval::new(policy, None))
                 .build();
-            made.lock().unwrap().push(bench.clone());
-            bench
+            made.lock().unwrap().push(runner.clone());
+            runner
         });
-        Ours { server, benches }
+        Ours { server, runners }
     }
 
     /// Whether some client has a session.
     pub fn has_sessions(&self) -> bool {
-        let benches = self.benches.lock().unwrap().clone();
+        let runners = self.runners.lock().unwrap().clone();
         wait(async move {
-            for bench in benches {
-                if bench.open_session().await.is_some() {
+            for runner in runners {
+                if runner.current_session().await.is_some() {
                     return true;
                 }
             }

@@ -1,42 +1,104 @@
-//! What code in a session holds handles of.
+//! Results of tools in Python: values, or handles whose markers in the output are replaced by their contents.
 
-use super::expand::{Piece, pieces};
-use crate::Part;
+use crate::{Failure, Output, Part};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use cellblock_protocol::CellResult;
+use cellblock_protocol::guest::ToolContent;
+use cellblock_session::Session;
+use serde_json::Value;
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// The bytes that are kept for expansion; the oldest go first.
-const MOST_BYTES: usize = 64 << 20;
+/// The most bytes that are kept for markers. The oldest contents are dropped first.
+const MAX_KEPT_BYTES: usize = 64 << 20;
+/// The longest text that arrives as a `str`; a longer one arrives as a handle.
+const MAX_TEXT_BYTES: usize = 1_000_000;
+/// The beginning and the end of a marker.
+const MARKER_BEGIN: &str = "<<TOOL_RESPONSE:";
+const MARKER_END: &str = ">>";
+/// The longest id in a marker. Text that follows is not searched for an end.
+const MAX_ID_BYTES: usize = 128;
 
-/// The contents behind the handles that one session was given.
+/// The contents behind the handles that the code of one session has.
 #[derive(Debug, Default)]
 pub(crate) struct Responses {
-    given: usize,
+    count: usize,
     contents: HashMap<String, Part>,
     order: VecDeque<String>,
     bytes: usize,
 }
 
 impl Responses {
-    /// Keeps a part and names it. The session's own name is in it, so that no other session's handle is ever taken for it.
-    pub(super) fn keep(&mut self, session: &str, part: Part) -> String {
-        self.given += 1;
-        let id = format!("{session}-{}", self.given);
-        self.bytes += size(&part);
+    /// Sends the outcome of a call to the code: JSON values and short texts as Python values, everything else
+    /// as handles.
+    pub(super) fn deliver(
+        &mut self,
+        session: &Session,
+        call: &str,
+        outcome: Result<Output, Failure>,
+    ) {
+        let Output {
+            structured,
+            mut parts,
+        } = match outcome {
+            Ok(output) => output,
+            Err(failure) => return session.tool_result(call, Err(failure.to_string())),
+        };
+        let has_blobs = parts.iter().any(|part| part.as_text().is_none());
+        if !has_blobs || parts.is_empty() {
+            if let Some(value) = structured {
+                return session.tool_result(call, Ok(value));
+            }
+            match parts.as_mut_slice() {
+                [] => return session.tool_result(call, Ok(Value::Null)),
+                [Part::Text(text)] if text.len() <= MAX_TEXT_BYTES => {
+                    return session.tool_result(call, Ok(Value::String(std::mem::take(text))));
+                }
+                _ => {}
+            }
+        }
+        let content = parts.into_iter().map(|part| match part {
+            Part::Text(text) if text.len() <= MAX_TEXT_BYTES => ToolContent::Text { text },
+            Part::Text(text) => self.handle(session, Part::blob("text/plain", text)),
+            part @ Part::Blob { .. } => self.handle(session, part),
+        });
+        session.tool_content(call, content.collect());
+    }
+
+    /// Keeps a part and makes the handle of it.
+    fn handle(&mut self, session: &Session, part: Part) -> ToolContent {
+        let (mime, base64) = match &part {
+            Part::Blob { mime, data, .. } => (mime.clone(), STANDARD.encode(data)),
+            Part::Text(text) => ("text/plain".to_owned(), STANDARD.encode(text)),
+        };
+        ToolContent::Blob {
+            id: self.keep(session.id(), part),
+            mime,
+            base64,
+        }
+    }
+
+    /// Keeps a part and returns its id. The id contains the session's, so that a marker of another session is
+    /// never replaced.
+    fn keep(&mut self, session: &str, part: Part) -> String {
+        self.count += 1;
+        let id = format!("{session}-{}", self.count);
+        self.bytes += part.size();
         self.contents.insert(id.clone(), part);
         self.order.push_back(id.clone());
-        while self.bytes > MOST_BYTES
+        while self.bytes > MAX_KEPT_BYTES
             && let Some(oldest) = self.order.pop_front()
         {
             if let Some(part) = self.contents.remove(&oldest) {
-                self.bytes -= size(&part);
+                self.bytes -= part.size();
             }
         }
         id
     }
 
-    /// Puts the real contents where markers stand in what a cell wrote. Texts are put in place; of anything else, a label is, and
-    /// the thing itself is returned. Each marker counts once; what was put in is not looked at again.
+    /// Replaces the markers in the output of a cell by their contents. A text is put in place; of every other
+    /// part a label is put in place, and the part itself is returned. A marker is replaced once; replaced text
+    /// is not searched again.
     pub(super) fn expand(&self, result: &mut CellResult) -> Vec<Part> {
         if self.contents.is_empty() {
             return Vec::new();
@@ -59,19 +121,19 @@ impl Responses {
         let mut attachments = Vec::new();
         let mut seen: HashSet<&str> = HashSet::new();
         let mut expanded = String::new();
-        let mut found = false;
+        let mut has_markers = false;
         for piece in pieces(text) {
             match piece {
                 Piece::Text(text) => expanded.push_str(text),
                 Piece::Marker { whole, id } => match self.contents.get_key_value(id) {
                     None => expanded.push_str(whole),
                     Some((id, _)) if !seen.insert(id) => {
-                        found = true;
+                        has_markers = true;
                         expanded.push_str("[shown above]");
                     }
                     Some((_, part)) => {
-                        found = true;
-                        match shown_in_place(part) {
+                        has_markers = true;
+                        match text_of(part) {
                             Some(text) => expanded.push_str(&text),
                             None => {
                                 expanded.push_str(&part.label());
@@ -82,14 +144,15 @@ impl Responses {
                 },
             }
         }
-        if found {
+        if has_markers {
             *text = expanded;
         }
         attachments
     }
 }
 
-fn shown_in_place(part: &Part) -> Option<String> {
+/// The text of a part that is put in place of its marker.
+fn text_of(part: &Part) -> Option<String> {
     match part {
         Part::Text(text) => Some(text.clone()),
         Part::Blob { mime, data, .. } => {
@@ -99,128 +162,55 @@ fn shown_in_place(part: &Part) -> Option<String> {
     }
 }
 
-fn size(part: &Part) -> usize {
-    match part {
-        Part::Text(text) => text.len(),
-        Part::Blob { data, .. } => data.len(),
+/// A piece of a text.
+#[derive(Debug, PartialEq, Eq)]
+enum Piece<'a> {
+    Text(&'a str),
+    /// A text in the form of a marker, and the id in it.
+    Marker {
+        whole: &'a str,
+        id: &'a str,
+    },
+}
+
+/// Splits a text at its markers, from the left. Each byte is read once.
+fn pieces(text: &str) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(MARKER_BEGIN) {
+        let after = &rest[at + MARKER_BEGIN.len()..];
+        match marker_id(after) {
+            Some(id) => {
+                let end = at + MARKER_BEGIN.len() + id.len() + MARKER_END.len();
+                pieces.push(Piece::Text(&rest[..at]));
+                pieces.push(Piece::Marker {
+                    whole: &rest[at..end],
+                    id,
+                });
+                rest = &rest[end..];
+            }
+            None => {
+                let end = at + MARKER_BEGIN.len();
+                pieces.push(Piece::Text(&rest[..end]));
+                rest = after;
+            }
+        }
     }
+    pieces.push(Piece::Text(rest));
+    pieces
+}
+
+fn marker_id(text: &str) -> Option<&str> {
+    let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    let length = text
+        .bytes()
+        .take(MAX_ID_BYTES + 1)
+        .take_while(is_allowed)
+        .count();
+    let is_closed = text[length..].starts_with(MARKER_END);
+    (is_closed && (1..=MAX_ID_BYTES).contains(&length)).then(|| &text[..length])
 }
 
 #[cfg(test)]
-mod tests {
-    use super::Responses;
-    use crate::Part;
-
-    fn expanded(responses: &Responses, text: &str) -> (String, Vec<Part>) {
-        let mut text = text.to_owned();
-        let attachments = responses.expand_text(&mut text);
-        (text, attachments)
-    }
-
-    fn text(content: &str) -> Part {
-        Part::blob("text/plain", content.to_owned())
-    }
-
-    #[test]
-    fn texts_are_put_in_place_and_pictures_beside_it_in_order() {
-        let mut responses = Responses::default();
-        let a = responses.keep("s", text("alpha"));
-        let b = responses.keep("s", Part::blob("image/png", &b"\x89PNG"[..]));
-        let c = responses.keep("s", Part::blob("image/gif", &b"GIF"[..]));
-        assert_eq!(
-            expanded(
-                &responses,
-                &format!(
-                    "1 <<TOOL_RESPONSE:{c}>> 2 <<TOOL_RESPONSE:{a}>> 3 <<TOOL_RESPONSE:{b}>>\n"
-                )
-            ),
-            (
-                "1 [image/gif, 3 bytes] 2 alpha 3 [image/png, 4 bytes]\n".to_owned(),
-                vec![
-                    Part::blob("image/gif", &b"GIF"[..]),
-                    Part::blob("image/png", &b"\x89PNG"[..])
-                ]
-            )
-        );
-    }
-
-    #[test]
-    fn a_marker_counts_once() {
-        let mut responses = Responses::default();
-        let a = responses.keep("s", text("alpha"));
-        let marker = format!("<<TOOL_RESPONSE:{a}>>");
-        assert_eq!(
-            expanded(&responses, &marker.repeat(3)).0,
-            "alpha[shown above][shown above]"
-        );
-    }
-
-    #[test]
-    fn what_was_put_in_is_not_looked_at_again() {
-        let mut responses = Responses::default();
-        let secret = responses.keep("s", text("secret"));
-        let first = responses.keep("s", text(&format!("<<TOOL_RESPONSE:{secret}>>")));
-        let half = responses.keep("s", text("<<TOOL_RESP"));
-        let (text, _) = expanded(
-            &responses,
-            &format!("<<TOOL_RESPONSE:{first}>> <<TOOL_RESPONSE:{half}>>ONSE:{secret}>>"),
-        );
-        assert_eq!(
-            text,
-            format!("<<TOOL_RESPONSE:{secret}>> <<TOOL_RESPONSE:{secret}>>")
-        );
-    }
-
-    #[test]
-    fn ids_of_other_sessions_and_broken_markers_stay_as_they_are() {
-        let mut responses = Responses::default();
-        let own = responses.keep("s", text("own"));
-        for marker in [
-            "<<TOOL_RESPONSE:other-1>>".to_owned(),
-            "<<TOOL_RESPONSE:s-2>>".to_owned(),
-            "<<TOOL_RESPONSE:>>".to_owned(),
-            format!("<<TOOL_RESPONSE: {own}>>"),
-            format!("<<TOOL_RESPONSE:{own}>"),
-            format!("<TOOL_RESPONSE:{own}>>"),
-            format!("<<tool_response:{own}>>"),
-            format!("<<TOOL_RESPONSE:{own}\n>>"),
-            format!("<<TOOL_RESPONSE:{}", "x".repeat(100_000)),
-            "<<TOOL_RESPONSE:".repeat(1000),
-        ] {
-            assert_eq!(expanded(&responses, &marker), (marker, vec![]));
-        }
-    }
-
-    #[test]
-    fn a_marker_within_a_marker_is_found() {
-        let mut responses = Responses::default();
-        let own = responses.keep("s", text("own"));
-        assert_eq!(
-            expanded(
-                &responses,
-                &format!("<<TOOL_RESPONSE:<<TOOL_RESPONSE:{own}>>>>")
-            )
-            .0,
-            "<<TOOL_RESPONSE:own>>"
-        );
-        // Letters of more than one byte around it.
-        assert_eq!(
-            expanded(&responses, &format!("é<<TOOL_RESPONSE:{own}>>世")).0,
-            "éown世"
-        );
-    }
-
-    #[test]
-    fn the_oldest_contents_go_when_there_is_too_much() {
-        let mut responses = Responses::default();
-        let first = responses.keep("s", Part::blob("application/zip", vec![0; 40 << 20]));
-        let second = responses.keep("s", Part::blob("application/zip", vec![0; 40 << 20]));
-        let marker = format!("<<TOOL_RESPONSE:{first}>>");
-        assert_eq!(expanded(&responses, &marker).0, marker);
-        let marker = format!("<<TOOL_RESPONSE:{second}>>");
-        assert_eq!(
-            expanded(&responses, &marker).0,
-            "[application/zip, 41943040 bytes]"
-        );
-    }
-}
+#[path = "responses_tests.rs"]
+mod tests;

@@ -1,10 +1,10 @@
-//! Running a cell.
+//! The tool `execute_python_code`: runs a cell.
 
-use crate::names::{EXECUTE_PYTHON_CODE, INSTALL_PACKAGES};
-use crate::output::json_size;
+use crate::call::json_size;
+use crate::names::{CODE_ARGUMENT, EXECUTE_PYTHON_CODE, INSTALL_PACKAGES};
 use crate::{
-    Call, Caller, Context, Effects, Failure, Output, Part, RanCell, Tool, ToolError, UNLIMITED,
-    Uses,
+    Call, Caller, CellOutcome, Context, Effects, Failure, NO_TIME_LIMIT, Output, Part, Tool,
+    ToolError, Uses,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -33,7 +33,7 @@ pub struct ExecutePythonCode {
     /// The code. Any Python: several lines, imports, definitions, top-level await.
     python_code_snippet: String,
     /// Seconds after which it is stopped.
-    // Without it the session's own limit counts, which is this one unless a person chose another.
+    // Without a value the session's own limit is used, which is 30 s unless a person chose another.
     #[serde(default)]
     #[schemars(with = "f64", extend("exclusiveMinimum" = 0, "default" = 30.0))]
     timeout: Option<f64>,
@@ -49,13 +49,13 @@ impl Tool for ExecutePythonCodeTool {
 
     fn effects(&self) -> Effects {
         Effects::Code {
-            argument: "python_code_snippet",
+            argument: CODE_ARGUMENT,
         }
     }
 
-    /// The cell has its own clock, which stands still while a person is asked.
+    /// The cell has a time limit of its own, which does not run while a person is asked.
     fn time_limit(&self) -> Option<Duration> {
-        Some(UNLIMITED)
+        Some(NO_TIME_LIMIT)
     }
 
     async fn call(&self, code: ExecutePythonCode, context: &Context) -> Result<Output, ToolError> {
@@ -67,64 +67,64 @@ impl Tool for ExecutePythonCodeTool {
 
 /// Runs a cell: what a call of the tool does, for callers in Rust that have the cell already.
 pub(crate) async fn execute(mut cell: Cell, context: &Context) -> Result<Output, ToolError> {
-    if let Some(wanted) = header(&cell.code)? {
+    if let Some(wanted) = packages_in_header(&cell.code)? {
         install(wanted, context).await?;
     }
     let seconds = match cell.timeout {
         Some(seconds) => seconds,
-        None => context
-            .workbench()
-            .session()
-            .await?
-            .time_limit()
-            .as_secs_f64(),
+        None => context.runner().session().await?.time_limit().as_secs_f64(),
     };
     cell.timeout = Some(seconds);
     let code = cell.code.clone();
-    let ran = context.run_cell(cell).await?;
-    output(ran, &code, seconds, context)
+    let outcome = context.run_cell(cell).await?;
+    output(outcome, &code, seconds, context)
 }
 
-/// The packages that the header of the code names (PEP 723).
-fn header(code: &str) -> Result<Option<Vec<String>>, ToolError> {
+/// The packages that the header of the code names (PEP 723); `None` for a header without packages.
+fn packages_in_header(code: &str) -> Result<Option<Vec<String>>, ToolError> {
     let found =
         Requirements::from_script(code).map_err(|error| ToolError::new(error.to_string()))?;
     let packages = found.map(|found| found.packages);
     Ok(packages.filter(|packages| !packages.is_empty()))
 }
 
-/// Through the tool, so that whoever must agree is asked. Without the tool the code runs with what is there.
+/// Installs packages with the tool `install_packages`, so that a person is asked. Where the tool is not
+/// registered, the code runs without them.
 async fn install(packages: Vec<String>, context: &Context) -> Result<(), ToolError> {
-    let bench = context.workbench();
-    let name = INSTALL_PACKAGES;
-    if bench.registry().get(name).is_none() {
+    let runner = context.runner();
+    if runner.registry().get(INSTALL_PACKAGES).is_none() {
         return Ok(());
     }
     let call = Call {
         id: context.call().to_owned(),
-        name: name.to_owned(),
+        name: INSTALL_PACKAGES.to_owned(),
         arguments: json!({ "packages": packages }).into(),
         caller: Caller::Code,
     };
-    // Boxed, for it may lead to a tool that leads here.
-    match Box::pin(bench.call(call)).await.outcome {
+    // Boxed, because that tool may call this one.
+    match Box::pin(runner.call(call)).await.outcome {
         Ok(_) => Ok(()),
         Err(failure) => Err(ToolError::new(failure.to_string())),
     }
 }
 
-fn output(ran: RanCell, code: &str, seconds: f64, context: &Context) -> Result<Output, ToolError> {
-    let RanCell {
+fn output(
+    outcome: CellOutcome,
+    code: &str,
+    seconds: f64,
+    context: &Context,
+) -> Result<Output, ToolError> {
+    let CellOutcome {
         result,
         notes,
         attachments,
-    } = ran;
-    let words = ForModel {
-        locale: context.workbench().locale(),
+    } = outcome;
+    let options = ForModel {
+        locale: context.runner().locale(),
         time_limit: Some(seconds),
         ..ForModel::default()
     };
-    let mut text = result.for_model(code, &words);
+    let mut text = result.for_model(code, &options);
     for note in notes {
         text.push('\n');
         text.push_str(&note);
@@ -134,9 +134,9 @@ fn output(ran: RanCell, code: &str, seconds: f64, context: &Context) -> Result<O
     parts.extend(result.value.iter().filter_map(|value| picture(&value.mime)));
     parts.extend(attachments);
     let result = without_pictures(result);
-    let structured = match &context.results {
+    let structured = match &context.result_slot {
         Some(slot) => {
-            let (bytes, limit) = (result_bytes(&result), context.workbench().limits().bytes);
+            let (bytes, limit) = (result_bytes(&result), context.runner().limits().max_bytes);
             if bytes > limit {
                 let too_large = Failure::TooLarge {
                     tool: EXECUTE_PYTHON_CODE.to_owned(),
@@ -154,7 +154,7 @@ fn output(ran: RanCell, code: &str, seconds: f64, context: &Context) -> Result<O
     Ok(Output { structured, parts })
 }
 
-/// The picture of a bundle, where it has one.
+/// The picture of a bundle, if it has one.
 fn picture(bundle: &MimeBundle) -> Option<Part> {
     let kinds = ["image/png", "image/jpeg", "image/gif", "image/webp"];
     let (mime, text) = kinds

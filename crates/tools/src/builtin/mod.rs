@@ -1,32 +1,25 @@
-//! The tools that every run has.
+//! The built-in tools.
 
-mod checkpoints;
-mod compute;
-mod decode;
 mod execute_python_code;
-mod file_reader;
-mod install_packages;
-mod list_files;
-mod plan_todo;
-mod undo;
-mod workspace_path;
+mod files;
+mod session;
 
-use crate::RegistryBuilder;
+use crate::plan::{PlanHistory, PlanTree};
+use crate::{Context, Output, Part, RegistryBuilder, Tool, ToolError, ToolEvent};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use std::sync::PoisonError;
 
-pub use checkpoints::CheckpointsTool;
-pub use compute::ComputeTool;
 pub use execute_python_code::ExecutePythonCodeTool;
-pub use file_reader::FileReaderTool;
-pub use install_packages::{InstallPackagesTool, Installing, Installs};
-pub use list_files::ListFilesTool;
-pub use plan_todo::RecursivePlanTreeTodoTool;
-pub use undo::UndoTool;
-
 pub(crate) use execute_python_code::execute;
-pub(crate) use workspace_path::workspace_path;
+pub use files::{FileReaderTool, ListFilesTool};
+pub use session::{
+    CheckpointsTool, ComputeTool, InstallFuture, InstallPackagesTool, PackageInstaller, UndoTool,
+};
 
 impl RegistryBuilder {
-    /// Adds every tool that is built in.
+    /// Adds every built-in tool except [`InstallPackagesTool`], which needs an installer.
     pub fn built_in(self) -> RegistryBuilder {
         self.tool(ExecutePythonCodeTool)
             .tool(ComputeTool)
@@ -35,5 +28,47 @@ impl RegistryBuilder {
             .tool(ListFilesTool)
             .tool(UndoTool)
             .tool(CheckpointsTool)
+    }
+}
+
+/// Keeps the plan of a run.
+#[derive(Debug)]
+pub struct RecursivePlanTreeTodoTool;
+
+/// Keeps your plan as a tree of tasks. Call it first to lay the plan out, and again whenever something changes: send the whole tree each
+/// time, with the task_id of every task that you have already been told. You get back what changed, the tree, how far it is, and which
+/// tasks are ready to begin. A task is ready when everything it depends on is completed.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct RecursivePlanTreeTodo {
+    /// The whole plan as it is now.
+    recursive_plan_tree: PlanTree,
+}
+
+impl Tool for RecursivePlanTreeTodoTool {
+    type Parameters = RecursivePlanTreeTodo;
+    type Output = Output;
+
+    async fn call(
+        &self,
+        todo: RecursivePlanTreeTodo,
+        context: &Context,
+    ) -> Result<Output, ToolError> {
+        let history = context.state::<PlanHistory>();
+        let locale = context.runner().locale();
+        let update = history
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .update(todo.recursive_plan_tree, locale)?;
+        context.send(ToolEvent::PlanChanged {
+            version: update.version,
+            markdown: update.markdown,
+        });
+        Ok(Output {
+            structured: Some(json!({
+                "version": update.version,
+                "statistics": update.statistics.to_json(),
+            })),
+            parts: vec![Part::Text(update.text)],
+        })
     }
 }

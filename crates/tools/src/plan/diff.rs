@@ -1,68 +1,67 @@
-//! What changed from one version of a plan to the next.
+//! The changes from one version of a plan to the next.
 
-use super::TaskStatus;
-use super::flat::Placed;
+use super::{FlatTask, TaskStatus};
 use std::collections::{BTreeSet, HashMap};
 
-/// The changes, each in the order of the tree.
+/// The changes of a plan, each list in the order of the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanDiff {
-    /// There was no plan before.
+    /// Whether this is the first version.
     pub created: bool,
-    /// Names of tasks that are new.
+    /// The names of new tasks.
     pub added: Vec<String>,
-    /// Names of tasks that are gone.
+    /// The names of deleted tasks.
     pub deleted: Vec<String>,
-    /// Tasks that stand differently.
+    /// Tasks with another status.
     pub status: Vec<StatusChange>,
-    /// Tasks below another task than before.
+    /// Tasks with another parent.
     pub moved: Vec<Move>,
-    /// Tasks whose contents changed.
+    /// Tasks whose fields changed.
     pub edited: Vec<Edit>,
 }
 
-/// A task that stands differently.
+/// A task with another status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusChange {
-    /// Its name.
+    /// The name of the task.
     pub task: String,
-    /// How it stood.
+    /// The status before.
     pub old: TaskStatus,
-    /// How it stands.
+    /// The status now.
     pub new: TaskStatus,
 }
 
-/// A task below another task than before; none is the root.
+/// A task with another parent. `None` is the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// Its name.
+    /// The name of the task.
     pub task: String,
-    /// Above it before.
+    /// The parent before.
     pub old: Option<String>,
-    /// Above it now.
+    /// The parent now.
     pub new: Option<String>,
 }
 
-/// A task whose contents changed.
+/// A task whose fields changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// Its name.
+    /// The name of the task.
     pub task: String,
-    /// Which fields: `task_name`, `description`, `output`, `dependencies`.
+    /// The changed fields: `task_name`, `description`, `output`, `dependencies`.
     pub fields: Vec<&'static str>,
 }
 
 impl PlanDiff {
-    /// Whether nothing changed that counts.
+    /// Whether the plan did not change.
     pub fn is_empty(&self) -> bool {
         *self == PlanDiff::default()
     }
 }
 
-/// Tasks are the same when their ids are.
-pub(super) fn diff(old: &[Placed<'_>], new: &[Placed<'_>]) -> PlanDiff {
-    let before: HashMap<&str, usize> = ids(old);
-    let after: HashMap<&str, usize> = ids(new);
+/// Compares two versions. Tasks are matched by their ids.
+pub(super) fn diff(old: &[FlatTask<'_>], new: &[FlatTask<'_>]) -> PlanDiff {
+    let before: HashMap<&str, usize> = index_by_id(old);
+    let after: HashMap<&str, usize> = index_by_id(new);
     let mut diff = PlanDiff::default();
     for task in new {
         let Some(was) = before.get(task.id()).and_then(|index| old.get(*index)) else {
@@ -76,15 +75,15 @@ pub(super) fn diff(old: &[Placed<'_>], new: &[Placed<'_>]) -> PlanDiff {
                 new: task.node.status,
             });
         }
-        let (old_parent, new_parent) = (parent(was, old), parent(task, new));
-        if old_parent.map(Placed::id) != new_parent.map(Placed::id) {
+        let (old_parent, new_parent) = (parent_of(was, old), parent_of(task, new));
+        if old_parent.map(FlatTask::id) != new_parent.map(FlatTask::id) {
             diff.moved.push(Move {
                 task: task.name().to_owned(),
                 old: old_parent.map(|parent| parent.name().to_owned()),
                 new: new_parent.map(|parent| parent.name().to_owned()),
             });
         }
-        let fields = edited(was, task);
+        let fields = edited_fields(was, task);
         if !fields.is_empty() {
             diff.edited.push(Edit {
                 task: task.name().to_owned(),
@@ -97,7 +96,7 @@ pub(super) fn diff(old: &[Placed<'_>], new: &[Placed<'_>]) -> PlanDiff {
     diff
 }
 
-fn ids<'a>(tasks: &[Placed<'a>]) -> HashMap<&'a str, usize> {
+fn index_by_id<'a>(tasks: &[FlatTask<'a>]) -> HashMap<&'a str, usize> {
     tasks
         .iter()
         .enumerate()
@@ -105,11 +104,11 @@ fn ids<'a>(tasks: &[Placed<'a>]) -> HashMap<&'a str, usize> {
         .collect()
 }
 
-fn parent<'t, 'a>(task: &Placed<'a>, tasks: &'t [Placed<'a>]) -> Option<&'t Placed<'a>> {
+fn parent_of<'t, 'a>(task: &FlatTask<'a>, tasks: &'t [FlatTask<'a>]) -> Option<&'t FlatTask<'a>> {
     tasks.get(task.parent?)
 }
 
-fn edited(old: &Placed<'_>, new: &Placed<'_>) -> Vec<&'static str> {
+fn edited_fields(old: &FlatTask<'_>, new: &FlatTask<'_>) -> Vec<&'static str> {
     let (old, new) = (old.node, new.node);
     let names = |list: &Option<Vec<String>>| -> BTreeSet<String> {
         list.iter().flatten().cloned().collect()

@@ -3,8 +3,9 @@
 use crate::support::{execute, printed, sessions, wait};
 use cellblock::{Cell, Locale};
 use cellblock_tools::{
-    Answer, Approval, ApprovalMode, ApprovalPolicy, ApprovalRule, Asker, Asking, Call, Context,
-    Decision, Effects, Question, Registry, Tool, ToolError, Workbench,
+    Answer, Approval, ApprovalMode, ApprovalPolicy, ApprovalRequest, ApprovalRule, Approver, Call,
+    CodeArgument, Context, Decision, DecisionFuture, Effects, Registry, Tool, ToolError,
+    ToolRunner,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -57,7 +58,7 @@ impl Tool for LookUpTool {
 #[derive(Default)]
 struct Scripted {
     decisions: Mutex<VecDeque<Decision>>,
-    asked: Mutex<Vec<Question>>,
+    asked: Mutex<Vec<ApprovalRequest>>,
     thinks: Duration,
 }
 
@@ -79,8 +80,8 @@ impl Scripted {
     }
 }
 
-impl Asker for Scripted {
-    fn ask(&self, question: Question) -> Asking {
+impl Approver for Scripted {
+    fn ask(&self, question: ApprovalRequest) -> DecisionFuture {
         self.asked.lock().unwrap().push(question);
         let decision = self
             .decisions
@@ -97,7 +98,7 @@ impl Asker for Scripted {
 }
 
 struct Office {
-    bench: Workbench,
+    runner: ToolRunner,
     asker: Arc<Scripted>,
     sent: Arc<Mutex<Vec<String>>>,
 }
@@ -108,12 +109,12 @@ fn office(policy: ApprovalPolicy, asker: Arc<Scripted>) -> Office {
         .built_in()
         .tool(SendMailTool(Arc::clone(&sent)))
         .tool(LookUpTool);
-    let approval = Approval::new(policy, Some(asker.clone() as Arc<dyn Asker>));
-    let bench = Workbench::builder(registry.build().unwrap())
-        .sessions(sessions())
+    let approval = Approval::new(policy, Some(asker.clone() as Arc<dyn Approver>));
+    let runner = ToolRunner::builder(registry.build().unwrap())
+        .open_sessions(sessions())
         .approval(approval);
     Office {
-        bench: bench.build(),
+        runner: runner.build(),
         asker,
         sent,
     }
@@ -121,7 +122,7 @@ fn office(policy: ApprovalPolicy, asker: Arc<Scripted>) -> Office {
 
 impl Office {
     fn call(&self, name: &str, arguments: Value) -> Answer {
-        wait(self.bench.call(Call::by_user(name, arguments)))
+        wait(self.runner.call(Call::by_user(name, arguments)))
     }
 
     fn mail(&self, to: &str) -> String {
@@ -183,14 +184,17 @@ fn h2_edited_code_runs_and_the_model_is_told() {
         Scripted::new([edited(json!({"python_code_snippet": "print('edited')"}))]),
     );
     assert_eq!(
-        execute(&office.bench, "print('original')"),
+        execute(&office.runner, "print('original')"),
         "Note: the user edited the code before it ran. This ran instead:\nprint('edited')\n\
          ## Code execution succeeded\n### Terminal output:\nedited"
     );
     let asked = office.asker.asked.lock().unwrap();
     assert_eq!(
         asked[0].code(),
-        Some(("python_code_snippet", "print('original')"))
+        Some(CodeArgument {
+            name: "python_code_snippet",
+            code: "print('original')"
+        })
     );
 }
 
@@ -215,7 +219,7 @@ fn h1_each_mode_asks_for_its_own() {
         let office = office(policy, Scripted::new(yes));
         office.mail("ann");
         office.call("look_up", json!({}));
-        execute(&office.bench, "1");
+        execute(&office.runner, "1");
         office.asker.asked()
     };
     assert_eq!(asked(ApprovalPolicy::default()), ["send_mail"]);
@@ -248,7 +252,7 @@ fn h1_rules_by_name_come_before_the_mode() {
             .for_model(Locale::En, 1000),
         "Tool call failed: `look_up` was not run: the configuration forbids it"
     );
-    assert!(execute(&office.bench, "1").contains("the user rejected it"));
+    assert!(execute(&office.runner, "1").contains("the user rejected it"));
     assert_eq!(office.asker.asked(), ["execute_python_code"]);
 }
 
@@ -269,8 +273,8 @@ fn h3_with_nobody_to_ask_it_is_refused() {
         .tool(SendMailTool(Arc::clone(&sent)))
         .build()
         .unwrap();
-    let bench = Workbench::new(registry);
-    let answer = wait(bench.call(Call::by_user("send_mail", json!({"to": "ann"}))));
+    let runner = ToolRunner::new(registry);
+    let answer = wait(runner.call(Call::by_user("send_mail", json!({"to": "ann"}))));
     assert_eq!(
         answer.for_model(Locale::En, 1000),
         "Tool call failed: `send_mail` was not run: it needs a person's approval, and there is nobody to ask here"
@@ -291,7 +295,7 @@ fn b5_a_call_inside_a_cell_waits_for_a_person_and_no_clock_runs() {
     });
     let office = office(ApprovalPolicy::default(), asker);
     let cell = Cell::new("print(send_mail('ann'))\nprint(send_mail('ann'))").timeout(1.0);
-    let ran = wait(office.bench.run_cell(cell, None)).unwrap();
+    let ran = wait(office.runner.run_cell(cell, None)).unwrap();
     assert_eq!(ran.result.stdout, "sent to ann\nsent to bob\n");
     // The model hears of the edit although code made the call.
     assert_eq!(
@@ -314,7 +318,7 @@ fn h2_what_is_not_run_is_raised_in_code() {
     );
     let code = "for _ in range(2):\n    try: send_mail('ann')\n    except ToolError as error: print(error)";
     assert_eq!(
-        printed(&office.bench, code),
+        printed(&office.runner, code),
         "`send_mail` was not run: the user rejected it\n`send_mail` was not run; the user answers: not now\n"
     );
 }
@@ -322,8 +326,8 @@ fn h2_what_is_not_run_is_raised_in_code() {
 #[test]
 fn one_question_at_a_time() {
     struct Alone(Mutex<bool>);
-    impl Asker for Alone {
-        fn ask(&self, _: Question) -> Asking {
+    impl Approver for Alone {
+        fn ask(&self, _: ApprovalRequest) -> DecisionFuture {
             let before = std::mem::replace(&mut *self.0.lock().unwrap(), true);
             assert!(!before, "asked while a question is open");
             *self.0.lock().unwrap() = false;
@@ -333,7 +337,7 @@ fn one_question_at_a_time() {
     let registry = Registry::builder().tool(LookUpTool).build().unwrap();
     let policy = ApprovalPolicy::mode(ApprovalMode::All);
     let approval = Approval::new(policy, Some(Arc::new(Alone(Mutex::new(false)))));
-    let bench = Workbench::builder(registry).approval(approval).build();
-    let answers = wait(bench.call_all((0..20).map(|_| Call::by_user("look_up", Map::new()))));
+    let runner = ToolRunner::builder(registry).approval(approval).build();
+    let answers = wait(runner.call_all((0..20).map(|_| Call::by_user("look_up", Map::new()))));
     assert!(answers.iter().all(Answer::is_ok));
 }

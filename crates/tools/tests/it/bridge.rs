@@ -3,8 +3,8 @@
 use crate::support::{WeatherQueryTool, execute, printed, python_with, sessions, wait};
 use cellblock::{Cell, Status};
 use cellblock_tools::{
-    AnyTool, CallLimits, Caller, Context, Definition, Happening, Invocation, Output, Part, RanCell,
-    Registry, Tool, ToolError, Watcher, Workbench,
+    CallLimits, Caller, CellOutcome, Context, DynamicTool, OnToolEvent, Output, Part, Registry,
+    Tool, ToolDefinition, ToolError, ToolEvent, ToolFuture, ToolRunner,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -68,30 +68,30 @@ impl Tool for WaitTool {
     }
 }
 
-fn bench() -> Workbench {
+fn runner() -> ToolRunner {
     python_with(|registry| registry.tool(WeatherQueryTool).tool(GiveTool))
 }
 
-fn run(bench: &Workbench, code: &str) -> RanCell {
-    wait(bench.run_cell(Cell::new(code), None)).unwrap()
+fn run(runner: &ToolRunner, code: &str) -> CellOutcome {
+    wait(runner.run_cell(Cell::new(code), None)).unwrap()
 }
 
-fn error(bench: &Workbench, code: &str) -> String {
-    run(bench, code).result.error.unwrap().repr
+fn error(runner: &ToolRunner, code: &str) -> String {
+    run(runner, code).result.error.unwrap().repr
 }
 
 #[test]
 fn b1_a_tool_is_a_function_and_help_tells_of_it() {
-    let bench = bench();
+    let runner = runner();
     assert_eq!(
         printed(
-            &bench,
+            &runner,
             "print(weather_query('Oslo')['days'], tools.weather_query(city='Oslo', days='5')['days'])"
         ),
         "3 5\n"
     );
     assert_eq!(
-        printed(&bench, "help(weather_query)"),
+        printed(&runner, "help(weather_query)"),
         "Help on function weather_query:\n\n\
          weather_query(city: str, days: int = 3, unit: str = 'C', near: list | None = ...)\n    \
          The weather of the next days.\n    \n    Args:\n        city (str): Where.\n        days (int): How many days. Optional.\n        \
@@ -126,7 +126,7 @@ print(sum(await asyncio.gather(*[tools.meet.aio(n) for n in range(100)])))";
 
 #[test]
 fn b2_arguments_are_checked_on_the_host_and_errors_raised() {
-    let bench = bench();
+    let runner = runner();
     for (code, message) in [
         (
             "weather_query()",
@@ -144,14 +144,14 @@ fn b2_arguments_are_checked_on_the_host_and_errors_raised() {
         ("give('panic')", "`give` broke down: inside"),
     ] {
         assert_eq!(
-            error(&bench, code),
+            error(&runner, code),
             format!("ToolError('{message}')"),
             "{code}"
         );
     }
     assert_eq!(
         printed(
-            &bench,
+            &runner,
             "try: give('x')\nexcept ToolError as e: print('caught', e)"
         ),
         "caught there is no x\n"
@@ -160,7 +160,7 @@ fn b2_arguments_are_checked_on_the_host_and_errors_raised() {
 
 #[test]
 fn b3_json_and_text_arrive_as_values_and_the_rest_as_handles() {
-    let bench = bench();
+    let runner = runner();
     let code = "print(give('json'), give('text'), give('nothing'))
 p = give('picture')
 print(p.mime, p.size, p.bytes(), repr(p))
@@ -170,7 +170,7 @@ m = give('mixed')
 print(m[0], m[1].mime)
 print(give('latin').text(), give('latin').text('latin-1'))";
     assert_eq!(
-        printed(&bench, code),
+        printed(&runner, code),
         "{'a': [1, None, 'x']} plain None\n\
          image/png 6 b'\\x89PNG\\r\\n' <ToolResponse image/png, 6 bytes>\n\
          text/plain 1200000 600000\nlook: image/gif\ncaf\u{fffd} café\n"
@@ -179,9 +179,9 @@ print(give('latin').text(), give('latin').text('latin-1'))";
 
 #[test]
 fn b3_a_marker_in_the_output_is_expanded_in_order_and_once() {
-    let bench = bench();
+    let runner = runner();
     let ran = run(
-        &bench,
+        &runner,
         "a = give('picture')\nb = give('mixed')[1]\nprint(f'first {b} then {a} and {a}')\nprint(give('latin'))",
     );
     assert_eq!(
@@ -196,26 +196,26 @@ fn b3_a_marker_in_the_output_is_expanded_in_order_and_once() {
         ]
     );
     // Handles live on in the session, and so do their markers.
-    let ran = run(&bench, "print(a)");
+    let ran = run(&runner, "print(a)");
     assert_eq!(ran.result.stdout, "[image/png, 6 bytes]\n");
     assert_eq!(ran.attachments.len(), 1);
 }
 
 #[test]
 fn b3_a_handle_at_the_end_of_a_cell_is_shown() {
-    let bench = bench();
-    let value = run(&bench, "give('picture')").result.value.unwrap();
+    let runner = runner();
+    let value = run(&runner, "give('picture')").result.value.unwrap();
     assert_eq!(value.mime.text("image/png"), Some("iVBORw0K"));
-    assert!(execute(&bench, "display(give('picture'))").contains("### Shown:"));
+    assert!(execute(&runner, "display(give('picture'))").contains("### Shown:"));
 }
 
 #[test]
 fn b3_the_marker_of_another_session_is_not_expanded() {
-    let (one, other) = (bench(), bench());
-    let marker = |bench: &Workbench| {
+    let (one, other) = (runner(), runner());
+    let marker = |runner: &ToolRunner| {
         let code =
             "marker = str(give('picture'))\nprint(marker.replace('<', '(').replace('>', ')'))";
-        let printed = printed(bench, code);
+        let printed = printed(runner, code);
         printed.trim().replace('(', "<").replace(')', ">")
     };
     let (mine, foreign) = (marker(&one), marker(&other));
@@ -232,47 +232,50 @@ fn b3_the_marker_of_another_session_is_not_expanded() {
 
 #[test]
 fn b4_purpose_is_optional_from_python() {
-    let bench = bench();
+    let runner = runner();
     let code = "print(give('purpose'), give('purpose', tool_call_purpose='to see'))";
-    assert_eq!(printed(&bench, code), "None to see\n");
+    assert_eq!(printed(&runner, code), "None to see\n");
 }
 
 #[test]
 fn b6_calls_per_cell_are_limited() {
     let registry = Registry::builder().tool(WeatherQueryTool).build().unwrap();
     let limits = CallLimits {
-        calls_per_cell: 3,
+        max_calls_per_cell: 3,
         ..CallLimits::default()
     };
-    let bench = Workbench::builder(registry)
-        .sessions(sessions())
+    let runner = ToolRunner::builder(registry)
+        .open_sessions(sessions())
         .limits(limits)
         .build();
     assert_eq!(
-        error(&bench, "for n in range(10): weather_query(str(n))\n"),
+        error(&runner, "for n in range(10): weather_query(str(n))\n"),
         "ToolError('this cell has made 3 tool calls, and more are not allowed; continue in another cell')"
     );
     // Each cell begins anew.
     assert_eq!(
-        printed(&bench, "print(len([weather_query('x') for _ in range(3)]))"),
+        printed(
+            &runner,
+            "print(len([weather_query('x') for _ in range(3)]))"
+        ),
         "3\n"
     );
 }
 
 #[test]
 fn b6_bytes_per_call_are_limited_both_ways() {
-    let bench = bench();
-    let message = error(&bench, "weather_query('x' * 17_000_000)");
+    let runner = runner();
+    let message = error(&runner, "weather_query('x' * 17_000_000)");
     assert!(
         message.starts_with("ToolError('the arguments of `weather_query` would be 170000")
             && message.ends_with(" bytes, and at most 16777216 are allowed')"),
         "{message}"
     );
     assert_eq!(
-        error(&bench, "give('huge')"),
+        error(&runner, "give('huge')"),
         "ToolError('the result of `give` would be 17825792 bytes, and at most 16777216 are allowed')"
     );
-    assert_eq!(printed(&bench, "print(give('text'))"), "plain\n");
+    assert_eq!(printed(&runner, "print(give('text'))"), "plain\n");
 }
 
 #[test]
@@ -286,22 +289,22 @@ fn b6_the_time_of_a_call_is_limited() {
 #[test]
 fn b7_names_that_are_no_identifiers_are_mapped_and_nothing_is_shadowed() {
     struct Named(&'static str);
-    impl AnyTool for Named {
-        fn definition(&self) -> Definition {
-            Definition::new(self.0, "", Map::new())
+    impl DynamicTool for Named {
+        fn definition(&self) -> ToolDefinition {
+            ToolDefinition::new(self.0, "", Map::new())
         }
-        fn invoke(self: Arc<Self>, _: Map<String, Value>, _: Context) -> Invocation {
+        fn invoke(self: Arc<Self>, _: Map<String, Value>, _: Context) -> ToolFuture {
             Box::pin(async move { Ok(Output::json(self.0)) })
         }
     }
     let names = ["get-weather", "print", "mine", "class"];
-    let bench = python_with(|registry| {
-        registry.extend(names.map(|name| Arc::new(Named(name)) as Arc<dyn AnyTool>))
+    let runner = python_with(|registry| {
+        registry.extend(names.map(|name| Arc::new(Named(name)) as Arc<dyn DynamicTool>))
     });
-    run(&bench, "mine = 'my own'");
+    run(&runner, "mine = 'my own'");
     assert_eq!(
         printed(
-            &bench,
+            &runner,
             "print(get_weather(), tools.print(), mine, tools.mine(), class_())"
         ),
         "get-weather print my own mine class\n"
@@ -310,9 +313,9 @@ fn b7_names_that_are_no_identifiers_are_mapped_and_nothing_is_shadowed() {
 
 #[test]
 fn code_cannot_call_what_would_wait_for_itself() {
-    let bench = bench();
+    let runner = runner();
     assert_eq!(
-        error(&bench, "execute_python_code('1')"),
+        error(&runner, "execute_python_code('1')"),
         "NameError(\"name 'execute_python_code' is not defined\")"
     );
     // Not even by writing the frame itself.
@@ -321,19 +324,19 @@ bridge = tools.give.__closure__
 channel = next(cell.cell_contents for cell in bridge if type(cell.cell_contents).__name__ == 'Bridge')._channel
 print(channel.ask({'t': 'tool_call', 'name': 'execute_python_code', 'arguments': {'python_code_snippet': '1'}})['error'])";
     assert_eq!(
-        printed(&bench, forged),
+        printed(&runner, forged),
         "`execute_python_code` was not run: code in a session cannot call it\n"
     );
 }
 
 #[test]
 fn the_plan_and_files_can_be_used_from_code() {
-    let bench = bench();
+    let runner = runner();
     let code = "open('a.txt', 'w').write('hello')
 print(list_files(), file_reader('a.txt'))
 print(recursive_plan_tree_todo({'core_goal': 'g', 'tree_nodes': [{'task_name': 'a'}]})['statistics']['__total'])";
     assert_eq!(
-        printed(&bench, code),
+        printed(&runner, code),
         "[{'path': 'a.txt', 'bytes': 5, 'mime': 'text/plain'}] File contents (5 chars):\nhello\n1\n"
     );
 }
@@ -341,20 +344,21 @@ print(recursive_plan_tree_todo({'core_goal': 'g', 'tree_nodes': [{'task_name': '
 #[test]
 fn the_calls_of_a_cell_are_told_to_whoever_watches_and_stand_in_its_result() {
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
-    let watcher: Watcher = {
+    let watcher: OnToolEvent = {
         let told = Arc::clone(&told);
         Arc::new(move |happening| match happening {
-            Happening::Cell(cellblock::Event::ToolCall { name, .. }) => {
+            ToolEvent::Cell(cellblock::Event::ToolCall { name, .. }) => {
                 told.lock().unwrap().push(format!("call {name}"))
             }
-            Happening::Answered { name, ok, .. } => {
+            ToolEvent::Answered { name, ok, .. } => {
                 told.lock().unwrap().push(format!("answer {name} {ok}"))
             }
             _ => {}
         })
     };
-    let bench = bench();
-    let ran = wait(bench.run_cell(Cell::new("give('text')\ngive('bad')"), Some(&watcher))).unwrap();
+    let runner = runner();
+    let ran =
+        wait(runner.run_cell(Cell::new("give('text')\ngive('bad')"), Some(&watcher))).unwrap();
     assert_eq!(ran.result.status, Status::Failure);
     assert_eq!(ran.result.tool_calls.len(), 2);
     assert_eq!(
@@ -370,16 +374,16 @@ fn the_calls_of_a_cell_are_told_to_whoever_watches_and_stand_in_its_result() {
 
 #[test]
 fn input_is_refused_with_a_message() {
-    let message = error(&bench(), "input('Name? ')");
+    let message = error(&runner(), "input('Name? ')");
     assert!(message.contains("nobody is there to type"), "{message}");
 }
 
 #[test]
 fn a_thousand_calls_in_one_cell_all_arrive() {
-    let bench = bench();
+    let runner = runner();
     assert_eq!(
         printed(
-            &bench,
+            &runner,
             "print(len({weather_query(str(n))['text'] for n in range(1000)}))"
         ),
         "1000\n"

@@ -1,9 +1,9 @@
 //! T6 and T9: every call has an answer, whatever happens in it.
 
-use crate::support::{WeatherQueryTool, bench, call, failure, output, wait};
+use crate::support::{WeatherQueryTool, call, failure, output, runner, wait};
 use cellblock_protocol::Locale;
 use cellblock_tools::{
-    Call, CallLimits, Context, Json, Output, Part, Registry, Tool, ToolError, Uses, Workbench,
+    Call, CallLimits, Context, Json, Output, Part, Registry, Tool, ToolError, ToolRunner, Uses,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,11 +57,11 @@ fn deed(kind: &str) -> String {
 }
 
 fn deed_within(limit: Option<Duration>, kind: &str) -> String {
-    let bench = bench(DeedTool { limit });
-    let message = failure(&bench, json!({"kind": kind}));
-    // The workbench goes on.
+    let runner = runner(DeedTool { limit });
+    let message = failure(&runner, json!({"kind": kind}));
+    // The runner goes on.
     assert_eq!(
-        output(&bench, json!({"kind": "good"})),
+        output(&runner, json!({"kind": "good"})),
         Output::text("done")
     );
     message
@@ -69,7 +69,7 @@ fn deed_within(limit: Option<Duration>, kind: &str) -> String {
 
 #[test]
 fn t6_an_unknown_tool_is_answered_with_those_there_are() {
-    let answer = wait(bench(WeatherQueryTool).call(Call::by_user("wether", "{}")));
+    let answer = wait(runner(WeatherQueryTool).call(Call::by_user("wether", "{}")));
     assert_eq!(
         answer.for_model(Locale::En, 1000),
         "Tool call failed: there is no tool `wether`; the tools are weather_query"
@@ -82,7 +82,7 @@ fn t6_an_unknown_tool_is_answered_with_those_there_are() {
 
 #[test]
 fn t6_arguments_that_are_no_json_object_are_named() {
-    let weather = bench(WeatherQueryTool);
+    let weather = runner(WeatherQueryTool);
     for (text, problem) in [
         (
             "{\"city\": ",
@@ -109,7 +109,7 @@ fn arguments_that_are_nested_too_deep_are_refused_also_when_they_come_as_values(
     for _ in 0..1_000 {
         deep = Value::Array(vec![deep]);
     }
-    let message = failure(&bench(WeatherQueryTool), json!({"city": deep}));
+    let message = failure(&runner(WeatherQueryTool), json!({"city": deep}));
     assert_eq!(
         message,
         "the arguments of `weather_query` are not a JSON object: it is nested deeper than 128 levels"
@@ -118,7 +118,7 @@ fn arguments_that_are_nested_too_deep_are_refused_also_when_they_come_as_values(
 
 #[test]
 fn arguments_of_ten_megabytes_are_checked_and_of_more_than_the_limit_refused() {
-    let weather = bench(WeatherQueryTool);
+    let weather = runner(WeatherQueryTool);
     let city = "x".repeat(10_000_000);
     assert!(call(&weather, json!({"city": city}).to_string()).is_ok());
     let city = "x".repeat(20_000_000);
@@ -165,7 +165,7 @@ fn a_result_that_is_too_large_is_refused_and_says_how_large_it_was() {
 
 #[test]
 fn a_result_that_is_no_text_stays_as_it_is() {
-    let answer = call(&bench(DeedTool::default()), json!({"kind": "odd"}));
+    let answer = call(&runner(DeedTool::default()), json!({"kind": "odd"}));
     assert_eq!(answer.for_model(Locale::En, 100), "[text/plain, 6 bytes]");
     let parts: Vec<&Part> = answer.attachments().collect();
     assert_eq!(parts, [&Part::blob("text/plain", &b"caf\xe9 \xff"[..])]);
@@ -190,12 +190,12 @@ impl Tool for MeasureTool {
 #[test]
 fn a_result_is_checked_against_the_schema_of_its_type() {
     assert_eq!(
-        output(&bench(MeasureTool(1.5)), ""),
+        output(&runner(MeasureTool(1.5)), ""),
         Output::json(json!({"value": 1.5}))
     );
     // JSON has no such number, and null is not what was promised.
     assert_eq!(
-        failure(&bench(MeasureTool(f64::NAN)), ""),
+        failure(&runner(MeasureTool(f64::NAN)), ""),
         "`measure` returned something that its own schema forbids: `value`: expected a number, got null"
     );
 }
@@ -210,7 +210,7 @@ fn a_long_text_loses_its_middle_for_the_model() {
             Ok(format!("{}{}", "ä".repeat(50), "z".repeat(50)))
         }
     }
-    let answer = call(&bench(LongTool), "");
+    let answer = call(&runner(LongTool), "");
     assert_eq!(
         answer.for_model(Locale::En, 20),
         "ääääääääää\n[… 80 characters left out …]\nzzzzzzzzzz"
@@ -235,10 +235,10 @@ fn t9_calls_run_side_by_side_all_run_although_one_fails_and_the_answers_are_in_o
     let registry = Registry::builder()
         .tool(MeetTool(Arc::new(Barrier::new(100))))
         .tool(DeedTool::default());
-    let bench = Workbench::new(registry.build().unwrap());
+    let runner = ToolRunner::new(registry.build().unwrap());
     let mut calls: Vec<Call> = (0..100).map(|_| Call::by_user("meet", "{}")).collect();
     calls.insert(1, Call::by_user("deed", "{\"kind\": \"panic\"}"));
-    let answers = wait(bench.call_all(calls));
+    let answers = wait(runner.call_all(calls));
     assert_eq!(answers.len(), 101);
     assert_eq!(answers[1].name, "deed");
     assert!(!answers[1].is_ok());
@@ -282,9 +282,9 @@ impl Tool for AloneTool {
 #[test]
 fn t9_calls_into_one_session_run_in_order() {
     let alone = AloneTool::default();
-    let bench = bench(alone.clone());
+    let runner = runner(alone.clone());
     let calls = (0..8).map(|number| Call::by_user("alone", json!({"number": number})));
-    let answers = wait(bench.call_all(calls));
+    let answers = wait(runner.call_all(calls));
     assert!(
         answers
             .iter()
@@ -311,11 +311,11 @@ fn a_call_that_nobody_waits_for_any_more_is_stopped() {
         }
     }
     let left = Arc::new(AtomicUsize::new(0));
-    let bench = bench(StayTool(Arc::clone(&left)));
+    let runner = runner(StayTool(Arc::clone(&left)));
     let gone = wait(async {
         tokio::time::timeout(
             Duration::from_millis(50),
-            bench.call(Call::by_user("stay", "{}")),
+            runner.call(Call::by_user("stay", "{}")),
         )
         .await
     });
@@ -331,12 +331,12 @@ fn a_call_that_nobody_waits_for_any_more_is_stopped() {
 fn limits_can_be_set() {
     let registry = Registry::builder().tool(WeatherQueryTool).build().unwrap();
     let limits = CallLimits {
-        bytes: 20,
+        max_bytes: 20,
         ..CallLimits::default()
     };
-    let bench = Workbench::builder(registry).limits(limits).build();
+    let runner = ToolRunner::builder(registry).limits(limits).build();
     assert_eq!(
-        failure(&bench, json!({"city": "a city with a long name"})),
+        failure(&runner, json!({"city": "a city with a long name"})),
         "the arguments of `weather_query` would be 33 bytes, and at most 20 are allowed"
     );
 }
@@ -355,8 +355,8 @@ fn tools_remember_from_call_to_call_of_one_run_only() {
         }
     }
     let registry = Registry::builder().tool(CountTool).build().unwrap();
-    let (one, other) = (Workbench::new(registry.clone()), Workbench::new(registry));
-    let count = |bench: &Workbench| output(bench, "").structured.unwrap();
+    let (one, other) = (ToolRunner::new(registry.clone()), ToolRunner::new(registry));
+    let count = |runner: &ToolRunner| output(runner, "").structured.unwrap();
     assert_eq!(
         (count(&one), count(&one), count(&other)),
         (Value::from(1), Value::from(2), Value::from(1))

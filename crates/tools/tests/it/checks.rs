@@ -1,11 +1,11 @@
 //! T4 and T5: arguments are checked before a tool sees them.
 
-use crate::support::{WeatherQueryTool, bench, failure, output, wait};
-use cellblock_tools::{Call, Workbench};
+use crate::support::{WeatherQueryTool, failure, output, runner, wait};
+use cellblock_tools::{Call, ToolRunner};
 use serde_json::{Value, json};
 
-fn weather() -> Workbench {
-    bench(WeatherQueryTool)
+fn weather() -> ToolRunner {
+    runner(WeatherQueryTool)
 }
 
 /// What the tool was given.

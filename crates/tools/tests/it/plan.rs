@@ -1,9 +1,11 @@
 //! P1 to P6: the plan tree.
 
-use crate::support::{bench, failure, text, wait};
+use crate::support::{failure, runner, text, wait};
 use cellblock::Locale;
-use cellblock_tools::plan::{PlanBook, PlanTree};
-use cellblock_tools::{Call, Happening, RecursivePlanTreeTodoTool, Registry, Watcher, Workbench};
+use cellblock_tools::plan::{PlanHistory, PlanTree};
+use cellblock_tools::{
+    Call, OnToolEvent, RecursivePlanTreeTodoTool, Registry, ToolEvent, ToolRunner,
+};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
@@ -13,17 +15,17 @@ fn tree(nodes: Value) -> Value {
     json!({"recursive_plan_tree": {"core_goal": "find out", "tree_nodes": nodes}})
 }
 
-fn plan() -> Workbench {
-    bench(RecursivePlanTreeTodoTool)
+fn plan() -> ToolRunner {
+    runner(RecursivePlanTreeTodoTool)
 }
 
-fn update(bench: &Workbench, nodes: Value) -> String {
-    text(bench, NAME, tree(nodes))
+fn update(runner: &ToolRunner, nodes: Value) -> String {
+    text(runner, NAME, tree(nodes))
 }
 
 /// The lines between `Changes:` and `Plan:`.
-fn changes(bench: &Workbench, nodes: Value) -> String {
-    let text = update(bench, nodes);
+fn changes(runner: &ToolRunner, nodes: Value) -> String {
+    let text = update(runner, nodes);
     let rest = text
         .strip_prefix("Changes:\n")
         .unwrap_or_else(|| panic!("{text}"));
@@ -99,7 +101,7 @@ fn p3_the_same_in_chinese() {
         .tool(RecursivePlanTreeTodoTool)
         .build()
         .unwrap();
-    let plan = Workbench::builder(registry).locale(Locale::Zh).build();
+    let plan = ToolRunner::builder(registry).locale(Locale::Zh).build();
     assert_eq!(
         update(&plan, json!([{"task_id": "A", "task_name": "a", "description": "x", "output": "y", "status": "failed", "children": [{"task_id": "B", "task_name": "b"}]}])),
         "变更总结：
@@ -329,10 +331,10 @@ fn a_plan_of_too_many_tasks_is_refused() {
 #[test]
 fn p3_every_version_is_kept_and_p6_shown_while_it_changes() {
     let shown: Arc<Mutex<Vec<(usize, String)>>> = Arc::default();
-    let watcher: Watcher = {
+    let watcher: OnToolEvent = {
         let shown = Arc::clone(&shown);
         Arc::new(move |happening| {
-            if let Happening::Plan { version, markdown } = happening {
+            if let ToolEvent::PlanChanged { version, markdown } = happening {
                 shown.lock().unwrap().push((version, markdown));
             }
         })
@@ -341,7 +343,7 @@ fn p3_every_version_is_kept_and_p6_shown_while_it_changes() {
         .tool(RecursivePlanTreeTodoTool)
         .build()
         .unwrap();
-    let plan = Workbench::builder(registry).watcher(watcher).build();
+    let plan = ToolRunner::builder(registry).on_event(watcher).build();
     for status in ["pending", "completed"] {
         let call = Call::by_user(
             NAME,
@@ -356,6 +358,6 @@ fn p3_every_version_is_kept_and_p6_shown_while_it_changes() {
             (2, "- [✅] **a** (ID: A)".to_owned())
         ]
     );
-    let book = plan.state::<PlanBook>();
+    let book = plan.state::<PlanHistory>();
     assert_eq!(book.lock().unwrap().versions().len(), 2);
 }

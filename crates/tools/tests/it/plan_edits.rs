@@ -2,7 +2,7 @@
 
 use cellblock::Locale;
 use cellblock_tools::plan::{
-    Edit, Move, PlanBook, PlanDiff, PlanNode, PlanTree, StatusChange, TaskStatus,
+    Edit, Move, PlanDiff, PlanHistory, PlanNode, PlanTree, StatusChange, TaskStatus,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -257,7 +257,7 @@ proptest! {
         first.iter().for_each(|change| old.apply(change));
         let mut new = old.clone();
         second.iter().for_each(|change| new.apply(change));
-        let mut book = PlanBook::default();
+        let mut book = PlanHistory::default();
         prop_assert!(book.update(old.tree(), Locale::En).unwrap().diff.created);
         let update = book.update(new.tree(), Locale::En).unwrap();
         prop_assert_eq!(sorted(update.diff.clone()), sorted(old.expected(&new)));
@@ -277,7 +277,7 @@ proptest! {
     fn a_tree_that_is_sent_again_without_ids_is_the_same(changes in proptest::collection::vec(change(), 0..40)) {
         let mut model = Model { tasks: Vec::new() };
         changes.iter().for_each(|change| model.apply(change));
-        let mut book = PlanBook::default();
+        let mut book = PlanHistory::default();
         book.update(model.tree(), Locale::En).unwrap();
         let mut bare = model.tree();
         fn strip(nodes: &mut [PlanNode]) {

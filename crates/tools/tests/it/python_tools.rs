@@ -3,7 +3,8 @@
 use crate::support::{printed, sessions, wait};
 use cellblock::Locale;
 use cellblock_tools::{
-    Answer, Approval, ApprovalMode, ApprovalPolicy, Call, Effects, PythonTools, Registry, Workbench,
+    Answer, Approval, ApprovalMode, ApprovalPolicy, Call, Effects, PythonTools, Registry,
+    ToolRunner,
 };
 use serde_json::{Value, json};
 use std::fs;
@@ -101,7 +102,7 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-fn weather() -> Workbench {
+fn weather() -> ToolRunner {
     let folder = folder(&[
         ("weather.py", WEATHER),
         ("_helper.py", "def twice(n): return 2 * n"),
@@ -114,18 +115,18 @@ fn weather() -> Workbench {
         .build()
         .unwrap();
     let approval = Approval::new(ApprovalPolicy::mode(ApprovalMode::Effects), None);
-    Workbench::builder(registry)
-        .sessions(sessions())
+    ToolRunner::builder(registry)
+        .open_sessions(sessions())
         .approval(approval)
         .build()
 }
 
-fn call(bench: &Workbench, name: &str, arguments: Value) -> Answer {
-    wait(bench.call(Call::by_user(name, arguments)))
+fn call(runner: &ToolRunner, name: &str, arguments: Value) -> Answer {
+    wait(runner.call(Call::by_user(name, arguments)))
 }
 
-fn text(bench: &Workbench, name: &str, arguments: Value) -> String {
-    call(bench, name, arguments).for_model(Locale::En, 10_000)
+fn text(runner: &ToolRunner, name: &str, arguments: Value) -> String {
+    call(runner, name, arguments).for_model(Locale::En, 10_000)
 }
 
 fn refusal(files: &[(&str, &str)]) -> String {
@@ -140,8 +141,8 @@ fn refusal(files: &[(&str, &str)]) -> String {
 
 #[test]
 fn functions_become_tools_with_schemas_from_their_types_and_docstrings() {
-    let bench = weather();
-    let definition = bench.registry().get("forecast").unwrap();
+    let runner = weather();
+    let definition = runner.registry().get("forecast").unwrap();
     assert_eq!(definition.description, "The weather of the next days.");
     assert_eq!(
         json!(definition.parameters),
@@ -167,44 +168,48 @@ fn functions_become_tools_with_schemas_from_their_types_and_docstrings() {
         })
     );
     assert_eq!(
-        bench.registry().get("send-mail").unwrap().effects,
+        runner.registry().get("send-mail").unwrap().effects,
         Effects::Outside
     );
-    assert!(bench.registry().get("_not_a_tool").is_none());
+    assert!(runner.registry().get("_not_a_tool").is_none());
 }
 
 #[test]
 fn they_are_called_like_any_other_by_the_model_and_by_code() {
-    let bench = weather();
+    let runner = weather();
     assert_eq!(
         text(
-            &bench,
+            &runner,
             "forecast",
             json!({"city": "Oslo", "days": "2", "unit": "fahrenheit"})
         ),
         r#"{"city":"Oslo","days":2,"unit":"fahrenheit","near":null,"style":"short","helped":4}"#
     );
     assert_eq!(
-        text(&bench, "forecast", json!({"city": "Oslo", "style": "tall"})),
+        text(
+            &runner,
+            "forecast",
+            json!({"city": "Oslo", "style": "tall"})
+        ),
         "Tool call failed: the arguments of `forecast` do not fit: `style`: expected one of \"short\", \"long\", got \"tall\""
     );
     assert_eq!(
-        text(&bench, "later", json!({"text": "é\n\"世\u{1F600}"})),
+        text(&runner, "later", json!({"text": "é\n\"世\u{1F600}"})),
         "é\n\"世\u{1F600}!"
     );
     assert_eq!(
-        text(&bench, "picture", json!({})),
+        text(&runner, "picture", json!({})),
         "[application/octet-stream, 4 bytes]"
     );
     let code = "print(forecast('Rome', near=[{'x': 1}])['near'], later('x'), picture().bytes())";
     assert_eq!(
-        printed(&bench, code),
+        printed(&runner, code),
         "[{'x': 1.0, 'y': 0.0}] x! b'\\x89PNG'\n"
     );
     assert_eq!(
         (
-            text(&bench, "count", json!({})),
-            text(&bench, "count", json!({}))
+            text(&runner, "count", json!({})),
+            text(&runner, "count", json!({}))
         ),
         ("1".into(), "2".into())
     );
@@ -212,15 +217,15 @@ fn they_are_called_like_any_other_by_the_model_and_by_code() {
 
 #[test]
 fn their_session_is_not_that_of_the_code_and_their_secrets_stay_there() {
-    let bench = weather();
-    assert_eq!(text(&bench, "secret", json!({})), "k-123");
+    let runner = weather();
+    assert_eq!(text(&runner, "secret", json!({})), "k-123");
     let code = "import os, sys\nprint(os.environ.get('API_KEY'), 'weather' in sys.modules, os.listdir('.'))";
-    assert_eq!(printed(&bench, code), "None False []\n");
+    assert_eq!(printed(&runner, code), "None False []\n");
 }
 
 #[test]
 fn what_goes_wrong_in_them_is_an_answer_and_they_live_on() {
-    let bench = weather();
+    let runner = weather();
     for (how, message) in [
         ("raise", "Tool call failed: ValueError: a bad city"),
         (
@@ -233,9 +238,9 @@ fn what_goes_wrong_in_them_is_an_answer_and_they_live_on() {
         ),
         ("crash", "Tool call failed: the tool crashed"),
     ] {
-        assert_eq!(text(&bench, "fail", json!({"how": how})), message);
+        assert_eq!(text(&runner, "fail", json!({"how": how})), message);
         assert_eq!(
-            text(&bench, "later", json!({"text": how})),
+            text(&runner, "later", json!({"text": how})),
             format!("{how}!")
         );
     }
@@ -243,12 +248,12 @@ fn what_goes_wrong_in_them_is_an_answer_and_they_live_on() {
 
 #[test]
 fn a_call_that_is_given_up_does_not_block_the_next() {
-    let bench = weather();
-    let call = bench.call(Call::by_user("fail", json!({"how": "sleep"})));
+    let runner = weather();
+    let call = runner.call(Call::by_user("fail", json!({"how": "sleep"})));
     let given_up =
         wait(async { tokio::time::timeout(std::time::Duration::from_millis(200), call).await });
     assert!(given_up.is_err());
-    assert_eq!(text(&bench, "later", json!({"text": "x"})), "x!");
+    assert_eq!(text(&runner, "later", json!({"text": "x"})), "x!");
 }
 
 #[test]

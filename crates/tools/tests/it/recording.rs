@@ -2,7 +2,7 @@
 
 use crate::support::{execute, sessions, wait};
 use cellblock::Cell;
-use cellblock_tools::{Context, Output, Recording, Registry, Tool, ToolError, Workbench};
+use cellblock_tools::{Context, Output, Recording, Registry, Tool, ToolError, ToolRunner};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -46,22 +46,22 @@ fn a_recorded_run_can_be_run_again_without_its_tools() {
         .tool(RollTool(Arc::clone(&rolls)))
         .build()
         .unwrap();
-    let bench = Workbench::builder(registry.clone())
-        .sessions(sessions())
+    let runner = ToolRunner::builder(registry.clone())
+        .open_sessions(sessions())
         .record()
         .build();
-    let first = wait(bench.run_cell(Cell::new(CODE), None))
+    let first = wait(runner.run_cell(Cell::new(CODE), None))
         .unwrap()
         .result
         .stdout;
     // As a file would keep it.
-    let text = serde_json::to_string(&bench.recording().unwrap()).unwrap();
+    let text = serde_json::to_string(&runner.recording().unwrap()).unwrap();
     let recording: Recording = serde_json::from_str(&text).unwrap();
     assert_eq!(recording.calls.len(), 5);
     assert_eq!(json!(recording.calls[1].arguments), json!({"sides": 6}));
 
-    let again = Workbench::builder(registry)
-        .sessions(sessions())
+    let again = ToolRunner::builder(registry)
+        .open_sessions(sessions())
         .replay(recording)
         .build();
     assert_eq!(

@@ -1,9 +1,9 @@
 //! T1 to T4: what a tool looks like to a model.
 
-use crate::support::{WeatherQueryTool, bench, wait};
+use crate::support::{WeatherQueryTool, runner, wait};
 use cellblock_tools::{
-    AnyTool, Call, Context, Definition, Invocation, Output, Registry, RegistryError, SchemaForm,
-    Tool, ToolError,
+    Call, Context, DynamicTool, Output, Registry, RegistryError, SchemaForm, Tool, ToolDefinition,
+    ToolError, ToolFuture,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -41,10 +41,10 @@ fn schema(tool: impl Tool, form: SchemaForm) -> Value {
 #[test]
 fn t2_the_name_is_that_of_the_type() {
     assert_eq!(
-        bench(WeatherQueryTool).registry().names(),
+        runner(WeatherQueryTool).registry().names(),
         ["weather_query"]
     );
-    assert_eq!(bench(GrowTreeTool).registry().names(), ["grow_tree"]);
+    assert_eq!(runner(GrowTreeTool).registry().names(), ["grow_tree"]);
 }
 
 #[test]
@@ -100,9 +100,9 @@ fn t3_recursive_types_refer_to_a_definition() {
             .pointer(&target[1..])
             .is_some()
     );
-    let bench = bench(GrowTreeTool);
+    let runner = runner(GrowTreeTool);
     let tree = json!({"name": "a", "branches": [{"name": "b", "branches": [{"name": "c"}]}]});
-    let answer = wait(bench.call(Call::by_user("grow_tree", tree)));
+    let answer = wait(runner.call(Call::by_user("grow_tree", tree)));
     assert_eq!(answer.outcome, Ok(Output::json(3)));
 }
 
@@ -132,29 +132,29 @@ fn t3_in_a_strict_schema_all_is_required_and_what_was_optional_may_be_null() {
 
 #[test]
 fn t3_the_nulls_of_a_strict_call_are_read_as_absent() {
-    let bench = bench(WeatherQueryTool);
+    let runner = runner(WeatherQueryTool);
     let arguments = json!({"city": "Oslo", "days": null, "unit": null, "near": null});
-    let answer = wait(bench.call(Call::by_user("weather_query", arguments)));
+    let answer = wait(runner.call(Call::by_user("weather_query", arguments)));
     assert_eq!(answer.outcome.unwrap().structured.unwrap()["days"], 3);
 }
 
 /// A tool with whatever schema.
 struct Foreign(&'static str, Value);
 
-impl AnyTool for Foreign {
-    fn definition(&self) -> Definition {
+impl DynamicTool for Foreign {
+    fn definition(&self) -> ToolDefinition {
         let parameters: Map<String, Value> = self.1.as_object().cloned().unwrap();
-        Definition::new(self.0, "From elsewhere.", parameters)
+        ToolDefinition::new(self.0, "From elsewhere.", parameters)
     }
 
-    fn invoke(self: Arc<Self>, arguments: Map<String, Value>, _: Context) -> Invocation {
+    fn invoke(self: Arc<Self>, arguments: Map<String, Value>, _: Context) -> ToolFuture {
         Box::pin(async move { Ok(Output::json(arguments)) })
     }
 }
 
 fn foreign(name: &'static str, schema: Value) -> Result<Registry, RegistryError> {
     Registry::builder()
-        .any(Arc::new(Foreign(name, schema)))
+        .dynamic(Arc::new(Foreign(name, schema)))
         .build()
 }
 
@@ -195,8 +195,8 @@ fn t1_duplicate_names_are_refused_when_they_are_registered() {
 fn b7_names_that_would_be_one_in_python_are_refused_when_they_are_registered() {
     let schema = json!({"type": "object"});
     let both = Registry::builder()
-        .any(Arc::new(Foreign("get-it", schema.clone())))
-        .any(Arc::new(Foreign("get_it", schema)));
+        .dynamic(Arc::new(Foreign("get-it", schema.clone())))
+        .dynamic(Arc::new(Foreign("get_it", schema)));
     assert_eq!(
         both.build().unwrap_err().to_string(),
         "the tools `get-it` and `get_it` would both be called `get_it` in Python; rename one of them"

@@ -3,8 +3,8 @@
 use cellblock::env::Dirs;
 use cellblock::{Cell, Host, Locale, Preload, PythonChoice, SessionOptions, Status};
 use cellblock_tools::{
-    Answer, Arguments, Call, Context, Json, Opening, Output, Registry, RegistryBuilder, Tool,
-    ToolError, Workbench,
+    Answer, Arguments, Call, Context, Json, Output, Registry, RegistryBuilder, SessionFuture, Tool,
+    ToolError, ToolRunner,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,25 +29,25 @@ pub fn wait<T>(future: impl Future<Output = T>) -> T {
         .expect("it did not end")
 }
 
-/// A workbench with one tool.
-pub fn bench(tool: impl Tool) -> Workbench {
-    Workbench::new(Registry::builder().tool(tool).build().unwrap())
+/// A tool runner with one tool.
+pub fn runner(tool: impl Tool) -> ToolRunner {
+    ToolRunner::new(Registry::builder().tool(tool).build().unwrap())
 }
 
-/// Calls the only tool of a workbench as a person would.
-pub fn call(bench: &Workbench, arguments: impl Into<Arguments>) -> Answer {
-    let name = bench.registry().names()[0].to_owned();
-    wait(bench.call(Call::by_user(name, arguments)))
+/// Calls the only tool of a tool runner as a person would.
+pub fn call(runner: &ToolRunner, arguments: impl Into<Arguments>) -> Answer {
+    let name = runner.registry().names()[0].to_owned();
+    wait(runner.call(Call::by_user(name, arguments)))
 }
 
 /// The message of a call that must fail.
-pub fn failure(bench: &Workbench, arguments: impl Into<Arguments>) -> String {
-    call(bench, arguments).outcome.unwrap_err().to_string()
+pub fn failure(runner: &ToolRunner, arguments: impl Into<Arguments>) -> String {
+    call(runner, arguments).outcome.unwrap_err().to_string()
 }
 
 /// The result of a call that must not.
-pub fn output(bench: &Workbench, arguments: impl Into<Arguments>) -> Output {
-    call(bench, arguments).outcome.unwrap()
+pub fn output(runner: &ToolRunner, arguments: impl Into<Arguments>) -> Output {
+    call(runner, arguments).outcome.unwrap()
 }
 
 /// The weather of the next days.
@@ -131,12 +131,14 @@ fn dirs() -> Dirs {
 }
 
 /// Makes sessions with the standard library.
-pub fn sessions() -> impl Fn() -> Opening + Send + Sync + 'static {
+pub fn sessions() -> impl Fn() -> SessionFuture + Send + Sync + 'static {
     sessions_with(SessionOptions::default())
 }
 
 /// Makes sessions like this.
-pub fn sessions_with(options: SessionOptions) -> impl Fn() -> Opening + Send + Sync + 'static {
+pub fn sessions_with(
+    options: SessionOptions,
+) -> impl Fn() -> SessionFuture + Send + Sync + 'static {
     move || {
         let options = options.clone();
         Box::pin(async move { Ok(HOST.open(options).await?) })
@@ -144,20 +146,22 @@ pub fn sessions_with(options: SessionOptions) -> impl Fn() -> Opening + Send + S
 }
 
 /// The built-in tools over a session, with more beside them.
-pub fn python_with(more: impl FnOnce(RegistryBuilder) -> RegistryBuilder) -> Workbench {
+pub fn python_with(more: impl FnOnce(RegistryBuilder) -> RegistryBuilder) -> ToolRunner {
     let registry = more(Registry::builder().built_in()).build().unwrap();
-    Workbench::builder(registry).sessions(sessions()).build()
+    ToolRunner::builder(registry)
+        .open_sessions(sessions())
+        .build()
 }
 
 /// The built-in tools over a session.
-pub fn python() -> Workbench {
+pub fn python() -> ToolRunner {
     python_with(|registry| registry)
 }
 
 /// Runs code through the tool for it, and returns what a model reads.
-pub fn execute(bench: &Workbench, code: &str) -> String {
+pub fn execute(runner: &ToolRunner, code: &str) -> String {
     answer(
-        bench,
+        runner,
         "execute_python_code",
         json!({"python_code_snippet": code}),
     )
@@ -165,18 +169,18 @@ pub fn execute(bench: &Workbench, code: &str) -> String {
 }
 
 /// Calls a tool as a person would.
-pub fn answer(bench: &Workbench, name: &str, arguments: impl Into<Arguments>) -> Answer {
-    wait(bench.call(Call::by_user(name, arguments)))
+pub fn answer(runner: &ToolRunner, name: &str, arguments: impl Into<Arguments>) -> Answer {
+    wait(runner.call(Call::by_user(name, arguments)))
 }
 
 /// What a model reads of a call.
-pub fn text(bench: &Workbench, name: &str, arguments: impl Into<Arguments>) -> String {
-    answer(bench, name, arguments).for_model(Locale::En, 20_000)
+pub fn text(runner: &ToolRunner, name: &str, arguments: impl Into<Arguments>) -> String {
+    answer(runner, name, arguments).for_model(Locale::En, 20_000)
 }
 
 /// Runs code that must succeed, and returns what it printed.
-pub fn printed(bench: &Workbench, code: &str) -> String {
-    let ran = wait(bench.run_cell(Cell::new(code), None)).unwrap();
+pub fn printed(runner: &ToolRunner, code: &str) -> String {
+    let ran = wait(runner.run_cell(Cell::new(code), None)).unwrap();
     assert_eq!(ran.result.status, Status::Success, "{:?}", ran.result.error);
     ran.result.stdout
 }

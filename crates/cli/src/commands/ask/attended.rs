@@ -30,12 +30,12 @@ pub(crate) async fn attended(
     console: &Console,
 ) -> Result<Outcome, AgentError> {
     let token = CancellationToken::new();
-    let room = Arc::clone(conversation.room());
+    let room = Arc::clone(conversation.executor());
     let token_of_run = token.clone();
     let asking = async {
         match errand {
             Errand::Ask(question) => conversation.ask(question, observer, token_of_run).await,
-            Errand::GoOn => conversation.go_on(observer, token_of_run).await,
+            Errand::GoOn => conversation.resume(observer, token_of_run).await,
         }
     };
     tokio::pin!(asking);

@@ -1,7 +1,7 @@
 //! A run as a person sees it: the thought, the code, the result, while they come.
 
 use crate::terminal::{Console, Style, ToldNet, highlight, plural, print_restored};
-use cellblock::agent::{Done, Format, Observer, RunEvent};
+use cellblock::agent::{ActionResult, Format, Observer, RunEvent};
 use cellblock::model::Usage;
 use cellblock::{Event as CellEvent, Status};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The longest piece of a result that a person is shown; the model may read more.
-const LONGEST_RESULT: usize = 4_000;
+const MAX_SHOWN_RESULT_CHARS: usize = 4_000;
 
 /// How much of a text is seen before it is known what it is.
 const PREVIEW: usize = 60;
@@ -242,7 +242,7 @@ impl Display {
         self.console.say_guest(text);
     }
 
-    fn done(&self, seen: &mut Seen, done: &Done) {
+    fn done(&self, seen: &mut Seen, done: &ActionResult) {
         self.clear();
         let Some(result) = &done.result else {
             self.label(
@@ -369,12 +369,12 @@ enum LastLine {
 
 fn shortened(text: &str) -> String {
     let length = text.chars().count();
-    if length <= LONGEST_RESULT {
+    if length <= MAX_SHOWN_RESULT_CHARS {
         return text.to_owned();
     }
-    let beginning: String = text.chars().take(LONGEST_RESULT).collect();
+    let beginning: String = text.chars().take(MAX_SHOWN_RESULT_CHARS).collect();
     format!(
         "{beginning}\n[… {} more characters]",
-        length - LONGEST_RESULT
+        length - MAX_SHOWN_RESULT_CHARS
     )
 }

@@ -2,7 +2,7 @@
 
 use crate::failure::Usage;
 use anyhow::Context as _;
-use cellblock::agent::{GivenFile, Outcome, Room};
+use cellblock::agent::{GivenFile, OpenExecutor, Outcome};
 use cellblock::{OutputDirectory, UntrustedDirectories};
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -43,7 +43,7 @@ pub(super) fn read(
 /// Copies what the code wrote into a directory; how many files that are.
 pub(super) async fn take_out(
     outcome: &Outcome,
-    room: &dyn Room,
+    room: &dyn OpenExecutor,
     directory: &OutputDirectory,
 ) -> anyhow::Result<usize> {
     let results = outcome.cells().filter_map(|done| done.result.as_ref());

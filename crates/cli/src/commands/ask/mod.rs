@@ -6,15 +6,15 @@ mod files;
 mod inputs;
 mod keeping;
 mod options;
+mod resolving;
 mod resume;
-mod settling;
 mod telemetry;
 
 use crate::commands::live::Signals;
 use crate::failure::Usage;
 use crate::terminal::{Console, Style, plural};
 use cellblock::OutputDirectory;
-use cellblock::agent::{Agent, Conversation, Observer, Outcome, RunStatus};
+use cellblock::agent::{Agent, Conversation, Observer, Outcome, RunStatus, TemplateRun, Verify};
 use cellblock::mcp::Connected;
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -164,7 +164,7 @@ async fn conduct(
         Some(output) => take_out(&outcome, &conversation, output, console).await,
         None => Ok(()),
     };
-    conversation.room().close().await;
+    conversation.executor().close().await;
     servers.close().await;
     told?;
     taken?;
@@ -192,17 +192,17 @@ async fn prepare(args: &AskArgs, ground: Ground, console: &Console) -> anyhow::R
     let template = template.map(inputs::read_template).transpose()?;
     let model = args.equipment.model.open()?;
     let (builder, servers) = args.equipment.agent(model, ground, console).await?;
-    let mut builder = builder.verify(args.verify);
+    let mut builder = builder.verify(if args.verify { Verify::On } else { Verify::Off });
     if let Some(schema) = schema {
         builder = builder.answer_schema(schema);
     }
     let unfit = |error: cellblock::agent::AgentError| Usage::plain(error.to_string());
     let agent = builder.build().map_err(unfit)?;
-    let (agent, question) = match template {
+    let TemplateRun { agent, question } = match template {
         Some(template) => agent
-            .for_template(&template, inputs::arguments(&args.arguments)?)
+            .prepare_template(&template, inputs::arguments(&args.arguments)?)
             .map_err(unfit)?,
-        None => (agent, question),
+        None => TemplateRun { agent, question },
     };
     Ok(Prepared {
         agent,
@@ -253,7 +253,7 @@ pub(crate) fn print_outcome(
         let verified = outcome
             .verification
             .as_ref()
-            .filter(|verification| verification.is_good() && verification.cells > 0)
+            .filter(|verification| verification.is_confirmed() && verification.cells > 0)
             .map(|it| {
                 format!(
                     ", verified by {} run again",
@@ -291,7 +291,7 @@ async fn take_out(
     (directory, output): &(&Path, OutputDirectory),
     console: &Console,
 ) -> anyhow::Result<()> {
-    let count = files::take_out(outcome, conversation.room().as_ref(), output).await?;
+    let count = files::take_out(outcome, conversation.executor().as_ref(), output).await?;
     let copied = if count == 1 {
         "was copied"
     } else {
@@ -306,7 +306,7 @@ async fn take_out(
 fn status(outcome: &Outcome) -> u8 {
     match outcome.status {
         RunStatus::Answered => match &outcome.verification {
-            Some(verification) if !verification.is_good() => 19,
+            Some(verification) if !verification.is_confirmed() => 19,
             _ => 0,
         },
         RunStatus::MaxSteps => 10,

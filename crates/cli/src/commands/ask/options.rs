@@ -6,13 +6,13 @@ use crate::args::{EnvironmentArgs, PythonArgs, SessionArgs};
 use crate::commands::toolbox::{ApprovalArgs, ToolboxArgs, install_packages};
 use crate::config::{Config, ConfigArgs};
 use crate::failure::Usage;
-use crate::terminal::{Console, TerminalAsker};
+use crate::terminal::{Console, TerminalApprover};
 use cellblock::agent::{
-    Agent, AgentBuilder, Format, GivenFile, Offer, Prompt, RunLimits, executor_telling,
+    Agent, AgentBuilder, Format, GivenFile, Prompt, RunLimits, ToolOffer, executor_telling,
 };
 use cellblock::mcp::Connected;
 use cellblock::model::{CapabilityOverrides, Model, ModelChoice};
-use cellblock::tools::{Approval, Asker};
+use cellblock::tools::{Approval, Approver};
 use cellblock::{Journaling, Locale, SessionOptions, parse_duration};
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -168,9 +168,9 @@ impl AgentArgs {
             ..defaults
         };
         let offer = if self.no_compute {
-            Offer::No
+            ToolOffer::Withheld
         } else {
-            Offer::Yes
+            ToolOffer::Offered
         };
         let mut builder = builder
             .prompt(self.prompt.clone().unwrap_or_default())
@@ -227,7 +227,7 @@ impl Equipment {
         if let Some(restoration) = ground.restoration {
             let session = restoration.restore(&host, console).await?;
             ground.note.write(&session);
-            executor = executor.beginning_with(session);
+            executor = executor.with_first_session(session);
         }
         let builder = Agent::builder()
             .shared_model(model)
@@ -243,7 +243,7 @@ impl Equipment {
     fn asking(&self, config: &Config, console: &Console) -> Approval {
         let is_someone_there = io::stdin().is_terminal() && console.err_is_terminal();
         let asker = is_someone_there
-            .then(|| Arc::new(TerminalAsker::new(console.clone())) as Arc<dyn Asker>);
+            .then(|| Arc::new(TerminalApprover::new(console.clone())) as Arc<dyn Approver>);
         Approval::new(self.approval.policy(config), asker)
     }
 }

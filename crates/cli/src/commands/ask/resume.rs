@@ -5,7 +5,9 @@ use super::options::Ground;
 use super::{AskArgs, Keeper, conduct, files, prepare, run_store};
 use crate::failure::Usage;
 use crate::terminal::{Console, Style, plural};
-use cellblock::agent::{Past, PastCell, ResumedRun, RunEvent, RunStoreError, StoredRun};
+use cellblock::agent::{
+    CompletedCell, ResumedRun, RunEvent, RunStoreError, StoredRun, UnfinishedRun,
+};
 use cellblock::journal::{Fate, Journal, Journals, Restore};
 use cellblock::tools::RecordedCall;
 use cellblock::{Event, Host, Session, tools};
@@ -29,7 +31,7 @@ pub(crate) struct Wish {
 pub(crate) struct Restoration {
     journal: Journal,
     /// What ran, by the record of the run. The journal is written a moment later, and may lack the last of them.
-    cells: Vec<PastCell>,
+    cells: Vec<CompletedCell>,
     workspace: Option<PathBuf>,
 }
 
@@ -39,7 +41,7 @@ pub(crate) async fn resume(wish: Wish, console: &Console) -> anyhow::Result<u8> 
     let mut args = remembered(&run)?;
     (args.json, args.quiet) = (wish.json, wish.quiet);
     let events = run.events.iter();
-    let past = Past::of(
+    let past = UnfinishedRun::from_events(
         events.filter_map(|stored| serde_json::from_value::<RunEvent>(stored.event.clone()).ok()),
     );
     let journal = journal_of(&run)?;
@@ -57,7 +59,7 @@ pub(crate) async fn resume(wish: Wish, console: &Console) -> anyhow::Result<u8> 
         files,
         restoration: journal.map(|journal| Restoration {
             journal,
-            cells: past.as_ref().map(Past::cells).unwrap_or_default(),
+            cells: past.as_ref().map(UnfinishedRun::cells).unwrap_or_default(),
             workspace: wish.workspace,
         }),
         ..Ground::default()
@@ -66,7 +68,7 @@ pub(crate) async fn resume(wish: Wish, console: &Console) -> anyhow::Result<u8> 
     ground.note.attach(&keeper);
     let prepared = prepare(&args, ground, console).await?;
     let (conversation, errand) = match past {
-        Some(past) => (prepared.agent.take_up(past), Errand::GoOn),
+        Some(past) => (prepared.agent.resume(past), Errand::GoOn),
         None => (
             prepared.agent.conversation(),
             Errand::Ask(&run.start.question),
@@ -184,7 +186,7 @@ impl Restoration {
 
 impl Restoration {
     /// The cells that the journal does not know the end of.
-    fn missing(&self) -> Vec<&PastCell> {
+    fn missing(&self) -> Vec<&CompletedCell> {
         let story = self.journal.story();
         let ended = story.cells.iter().filter(|cell| cell.ended.is_some());
         let last = ended.map(|cell| cell.number).max().unwrap_or(0);
@@ -194,7 +196,7 @@ impl Restoration {
 }
 
 /// Runs a cell as it ran then, with the answers that it got.
-async fn run_again(session: &Session, past: &PastCell) -> anyhow::Result<()> {
+async fn run_again(session: &Session, past: &CompletedCell) -> anyhow::Result<()> {
     let mut calls = past.calls.clone();
     let mut running = session.start(past.cell.clone())?;
     while let Some(event) = running.next().await {

@@ -7,7 +7,7 @@ use cellblock_trace::{Trace, TraceWriter, trace_path};
 use std::time::Duration;
 
 /// How long a collector is waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
+const COLLECTOR_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Writes the trace of this process, and sends it where that is wanted.
 pub(crate) struct Telemetry {
@@ -43,7 +43,9 @@ impl Telemetry {
         let trace = Trace::read(&trace_path(&Dirs::from_process()?.state), run)?;
         // The second time there is one already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder().timeout(PATIENCE).build()?;
+        let client = reqwest::Client::builder()
+            .timeout(COLLECTOR_TIMEOUT)
+            .build()?;
         let mut request = client.post(endpoint).json(&trace.otlp());
         for (name, value) in &self.headers {
             request = request.header(name, value);

@@ -3,7 +3,7 @@
 use super::endpoint::Endpoint;
 use anyhow::{Context as _, ensure};
 use cellblock::agent::{
-    Agent, CancellationToken, Format, NothingExecutor, RunLimits, RunStart, RunStore, executor,
+    Agent, CancellationToken, Format, NoopExecutor, RunLimits, RunStart, RunStore, executor,
 };
 use cellblock::model::{Reply, ScriptedModel};
 use cellblock::{Host, SessionOptions};
@@ -18,7 +18,7 @@ const STEPS: usize = 200;
 const AT_ONCE: usize = 50;
 
 /// How long a command may take before something is wrong.
-const PATIENCE: Duration = Duration::from_secs(60);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Milliseconds for each of 200 steps, with a model that answers at once, code that does nothing, and a record that is kept.
 pub(super) async fn steps(repetitions: usize) -> anyhow::Result<Vec<f64>> {
@@ -38,7 +38,7 @@ pub(super) async fn steps(repetitions: usize) -> anyhow::Result<Vec<f64>> {
         };
         let agent = Agent::builder()
             .model(model)
-            .executor(NothingExecutor)
+            .executor(NoopExecutor)
             .format(Format::Markdown)
             .limits(limits)
             .build()?;
@@ -49,7 +49,7 @@ pub(super) async fn steps(repetitions: usize) -> anyhow::Result<Vec<f64>> {
             let _ = writer.append_event(event);
         });
         let begun = Instant::now();
-        let outcome = agent.run_watched("How far?", observer, CancellationToken::new());
+        let outcome = agent.run_observed("How far?", observer, CancellationToken::new());
         let outcome = outcome.await?;
         ensure!(outcome.steps.len() == STEPS, "it ended: {}", outcome.status);
         values.push(begun.elapsed().as_secs_f64() * 1e3 / STEPS as f64);
@@ -102,9 +102,9 @@ pub(super) async fn first_requests(repetitions: usize) -> anyhow::Result<Vec<f64
     for _ in 0..repetitions {
         let begun = Instant::now();
         let mut child = ask(&endpoint, place.path())?;
-        let asked = timeout(PATIENCE, endpoint.asked()).await;
+        let asked = timeout(COMMAND_TIMEOUT, endpoint.asked()).await;
         values.push((asked?.context("the endpoint ended")? - begun).as_secs_f64() * 1e3);
-        timeout(PATIENCE, child.wait()).await??;
+        timeout(COMMAND_TIMEOUT, child.wait()).await??;
     }
     Ok(values)
 }
@@ -119,18 +119,18 @@ pub(super) async fn memory(repetitions: usize) -> anyhow::Result<Vec<f64>> {
         let without = peak(&idle);
         // To close its input ends it.
         drop(idle.stdin.take());
-        timeout(PATIENCE, idle.wait()).await??;
+        timeout(COMMAND_TIMEOUT, idle.wait()).await??;
 
         let mut endpoint = Endpoint::open(19).await?;
         let mut child = ask(&endpoint, place.path())?;
         let mut most = None;
-        while let Ok(Some(_)) = timeout(PATIENCE, endpoint.asked()).await {
+        while let Ok(Some(_)) = timeout(COMMAND_TIMEOUT, endpoint.asked()).await {
             most = peak(&child).or(most);
             if endpoint.is_over() {
                 break;
             }
         }
-        timeout(PATIENCE, child.wait()).await??;
+        timeout(COMMAND_TIMEOUT, child.wait()).await??;
         let (without, most) = without
             .zip(most)
             .context("a process may not be looked at")?;

@@ -1,7 +1,7 @@
 //! Tool calls, through the registry and its checks, as in real runs.
 
 use anyhow::{Context as _, anyhow, ensure};
-use cellblock::tools::{Context, Registry, Tool, ToolError, Workbench};
+use cellblock::tools::{Context, Registry, Tool, ToolError, ToolRunner};
 use cellblock::{Cell, Session, Status};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -42,7 +42,7 @@ fn registry() -> anyhow::Result<Registry> {
 /// The milliseconds that a cell prints as a list.
 async fn printed(session: Session, code: &str) -> anyhow::Result<Vec<f64>> {
     let session = (*session).clone();
-    let bench = Workbench::builder(registry()?)
+    let bench = ToolRunner::builder(registry()?)
         .session(session.clone())
         .build();
     let ran = bench.run_cell(Cell::new(code).timeout(120.0), None).await;

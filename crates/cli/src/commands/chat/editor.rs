@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 const PROMPT: &str = "> ";
 
 /// How many lines are remembered.
-const MOST_REMEMBERED: usize = 10_000;
+const MAX_HISTORY_ENTRIES: usize = 10_000;
 
 /// The prompt of a chat.
 pub(super) struct Editor {
@@ -28,7 +28,7 @@ pub(super) struct Editor {
 impl Editor {
     pub(super) fn new(console: &Console) -> anyhow::Result<Editor> {
         let config = Config::builder()
-            .max_history_size(MOST_REMEMBERED)?
+            .max_history_size(MAX_HISTORY_ENTRIES)?
             .history_ignore_dups(true)?
             .completion_type(CompletionType::List)
             .build();

@@ -144,7 +144,7 @@ impl Chat<'_> {
         let errand = Errand::Ask(question);
         let asked = attended(conversation, errand, observer, signals, console).await;
         let outcome = asked.map_err(|error| Usage::plain(error.to_string()))?;
-        keeper.note_session(conversation.room().journal().await);
+        keeper.note_session(conversation.executor().journal().await);
         keeper.end(&outcome);
         print_outcome(&outcome, false, console)?;
         self.telemetry.send(run.as_deref(), console).await;
@@ -157,7 +157,7 @@ impl Chat<'_> {
 
     async fn close(&self) {
         for conversation in &self.branches {
-            conversation.room().close().await;
+            conversation.executor().close().await;
         }
         for servers in &self.servers {
             servers.close().await;

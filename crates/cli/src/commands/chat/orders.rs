@@ -73,7 +73,7 @@ impl Chat<'_> {
         let Some(conversation) = self.branches.get_mut(self.current) else {
             return Ok(());
         };
-        let room = conversation.room().clone();
+        let room = conversation.executor().clone();
         let unable = |error: cellblock::tools::ToolError| Usage::plain(error.to_string());
         let text = match order {
             Order::Undo(count) => {
@@ -128,7 +128,7 @@ impl Chat<'_> {
             Order::Model(None) => format!("the model is {}", self.model),
             Order::Model(Some(name)) => {
                 let (agent, servers) = make_agent(self.args, Some(&name), self.console).await?;
-                conversation.go_on_with(&agent);
+                conversation.set_agent(&agent);
                 self.model = agent.model_name().to_owned();
                 self.servers.push(servers);
                 format!("the model is {name} now")

@@ -33,7 +33,7 @@ pub(super) async fn ask(stage: &Stage, host: &Host) -> anyhow::Result<Result<(),
         .format(Format::Json)
         .build()?;
     let outcome = agent
-        .run_watched(&kept.question, teller(stage), CancellationToken::new())
+        .run_observed(&kept.question, teller(stage), CancellationToken::new())
         .await?;
     let answer = outcome.answer_text();
     stage.line(&format!("   Final answer: {answer}"))?;

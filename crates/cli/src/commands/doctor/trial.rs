@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 const POOL: usize = 2;
 /// Making a session takes milliseconds; a pool that is not full by then will not be.
-const PATIENCE: Duration = Duration::from_secs(5);
+const POOL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What was tried, in milliseconds.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ impl Trial {
         let first_ms = milliseconds(begun);
         let runtime = host.runtime(&Isolation::default()).await?;
         let filling = Instant::now();
-        while runtime.pool().ready < POOL && filling.elapsed() < PATIENCE {
+        while runtime.pool().ready < POOL && filling.elapsed() < POOL_TIMEOUT {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let state = runtime.pool();

@@ -9,7 +9,7 @@ use crate::config::ConfigArgs;
 use crate::terminal::Console;
 use anyhow::Context as _;
 use cellblock::mcp::{Files, Server};
-use cellblock::tools::{Approval, Effects, Opening, ToolError, Workbench};
+use cellblock::tools::{Approval, Effects, SessionFuture, ToolError, ToolRunner};
 use cellblock::{Host, Preload, SessionOptions};
 use clap::Args;
 use http::HttpArgs;
@@ -122,12 +122,12 @@ pub(crate) fn server(
     };
     Server::new(files, move || {
         let (host, options) = (host.clone(), options.clone());
-        let open = move || -> Opening {
+        let open = move || -> SessionFuture {
             let (host, options) = (host.clone(), options.clone());
             Box::pin(async move { Ok::<_, ToolError>(host.open(options).await?) })
         };
-        Workbench::builder(registry.clone())
-            .sessions(open)
+        ToolRunner::builder(registry.clone())
+            .open_sessions(open)
             .approval(approval())
             .build()
     })

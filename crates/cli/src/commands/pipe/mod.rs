@@ -3,12 +3,12 @@
 //! One task reads and decides what is to be done at once (answers, interrupts); each session has a task that does the rest in
 //! order; one thread writes. W1 to W6 of the contracts are the law here.
 
-mod desk;
 mod file_part;
 mod lines;
-mod named;
 mod operations;
-mod switchboard;
+mod server;
+mod session_state;
+mod session_task;
 mod writer;
 
 use crate::args::{EnvironmentArgs, PythonArgs, SETUP_HINT};
@@ -16,10 +16,10 @@ use crate::commands::live::Signals;
 use crate::terminal::Console;
 use cellblock::Preload;
 use clap::Args;
+use server::PipeServer;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use switchboard::Switchboard;
 use tokio::time::timeout;
 
 /// Sessions that are made ahead of demand.
@@ -76,18 +76,18 @@ async fn serve(args: &PipeArgs, console: &Console) -> anyhow::Result<ExitCode> {
         console.hint(SETUP_HINT);
     }
     let (writer, written) = writer::start();
-    let switchboard = Arc::new(Switchboard::new(host, writer.clone()));
+    let server = Arc::new(PipeServer::new(host, writer.clone()));
     let mut lines = lines::start();
 
     tokio::pin!(written);
     let mut end = tokio::select! {
-        () = switchboard.serve(&mut lines) => End::Input,
+        () = server.serve(&mut lines) => End::Input,
         signal = signals.next() => End::Signal(signal),
         () = &mut written => End::Reader,
     };
     if matches!(end, End::Input) {
         end = tokio::select! {
-            () = switchboard.finish() => End::Input,
+            () = server.finish() => End::Input,
             signal = signals.next() => End::Signal(signal),
             () = &mut written => End::Reader,
         };
@@ -100,7 +100,7 @@ async fn serve(args: &PipeArgs, console: &Console) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         End::Signal(signal) => {
-            let _ = timeout(FAREWELL, switchboard.stop()).await;
+            let _ = timeout(FAREWELL, server.stop()).await;
             let flush = async {
                 writer.finish().await;
                 written.await;
@@ -109,7 +109,7 @@ async fn serve(args: &PipeArgs, console: &Console) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::from(128 + signal as u8))
         }
         End::Reader => {
-            let _ = timeout(FAREWELL, switchboard.stop()).await;
+            let _ = timeout(FAREWELL, server.stop()).await;
             Ok(ExitCode::SUCCESS)
         }
     }

@@ -1,7 +1,7 @@
 //! The operations that ask something of a session and get one answer.
 
 use super::file_part::FilePart;
-use super::switchboard::Switchboard;
+use super::server::PipeServer;
 use super::writer::Writer;
 use cellblock::Session;
 use cellblock::pipe::{Operation, RequestId, Response};
@@ -129,7 +129,7 @@ async fn answer(session: &Session, operation: Operation) -> Result<Value, Fault>
 /// Serves a session whose code waits for an answer. What would change the state is refused, for it would wait for the one who
 /// asks; variables can be looked at, and files worked with, for the tool that is called may well want to leave one.
 pub(crate) fn serve_beside(
-    switchboard: &Arc<Switchboard>,
+    server: &Arc<PipeServer>,
     session: Option<Session>,
     id: Option<RequestId>,
     name: String,
@@ -151,7 +151,7 @@ pub(crate) fn serve_beside(
         );
         return Some(Fault::new("busy", message).response(id, name));
     };
-    let writer = switchboard.writer.clone();
+    let writer = server.writer.clone();
     tokio::spawn(async move {
         let outcome = match operation {
             // The session's task sees the end of its cell, and of its session.

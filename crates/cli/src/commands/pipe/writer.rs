@@ -8,7 +8,7 @@ use std::thread;
 use tokio::sync::{mpsc, oneshot};
 
 /// Lines that wait to be written. When as many wait, sessions wait, and with them the code that prints.
-const MOST_WAITING: usize = 64;
+const MAX_QUEUED_LINES: usize = 64;
 
 /// Takes lines from everywhere.
 #[derive(Clone, Debug)]
@@ -71,7 +71,7 @@ impl Line {
 
 /// Starts the thread. The future ends when everything is written, or when nobody reads any more.
 pub(crate) fn start() -> (Writer, impl Future<Output = ()>) {
-    let (lines, mut waiting) = mpsc::channel::<Option<Line>>(MOST_WAITING);
+    let (lines, mut waiting) = mpsc::channel::<Option<Line>>(MAX_QUEUED_LINES);
     let (ended, end) = oneshot::channel();
     thread::spawn(move || {
         // Its only reader is told by the end of the channel.

@@ -2,7 +2,7 @@
 
 use crate::args::{EnvironmentArgs, PythonArgs, ResultArgs, SessionArgs};
 use crate::commands::live::{Signals, Stopped};
-use crate::commands::toolbox::{ApprovalArgs, Audience, ToolboxArgs, workbench};
+use crate::commands::toolbox::{ApprovalArgs, Audience, ToolboxArgs, tool_runner};
 use crate::config::ConfigArgs;
 use crate::failure::{self, Usage};
 use crate::terminal::{Console, Style};
@@ -82,7 +82,7 @@ async fn call(args: &CallArgs, console: &Console) -> anyhow::Result<u8> {
         // Whoever calls by hand has agreed.
         policy = policy.with(args.name.as_str(), ApprovalRule::Allow);
     }
-    let bench = workbench(
+    let runner = tool_runner(
         toolbox.registry.clone(),
         policy,
         &args.session.settled(&config)?,
@@ -95,10 +95,10 @@ async fn call(args: &CallArgs, console: &Console) -> anyhow::Result<u8> {
         arguments: arguments.into(),
         caller: Caller::User,
     };
-    let answer = match signals.or(bench.call(call)).await {
+    let answer = match signals.or(runner.call(call)).await {
         Ok(answer) => answer,
         Err(Stopped::Signal(signal)) => {
-            bench.close().await;
+            runner.close().await;
             toolbox.close().await;
             return Ok(128 + signal as u8);
         }
@@ -106,7 +106,7 @@ async fn call(args: &CallArgs, console: &Console) -> anyhow::Result<u8> {
     };
     // Told before the session is closed: nobody should wait for our cleaning up.
     let told = args.tell(&answer, console);
-    bench.close().await;
+    runner.close().await;
     toolbox.close().await;
     told?;
     Ok(status(&answer))

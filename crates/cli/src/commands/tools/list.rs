@@ -5,7 +5,7 @@ use crate::commands::toolbox::{Audience, ToolboxArgs};
 use crate::config::ConfigArgs;
 use crate::failure::Usage;
 use crate::terminal::{Console, Style};
-use cellblock::tools::{Definition, Registry, SchemaForm, function_schema};
+use cellblock::tools::{Registry, SchemaForm, ToolDefinition, function_schema};
 use clap::Args;
 use serde_json::Value;
 use std::process::ExitCode;
@@ -52,7 +52,7 @@ async fn list(args: &ListArgs, console: &Console) -> anyhow::Result<ExitCode> {
 
 impl ListArgs {
     fn print(&self, registry: &Registry, console: &Console) -> anyhow::Result<()> {
-        let mut chosen: Vec<&Definition> = registry.definitions().collect();
+        let mut chosen: Vec<&ToolDefinition> = registry.definitions().collect();
         if let Some(name) = &self.name {
             let definition = registry.get(name).ok_or_else(|| {
                 Usage::hinted(
@@ -76,7 +76,7 @@ impl ListArgs {
     }
 }
 
-fn described(tool: &Definition, console: &Console) -> String {
+fn described(tool: &ToolDefinition, console: &Console) -> String {
     let mut text = format!(
         "{}\n",
         console.on_out(Style::Heading, &console.name_on_out(&tool.name))

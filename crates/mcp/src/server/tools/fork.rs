@@ -1,6 +1,6 @@
 //! A second session that begins where another stands.
 
-use crate::server::rooms::{Forks, MAIN, find, lock};
+use crate::server::client_sessions::{Forks, MAIN, find, lock};
 use cellblock_tools::{Context, Output, Part, Tool, ToolError, Uses};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -36,7 +36,7 @@ impl Tool for ForkTool {
     }
 
     async fn call(&self, fork: Fork, context: &Context) -> Result<Output, ToolError> {
-        let main = context.workbench();
+        let main = context.runner();
         let forks = main.state::<Forks>();
         let (name, parent) = {
             let mut forks = lock(&forks);
@@ -44,10 +44,10 @@ impl Tool for ForkTool {
             (forks.name(fork.name).map_err(ToolError::new)?, parent)
         };
         let session = parent.session().await?.fork().await?;
-        let bench = main.for_session(session);
-        // It sits there from now on, and ends with the workbench.
-        bench.session().await?;
-        let earlier = lock(&forks).keep(name.clone(), bench);
+        let runner = main.with_new_state(session);
+        // It sits there from now on, and ends with the tool runner.
+        runner.session().await?;
+        let earlier = lock(&forks).keep(name.clone(), runner);
         let mut text = format!(
             "The session `{name}` is there, with the variables and files of `{}`. Pass \"session\": \"{name}\" to use it.",
             fork.from

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 /// Variables that one answer lists.
-const MOST_VARIABLES: usize = 200;
+const MAX_VARIABLES: usize = 200;
 
 /// Lists the variables of the session.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Tool for VariablesTool {
     }
 
     async fn call(&self, wanted: Variables, context: &Context) -> Result<Output, ToolError> {
-        let session = context.workbench().session().await?;
+        let session = context.runner().session().await?;
         if let Some(name) = wanted.name {
             let found = session.inspect(&name).await?;
             let mut text = format!("{name}: {}\n{}", found.type_, found.repr);
@@ -46,7 +46,7 @@ impl Tool for VariablesTool {
         }
         let mut list = session.vars().await?;
         let total = list.len();
-        list.truncate(MOST_VARIABLES);
+        list.truncate(MAX_VARIABLES);
         let mut lines: Vec<String> = list
             .iter()
             .map(|variable| {

@@ -54,7 +54,7 @@ impl Tool for WriteFileTool {
                 ))
             })?,
         };
-        let session = context.workbench().session().await?;
+        let session = context.runner().session().await?;
         let path = file.path.strip_prefix("/workspace/").unwrap_or(&file.path);
         let bytes = contents.len();
         session.put_file(path, contents).await?;

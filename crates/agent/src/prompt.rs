@@ -1,0 +1,188 @@
+//! The prompts for the model: versioned files under `prompts/`, in English and Chinese.
+//!
+//! The prompt of an action format is `prompts/format-NAME.LANGUAGE.md`.
+
+use crate::builder::CodeExecution;
+use crate::format::{Format, FormatContext};
+use cellblock_protocol::Locale;
+use cellblock_tools::names::COMPUTE;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// The beginning of a run's system prompt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Prompt {
+    /// A few lines: compute, go in small steps, do not guess.
+    #[default]
+    Minimal,
+    /// The prompt of a researcher that works along a plan tree and draws charts.
+    DeepResearch,
+    /// A text of the caller.
+    #[serde(rename = "own")]
+    Custom(String),
+}
+
+/// A part of the prompts: one file for each language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PromptPart {
+    /// The text of [`Prompt::Minimal`].
+    Minimal,
+    /// The text of [`Prompt::DeepResearch`].
+    DeepResearch,
+    /// Where code runs and what it can import.
+    Workspace,
+    /// How to act in an action format.
+    Format(Format),
+    /// The functions that code can call.
+    Functions,
+    /// When to use the tool `compute`.
+    Compute,
+    /// The schema of the answer.
+    AnswerSchema,
+}
+
+impl PromptPart {
+    /// All parts.
+    pub const ALL: [PromptPart; 11] = [
+        PromptPart::Minimal,
+        PromptPart::DeepResearch,
+        PromptPart::Workspace,
+        PromptPart::Format(Format::Tools),
+        PromptPart::Format(Format::Json),
+        PromptPart::Format(Format::Xml),
+        PromptPart::Format(Format::Markdown),
+        PromptPart::Format(Format::NextStep),
+        PromptPart::Functions,
+        PromptPart::Compute,
+        PromptPart::AnswerSchema,
+    ];
+
+    /// The text, with its placeholders `{{name}}`.
+    pub fn text(self, locale: Locale) -> &'static str {
+        self.split(locale).1
+    }
+
+    /// The version of the text. It changes with every change of the text.
+    pub fn version(self, locale: Locale) -> u32 {
+        let (head, _) = self.split(locale);
+        head.strip_prefix("version: ")
+            .and_then(|number| number.trim().parse().ok())
+            .unwrap_or(0)
+    }
+
+    /// The text with every placeholder `{{name}}` replaced by its value. A value is not searched for placeholders again, and one that is
+    /// missing counts as empty.
+    pub fn fill(self, locale: Locale, values: &BTreeMap<&str, &str>) -> String {
+        let mut rest = self.text(locale);
+        let mut filled = String::with_capacity(rest.len());
+        while let Some((before, after)) = rest.split_once("{{") {
+            let Some((name, tail)) = after.split_once("}}") else {
+                break;
+            };
+            filled.push_str(before);
+            filled.push_str(values.get(name).copied().unwrap_or_default());
+            rest = tail;
+        }
+        filled.push_str(rest);
+        filled
+    }
+
+    fn split(self, locale: Locale) -> (&'static str, &'static str) {
+        let (head, text) = self.file(locale).split_once("\n\n").unwrap_or_default();
+        (head, text.trim_end())
+    }
+
+    fn file(self, locale: Locale) -> &'static str {
+        macro_rules! both {
+            ($name:literal) => {
+                match locale {
+                    Locale::En => include_str!(concat!("../prompts/", $name, ".en.md")),
+                    Locale::Zh => include_str!(concat!("../prompts/", $name, ".zh.md")),
+                }
+            };
+        }
+        match self {
+            PromptPart::Minimal => both!("minimal"),
+            PromptPart::DeepResearch => both!("deep-research"),
+            PromptPart::Workspace => both!("workspace"),
+            PromptPart::Format(Format::Tools) => both!("format-tools"),
+            PromptPart::Format(Format::Json) => both!("format-json"),
+            PromptPart::Format(Format::Xml) => both!("format-xml"),
+            PromptPart::Format(Format::Markdown) => both!("format-markdown"),
+            PromptPart::Format(Format::NextStep) => both!("format-next_step"),
+            PromptPart::Functions => both!("functions"),
+            PromptPart::Compute => both!("compute"),
+            PromptPart::AnswerSchema => both!("answer-schema"),
+        }
+    }
+}
+
+/// The whole system prompt of a run.
+pub(crate) fn system_prompt(
+    prompt: &Prompt,
+    format: Format,
+    context: &FormatContext,
+    code_execution: CodeExecution,
+) -> String {
+    let locale = context.locale;
+    let mut parts = vec![match prompt {
+        Prompt::Minimal => PromptPart::Minimal.text(locale).to_owned(),
+        Prompt::DeepResearch => PromptPart::DeepResearch.text(locale).to_owned(),
+        Prompt::Custom(text) => text.clone(),
+    }];
+    if code_execution == CodeExecution::Enabled {
+        let none = match locale {
+            Locale::En => "none",
+            Locale::Zh => "无",
+        };
+        let dependencies = match context.dependencies.as_slice() {
+            [] => none.to_owned(),
+            names => names.join(", "),
+        };
+        let values = [
+            ("workspace", context.workspace.as_str()),
+            ("dependencies", &dependencies),
+        ];
+        parts.push(PromptPart::Workspace.fill(locale, &values.into()));
+    }
+    parts.push(format.implementation().instructions(context));
+    if format.calls_tools() && context.registry.get(COMPUTE).is_some() {
+        parts.push(PromptPart::Compute.text(locale).to_owned());
+    }
+    if let Some(schema) = &context.answer_schema {
+        let schema = schema.to_string();
+        let values = [("schema", schema.as_str())];
+        parts.push(PromptPart::AnswerSchema.fill(locale, &values.into()));
+    }
+    parts.join("\n\n")
+}
+
+impl fmt::Display for Prompt {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(match self {
+            Prompt::Minimal => "minimal",
+            Prompt::DeepResearch => "deep-research",
+            Prompt::Custom(_) => "own",
+        })
+    }
+}
+
+/// There is no prompt of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no prompt {0:?}; the prompts are minimal and deep-research")]
+pub struct UnknownPrompt(String);
+
+impl FromStr for Prompt {
+    type Err = UnknownPrompt;
+
+    fn from_str(text: &str) -> Result<Prompt, UnknownPrompt> {
+        match text {
+            "minimal" => Ok(Prompt::Minimal),
+            "deep-research" => Ok(Prompt::DeepResearch),
+            other => Err(UnknownPrompt(other.to_owned())),
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Reads requests, answers those that cannot wait, and queues the rest for the tasks of their sessions.
+
+use super::lines::Line;
+use super::operations::{Fault, serve_beside};
+use super::session_state::{CallAnswer, SessionState};
+use super::session_task::{self, Queued};
+use super::writer::Writer;
+use cellblock::pipe::{
+    MAX_LINE_BYTES, Operation, PipeError, Request, RequestId, Response, parse_line,
+};
+use cellblock::{Event, Host, Session};
+use serde_json::json;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{mpsc, watch};
+
+/// The most bytes of memory that queued requests may take.
+const MAX_QUEUED_BYTES: usize = 256 << 20;
+/// The bytes that a queued request takes besides its text.
+const REQUEST_BYTES: usize = 512;
+
+/// The server of a pipe, with all its sessions.
+#[derive(Debug)]
+pub(crate) struct PipeServer {
+    pub(crate) host: Host,
+    pub(crate) writer: Writer,
+    sessions: Mutex<HashMap<String, Entry>>,
+    waiting_bytes: Arc<AtomicUsize>,
+    /// The number of tasks.
+    tasks: watch::Sender<usize>,
+    input_has_ended: AtomicBool,
+    is_stopping: AtomicBool,
+}
+
+/// A session and the queue of its task. When the queue is dropped, the task finishes the requests in it and ends.
+#[derive(Debug)]
+struct Entry {
+    state: Arc<Mutex<SessionState>>,
+    /// `None` when no more requests will come.
+    queue: Option<mpsc::UnboundedSender<Queued>>,
+}
+
+impl PipeServer {
+    pub(crate) fn new(host: Host, writer: Writer) -> PipeServer {
+        PipeServer {
+            host,
+            writer,
+            sessions: Mutex::default(),
+            waiting_bytes: Arc::default(),
+            tasks: watch::Sender::new(0),
+            input_has_ended: AtomicBool::new(false),
+            is_stopping: AtomicBool::new(false),
+        }
+    }
+
+    /// Serves every line until the input ends.
+    pub(crate) async fn serve(self: &Arc<Self>, lines: &mut mpsc::Receiver<Line>) {
+        while let Some(line) = lines.recv().await {
+            if line.text.trim_ascii().is_empty() {
+                continue;
+            }
+            let answer = match read_request(&line) {
+                Ok(request) => self.attend(request, line.text.len()),
+                Err(error) => Some(error.into()),
+            };
+            if let Some(answer) = answer {
+                self.writer.send(answer).await;
+            }
+        }
+    }
+
+    /// Finishes the queued requests, then closes every session. The caller may drop the future and call [`stop`](Self::stop).
+    pub(crate) async fn finish(&self) {
+        self.input_has_ended.store(true, Ordering::SeqCst);
+        for entry in lock(&self.sessions).values_mut() {
+            entry.queue = None;
+            lock(&entry.state).refuse_calls(NOBODY_ANSWERS);
+        }
+        self.wait_for_tasks().await;
+    }
+
+    /// Closes every session now: running cells are interrupted, queued requests are dropped.
+    pub(crate) async fn stop(&self) {
+        self.is_stopping.store(true, Ordering::SeqCst);
+        let mut open = Vec::new();
+        for entry in lock(&self.sessions).values_mut() {
+            entry.queue = None;
+            open.extend(lock(&entry.state).session.clone());
+        }
+        for session in open {
+            session.close().await;
+        }
+        self.wait_for_tasks().await;
+    }
+
+    /// Every task ends when it comes to the end of its queue.
+    async fn wait_for_tasks(&self) {
+        // The sender is ours, so the channel is open.
+        let _ = self.tasks.subscribe().wait_for(|tasks| *tasks == 0).await;
+    }
+
+    /// Whether the input has ended, so that no call can be answered any more.
+    pub(crate) fn input_has_ended(&self) -> bool {
+        self.input_has_ended.load(Ordering::SeqCst)
+    }
+
+    /// Whether no more requests are begun.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::SeqCst)
+    }
+
+    /// Forgets a session that was closed, unless something was asked of it in the meantime. A new one of that name may then come.
+    pub(crate) fn forget(&self, name: &str, queue: &mpsc::UnboundedReceiver<Queued>) -> bool {
+        let mut sessions = lock(&self.sessions);
+        let is_unused = queue.is_empty();
+        if is_unused {
+            sessions.remove(name);
+        }
+        is_unused
+    }
+
+    /// Does at once what cannot wait, and hands the rest to the session. The answer, where there is one already.
+    fn attend(self: &Arc<Self>, request: Request, bytes: usize) -> Option<Response> {
+        let name = request.session().to_owned();
+        let Request { id, operation, .. } = request;
+        let operation = match operation {
+            Operation::ToolResult { call, outcome } => {
+                return self.answer(&name, id, &call, CallAnswer::Tool(outcome));
+            }
+            Operation::Input { call, outcome } => {
+                return self.answer(&name, id, &call, CallAnswer::Input(outcome));
+            }
+            Operation::Interrupt => {
+                if let Some(entry) = lock(&self.sessions).get(&name) {
+                    lock(&entry.state).interrupt();
+                }
+                return Some(Response::answer(id, name, json!({})));
+            }
+            operation => operation,
+        };
+        let Some(share) = Share::take(&self.waiting_bytes, bytes + REQUEST_BYTES) else {
+            let fault = Fault::new(
+                "busy",
+                format!(
+                    "{MAX_QUEUED_BYTES} bytes of requests wait already; read some answers first"
+                ),
+            );
+            return Some(fault.response(id, name));
+        };
+        let mut sessions = lock(&self.sessions);
+        let entry = sessions
+            .entry(name.clone())
+            .or_insert_with(|| self.enlist(&name, None));
+        let mut state = lock(&entry.state);
+        if state.is_waiting() {
+            let session = state.session.clone();
+            drop(state);
+            return serve_beside(self, session, id, name, operation);
+        }
+        state.runs_waiting += usize::from(matches!(operation, Operation::Run(_)));
+        drop(state);
+        if let Some(queue) = &entry.queue {
+            // The task is there as long as its entry is.
+            let _ = queue.send(Queued {
+                id,
+                operation,
+                _share: share,
+            });
+        }
+        None
+    }
+
+    fn answer(
+        &self,
+        name: &str,
+        id: Option<RequestId>,
+        call: &str,
+        answer: CallAnswer,
+    ) -> Option<Response> {
+        let sessions = lock(&self.sessions);
+        let outcome = match sessions.get(name) {
+            Some(entry) => lock(&entry.state).answer(call, answer),
+            None => Err(format!("no session `{name}` is open")),
+        };
+        let message = outcome.err()?;
+        Some(Fault::new("not_found", message).response(id, name.to_owned()))
+    }
+
+    /// Makes a session that was forked from another one of ours, under the name that it has.
+    pub(crate) async fn adopt(self: &Arc<Self>, session: Session) -> Result<String, Fault> {
+        let name = session.id().to_owned();
+        let is_taken = {
+            let mut sessions = lock(&self.sessions);
+            let is_taken = sessions.contains_key(&name);
+            // The end of the input closes every session. Asked under the lock, so that this one is either seen to or not made.
+            if !is_taken && !self.input_has_ended() && !self.is_stopping() {
+                let entry = self.enlist(&name, Some(session));
+                sessions.insert(name.clone(), entry);
+                return Ok(name);
+            }
+            is_taken
+        };
+        session.close().await;
+        if is_taken {
+            let message = format!(
+                "the fork would be called `{name}`, but there is another session of that name; ask again, and it will have another"
+            );
+            return Err(Fault::new("exists", message));
+        }
+        Ok(name)
+    }
+
+    fn enlist(self: &Arc<Self>, name: &str, session: Option<Session>) -> Entry {
+        let (queue, requests) = mpsc::unbounded_channel();
+        let state = Arc::new(Mutex::new(SessionState::default()));
+        lock(&state).session = session.clone();
+        let task = session_task::serve(
+            Arc::clone(self),
+            name.to_owned(),
+            Arc::clone(&state),
+            session,
+            requests,
+        );
+        let counted = Counted::new(&self.tasks);
+        tokio::spawn(async move {
+            task.await;
+            drop(counted);
+        });
+        let queue = Some(queue);
+        Entry { state, queue }
+    }
+}
+
+/// What the code is told that waits for an answer when there is no more input.
+pub(crate) const NOBODY_ANSWERS: &str = "nobody can answer: the input of the pipe has ended";
+
+fn read_request(line: &Line) -> Result<Request, PipeError> {
+    parse_line(&line.text).map_err(|mut error| {
+        if line.bytes > MAX_LINE_BYTES as u64 {
+            // Only its beginning was kept.
+            error.message = format!(
+                "the line has {} bytes; at most {MAX_LINE_BYTES} are allowed",
+                line.bytes
+            );
+        }
+        error
+    })
+}
+
+/// A part of the memory for waiting requests; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    of: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Share {
+    fn take(of: &Arc<AtomicUsize>, bytes: usize) -> Option<Share> {
+        let share = Share {
+            of: Arc::clone(of),
+            bytes,
+        };
+        let before = of.fetch_add(bytes, Ordering::SeqCst);
+        (before + bytes <= MAX_QUEUED_BYTES).then_some(share)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.of.fetch_sub(self.bytes, Ordering::SeqCst);
+    }
+}
+
+/// One of the tasks, as long as it is there.
+struct Counted(watch::Sender<usize>);
+
+impl Counted {
+    fn new(tasks: &watch::Sender<usize>) -> Counted {
+        tasks.send_modify(|count| *count += 1);
+        Counted(tasks.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}
+
+/// What is behind the lock is whole even after a panic: each change is one step.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Fault {
+    /// The `error` event that says it.
+    pub(crate) fn response(self, id: Option<RequestId>, session: String) -> Response {
+        let event = Event::Error {
+            code: self.code.to_owned(),
+            message: self.message,
+        };
+        Response::event(id, session, event)
+    }
+}

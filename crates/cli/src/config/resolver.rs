@@ -1,0 +1,297 @@
+//! Resolves settings: a flag comes first, then an environment variable, the file, the default. Records where each value came from.
+
+use super::Config;
+use super::text::Text;
+use crate::failure::Usage;
+use serde::Serialize;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Resolves settings, and records where each value came from.
+pub(crate) struct SettingResolver<'a> {
+    config: &'a Config,
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// A resolved setting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Entry {
+    /// The name of the setting in the file, with its section.
+    pub(crate) key: String,
+    /// The value. `None` where it is not set and has no default.
+    pub(crate) value: Option<String>,
+    /// Where the value came from.
+    pub(crate) from: Origin,
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Origin {
+    /// A flag with this name.
+    Flag(String),
+    /// An environment variable with this name.
+    Variable(String),
+    /// The file.
+    File {
+        /// The path of the file.
+        path: PathBuf,
+        /// The line in the file.
+        line: Option<usize>,
+    },
+    /// The default: the setting is not set.
+    Default,
+}
+
+/// The name of a setting, its flag, its variables and its default.
+#[derive(Clone, Copy)]
+pub(crate) struct SettingSpec {
+    /// With its section: `agent.max_steps`.
+    pub(crate) key: &'static str,
+    pub(crate) flag: &'static str,
+    /// The environment variables, in order. Empty for the usual one, which is made from the key.
+    pub(crate) variables: &'static [&'static str],
+    /// The default as a text for people. Empty where there is none.
+    pub(crate) default: &'static str,
+}
+
+impl Entry {
+    /// A value that follows from other settings.
+    pub(crate) fn told(key: &str, value: String) -> Entry {
+        Entry {
+            key: key.to_owned(),
+            value: Some(value),
+            from: Origin::Default,
+        }
+    }
+
+    /// A value that a flag gave.
+    pub(crate) fn flagged(key: &str, flag: &str, value: String) -> Entry {
+        Entry {
+            from: Origin::Flag(flag.to_owned()),
+            ..Entry::told(key, value)
+        }
+    }
+}
+
+impl SettingSpec {
+    /// A setting whose variable is made from its key.
+    pub(crate) const fn new(
+        key: &'static str,
+        flag: &'static str,
+        default: &'static str,
+    ) -> SettingSpec {
+        SettingSpec {
+            key,
+            flag,
+            variables: &[],
+            default,
+        }
+    }
+
+    /// The environment variables of the setting.
+    fn variables(&self) -> Vec<String> {
+        if !self.variables.is_empty() {
+            return self.variables.iter().map(ToString::to_string).collect();
+        }
+        let name = self.key.replace('.', "_").to_uppercase();
+        vec![format!("CELLBLOCK_{name}")]
+    }
+}
+
+impl<'a> SettingResolver<'a> {
+    pub(crate) fn new(config: &'a Config) -> SettingResolver<'a> {
+        SettingResolver {
+            config,
+            entries: Vec::new(),
+        }
+    }
+
+    /// Resolves a setting whose text form is parsed and shown by its type.
+    pub(crate) fn plain<T>(
+        &mut self,
+        spec: SettingSpec,
+        field: &mut Option<T>,
+        file: Option<&Text>,
+    ) -> anyhow::Result<()>
+    where
+        T: FromStr<Err: Display> + Display,
+    {
+        let read = |text: &str| text.parse::<T>().map_err(|error| error.to_string());
+        self.resolve(spec, field, file, read, ToString::to_string)
+    }
+
+    /// Resolves a setting that its flag can only switch one way. `flagged` is the value that the flag means.
+    pub(crate) fn switch(
+        &mut self,
+        spec: SettingSpec,
+        is_flagged: &mut bool,
+        flagged: bool,
+        file: Option<&Text>,
+    ) -> anyhow::Result<()> {
+        let mut field = is_flagged.then_some(flagged);
+        self.plain(spec, &mut field, file)?;
+        *is_flagged = field == Some(flagged);
+        Ok(())
+    }
+
+    /// Resolves a list. One source gives the whole list. In a variable, commas separate the items.
+    pub(crate) fn list<T>(
+        &mut self,
+        spec: SettingSpec,
+        field: &mut Vec<T>,
+        file: Option<&Vec<Text>>,
+    ) -> anyhow::Result<()>
+    where
+        T: FromStr<Err: Display> + Display,
+    {
+        let read = |text: &str| -> Result<Vec<T>, String> {
+            let items = text.split(',').map(str::trim);
+            let items = items.filter(|item| !item.is_empty());
+            items
+                .map(|item| item.parse::<T>().map_err(|error| error.to_string()))
+                .collect()
+        };
+        let show = |items: &Vec<T>| {
+            let items: Vec<String> = items.iter().map(ToString::to_string).collect();
+            items.join(", ")
+        };
+        let file = file.map(|items| {
+            let items: Vec<&str> = items.iter().map(|item| item.0.as_str()).collect();
+            Text(items.join(","))
+        });
+        let mut list = Some(std::mem::take(field)).filter(|list| !list.is_empty());
+        self.resolve(spec, &mut list, file.as_ref(), read, show)?;
+        *field = list.unwrap_or_default();
+        Ok(())
+    }
+
+    /// Resolves a setting with functions that read and show its value.
+    pub(crate) fn resolve<T>(
+        &mut self,
+        spec: SettingSpec,
+        field: &mut Option<T>,
+        file: Option<&Text>,
+        read: impl Fn(&str) -> Result<T, String>,
+        show: impl Fn(&T) -> String,
+    ) -> anyhow::Result<()> {
+        let from = if field.is_some() {
+            Origin::Flag(spec.flag.to_owned())
+        } else if let Some((variable, text)) = in_environment(&spec) {
+            let value = read(&text).map_err(|problem| {
+                Usage::plain(format!("the variable {variable}: {text:?}: {problem}"))
+            })?;
+            *field = Some(value);
+            Origin::Variable(variable)
+        } else if let Some(Text(text)) = file {
+            let (path, line) = self.place(spec.key);
+            let value = read(text).map_err(|problem| {
+                let place = with_line(&path, line);
+                Usage::plain(format!("{place}: {}: {text:?}: {problem}", spec.key))
+            })?;
+            *field = Some(value);
+            Origin::File { path, line }
+        } else {
+            Origin::Default
+        };
+        let default = Some(spec.default).filter(|text| !text.is_empty());
+        self.entries.push(Entry {
+            key: spec.key.to_owned(),
+            value: field.as_ref().map(show).or(default.map(str::to_owned)),
+            from,
+        });
+        Ok(())
+    }
+
+    /// Records a setting that only the file has.
+    pub(crate) fn note(&mut self, key: &str, value: Option<String>) {
+        let from = match &value {
+            Some(_) => {
+                let (path, line) = self.place(key);
+                Origin::File { path, line }
+            }
+            None => Origin::Default,
+        };
+        let key = key.to_owned();
+        self.entries.push(Entry { key, value, from });
+    }
+
+    fn place(&self, key: &str) -> (PathBuf, Option<usize>) {
+        let path = self.config.file.clone().unwrap_or_default();
+        (path, line_of(&self.config.text, key))
+    }
+}
+
+impl Display for Origin {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Origin::Flag(name) => write!(out, "flag {name}"),
+            Origin::Variable(name) => write!(out, "variable {name}"),
+            Origin::File { path, line } => out.write_str(&with_line(path, *line)),
+            Origin::Default => out.write_str("default"),
+        }
+    }
+}
+
+fn with_line(path: &Path, line: Option<usize>) -> String {
+    match line {
+        Some(line) => format!("{}:{line}", path.display()),
+        None => path.display().to_string(),
+    }
+}
+
+fn in_environment(spec: &SettingSpec) -> Option<(String, String)> {
+    spec.variables().into_iter().find_map(|name| {
+        let value = std::env::var(&name).ok()?.trim().to_owned();
+        (!value.is_empty()).then_some((name, value))
+    })
+}
+
+/// The line of a key in a TOML text, found without a full parser.
+pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
+    let mut section = String::new();
+    let mut of_section = None;
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.starts_with('[') {
+            let head = line.trim_start_matches('[').split(']').next();
+            section = head.unwrap_or_default().trim().to_owned();
+            if section == key || section.starts_with(&format!("{key}.")) {
+                of_section = of_section.or(Some(index + 1));
+            }
+            continue;
+        }
+        let Some((name, _)) = line.split_once('=') else {
+            continue;
+        };
+        let name = name.trim();
+        let whole = if section.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{section}.{name}")
+        };
+        if whole == key {
+            return Some(index + 1);
+        }
+    }
+    of_section
+}
+
+#[cfg(test)]
+mod tests {
+    use super::line_of;
+
+    #[test]
+    fn a_key_is_found_by_its_line() {
+        let text = "# mine\nagent.locale = \"zh\"\n[agent]\nmax_steps = 3\n[model.capabilities]\ntools = true\n";
+        let lines = [
+            "agent.locale",
+            "agent.max_steps",
+            "model.capabilities",
+            "model.name",
+        ]
+        .map(|key| line_of(text, key));
+        assert_eq!(lines, [Some(2), Some(4), Some(5), None]);
+    }
+}

@@ -1,0 +1,178 @@
+//! The requests of one client, from its first to its last.
+
+use super::client_sessions::ClientSessions;
+use super::content::result_of;
+use super::files;
+use super::live::Live;
+use super::shown::shown;
+use super::{Server, words};
+use cellblock_tools::{Call, Caller, ToolRunner};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
+    CustomResult, ErrorCode, Implementation, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+    ServerCapabilities, ServerConfig,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use std::borrow::Cow;
+use std::sync::atomic::Ordering;
+use tokio::runtime::Handle;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+/// Answers the requests of one client, and owns the sessions of that client.
+pub(super) struct ClientHandler {
+    sessions: ClientSessions,
+    server: Server,
+    versions: &'static [ProtocolVersion],
+    /// Held until the last call of the client has ended: a server that closes waits for it.
+    _presence: TaskTrackerToken,
+}
+
+impl ClientHandler {
+    pub(super) fn new(main: ToolRunner, server: Server) -> ClientHandler {
+        ClientHandler {
+            sessions: ClientSessions::new(main),
+            _presence: server.inner.closing.token(),
+            server,
+            versions: ProtocolVersion::KNOWN_VERSIONS,
+        }
+    }
+
+    /// The same, only with versions of the protocol that know sessions: in later ones every HTTP request stands alone, and nobody
+    /// could tell whose variables it means.
+    pub(super) fn with_sessions(mut self) -> ClientHandler {
+        self.versions = ProtocolVersion::known_up_to(&ProtocolVersion::LATEST_WITH_INITIALIZE);
+        self
+    }
+}
+
+impl ServerHandler for ClientHandler {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .enable_resources_list_changed()
+            .build();
+        let version = env!("CARGO_PKG_VERSION");
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("cellblock", version).with_title("Cellblock"))
+            .with_instructions(words::INSTRUCTIONS)
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Borrowed(self.versions)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let registry = self.sessions.main().registry();
+        let tools = registry.definitions().map(shown).collect();
+        Ok(ListToolsResult::with_all_items(tools))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let mut arguments = request.arguments.unwrap_or_default();
+        let (session_name, runner) = match self.sessions.for_call(&request.name, &mut arguments) {
+            Ok(found) => found,
+            Err(problem) => {
+                let content = vec![ContentBlock::text(format!("Tool call failed: {problem}"))];
+                return Ok(CallToolResult::error(content).into());
+            }
+        };
+        let call = Call {
+            id: context.id.to_string(),
+            name: request.name.into_owned(),
+            arguments: arguments.into(),
+            caller: Caller::Mcp,
+        };
+        let live = Live::of(&context);
+        let watcher = live.as_ref().map(Live::watcher);
+        let answer = tokio::select! {
+            answer = runner.call_with_events(call, watcher) => answer,
+            // Dropping the call interrupts its cell. Nobody reads what is returned.
+            () = context.ct.cancelled() => {
+                return Err(ErrorData::internal_error("the call was cancelled", None));
+            }
+            () = self.server.inner.stop.cancelled() => {
+                return Err(ErrorData::internal_error("the server is stopping", None));
+            }
+        };
+        if let Some(live) = live {
+            live.finish().await;
+        }
+        let result = result_of(answer, runner.locale(), &session_name, &context);
+        if result.changed_files {
+            // A client that does not listen any more loses nothing by it.
+            let peer = context.peer.clone();
+            tokio::spawn(async move {
+                let _ = peer.notify_resource_list_changed().await;
+            });
+        }
+        Ok(result.result.into())
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let cursor = request.and_then(|request| request.cursor);
+        files::list(&self.sessions, self.server.inner.files, cursor).await
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        files::read(&self.sessions, &request.uri)
+            .await
+            .map(Into::into)
+    }
+
+    /// What the protocol knows by name, but not with such parameters, comes here too.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let (code, message) = match request.method.as_str() {
+            "tools/call" => (
+                ErrorCode::INVALID_PARAMS,
+                "the parameters of tools/call do not fit: `name` must be a text and `arguments` an object"
+                    .to_owned(),
+            ),
+            "resources/read" => (
+                ErrorCode::INVALID_PARAMS,
+                "the parameters of resources/read do not fit: `uri` must be a text".to_owned(),
+            ),
+            other => (
+                ErrorCode::METHOD_NOT_FOUND,
+                format!("there is no method {:?} here", other.chars().take(64).collect::<String>()),
+            ),
+        };
+        Err(ErrorData::new(code, message, None))
+    }
+}
+
+impl Drop for ClientHandler {
+    fn drop(&mut self) {
+        self.server.inner.clients.fetch_sub(1, Ordering::SeqCst);
+        let sessions = self.sessions.clone();
+        // Without a runtime the whole process is ending, and the sessions with it.
+        if let Ok(runtime) = Handle::try_current() {
+            self.server
+                .inner
+                .closing
+                .spawn_on(async move { sessions.close().await }, &runtime);
+        }
+    }
+}

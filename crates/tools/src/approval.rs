@@ -1,0 +1,279 @@
+//! The approval of calls: a policy, and a person who is asked where the policy says so.
+
+use crate::{Caller, Effects, Failure, Registry};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The approval of the calls of one run: the policy, the person to ask, and the tools that the person allowed
+/// for the whole run. Cheap to clone: clones share the decisions.
+///
+/// The default refuses every tool that changes something outside of the session: there is no person to ask.
+#[derive(Clone, Default)]
+pub struct Approval {
+    policy: ApprovalPolicy,
+    approver: Option<Arc<dyn Approver>>,
+    decisions: Arc<Decisions>,
+}
+
+/// The decisions of one run.
+#[derive(Default)]
+struct Decisions {
+    always_allowed: Mutex<HashSet<String>>,
+    /// A person answers one request at a time.
+    turn: tokio::sync::Mutex<()>,
+}
+
+/// The permission for a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Permission {
+    /// The call may run as it is.
+    Granted,
+    /// The call may run with these arguments instead.
+    Edited(Map<String, Value>),
+}
+
+impl Approval {
+    /// Approval by a policy. Where the policy wants a person to be asked and `approver` is `None`, the call is
+    /// refused.
+    pub fn new(policy: ApprovalPolicy, approver: Option<Arc<dyn Approver>>) -> Approval {
+        Approval {
+            policy,
+            approver,
+            decisions: Arc::default(),
+        }
+    }
+
+    /// Decides about a call. Waits for a person, without a time limit, where the policy wants one to be asked.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Refused`] where the policy or the person refuses the call, [`Failure::Answered`] where the
+    /// person answers the model instead.
+    pub async fn permit(&self, request: ApprovalRequest) -> Result<Permission, Failure> {
+        let refuse = |reason: String| Failure::Refused {
+            tool: request.tool.clone(),
+            reason,
+        };
+        match self.policy.rule(&request.tool, request.effects) {
+            ApprovalRule::Allow => return Ok(Permission::Granted),
+            ApprovalRule::Deny => return Err(refuse("the configuration forbids it".to_owned())),
+            ApprovalRule::Ask => {}
+        }
+        let Some(approver) = &self.approver else {
+            let reason = "it needs a person's approval, and there is nobody to ask here";
+            return Err(refuse(reason.to_owned()));
+        };
+        let _turn = self.decisions.turn.lock().await;
+        if self.always_allowed().contains(&request.tool) {
+            return Ok(Permission::Granted);
+        }
+        match approver.ask(request.clone()).await {
+            Decision::Accept => Ok(Permission::Granted),
+            Decision::Always => {
+                self.always_allowed().insert(request.tool.clone());
+                Ok(Permission::Granted)
+            }
+            Decision::Edit(arguments) => Ok(Permission::Edited(arguments)),
+            Decision::Respond(text) => Err(Failure::Answered {
+                tool: request.tool.clone(),
+                text,
+            }),
+            Decision::Reject(None) => Err(refuse("the user rejected it".to_owned())),
+            Decision::Reject(Some(reason)) => {
+                Err(refuse(format!("the user rejected it: {reason}")))
+            }
+        }
+    }
+
+    /// The same approval, except that tools that change something outside of the session are refused.
+    pub(crate) fn without_outside_effects(&self, registry: &Registry) -> Approval {
+        let mut approval = self.clone();
+        let outside = registry
+            .definitions()
+            .filter(|definition| definition.effects == Effects::Outside);
+        let deny = outside.map(|definition| (definition.name.clone(), ApprovalRule::Deny));
+        approval.policy.rules.extend(deny);
+        approval
+    }
+
+    /// Whether a tool may run without a request.
+    pub(crate) fn allows(&self, tool: &str, effects: Effects) -> bool {
+        self.policy.rule(tool, effects) == ApprovalRule::Allow
+    }
+
+    /// Whether a person will be asked.
+    pub(crate) fn will_ask(&self, request: &ApprovalRequest) -> bool {
+        self.policy.rule(&request.tool, request.effects) == ApprovalRule::Ask
+            && self.approver.is_some()
+            && !self.always_allowed().contains(&request.tool)
+    }
+
+    fn always_allowed(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.decisions
+            .always_allowed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Approval {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Approval")
+            .field("policy", &self.policy)
+            .field("approver", &self.approver.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The calls that a person is asked about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ApprovalMode {
+    /// None.
+    Never,
+    /// Calls of tools that change something outside of the session.
+    #[default]
+    Effects,
+    /// The same, and every execution of code.
+    Code,
+    /// Every call, except the execution of code in the sealed session.
+    Tools,
+    /// Every call.
+    All,
+}
+
+/// The rule for one tool, which overrides the mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ApprovalRule {
+    /// The tool runs without a request.
+    Allow,
+    /// A person is asked.
+    Ask,
+    /// The tool never runs.
+    Deny,
+}
+
+/// When a person is asked: rules by the names of tools, and a mode for the other tools.
+///
+/// ```
+/// use cellblock_tools::{ApprovalMode, ApprovalPolicy, ApprovalRule, Effects};
+///
+/// let policy = ApprovalPolicy::mode(ApprovalMode::Never).with("send_mail", ApprovalRule::Ask);
+/// assert!(policy.allows("delete_file", Effects::Outside));
+/// assert!(!policy.allows("send_mail", Effects::Outside));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ApprovalPolicy {
+    /// The mode for every tool without a rule.
+    pub mode: ApprovalMode,
+    /// The rules by the name of the tool: `{"send_mail": "ask"}`.
+    pub rules: BTreeMap<String, ApprovalRule>,
+}
+
+impl ApprovalPolicy {
+    /// A policy with this mode and no rules.
+    pub fn mode(mode: ApprovalMode) -> ApprovalPolicy {
+        ApprovalPolicy {
+            mode,
+            rules: BTreeMap::new(),
+        }
+    }
+
+    /// The policy with a rule for one more tool.
+    pub fn with(mut self, tool: impl Into<String>, rule: ApprovalRule) -> ApprovalPolicy {
+        self.rules.insert(tool.into(), rule);
+        self
+    }
+
+    /// Whether a tool with these effects runs without a request.
+    pub fn allows(&self, tool: &str, effects: Effects) -> bool {
+        self.rule(tool, effects) == ApprovalRule::Allow
+    }
+
+    fn rule(&self, tool: &str, effects: Effects) -> ApprovalRule {
+        if let Some(rule) = self.rules.get(tool) {
+            return *rule;
+        }
+        let asks = match (self.mode, effects) {
+            (ApprovalMode::Never, _) => false,
+            (ApprovalMode::All, _) | (_, Effects::Outside) => true,
+            (ApprovalMode::Code, Effects::Code { .. }) => true,
+            (ApprovalMode::Tools, Effects::None) => true,
+            _ => false,
+        };
+        if asks {
+            ApprovalRule::Ask
+        } else {
+            ApprovalRule::Allow
+        }
+    }
+}
+
+/// A call that a person must decide about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApprovalRequest {
+    /// The name of the tool.
+    pub tool: String,
+    /// Why the tool is called, if the caller said so.
+    pub purpose: Option<String>,
+    /// The arguments.
+    pub arguments: Map<String, Value>,
+    /// What the tool changes outside of the session.
+    pub effects: Effects,
+    /// The kind of caller.
+    pub caller: Caller,
+}
+
+/// The code in the arguments of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeArgument<'a> {
+    /// The name of the argument.
+    pub name: &'static str,
+    /// The code.
+    pub code: &'a str,
+}
+
+impl ApprovalRequest {
+    /// The code that the call would run; `None` for a tool that runs no code.
+    pub fn code(&self) -> Option<CodeArgument<'_>> {
+        let Effects::Code { argument } = self.effects else {
+            return None;
+        };
+        let code = self.arguments.get(argument)?.as_str()?;
+        Some(CodeArgument {
+            name: argument,
+            code,
+        })
+    }
+}
+
+/// The decision of a person about a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// Run the call.
+    Accept,
+    /// Run the call, and do not ask again for this tool in this run.
+    Always,
+    /// Run the call with these arguments. The model is told.
+    Edit(Map<String, Value>),
+    /// Do not run the call; give the model this text instead.
+    Respond(String),
+    /// Do not run the call, perhaps for this reason.
+    Reject(Option<String>),
+}
+
+/// A request that waits for a decision.
+pub type DecisionFuture = Pin<Box<dyn Future<Output = Decision> + Send>>;
+
+/// Asks a person about calls: in a terminal, on a page, in a chat. No time limit runs meanwhile.
+pub trait Approver: Send + Sync {
+    /// Asks about a call and waits for the decision. The future is dropped when the call is cancelled: then the
+    /// decision does not matter any more.
+    fn ask(&self, request: ApprovalRequest) -> DecisionFuture;
+}
