@@ -17,6 +17,7 @@ mod outcome;
 pub(crate) mod pipe;
 pub(crate) mod repl;
 pub(crate) mod runs;
+mod runtime;
 pub(crate) mod sessions;
 pub(crate) mod setup;
 mod toolbox;
