@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::echo::{self, Echo};
+use crate::session::log_pieces;
 use cellblock_docker::{Container, Output};
 use cellblock_protocol::Event;
 use rustix::net::{Shutdown, shutdown};
@@ -165,9 +166,9 @@ async fn listen(mut output: Output, last: Lines, log: Option<Log>) {
         if let Some(Log { label, readers }) = &log {
             let line = echo::line_of(label, &source.to_string(), &line);
             echo::write(&line);
-            let _ = readers.send(Event::Log {
-                text: format!("{line}\n"),
-            });
+            for text in log_pieces(format!("{line}\n")) {
+                let _ = readers.send(Event::Log { text });
+            }
         }
         let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
         last.push_back(line);

@@ -13,7 +13,7 @@ use crate::journal::{self, PythonUsed, SessionJournal};
 use crate::own_files::Files;
 use crate::packages::Packages;
 use crate::runtime::{claim, next_number, remove_orphans, session_directory};
-use crate::session::{Session, Shared};
+use crate::session::{MAX_LOG_EVENTS, Session, Shared};
 use crate::sockets::Sockets;
 use crate::telephone::{self, Telephone};
 use crate::watch::Watcher;
@@ -33,8 +33,6 @@ use tokio::time::timeout;
 
 /// Starting a container and a Python in it, on a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// Log lines that wait for a reader before the oldest are dropped.
-const MOST_LOGS: usize = 256;
 /// Memory of our own in a container: process 1, and the kernel's for all.
 const OWN_MEMORY: u64 = 64 << 20;
 /// Our own processes in a container, and what the interpreter starts for itself.
@@ -119,7 +117,7 @@ impl Inner {
             telephone: telephone.directory(),
         };
         let plan = self.plan(&options, &wanted, &doors, place)?;
-        let (logs, _) = broadcast::channel(MOST_LOGS);
+        let (logs, _) = broadcast::channel(MAX_LOG_EVENTS);
         let log = wanted.stream_container_output.then(|| Log {
             label: id.clone(),
             readers: logs.clone(),
@@ -183,7 +181,7 @@ impl Inner {
             workspace: Arc::clone(&actor.shared.workspace),
             rung: Rung::None,
             logs,
-            connections: broadcast::channel(MOST_LOGS).0,
+            connections: broadcast::channel(MAX_LOG_EVENTS).0,
             end: OnceLock::new(),
             journal: journal.clone(),
             python: "python3".into(),

@@ -2,7 +2,7 @@
 
 use super::book::Book;
 use super::record::Record;
-use cellblock_protocol::Event;
+use cellblock_protocol::{Event, MimeBundle};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -211,13 +211,10 @@ fn weight(record: &Record) -> usize {
                     .displays
                     .iter()
                     .chain(result.value.iter().map(|it| &it.mime));
-                let shown = bundles.flat_map(|bundle| bundle.iter());
                 result.stdout.len()
                     + result.stderr.len()
                     + result.output.len()
-                    + shown
-                        .map(|(_, content)| super::bounds::weight(content))
-                        .sum::<usize>()
+                    + bundles.map(MimeBundle::bytes).sum::<usize>()
                     + super::notes::weight(ended)
             }
             Record::Seeded { variables } => {

@@ -1,17 +1,13 @@
 //! A cell whose code may call tools.
 
 use super::deliver::deliver;
-use crate::output::json_size;
-use crate::{
-    Answer, Arguments, Call, Caller, Failure, Happening, Part, ToolError, Watcher, Workbench,
-};
-use cellblock_protocol::{Cell, CellResult, Event};
+use crate::{Answer, Call, Caller, Failure, Happening, Part, ToolError, Watcher, Workbench};
+use cellblock_protocol::{Cell, CellResult, Event, ToolArguments};
 use cellblock_session::{Running, Session};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use serde_json::{Map, Value};
 
-/// The arguments of all calls that wait for an answer, in multiples of what one call may have.
+/// The memory of the parsed arguments of all calls that wait for an answer, in multiples of what one call may have.
 const MOST_WAITING: usize = 4;
 
 const NOBODY_TYPES: &str =
@@ -111,8 +107,8 @@ impl Attended<'_> {
         result
     }
 
-    /// Whether the call may be made at all; how many bytes it holds while it waits.
-    fn admit(&mut self, name: &str, arguments: &Map<String, Value>) -> Result<usize, Failure> {
+    /// Whether the call may be made at all; how many bytes of memory it may hold while it waits.
+    fn admit(&mut self, name: &str, arguments: &ToolArguments) -> Result<usize, Failure> {
         let limits = self.workbench.limits();
         if self.calls >= limits.calls_per_cell {
             return Err(Failure::TooManyCalls {
@@ -120,12 +116,10 @@ impl Attended<'_> {
             });
         }
         self.calls += 1;
-        let bytes: usize = arguments
-            .iter()
-            .map(|(key, value)| key.len() + json_size(value))
-            .sum();
+        // One call alone is bounded by the session, and by `limits.bytes`.
+        let bytes = arguments.memory_when_parsed();
         let limit = limits.bytes.saturating_mul(MOST_WAITING);
-        if self.waiting_bytes + bytes > limit {
+        if self.waiting_bytes > 0 && self.waiting_bytes + bytes > limit {
             return Err(Failure::TooLarge {
                 tool: name.chars().take(64).collect(),
                 what: "arguments, with those of the calls that still wait,",
@@ -141,14 +135,14 @@ impl Attended<'_> {
         &self,
         call: String,
         name: String,
-        arguments: Map<String, Value>,
+        arguments: ToolArguments,
         bytes: usize,
     ) -> impl Future<Output = (Answer, usize)> + use<> {
         let (workbench, watcher) = (self.workbench.clone(), self.watcher.cloned());
         let call = Call {
             id: call,
             name,
-            arguments: Arguments::Object(arguments),
+            arguments: arguments.as_json().into(),
             caller: Caller::Code,
         };
         async move {
