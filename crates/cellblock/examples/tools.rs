@@ -32,7 +32,7 @@ max(found, key=found.get)
         match event {
             Event::ToolCall {
                 call, arguments, ..
-            } => running.tool_result(&call, answer(&arguments)),
+            } => running.tool_result(&call, answer(&arguments.to_map())),
             Event::Stdout { text } => print!("{text}"),
             Event::Result { result } => {
                 println!(

@@ -2,19 +2,23 @@
 
 use crate::args::{Cli, Command};
 use crate::terminal::{ColorWish, Console};
-use crate::{commands, failure};
+use crate::{commands, failure, surroundings};
 use clap::Parser as _;
-use rustix::process::{Resource, getrlimit, setrlimit};
 use std::process::ExitCode;
 
 /// Runs the command that was asked for.
 pub(crate) fn main() -> ExitCode {
+    if let Err(error) = surroundings::prepare_stack() {
+        return failure::report(&error, &Console::new(ColorWish::Auto));
+    }
     let Cli { color, command } = match Cli::try_parse() {
         Ok(parsed) => parsed,
         Err(error) => return say(&error),
     };
     let console = Console::new(color);
-    allow_many_files();
+    if let Err(error) = surroundings::prepare() {
+        return failure::report(&error, &console);
+    }
     let outcome = match command {
         Command::Ask(args) => commands::ask::run(&args, &console),
         Command::Chat(args) => commands::chat::run(&args, &console),
@@ -51,12 +55,4 @@ fn say(error: &clap::Error) -> ExitCode {
         let _ = console.print(&text);
         ExitCode::SUCCESS
     }
-}
-
-/// Each session takes about a dozen descriptors of ours, and the usual limit is meant for programs that wait with `select`.
-fn allow_many_files() {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    // Where it is refused, fewer sessions fit; the error then says so.
-    let _ = setrlimit(Resource::Nofile, limit);
 }

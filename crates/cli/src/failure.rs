@@ -12,7 +12,7 @@ pub(crate) const USAGE: u8 = 2;
 /// What was asked for could not be started.
 pub(crate) const COULD_NOT_START: u8 = 3;
 /// Whoever read our output has gone: what a shell reports for a program that SIGPIPE ended.
-pub(crate) const NO_READER: u8 = 128 + 13;
+const NO_READER: u8 = 128 + 13;
 
 /// Something wrong with what the user gave us, with what to do about it.
 #[derive(Debug)]
@@ -39,6 +39,31 @@ impl Usage {
     }
 }
 
+/// Something in the surroundings of this process that keeps every command from starting, with what to do about it.
+#[derive(Debug)]
+pub(crate) struct CannotStart {
+    message: String,
+    hint: String,
+}
+
+impl CannotStart {
+    /// An error with a hint.
+    pub(crate) fn hinted(message: impl Into<String>, hint: impl Into<String>) -> Error {
+        Error::new(CannotStart {
+            message: message.into(),
+            hint: hint.into(),
+        })
+    }
+}
+
+impl fmt::Display for CannotStart {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for CannotStart {}
+
 impl fmt::Display for Usage {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.message)
@@ -46,6 +71,11 @@ impl fmt::Display for Usage {
 }
 
 impl std::error::Error for Usage {}
+
+/// The output could not be written. That its reader has gone is reported as a status alone.
+pub(crate) fn output(error: io::Error) -> Error {
+    Error::new(error).context("the output could not be written")
+}
 
 /// Prints an error with its chain and a hint, and returns the status to end with.
 pub(crate) fn report(error: &Error, console: &Console) -> ExitCode {
@@ -72,6 +102,9 @@ pub(crate) fn report(error: &Error, console: &Console) -> ExitCode {
 pub(crate) fn hint(error: &Error) -> Option<String> {
     if let Some(usage) = error.downcast_ref::<Usage>() {
         return usage.hint.clone();
+    }
+    if let Some(error) = error.downcast_ref::<CannotStart>() {
+        return Some(error.hint.clone());
     }
     if let Some(error) = error.downcast_ref::<cellblock::env::Error>() {
         return error.hint();

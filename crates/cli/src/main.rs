@@ -15,6 +15,8 @@ mod failure;
 #[cfg(target_os = "linux")]
 mod python;
 #[cfg(target_os = "linux")]
+mod surroundings;
+#[cfg(target_os = "linux")]
 mod terminal;
 
 #[cfg(target_os = "linux")]

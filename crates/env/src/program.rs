@@ -117,13 +117,16 @@ pub(crate) fn run(
     let mut child = spawn(&mut command).map_err(Stopped::DidNotStart)?;
 
     let (sender, lines) = mpsc::channel();
-    if let Some(stdout) = child.stdout.take() {
-        read_lines(stdout, Stream::Stdout, sender.clone());
+    let streams = (child.stdout.take(), child.stderr.take());
+    let reading = match streams {
+        (Some(stdout), Some(stderr)) => read_lines(stdout, Stream::Stdout, sender.clone())
+            .and_then(|()| read_lines(stderr, Stream::Stderr, sender)),
+        _ => Ok(()),
+    };
+    if let Err(error) = reading {
+        let _ = kill_and_reap(&mut child);
+        return Err(Stopped::DidNotStart(error));
     }
-    if let Some(stderr) = child.stderr.take() {
-        read_lines(stderr, Stream::Stderr, sender.clone());
-    }
-    drop(sender);
 
     let mut tail = LastLines::default();
     let mut stderr = LastLines::default();
@@ -221,9 +224,14 @@ fn spawn(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
-fn read_lines(stream: impl Read + Send + 'static, which: Stream, sender: Sender<(Stream, String)>) {
+fn read_lines(
+    stream: impl Read + Send + 'static,
+    which: Stream,
+    sender: Sender<(Stream, String)>,
+) -> io::Result<()> {
     // The thread ends with the pipe, or with the receiver.
-    thread::spawn(move || {
+    let thread = thread::Builder::new().name("lines".to_owned());
+    let started = thread.spawn(move || {
         let mut reader = BufReader::new(stream);
         let mut bytes = Vec::new();
         loop {
@@ -242,6 +250,7 @@ fn read_lines(stream: impl Read + Send + 'static, which: Stream, sender: Sender<
             }
         }
     });
+    started.map(drop)
 }
 
 /// Whether the program ended. It is not reaped yet, so that no other process group can get its number

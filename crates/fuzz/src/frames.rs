@@ -60,7 +60,13 @@ fn read(body: &[u8]) -> Outcome {
             let line = Response::event(None, "s1", Event::Display { mime }).to_line();
             assert!(line.ends_with('\n') && line.matches('\n').count() == 1);
         }
-        FromHead::ToolCall { call, name, .. } => {
+        FromHead::ToolCall {
+            call,
+            name,
+            arguments,
+        } => {
+            assert!(!arguments.as_json().contains('\n'));
+            assert_eq!(arguments, arguments.to_map().into());
             for id in [call, name] {
                 assert!(
                     !id.is_empty() && !id.chars().any(char::is_control),

@@ -1,7 +1,6 @@
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
-use crate::{CellResult, CheckpointState, MimeBundle};
+use crate::{CellResult, CheckpointState, MimeBundle, ToolArguments};
 
 /// Something that happens while a cell runs, as it happens: `{"event":"stdout","text":"2\n"}`.
 ///
@@ -31,7 +30,7 @@ pub enum Event {
         /// The tool.
         name: String,
         /// What it is given; not yet validated.
-        arguments: Map<String, Value>,
+        arguments: ToolArguments,
     },
     /// The code asked for a line of text and waits for `input` with the same `call`.
     InputRequest {

@@ -1,9 +1,8 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
-use crate::{CellError, FileChanges, MimeBundle, State, Strategy, VariableChanges};
+use crate::{CellError, FileChanges, MimeBundle, State, Strategy, ToolArguments, VariableChanges};
 
 /// Everything that is known about a cell after it ran: one shape in Rust, JSON, HTTP and MCP.
 ///
@@ -192,7 +191,7 @@ pub struct ToolCall {
     /// The tool.
     pub name: String,
     /// What it was given.
-    pub arguments: Map<String, Value>,
+    pub arguments: ToolArguments,
     /// Milliseconds from the call to its answer.
     pub ms: f64,
     /// How it ended.

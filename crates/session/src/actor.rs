@@ -222,7 +222,7 @@ impl Actor {
                 read = self.pipes.read() => {
                     if let Ok((_, bytes)) = read {
                         let text = String::from_utf8_lossy(bytes).into_owned();
-                        let _ = self.shared.logs.send(Event::Log { text });
+                        self.shared.log(text);
                     }
                 }
                 // If it is over its limit, that is seen above.
@@ -445,7 +445,7 @@ impl Actor {
                 read = self.pipes.read() => {
                     let (_, bytes) = read?;
                     let text = String::from_utf8_lossy(bytes).into_owned();
-                    let _ = self.shared.logs.send(Event::Log { text });
+                    self.shared.log(text);
                 }
             }
         }
@@ -553,7 +553,7 @@ impl Actor {
                 .to_owned();
         let answer = match frame {
             FromHead::Log { text } => {
-                let _ = self.shared.logs.send(Event::Log { text });
+                self.shared.log(text);
                 return;
             }
             // To a question that was asked while a cell ran.

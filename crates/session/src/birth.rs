@@ -12,7 +12,7 @@ use crate::own_files::Files;
 use crate::packages::Packages;
 use crate::plan::{Place, Plan};
 use crate::runtime::Inner;
-use crate::session::{Session, Shared};
+use crate::session::{MAX_LOG_EVENTS, Session, Shared};
 use crate::sockets::{Born, Sockets};
 use crate::ways_out::Doors;
 use crate::workspace::Workspace;
@@ -29,8 +29,6 @@ use tokio::time::timeout;
 const BIRTH_LIMIT: Duration = Duration::from_secs(30);
 /// How many zygotes are asked for one session before we give up.
 const MOST_ZYGOTES: usize = 3;
-/// Log lines that wait for a reader before the oldest are dropped.
-const MOST_LOGS: usize = 256;
 
 impl Inner {
     /// Makes a session, or takes one that waits in the pool, seeds it, and hands out its handle.
@@ -53,7 +51,7 @@ impl Inner {
             None => self.make(&id, options.clone()).await?,
         };
         let (commands, receiver) = mpsc::unbounded_channel::<Command>();
-        let (logs, _) = broadcast::channel(MOST_LOGS);
+        let (logs, _) = broadcast::channel(MAX_LOG_EVENTS);
         let workspace = Arc::clone(&actor.shared.workspace);
         let journal = self.begin_journal(&actor, &options, &logs);
         let shared = Arc::new(Shared {
@@ -61,7 +59,7 @@ impl Inner {
             workspace,
             rung: self.rung,
             logs,
-            connections: broadcast::channel(MOST_LOGS).0,
+            connections: broadcast::channel(MAX_LOG_EVENTS).0,
             end: OnceLock::new(),
             journal: journal.clone(),
             python: self.python().executable.clone(),

@@ -1,14 +1,16 @@
 //! What the code of one cell asks of the outside: tool calls and questions.
 
 use cellblock_protocol::guest::ToHead;
-use cellblock_protocol::{ToolCall, ToolOutcome};
-use serde_json::{Map, Value};
+use cellblock_protocol::{ToolArguments, ToolCall, ToolOutcome};
 use std::collections::HashMap;
 use tokio::time::Instant;
 
 /// Tool calls of one cell that a result lists, in number and with their arguments together.
 const MOST_LISTED: usize = 10_000;
 const MOST_BYTES: usize = 16 << 20;
+/// Calls and questions that wait for an answer at the same time, in number and in bytes together.
+const MAX_WAITING: usize = 10_000;
+const MAX_WAITING_BYTES: usize = 64 << 20;
 
 /// The calls of a cell: those that the result will list, and those that wait for an answer.
 #[derive(Debug, Default)]
@@ -16,6 +18,7 @@ pub(crate) struct Calls {
     listed: Vec<ToolCall>,
     bytes: usize,
     waiting: HashMap<String, Waiting>,
+    waiting_bytes: usize,
 }
 
 /// Something without an answer yet.
@@ -23,6 +26,7 @@ pub(crate) struct Calls {
 struct Waiting {
     what: Asked,
     since: Instant,
+    bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -38,20 +42,34 @@ impl Calls {
         !self.waiting.is_empty()
     }
 
-    /// A tool call that someone will answer.
-    pub(crate) fn call(&mut self, call: &str, name: &str, arguments: &Map<String, Value>) {
+    /// A tool call that someone will answer; or why it is refused at once.
+    pub(crate) fn call(
+        &mut self,
+        call: &str,
+        name: &str,
+        arguments: &ToolArguments,
+    ) -> Result<(), String> {
+        let bytes = call.len() + name.len() + arguments.as_json().len();
+        if let Err(reason) = self.check_room(bytes) {
+            self.refuse(call, name, arguments);
+            return Err(reason);
+        }
         let index = self.list(call, name, arguments, ToolOutcome::Unanswered);
-        self.expect(call, Asked::Tool(index));
+        self.expect(call, Asked::Tool(index), bytes);
+        Ok(())
     }
 
     /// A tool call that is refused at once.
-    pub(crate) fn refuse(&mut self, call: &str, name: &str, arguments: &Map<String, Value>) {
+    pub(crate) fn refuse(&mut self, call: &str, name: &str, arguments: &ToolArguments) {
         self.list(call, name, arguments, ToolOutcome::Error);
     }
 
-    /// A question that someone will answer.
-    pub(crate) fn question(&mut self, call: &str) {
-        self.expect(call, Asked::Question);
+    /// A question that someone will answer; or why it is refused at once.
+    pub(crate) fn question(&mut self, call: &str, prompt: &str) -> Result<(), String> {
+        let bytes = call.len() + prompt.len();
+        self.check_room(bytes)?;
+        self.expect(call, Asked::Question, bytes);
+        Ok(())
     }
 
     /// Whether this answers something that waits. The second answer to a call answers nothing.
@@ -64,6 +82,7 @@ impl Calls {
         let Some(waiting) = self.waiting.remove(call) else {
             return false;
         };
+        self.waiting_bytes -= waiting.bytes;
         let outcome = if outcome {
             ToolOutcome::Ok
         } else {
@@ -77,6 +96,7 @@ impl Calls {
     pub(crate) fn refuse_waiting(&mut self) -> Vec<ToHead> {
         const REASON: &str = "nobody listens any more";
         let waiting = std::mem::take(&mut self.waiting);
+        self.waiting_bytes = 0;
         let answer = |(call, waiting): (String, Waiting)| {
             self.settle(waiting, Some(ToolOutcome::Error));
             match waiting.what {
@@ -101,10 +121,30 @@ impl Calls {
         self.listed
     }
 
-    fn expect(&mut self, call: &str, what: Asked) {
+    /// Whether one more may wait. Whoever answers may be slow, and what waits is in the host's memory.
+    fn check_room(&self, bytes: usize) -> Result<(), String> {
+        if self.waiting.len() >= MAX_WAITING {
+            Err(format!(
+                "{MAX_WAITING} calls of this cell wait for an answer already"
+            ))
+        } else if self.waiting_bytes + bytes > MAX_WAITING_BYTES {
+            Err(format!(
+                "the calls of this cell that wait for an answer would have more than {} MiB together",
+                MAX_WAITING_BYTES >> 20
+            ))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn expect(&mut self, call: &str, what: Asked, bytes: usize) {
         let since = Instant::now();
-        self.waiting
-            .insert(call.to_owned(), Waiting { what, since });
+        let waiting = Waiting { what, since, bytes };
+        self.waiting_bytes += bytes;
+        if let Some(before) = self.waiting.insert(call.to_owned(), waiting) {
+            // Only forged frames use an id twice.
+            self.waiting_bytes -= before.bytes;
+        }
     }
 
     /// Notes in the list how long it waited, and what came of it.
@@ -122,10 +162,10 @@ impl Calls {
         &mut self,
         call: &str,
         name: &str,
-        arguments: &Map<String, Value>,
+        arguments: &ToolArguments,
         outcome: ToolOutcome,
     ) -> Option<usize> {
-        self.bytes += name.len() + weight_of(arguments);
+        self.bytes += call.len() + name.len() + arguments.as_json().len();
         if self.listed.len() >= MOST_LISTED || self.bytes > MOST_BYTES {
             return None;
         }
@@ -138,21 +178,4 @@ impl Calls {
         });
         Some(self.listed.len() - 1)
     }
-}
-
-/// About what a value takes in memory.
-fn weight(value: &Value) -> usize {
-    const NODE: usize = 72;
-    NODE + match value {
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(weight).sum(),
-        Value::Object(map) => weight_of(map),
-        _ => 0,
-    }
-}
-
-fn weight_of(map: &Map<String, Value>) -> usize {
-    map.iter()
-        .map(|(key, value)| key.len() + weight(value))
-        .sum()
 }

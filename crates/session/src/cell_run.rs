@@ -400,11 +400,7 @@ impl CellRun {
     fn attend(&mut self, actor: &mut Actor, frame: FromHead) -> Option<ToHead> {
         match frame {
             FromHead::Display { mime } => {
-                let size: usize = mime
-                    .iter()
-                    .map(|(_, value)| value.as_str().map_or(1024, str::len))
-                    .sum();
-                self.display_bytes += size;
+                self.display_bytes += mime.bytes();
                 if self.displays.len() < MOST_DISPLAYS && self.display_bytes <= MOST_DISPLAY_BYTES {
                     self.emit(Event::Display { mime: mime.clone() });
                     self.displays.push(mime);
@@ -428,7 +424,12 @@ impl CellRun {
                     self.calls.refuse(&call, &name, &arguments);
                     return Some(ToHead::ToolResult { call, outcome });
                 }
-                self.calls.call(&call, &name, &arguments);
+                if let Err(reason) = self.calls.call(&call, &name, &arguments) {
+                    return Some(ToHead::ToolResult {
+                        call,
+                        outcome: Err(reason),
+                    });
+                }
                 self.clock.stop();
                 self.emit(Event::ToolCall {
                     call,
@@ -447,13 +448,18 @@ impl CellRun {
                     let outcome = Err("input() cannot be answered: nobody is there to type; pass the value in as a variable".to_owned());
                     return Some(ToHead::Input { call, outcome });
                 }
-                self.calls.question(&call);
+                if let Err(reason) = self.calls.question(&call, &prompt) {
+                    return Some(ToHead::Input {
+                        call,
+                        outcome: Err(reason),
+                    });
+                }
                 self.clock.stop();
                 self.emit(Event::InputRequest { call, prompt });
                 None
             }
             FromHead::Log { text } => {
-                let _ = actor.shared.logs.send(Event::Log { text });
+                actor.shared.log(text);
                 None
             }
             FromHead::OutputRequest {

@@ -10,7 +10,7 @@ use crate::journal::{Recorder, SessionJournal};
 use crate::plan::{Place, Plan};
 use crate::private_copy::{self, Copying};
 use crate::runtime::Inner;
-use crate::session::{Session, Shared};
+use crate::session::{MAX_LOG_EVENTS, Session, Shared};
 use crate::sockets::Sockets;
 use crate::ways_out::Doors;
 use crate::workspace::Workspace;
@@ -34,8 +34,6 @@ const PREPARE_LIMIT: Duration = Duration::from_secs(20);
 /// How long the copying of the head may take. Tens of milliseconds for gigabytes; but files without a name are copied too, and on a busy
 /// machine each step waits for a processor.
 const CROSSING_LIMIT: Duration = Duration::from_secs(60);
-/// Log lines that wait for a reader before the oldest are dropped.
-const MOST_LOGS: usize = 256;
 
 /// Whom a session was forked from, and what forks of it will have.
 pub(crate) struct Lineage {
@@ -383,14 +381,14 @@ impl Drop for Draft {
 /// Its journal goes on where that of its parent stands, after `cell`.
 fn hand_out(mut actor: Actor, parent: &Recorder, cell: u64) -> Result<Session, Error> {
     let (commands, receiver) = mpsc::unbounded_channel::<Command>();
-    let (logs, _) = broadcast::channel(MOST_LOGS);
+    let (logs, _) = broadcast::channel(MAX_LOG_EVENTS);
     let journal = parent.fork(&actor.shared.id, cell, actor.shared.workspace.path(), &logs);
     let shared = Arc::new(Shared {
         id: actor.shared.id.clone(),
         workspace: Arc::clone(&actor.shared.workspace),
         rung: actor.shared.rung,
         logs,
-        connections: broadcast::channel(MOST_LOGS).0,
+        connections: broadcast::channel(MAX_LOG_EVENTS).0,
         end: OnceLock::new(),
         journal: journal.clone(),
         python: actor.shared.python.clone(),

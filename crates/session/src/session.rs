@@ -53,6 +53,39 @@ pub(crate) struct Shared {
     pub(crate) wall: Duration,
 }
 
+/// Log events that wait for a reader, and the most bytes of one: together they are what code can put into the host's
+/// memory where nobody reads.
+pub(crate) const MAX_LOG_EVENTS: usize = 256;
+const MAX_LOG_EVENT_BYTES: usize = 64 << 10;
+
+impl Shared {
+    /// Tells those who listen to the session's log. A long text becomes several events.
+    pub(crate) fn log(&self, text: String) {
+        for text in log_pieces(text) {
+            let _ = self.logs.send(Event::Log { text });
+        }
+    }
+}
+
+/// A text for the log in pieces of a bounded size, cut between characters.
+pub(crate) fn log_pieces(text: String) -> Vec<String> {
+    if text.len() <= MAX_LOG_EVENT_BYTES {
+        return vec![text];
+    }
+    let mut pieces = Vec::new();
+    let mut rest = text.as_str();
+    while rest.len() > MAX_LOG_EVENT_BYTES {
+        let end = (1..=MAX_LOG_EVENT_BYTES)
+            .rev()
+            .find(|at| rest.is_char_boundary(*at));
+        let (piece, after) = rest.split_at(end.unwrap_or(rest.len()));
+        pieces.push(piece.to_owned());
+        rest = after;
+    }
+    pieces.push(rest.to_owned());
+    pieces
+}
+
 impl Session {
     /// Its name.
     pub fn id(&self) -> &str {

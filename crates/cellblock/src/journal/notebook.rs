@@ -116,6 +116,6 @@ fn outputs(result: &CellResult) -> Vec<Value> {
 fn data(bundle: &MimeBundle) -> Map<String, Value> {
     let forms = bundle.iter();
     forms
-        .map(|(kind, content)| (kind.to_owned(), content.clone()))
+        .map(|(kind, content)| (kind.to_owned(), content.to_value()))
         .collect()
 }

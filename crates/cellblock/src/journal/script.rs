@@ -235,7 +235,7 @@ fn of_call(call: &RecordedCall) -> String {
         CallOutcome::Error(message) => ("error", of_text(message)),
         CallOutcome::NotKept(_) | CallOutcome::Unanswered => not_there(),
     };
-    let arguments = of_value(&Value::Object(call.arguments.clone()));
+    let arguments = of_value(&Value::Object(call.arguments.to_map()));
     format!(
         "    ({}, {arguments}, \"{kind}\", {answer}),\n",
         of_text(&call.name)

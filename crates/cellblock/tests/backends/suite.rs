@@ -348,7 +348,7 @@ pub(crate) fn tools_can_be_called_from_code(ground: Ground) {
                 Event::ToolCall {
                     call, arguments, ..
                 } => {
-                    let n = arguments["n"].as_i64().unwrap();
+                    let n = arguments.to_map()["n"].as_i64().unwrap();
                     session.tool_result(&call, Ok(json!(2 * n)));
                 }
                 Event::Result { result } => return *result,

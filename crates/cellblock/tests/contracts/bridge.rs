@@ -114,7 +114,7 @@ found",
             call,
             Ok(json!(format!(
                 "found {}",
-                arguments["query"].as_str().unwrap()
+                arguments.to_map()["query"].as_str().unwrap()
             ))),
         );
     }
@@ -161,6 +161,23 @@ fn b1_a_megabyte_of_text_arrives_whole() {
         result.value.unwrap().repr,
         r#"(600000, 'é世🐍\n"\\', True)"#
     );
+}
+
+#[test]
+fn arguments_that_would_take_too_much_memory_of_the_host_are_a_tool_error() {
+    let session = with_lookup();
+    let exception = session.exception("lookup([{'a': 1}] * 150_000)");
+    assert!(
+        exception.contains("the arguments of lookup() are too large: ")
+            && exception.contains("MiB of the host's memory, and 64 are the most"),
+        "{exception}"
+    );
+    // Just below what the guest sends, and so below what the host takes.
+    let result = session
+        .start("lookup([{'a': 1}] * 70_000); 'went on'")
+        .answering(|_, arguments| Ok(json!(arguments["query"].as_array().map(Vec::len))));
+    assert_eq!(result.status, Status::Success);
+    assert_eq!(result.value.unwrap().repr, "'went on'");
 }
 
 #[test]
@@ -386,7 +403,7 @@ fn the_calls_of_a_cell_are_in_its_result() {
         else {
             panic!("{event:?}")
         };
-        match arguments["query"].as_str().unwrap() {
+        match arguments.to_map()["query"].as_str().unwrap() {
             "good" => session.tool_result(&call, Ok(json!(1))),
             "bad" => session.tool_result(&call, Err("no".into())),
             _ => {
@@ -423,7 +440,7 @@ fn an_answer_to_nothing_and_a_second_answer_are_ignored() {
                 call, arguments, ..
             } => {
                 session.tool_result("c999", Ok(json!("to nobody")));
-                session.tool_result(&call, Ok(arguments["query"].clone()));
+                session.tool_result(&call, Ok(arguments.to_map()["query"].clone()));
                 session.tool_result(&call, Ok(json!("again")));
                 answers.insert(call, ());
             }

@@ -65,7 +65,7 @@ str(pd.Series(['a', None]).dtype), str(pd.to_datetime(['2024-01-02', None]).dtyp
             .collect();
         assert_eq!(
             value.mime.get(MimeBundle::TABLE).unwrap(),
-            &json!({
+            json!({
                 "columns": [
                     {"name": "name", "dtype": dtypes[0]},
                     {"name": "n", "dtype": "int64"},
@@ -95,7 +95,7 @@ str(pd.Series(['a', None]).dtype), str(pd.to_datetime(['2024-01-02', None]).dtyp
             .unwrap();
         assert_eq!(
             value.mime.get(MimeBundle::TABLE).unwrap(),
-            &json!({
+            json!({
                 "columns": [{"name": "price", "dtype": "float64"}], "index": [0, 1], "rows": [[1.5], [2.5]],
                 "total_rows": 2, "total_columns": 1,
             })

@@ -184,7 +184,7 @@ impl Live {
                     arguments,
                 }) => {
                     self.0
-                        .tool_result(&call, answer(&name, &Value::Object(arguments)));
+                        .tool_result(&call, answer(&name, &Value::Object(arguments.to_map())));
                 }
                 Some(Event::Result { result }) => return *result,
                 Some(_) => {}

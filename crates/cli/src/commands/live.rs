@@ -64,8 +64,8 @@ impl Signals {
 pub(crate) enum Stopped {
     /// A signal says that we shall end.
     Signal(i32),
-    /// Whoever read our output has gone.
-    NoReader,
+    /// The output cannot be written: its reader has gone, or its file may not grow.
+    Output(io::Error),
     /// There was no cell, or its session ended under it.
     Error(cellblock::Error),
     /// The same, told by the session.
@@ -138,7 +138,7 @@ impl Follower<'_> {
             .start(cell)
             .map_err(|error| Stopped::Error(error.into()))?;
         let outcome = self.attend(session, &mut running, signals).await;
-        if matches!(outcome, Err(Stopped::Signal(_) | Stopped::NoReader)) {
+        if matches!(outcome, Err(Stopped::Signal(_) | Stopped::Output(_))) {
             // What is left of the cell goes now, and with it everything that it started.
             let farewell = async {
                 session.close().await;
@@ -178,7 +178,7 @@ impl Follower<'_> {
                         running.tool_result(&call, Err(format!("there is no tool `{name}` here")));
                     }
                     Some(Event::InputRequest { call, prompt }) => waiting.push_back((call, prompt)),
-                    Some(event) => self.show(&event, &mut is_mid_line).map_err(|_| Stopped::NoReader)?,
+                    Some(event) => self.show(&event, &mut is_mid_line).map_err(Stopped::Output)?,
                 },
                 answer = answered(&mut question) => {
                     let call = question.take().map(|question| question.call).unwrap_or_default();

@@ -18,6 +18,7 @@ pub(crate) mod pipe;
 mod plots;
 pub(crate) mod repl;
 pub(crate) mod runs;
+mod runtime;
 pub(crate) mod sessions;
 pub(crate) mod setup;
 mod toolbox;

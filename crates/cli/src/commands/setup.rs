@@ -2,6 +2,7 @@
 
 use crate::commands::live::{Signals, Stopped};
 use crate::commands::making::{Making, find_interpreter};
+use crate::commands::runtime;
 use crate::terminal::{Console, EnvironmentBar, Style, milliseconds, plural, size};
 use anyhow::Context as _;
 use cellblock::env::Environment;
@@ -32,9 +33,7 @@ Examples:
 
 /// Makes the environment, or finds that it is there.
 pub(crate) fn run(args: &SetupArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = runtime::on_this_thread()?;
     runtime.block_on(set_up(args, console))
 }
 

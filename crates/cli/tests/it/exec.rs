@@ -142,7 +142,9 @@ fn a_picture_is_saved_and_named() {
     let ended = place.run(["exec", "--stdlib", "--workspace", ".", "-c", code]);
     let saved = place.path().join("plots/cell-1.png");
     assert!(
-        ended.stderr.contains(&format!("plot saved as {}", saved.display())),
+        ended
+            .stderr
+            .contains(&format!("plot saved as {}", saved.display())),
         "{}",
         ended.stderr
     );

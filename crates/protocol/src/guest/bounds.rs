@@ -1,4 +1,5 @@
 use super::from_head::{Done, HeadError};
+use crate::json_memory::is_parsed_within;
 use crate::text::{ceil_boundary, floor_boundary};
 use crate::{
     CellError, CellValue, Frame, Inspection, Locals, MimeBundle, Variable, VariableChange,
@@ -18,35 +19,17 @@ const VARIABLES: usize = 10_000;
 const FRAMES: usize = 200;
 const LOCALS: usize = 100;
 const FORMS: usize = 32;
-/// The most JSON values in one frame. A value takes two bytes in a frame and some eighty in memory, so 32 MiB
-/// of `[[],[],…` would become more than a gigabyte.
-const NODES: usize = 250_000;
+/// The most memory that a frame may take once it is parsed. The largest frame that is one long text takes half of it.
+pub(super) const FRAME_MEMORY: usize = 64 << 20;
 
-/// Refuses a frame of very many values before any of them is made.
-pub(super) fn check_nodes(body: &[u8]) -> Result<(), HeadError> {
-    let mut nodes = 0;
-    let mut rest = body.iter();
-    while let Some(byte) = rest.next() {
-        match byte {
-            b'"' => skip_string(&mut rest),
-            b',' | b'[' | b'{' => nodes += 1,
-            _ => {}
-        }
-    }
-    if nodes > NODES {
-        Err(HeadError::TooManyValues { max: NODES })
+/// The text of a frame, unless it would take far more memory than its bytes once it is parsed.
+pub(super) fn frame_text(body: &[u8]) -> Result<&str, HeadError> {
+    let text =
+        std::str::from_utf8(body).map_err(|error| HeadError::Malformed(error.to_string()))?;
+    if is_parsed_within(text, FRAME_MEMORY) {
+        Ok(text)
     } else {
-        Ok(())
-    }
-}
-
-fn skip_string(rest: &mut std::slice::Iter<'_, u8>) {
-    while let Some(byte) = rest.next() {
-        match byte {
-            b'"' => return,
-            b'\\' => _ = rest.next(),
-            _ => {}
-        }
+        Err(HeadError::TooMuchMemory { max: FRAME_MEMORY })
     }
 }
 

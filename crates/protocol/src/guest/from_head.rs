@@ -1,10 +1,11 @@
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde::de::IntoDeserializer as _;
+use serde::de::value::StrDeserializer;
 
 use super::bounds::{self, Bound as _};
 use super::reply::Reply;
 use crate::mime::add_plain_text;
-use crate::{CellError, CellValue, MimeBundle, Stream, VariableChanges};
+use crate::{CellError, CellValue, MimeBundle, Stream, ToolArguments, VariableChanges};
 
 /// What the head tells the host. A claim, not evidence: how a cell ended is the host's own to find out.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,7 +27,7 @@ pub enum FromHead {
         /// The tool.
         name: String,
         /// What it is given.
-        arguments: Map<String, Value>,
+        arguments: ToolArguments,
     },
     /// The code asks for a line of text.
     InputRequest {
@@ -92,10 +93,73 @@ impl FromHead {
     /// Cut, not refused: a session with twenty thousand variables is no attack and must not end for it.
     /// Refused is what no honest guest sends.
     pub fn parse(body: &[u8]) -> Result<Self, HeadError> {
-        bounds::check_nodes(body)?;
-        let frame: Raw = serde_json::from_slice(body)
-            .map_err(|error| HeadError::Malformed(error.to_string()))?;
-        frame.checked()
+        let text = bounds::frame_text(body)?;
+        Ok(match kind_of(text)? {
+            Kind::Ready => {
+                let Ready { standby } = read(text)?;
+                Self::Ready {
+                    standby: (standby > 0).then_some(standby),
+                }
+            }
+            Kind::Display => {
+                let Display { mut mime } = read(text)?;
+                mime.bound();
+                Self::Display { mime }
+            }
+            Kind::ToolCall => {
+                let ToolCall {
+                    call,
+                    name,
+                    arguments,
+                } = read(text)?;
+                Self::ToolCall {
+                    call: bounds::id("call", call)?,
+                    name: bounds::id("name", name)?,
+                    arguments,
+                }
+            }
+            Kind::InputRequest => {
+                let InputRequest { call, mut prompt } = read(text)?;
+                bounds::cut(&mut prompt, bounds::TEXT);
+                Self::InputRequest {
+                    call: bounds::id("call", call)?,
+                    prompt,
+                }
+            }
+            Kind::OutputRequest => {
+                let OutputRequest {
+                    call,
+                    cell,
+                    stream,
+                    offset,
+                    length,
+                } = read(text)?;
+                Self::OutputRequest {
+                    call: bounds::id("call", call)?,
+                    cell,
+                    stream,
+                    offset,
+                    length,
+                }
+            }
+            Kind::Log => {
+                let Log { mut text } = read(text)?;
+                bounds::cut(&mut text, bounds::REPR);
+                Self::Log { text }
+            }
+            Kind::Answer => {
+                let Answer { seq } = read(text)?;
+                Self::Reply(Reply::new(seq, text))
+            }
+            Kind::Done => {
+                let mut done: Box<Done> = read(text)?;
+                done.bound();
+                if let Some(value) = &mut done.value {
+                    add_plain_text(&mut value.mime, &value.repr);
+                }
+                Self::Done(done)
+            }
+        })
     }
 }
 
@@ -105,10 +169,10 @@ pub enum HeadError {
     /// Not JSON, or not of the agreed shape.
     #[error("the head sent a malformed frame: {0}")]
     Malformed(String),
-    /// So many small values that reading them would take far more memory than the frame itself.
-    #[error("the head sent a frame of more than {max} values")]
-    TooManyValues {
-        /// The most that are read.
+    /// So many small values that they would take far more memory than the frame itself.
+    #[error("the head sent a frame that takes more than {} MiB of memory when it is parsed", max >> 20)]
+    TooMuchMemory {
+        /// The most bytes of memory that a frame may take.
         max: usize,
     },
     /// An id that cannot be one.
@@ -122,96 +186,87 @@ pub enum HeadError {
     Refused(String),
 }
 
-#[derive(Deserialize)]
-#[serde(tag = "t", rename_all = "snake_case")]
-enum Raw {
-    Ready {
-        #[serde(default)]
-        standby: u32,
-    },
-    Display {
-        mime: MimeBundle,
-    },
-    ToolCall {
-        call: String,
-        name: String,
-        #[serde(default)]
-        arguments: Map<String, Value>,
-    },
-    InputRequest {
-        call: String,
-        #[serde(default)]
-        prompt: String,
-    },
-    OutputRequest {
-        call: String,
-        cell: u64,
-        stream: Stream,
-        offset: u64,
-        length: u64,
-    },
-    Log {
-        text: String,
-    },
-    Answer {
-        seq: u64,
-        #[serde(flatten)]
-        fields: Map<String, Value>,
-    },
-    Done(Box<Done>),
+/// Which kind of frame a text is.
+///
+/// It is read first, and alone: serde's own tagged enums would keep all other fields as values until they have found the tag.
+fn kind_of(text: &str) -> Result<Kind, HeadError> {
+    #[derive(Deserialize)]
+    struct Tag {
+        t: Kind,
+    }
+    // The guest puts the tag in front, so that the rest need not be passed over.
+    let first = text
+        .strip_prefix(r#"{"t":""#)
+        .and_then(|rest| rest.split_once('"'));
+    let known = first.and_then(|(word, _)| {
+        let word: StrDeserializer<'_, serde::de::value::Error> = word.into_deserializer();
+        Kind::deserialize(word).ok()
+    });
+    match known {
+        Some(kind) => Ok(kind),
+        None => read(text).map(|Tag { t }| t),
+    }
 }
 
-impl Raw {
-    fn checked(self) -> Result<FromHead, HeadError> {
-        Ok(match self {
-            Self::Ready { standby } => FromHead::Ready {
-                standby: (standby > 0).then_some(standby),
-            },
-            Self::Display { mut mime } => {
-                mime.bound();
-                FromHead::Display { mime }
-            }
-            Self::ToolCall {
-                call,
-                name,
-                arguments,
-            } => FromHead::ToolCall {
-                call: bounds::id("call", call)?,
-                name: bounds::id("name", name)?,
-                arguments,
-            },
-            Self::Log { mut text } => {
-                bounds::cut(&mut text, bounds::REPR);
-                FromHead::Log { text }
-            }
-            Self::OutputRequest {
-                call,
-                cell,
-                stream,
-                offset,
-                length,
-            } => FromHead::OutputRequest {
-                call: bounds::id("call", call)?,
-                cell,
-                stream,
-                offset,
-                length,
-            },
-            Self::InputRequest { call, mut prompt } => {
-                bounds::cut(&mut prompt, bounds::TEXT);
-                FromHead::InputRequest {
-                    call: bounds::id("call", call)?,
-                    prompt,
-                }
-            }
-            Self::Answer { seq, fields } => FromHead::Reply(Reply::new(seq, fields)),
-            Self::Done(mut done) => {
-                done.bound();
-                if let Some(value) = &mut done.value {
-                    add_plain_text(&mut value.mime, &value.repr);
-                }
-                FromHead::Done(done)
-            }
-        })
-    }
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Ready,
+    Display,
+    ToolCall,
+    InputRequest,
+    OutputRequest,
+    Log,
+    Answer,
+    Done,
+}
+
+#[derive(Deserialize)]
+struct Ready {
+    #[serde(default)]
+    standby: u32,
+}
+
+#[derive(Deserialize)]
+struct Display {
+    mime: MimeBundle,
+}
+
+#[derive(Deserialize)]
+struct ToolCall {
+    call: String,
+    name: String,
+    #[serde(default)]
+    arguments: ToolArguments,
+}
+
+#[derive(Deserialize)]
+struct InputRequest {
+    call: String,
+    #[serde(default)]
+    prompt: String,
+}
+
+#[derive(Deserialize)]
+struct OutputRequest {
+    call: String,
+    cell: u64,
+    stream: Stream,
+    offset: u64,
+    length: u64,
+}
+
+#[derive(Deserialize)]
+struct Log {
+    text: String,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    seq: u64,
+}
+
+/// Reads the fields of one shape; others are passed over.
+pub(super) fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, HeadError> {
+    serde_json::from_str(text).map_err(|error| HeadError::Malformed(error.to_string()))
 }

@@ -1,19 +1,17 @@
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
 
 use super::bounds::{self, Bound as _};
-use super::from_head::HeadError;
+use super::from_head::{HeadError, read};
 use crate::mime::add_plain_text;
 use crate::{Computed, Inspection, Variable};
 
 /// The answer to an operation. Which shape it must have, only the asker knows: so it says by the
-/// method that it takes the answer with.
-#[derive(Debug, Clone, PartialEq)]
+/// method that it takes the answer with. Until then the answer is the text that came.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     /// The number of the operation that is answered.
     pub seq: u64,
-    fields: Map<String, Value>,
+    text: Box<str>,
 }
 
 /// A standby, as the head that was copied describes it.
@@ -36,28 +34,34 @@ pub struct Armed {
 const MAX_CHILDREN: usize = 64;
 
 impl Reply {
-    pub(super) fn new(seq: u64, fields: Map<String, Value>) -> Self {
-        Self { seq, fields }
+    pub(super) fn new(seq: u64, text: &str) -> Self {
+        Self {
+            seq,
+            text: text.into(),
+        }
     }
 
     /// For `seed`, `tools` and `reset`: it is done, or why it is not.
-    pub fn done(mut self) -> Result<(), HeadError> {
-        self.refused()
+    pub fn done(self) -> Result<(), HeadError> {
+        self.accepted()
     }
 
     /// For `vars`.
-    pub fn variables(mut self) -> Result<Vec<Variable>, HeadError> {
-        self.refused()?;
-        let list = self.fields.remove("vars").ok_or_else(|| missing("vars"))?;
-        let mut variables = typed(list)?;
-        bounds::bound_variables(&mut variables);
-        Ok(variables)
+    pub fn variables(self) -> Result<Vec<Variable>, HeadError> {
+        #[derive(Deserialize)]
+        struct Listed {
+            vars: Vec<Variable>,
+        }
+        self.accepted()?;
+        let Listed { mut vars } = read(&self.text)?;
+        bounds::bound_variables(&mut vars);
+        Ok(vars)
     }
 
     /// For `inspect`.
-    pub fn inspection(mut self) -> Result<Inspection, HeadError> {
-        self.refused()?;
-        let mut inspection: Inspection = typed(Value::Object(self.fields))?;
+    pub fn inspection(self) -> Result<Inspection, HeadError> {
+        self.accepted()?;
+        let mut inspection: Inspection = read(&self.text)?;
         inspection.bound();
         add_plain_text(&mut inspection.mime, &inspection.repr);
         Ok(inspection)
@@ -65,8 +69,7 @@ impl Reply {
 
     /// For `compute`, whose error is an answer like any other.
     pub fn computed(self) -> Result<Computed, HeadError> {
-        let computed: Computed = typed(Value::Object(self.fields))?;
-        match computed {
+        match read(&self.text)? {
             Computed {
                 result: Some(mut text),
                 error: None,
@@ -88,30 +91,29 @@ impl Reply {
     }
 
     /// For `arm`: the process that stands by, or why none can.
-    pub fn armed(mut self) -> Result<Result<Armed, String>, HeadError> {
-        self.refused()?;
-        match self.fields.remove("unavailable") {
-            Some(Value::String(mut reason)) => {
-                bounds::cut(&mut reason, bounds::SHORT);
-                Ok(Err(reason))
-            }
-            _ => {
-                let mut armed: Armed = typed(Value::Object(self.fields))?;
-                armed.children.truncate(MAX_CHILDREN);
-                for name in &mut armed.children {
-                    bounds::cut(name, bounds::NAME);
-                }
-                Ok(Ok(armed))
-            }
+    pub fn armed(self) -> Result<Result<Armed, String>, HeadError> {
+        self.accepted()?;
+        if let Some(reason) = self.unavailable()? {
+            return Ok(Err(reason));
         }
+        let mut armed: Armed = read(&self.text)?;
+        armed.children.truncate(MAX_CHILDREN);
+        for name in &mut armed.children {
+            bounds::cut(name, bounds::NAME);
+        }
+        Ok(Ok(armed))
     }
 
     /// For `settle`: what could not be put right, each with its reason.
-    pub fn settled(mut self) -> Result<Vec<String>, HeadError> {
+    pub fn settled(self) -> Result<Vec<String>, HeadError> {
+        #[derive(Deserialize)]
+        struct Settled {
+            #[serde(default)]
+            lost: Vec<String>,
+        }
         const MAX_REASONS: usize = 100;
-        self.refused()?;
-        let lost = self.fields.remove("lost").unwrap_or_default();
-        let mut reasons: Vec<String> = typed(lost)?;
+        self.accepted()?;
+        let Settled { lost: mut reasons } = read(&self.text)?;
         reasons.truncate(MAX_REASONS);
         for reason in &mut reasons {
             bounds::cut(reason, bounds::SHORT);
@@ -120,33 +122,38 @@ impl Reply {
     }
 
     /// For `fork`: it is made, or why it cannot be.
-    pub fn forked(mut self) -> Result<Result<(), String>, HeadError> {
-        self.refused()?;
-        match self.fields.remove("unavailable") {
-            Some(Value::String(mut reason)) => {
-                bounds::cut(&mut reason, bounds::SHORT);
-                Ok(Err(reason))
-            }
-            _ => Ok(Ok(())),
-        }
+    pub fn forked(self) -> Result<Result<(), String>, HeadError> {
+        self.accepted()?;
+        Ok(self.unavailable()?.map_or(Ok(()), Err))
     }
 
-    fn refused(&mut self) -> Result<(), HeadError> {
-        match self.fields.remove("error") {
-            None | Some(Value::Null) => Ok(()),
-            Some(Value::String(mut message)) => {
+    /// An error if the guest refused the operation.
+    fn accepted(&self) -> Result<(), HeadError> {
+        #[derive(Deserialize)]
+        struct Refusal {
+            error: Option<String>,
+        }
+        match read(&self.text)? {
+            Refusal { error: None } => Ok(()),
+            Refusal {
+                error: Some(mut message),
+            } => {
                 bounds::cut(&mut message, bounds::TEXT);
                 Err(HeadError::Refused(message))
             }
-            Some(_) => Err(HeadError::Malformed("`error` is no text".to_owned())),
         }
     }
-}
 
-fn typed<T: DeserializeOwned>(value: Value) -> Result<T, HeadError> {
-    serde_json::from_value(value).map_err(|error| HeadError::Malformed(error.to_string()))
-}
-
-fn missing(field: &str) -> HeadError {
-    HeadError::Malformed(format!("missing field `{field}`"))
+    /// Why the guest cannot do the operation in its present state.
+    fn unavailable(&self) -> Result<Option<String>, HeadError> {
+        #[derive(Deserialize)]
+        struct Reason {
+            unavailable: Option<String>,
+        }
+        let Reason { mut unavailable } = read(&self.text)?;
+        if let Some(reason) = &mut unavailable {
+            bounds::cut(reason, bounds::SHORT);
+        }
+        Ok(unavailable)
+    }
 }

@@ -104,7 +104,7 @@ fn frames_of_the_head_are_read() {
         Ok(FromHead::ToolCall {
             call: "c1".to_owned(),
             name: "lookup".to_owned(),
-            arguments: Seed::new()
+            arguments: ToolArguments::default()
         })
     );
     assert_eq!(
@@ -225,10 +225,47 @@ fn a_frame_that_would_swell_in_memory_is_refused() {
     );
     assert_eq!(
         FromHead::parse(frame.as_bytes()),
-        Err(HeadError::TooManyValues { max: 250_000 })
+        Err(HeadError::TooMuchMemory { max: 64 << 20 })
     );
     let text = json!({"t": "display", "mime": {"text/plain": "[,\"\\".repeat(250_000)}});
     assert!(parse(text).is_ok(), "what stands inside a text is no value");
+}
+
+#[test]
+fn the_largest_frame_may_be_one_long_text() {
+    let text = "x".repeat((32 << 20) - 100);
+    let shown = parse(json!({"t": "display", "mime": {"text/plain": text}}));
+    let Ok(FromHead::Display { mime }) = shown else {
+        panic!("it was refused")
+    };
+    assert_eq!(
+        mime.text("text/plain").map(str::len),
+        Some((32 << 20) - 100)
+    );
+}
+
+#[test]
+fn a_structure_is_kept_as_compact_text_in_one_line_and_parsed_when_asked_for() {
+    let body = br#"{"t": "display", "mime": {"application/json":
+        {"a" : [ 1,
+                 2.5, "\u00e9\n" ] } }}"#;
+    let Ok(FromHead::Display { mime }) = FromHead::parse(body) else {
+        panic!("it was refused")
+    };
+    let value = json!({"a": [1, 2.5, "é\n"]});
+    assert_eq!(mime.get("application/json"), Some(value.clone()));
+    let (_, content) = mime.iter().next().unwrap();
+    assert_eq!(content.bytes(), value.to_string().len());
+    let line = pipe::Response::event(None, "s", Event::Display { mime }).to_line();
+    assert_eq!(line.matches('\n').count(), 1, "{line}");
+
+    let body = b"{\"t\": \"tool_call\", \"call\": \"c\", \"name\": \"n\", \"arguments\": {\"b\" :\n 2, \"a\": 1}}";
+    let Ok(FromHead::ToolCall { arguments, .. }) = FromHead::parse(body) else {
+        panic!("it was refused")
+    };
+    assert_eq!(arguments.as_json(), r#"{"b":2,"a":1}"#);
+    let other_order = json!({"a": 1, "b": 2}).as_object().cloned().unwrap();
+    assert_eq!(arguments, other_order.into());
 }
 
 #[test]

@@ -57,7 +57,7 @@ pub(crate) fn w6() -> CellResult {
         tool_calls: vec![ToolCall {
             call: "c1".to_owned(),
             name: "lookup".to_owned(),
-            arguments: arguments.as_object().cloned().unwrap_or_default(),
+            arguments: arguments.as_object().cloned().unwrap_or_default().into(),
             ms: 0.4,
             outcome: ToolOutcome::Ok,
         }],

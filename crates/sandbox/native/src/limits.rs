@@ -67,7 +67,8 @@ pub fn apply(spawn: &Spawn) -> Result<()> {
     if spawn.walls & walls::MEMORY != 0 {
         // DATA, not AS: it gives a clean MemoryError and still lets a large file be mapped.
         // A cell that ran into it leaves the interpreter no room to go on; the guest may then take what is above.
-        prlimit(DATA, [spawn.memory, spawn.memory.saturating_add(RESERVE)])?;
+        let most = spawn.memory.saturating_add(RESERVE).min(hard(DATA)?);
+        prlimit(DATA, [spawn.memory.min(most.saturating_sub(RESERVE)), most])?;
     }
     Ok(())
 }

@@ -17,10 +17,14 @@ if TYPE_CHECKING:
 
     Frame: TypeAlias = dict[str, Any]
 
-# What the host refuses: frames of more bytes or of more values, and values nested deeper than 128.
+# What the host refuses: frames of more bytes, frames that take more memory once they are parsed, and values nested deeper than 128.
 MAX_BYTES = 32 << 20
-MAX_VALUES = 200_000
+MAX_MEMORY = 64 << 20
 MAX_DEPTH = 100
+# A frame of fewer bytes takes less than that memory, whatever is in it.
+_ALWAYS_FITS = 200_000
+# What the host counts for a value beside its text (`json_memory.rs`): a list, a dictionary, an item of each, and a string.
+_LIST, _DICT, _ITEM, _ENTRY, _STRING = 320, 512, 144, 224, 32
 # Whole numbers beyond 64 bits would become floats on the other side.
 _MIN_INT, _MAX_INT = -(2**63), 2**64 - 1
 
@@ -33,11 +37,13 @@ def encode(frame: Mapping[str, Any]) -> bytes:
     """A frame's bytes, with its length in front."""
     body = dumps(frame).encode()
     size = len(body)
-    if size > MAX_VALUES:
+    if size > _ALWAYS_FITS:
         if size > MAX_BYTES:
             raise FrameTooLarge(f"{size} bytes are more than can be sent at once ({MAX_BYTES})")
-        if count(frame) > MAX_VALUES:
-            raise FrameTooLarge(f"more than {MAX_VALUES} values cannot be sent at once")
+        memory = size + memory_beside_text(frame)
+        if memory > MAX_MEMORY:
+            needed, most = memory >> 20, MAX_MEMORY >> 20
+            raise FrameTooLarge(f"{count(frame)} values would take {needed} MiB of the host's memory, and {most} are the most")
     return size.to_bytes(4, "little") + body
 
 
@@ -128,6 +134,15 @@ def count(value: Any) -> int:
     if isinstance(value, (list, tuple)):
         return 1 + sum([count(item) for item in value])
     return 1
+
+
+def memory_beside_text(value: Any) -> int:
+    """What the host counts for the memory of a structure, without the length of its JSON text; never less than the host counts."""
+    if isinstance(value, dict):
+        return _DICT + sum([_ENTRY + _STRING + memory_beside_text(item) for item in value.values()])
+    if isinstance(value, (list, tuple)):
+        return _LIST + sum([_ITEM + memory_beside_text(item) for item in value])
+    return _STRING
 
 
 def _finite(value: Any) -> Any:

@@ -16,7 +16,7 @@ use crate::journal::{self, PythonUsed, SessionJournal};
 use crate::own_files::Files;
 use crate::packages::Packages;
 use crate::runtime::{claim, next_number, remove_orphans, session_directory};
-use crate::session::{Session, Shared};
+use crate::session::{MAX_LOG_EVENTS, Session, Shared};
 use crate::sockets::Sockets;
 use crate::watch::Watcher;
 use crate::ways_out::{self, Doors};
@@ -39,8 +39,6 @@ use socket::{ContainerSocket, peer_process};
 
 /// How long the start of a container and of Python in it may take, on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// How many log lines wait for a reader before the oldest are dropped.
-const MAX_QUEUED_LOGS: usize = 256;
 /// The memory that a container gets beyond the session's limit: for process 1 and the kernel.
 const OVERHEAD_MEMORY_BYTES: u64 = 64 << 20;
 /// The processes that a container gets beyond the session's limit: process 1, the interpreter, and the
@@ -135,7 +133,7 @@ impl ContainerBackend {
         };
         let name = format!("cellblock-{id}-{}-{number}", std::process::id());
         let spec = self.container_spec(name, &options, &wanted, &doors, paths)?;
-        let (logs, _) = broadcast::channel(MAX_QUEUED_LOGS);
+        let (logs, _) = broadcast::channel(MAX_LOG_EVENTS);
         let log = wanted.stream_container_output.then(|| ContainerLog {
             label: id.clone(),
             events: logs.clone(),
@@ -199,7 +197,7 @@ impl ContainerBackend {
             workspace: Arc::clone(&actor.shared.workspace),
             rung: Rung::None,
             logs,
-            connections: broadcast::channel(MAX_QUEUED_LOGS).0,
+            connections: broadcast::channel(MAX_LOG_EVENTS).0,
             end: OnceLock::new(),
             journal: journal.clone(),
             python: "python3".into(),

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::echo::{self, Echo};
+use crate::session::log_pieces;
 use cellblock_docker::{Container, Output};
 use cellblock_protocol::Event;
 use rustix::net::{Shutdown, shutdown};
@@ -170,9 +171,9 @@ async fn read_output(mut output: Output, last_lines: LastLines, log: Option<Cont
         if let Some(ContainerLog { label, events }) = &log {
             let logged = echo::line_of(label, &line.stream.to_string(), &line.text);
             echo::write(&logged);
-            let _ = events.send(Event::Log {
-                text: format!("{logged}\n"),
-            });
+            for text in log_pieces(format!("{logged}\n")) {
+                let _ = events.send(Event::Log { text });
+            }
         }
         let mut last_lines = last_lines.lock().unwrap_or_else(PoisonError::into_inner);
         last_lines.push_back(line.text);

@@ -1,7 +1,8 @@
 //! What a replayed cell is answered: what it was answered the first time.
 
 use super::record::{CallOutcome, Ended, InputAnswer, RecordedCall, RecordedInput};
-use serde_json::{Map, Value};
+use cellblock_protocol::ToolArguments;
+use serde_json::Value;
 use std::collections::VecDeque;
 
 /// The recorded answers of one cell that were not given yet.
@@ -46,12 +47,14 @@ impl Answers {
     }
 
     /// The first recorded call with this name and these arguments: calls at the same time may come in another order.
-    pub fn call(&mut self, name: &str, arguments: &Map<String, Value>) -> Answer<Value> {
+    pub fn call(&mut self, name: &str, arguments: &ToolArguments) -> Answer<Value> {
         let same = |call: &RecordedCall| call.name == name && call.arguments == *arguments;
         let found = self.calls.iter().position(same);
         let Some(call) = found.and_then(|at| self.calls.remove(at)) else {
-            let arguments = Value::Object(arguments.clone());
-            return Answer::odd(format!("no call of {name} with {arguments} was recorded"));
+            return Answer::odd(format!(
+                "no call of {name} with {} was recorded",
+                arguments.as_json()
+            ));
         };
         match call.outcome {
             CallOutcome::Result(value) => Answer::plain(Ok(value)),

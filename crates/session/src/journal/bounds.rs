@@ -100,7 +100,7 @@ fn bundle(
 ) -> MimeBundle {
     let mut kept = MimeBundle::new();
     for (kind, content) in mime.iter() {
-        let size = weight(content);
+        let size = content.bytes();
         if size <= *room {
             *room -= size;
             kept.insert(kind, content.clone());

@@ -33,9 +33,7 @@ impl CellNotes {
                 name,
                 arguments,
             } => {
-                let entries = arguments.iter();
-                let size = entries.map(|(key, value)| key.len() + bounds::weight(value));
-                if !self.has_room(name.len() + size.sum::<usize>()) {
+                if !self.has_room(call.len() + name.len() + arguments.as_json().len()) {
                     return;
                 }
                 let waiting = Waiting::Call {
@@ -159,14 +157,12 @@ impl CellNotes {
 /// About what the calls of a cell take in memory.
 pub(super) fn weight(ended: &Ended) -> usize {
     let of_call = |call: &RecordedCall| {
-        let entries = call.arguments.iter();
-        let arguments = entries.map(|(key, value)| key.len() + bounds::weight(value));
         let answer = match &call.outcome {
             CallOutcome::Result(value) => bounds::weight(value),
             CallOutcome::Error(message) => message.len(),
             _ => 0,
         };
-        128 + arguments.sum::<usize>() + answer
+        128 + call.arguments.as_json().len() + answer
     };
     let calls = ended.calls.iter().map(of_call).sum::<usize>();
     let inputs = ended.inputs.iter().map(|input| 128 + input.prompt.len());

@@ -52,7 +52,7 @@ fn what_was_written_is_read() {
     if let Record::Ended(ended) = &mut call {
         ended.calls.push(RecordedCall {
             name: "lookup".to_owned(),
-            arguments: Map::from_iter([("q".to_owned(), json!("x"))]),
+            arguments: Map::from_iter([("q".to_owned(), json!("x"))]).into(),
             ms: 0.5,
             outcome: CallOutcome::Result(json!(null)),
         });

@@ -2,10 +2,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cellblock_protocol::{CellResult, Seed, SessionOptions, ToolSpec};
+use cellblock_protocol::{CellResult, Seed, SessionOptions, ToolArguments, ToolSpec};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -153,7 +153,7 @@ pub struct RecordedCall {
     /// The tool.
     pub name: String,
     /// What it was given.
-    pub arguments: Map<String, Value>,
+    pub arguments: ToolArguments,
     /// Milliseconds from the call to its answer.
     pub ms: f64,
     /// What it answered.

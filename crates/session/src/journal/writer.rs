@@ -2,7 +2,7 @@
 
 use super::file_writer::JournalWriter;
 use super::record::{Ended, Record};
-use cellblock_protocol::Event;
+use cellblock_protocol::{Event, MimeBundle};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -220,12 +220,9 @@ pub(crate) fn weight_of(ended: &Ended) -> usize {
         .displays
         .iter()
         .chain(result.value.iter().map(|it| &it.mime));
-    let shown = bundles.flat_map(|bundle| bundle.iter());
     result.stdout.len()
         + result.stderr.len()
         + result.output.len()
-        + shown
-            .map(|(_, content)| super::bounds::weight(content))
-            .sum::<usize>()
+        + bundles.map(MimeBundle::bytes).sum::<usize>()
         + super::notes::weight(ended)
 }

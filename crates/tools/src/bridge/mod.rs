@@ -2,19 +2,15 @@
 
 mod responses;
 
-use crate::call::arguments_size;
-use crate::{
-    Answer, Arguments, Call, Caller, Failure, OnToolEvent, Part, ToolError, ToolEvent, ToolRunner,
-};
-use cellblock_protocol::{Cell, CellResult, Event};
+use crate::{Answer, Call, Caller, Failure, OnToolEvent, Part, ToolError, ToolEvent, ToolRunner};
+use cellblock_protocol::{Cell, CellResult, Event, ToolArguments};
 use cellblock_session::{Running, Session};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use serde_json::{Map, Value};
 
 pub(crate) use responses::Responses;
 
-/// The limit for the arguments of all unanswered calls together, in multiples of the limit for one call.
+/// The limit for the memory of the parsed arguments of all unanswered calls together, in multiples of the limit for one call.
 const MAX_PENDING_CALL_SIZES: usize = 4;
 
 const NO_INPUT: &str =
@@ -117,8 +113,8 @@ impl CellDriver<'_> {
         result
     }
 
-    /// Checks the number and the size of calls. Returns the size of the call's arguments.
-    fn admit(&mut self, name: &str, arguments: &Map<String, Value>) -> Result<usize, Failure> {
+    /// Checks the number and the size of calls. Returns how many bytes of memory the call may hold while it waits.
+    fn admit(&mut self, name: &str, arguments: &ToolArguments) -> Result<usize, Failure> {
         let limits = self.runner.limits();
         if self.calls >= limits.max_calls_per_cell {
             return Err(Failure::TooManyCalls {
@@ -126,9 +122,10 @@ impl CellDriver<'_> {
             });
         }
         self.calls += 1;
-        let bytes = arguments_size(arguments);
+        // One call alone is bounded by the session, and by `limits.max_bytes`.
+        let bytes = arguments.memory_when_parsed();
         let limit = limits.max_bytes.saturating_mul(MAX_PENDING_CALL_SIZES);
-        if self.pending_bytes + bytes > limit {
+        if self.pending_bytes > 0 && self.pending_bytes + bytes > limit {
             return Err(Failure::TooLarge {
                 tool: name.chars().take(64).collect(),
                 what: "arguments, with those of the calls that still wait,",
@@ -145,14 +142,14 @@ impl CellDriver<'_> {
         &self,
         call: String,
         name: String,
-        arguments: Map<String, Value>,
+        arguments: ToolArguments,
         bytes: usize,
     ) -> impl Future<Output = (Answer, usize)> + use<> {
         let (runner, on_event) = (self.runner.clone(), self.on_event.cloned());
         let call = Call {
             id: call,
             name,
-            arguments: Arguments::Object(arguments),
+            arguments: arguments.as_json().into(),
             caller: Caller::Code,
         };
         async move {

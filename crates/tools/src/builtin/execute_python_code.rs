@@ -1,6 +1,5 @@
 //! The tool `execute_python_code`: runs a cell.
 
-use crate::call::json_size;
 use crate::names::{CODE_ARGUMENT, EXECUTE_PYTHON_CODE, INSTALL_PACKAGES};
 use crate::{
     Call, Caller, CellOutcome, Context, Effects, Failure, NO_TIME_LIMIT, Output, Part, Tool,
@@ -179,9 +178,8 @@ fn without_pictures(mut result: CellResult) -> CellResult {
 fn result_bytes(result: &CellResult) -> usize {
     let bundles = result.displays.iter();
     let bundles = bundles.chain(result.value.iter().map(|value| &value.mime));
-    let shown = bundles.flat_map(MimeBundle::iter);
     result.stdout.len()
         + result.stderr.len()
         + result.output.len()
-        + shown.map(|(_, content)| json_size(content)).sum::<usize>()
+        + bundles.map(MimeBundle::bytes).sum::<usize>()
 }

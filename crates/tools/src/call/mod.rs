@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub use failure::{Failure, ToolError};
+pub(crate) use output::json_size;
 pub use output::{Answer, IntoOutput, Json, Output, Part};
-pub(crate) use output::{arguments_size, json_size};
 pub(crate) use recording::Replay;
 pub use recording::{EarlierCalls, RecordedCall, Recording};
 

@@ -259,12 +259,6 @@ pub(crate) fn json_size(value: &Value) -> usize {
     }
 }
 
-/// The approximate size of arguments.
-pub(crate) fn arguments_size(arguments: &Map<String, Value>) -> usize {
-    let entry = |(key, value): (&String, &Value)| key.len() + json_size(value);
-    arguments.iter().map(entry).sum()
-}
-
 mod as_base64 {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;

@@ -163,7 +163,7 @@ async fn run(session: &Session, cell: Cell) -> Result<CellWithResult, String> {
             Event::ToolCall {
                 call, arguments, ..
             } => {
-                given = Some(arguments);
+                given = Some(arguments.to_map());
                 running.tool_result(&call, Ok(Value::Null));
             }
             Event::InputRequest { call, .. } => {

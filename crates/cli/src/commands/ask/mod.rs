@@ -11,6 +11,7 @@ mod resume;
 mod telemetry;
 
 use crate::commands::live::Signals;
+use crate::commands::runtime;
 use crate::failure::Usage;
 use crate::terminal::{Console, Style, plural};
 use cellblock::OutputDirectory;
@@ -85,10 +86,7 @@ Exit status:
 
 /// Asks.
 pub(crate) fn run(args: &AskArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
+    let runtime = runtime::on_threads(2)?;
     let outcome = runtime.block_on(ask(args, console));
     // A thread may still wait for a line on standard input.
     runtime.shutdown_background();

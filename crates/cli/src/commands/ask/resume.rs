@@ -206,6 +206,7 @@ async fn run_again(session: &Session, past: &CompletedCell) -> anyhow::Result<()
                 name,
                 arguments,
             } => {
+                let arguments = arguments.to_map();
                 let same =
                     |known: &RecordedCall| known.name == name && known.arguments == arguments;
                 let answer = calls.iter().position(same).map(|index| calls.remove(index));

@@ -17,6 +17,7 @@ mod samples;
 mod tools;
 
 use crate::args::PythonArgs;
+use crate::commands::runtime;
 use crate::terminal::{Console, Style};
 use bare::Bare;
 use bare_fork::BareFork;
@@ -56,9 +57,7 @@ Examples:
 /// Measures, and prints a table or JSON. Ends with 1 when a promise was missed.
 pub(crate) fn run(args: BenchArgs, console: &Console) -> anyhow::Result<ExitCode> {
     // One thread, as `exec` and `tools call` have it: a second one is woken by every frame, on the processor that the session needs.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = runtime::on_this_thread()?;
     let outcome = runtime.block_on(measure(args, console));
     runtime.shutdown_background();
     outcome

@@ -7,6 +7,7 @@ use crate::commands::ask::{
     Display, Equipment, Errand, Ground, Keeper, Telemetry, attended, print_outcome,
 };
 use crate::commands::live::Signals;
+use crate::commands::runtime;
 use crate::failure::Usage;
 use crate::terminal::Console;
 use cellblock::agent::{Agent, Conversation};
@@ -42,10 +43,7 @@ Examples:
 
 /// Talks until the person is done.
 pub(crate) fn run(args: &ChatArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
+    let runtime = runtime::on_threads(2)?;
     let outcome = talk(args, &runtime, console);
     runtime.shutdown_background();
     outcome.map(|()| ExitCode::SUCCESS)

@@ -7,6 +7,7 @@ mod tour;
 
 use crate::args::PythonArgs;
 use crate::commands::live::{Signals, Stopped};
+use crate::commands::runtime;
 use crate::terminal::{Console, EnvironmentBar};
 use clap::Args;
 use std::process::ExitCode;
@@ -30,10 +31,7 @@ Examples:
 
 /// Gives the tour.
 pub(crate) fn run(args: DemoArgs, console: Console) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
+    let runtime = runtime::on_threads(1)?;
     runtime.block_on(async {
         let mut signals = Signals::new()?;
         let bar = Arc::new(EnvironmentBar::new(&console));

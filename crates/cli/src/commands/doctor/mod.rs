@@ -6,6 +6,7 @@ mod trial;
 mod walls;
 
 use crate::args::PythonArgs;
+use crate::commands::runtime;
 use crate::terminal::Console;
 use clap::Args;
 use examine::Report;
@@ -30,9 +31,7 @@ Examples:
 
 /// Examines the machine and tells.
 pub(crate) fn run(args: &DoctorArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = runtime::on_this_thread()?;
     let report = runtime.block_on(Report::make(&args.python));
     if args.json {
         console.print_json(&report.to_json())?;

@@ -3,6 +3,7 @@
 use super::environments;
 use crate::commands::live::{Signals, Stopped};
 use crate::commands::making::find_interpreter;
+use crate::commands::runtime;
 use crate::failure::Usage;
 use crate::terminal::{Console, EnvironmentBar, Style, milliseconds, plural, size};
 use cellblock::env::{Cancel, Environments, Error, Interpreter, Requirements};
@@ -43,9 +44,7 @@ Examples:
   cellblock env create report --file requirements.txt openpyxl --python python3.12";
 
 pub(crate) fn run(args: CreateArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = runtime::on_this_thread()?;
     let outcome = runtime.block_on(create(args, console));
     runtime.shutdown_background();
     outcome

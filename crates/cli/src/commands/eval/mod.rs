@@ -8,6 +8,7 @@ mod table;
 use crate::args::PythonArgs;
 use crate::commands::ask::{AgentArgs, ModelArgs};
 use crate::commands::live::Signals;
+use crate::commands::runtime;
 use crate::config::ConfigArgs;
 use crate::failure::Usage;
 use crate::terminal::Console;
@@ -94,10 +95,7 @@ pub(crate) fn run(args: EvalArgs, console: &Console) -> anyhow::Result<ExitCode>
     if let Some(EvalCommand::Table(table)) = &args.command {
         return table::run(table, console);
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
+    let runtime = runtime::on_threads(2)?;
     runtime.block_on(evaluate(args, console))
 }
 

@@ -7,6 +7,7 @@ use crate::commands::live::{
     Answer, Asker, Followed, Follower, SecondInterrupt, Show, Signals, Stopped,
 };
 use crate::commands::outcome::{print_files, print_outcome, save_pictures};
+use crate::commands::runtime;
 use crate::config::ConfigArgs;
 use crate::failure;
 use crate::terminal::{Console, Style, milliseconds, size};
@@ -69,9 +70,7 @@ Exit status:
 pub(crate) fn run(args: ExecArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let source = Source::read(args.code.as_deref(), args.file.as_deref())?;
     // One thread is enough, and the quickest to start.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = runtime::on_this_thread()?;
     let outcome = runtime.block_on(execute(&args, source, console));
     // A thread may still wait for a line on standard input.
     runtime.shutdown_background();
@@ -214,7 +213,7 @@ fn status(outcome: Status, exit_code: Option<i32>, signal: Option<i32>) -> u8 {
 fn stopped_status(stopped: Stopped) -> anyhow::Result<u8> {
     match stopped {
         Stopped::Signal(signal) => Ok(128 + signal as u8),
-        Stopped::NoReader => Ok(failure::NO_READER),
+        Stopped::Output(error) => Err(failure::output(error)),
         Stopped::Error(error) => Err(error.into()),
         Stopped::Ended(message) => Err(anyhow::Error::msg(message)),
     }

@@ -4,6 +4,7 @@ mod http;
 
 use crate::args::{EnvironmentArgs, PythonArgs, SETUP_HINT, SessionArgs};
 use crate::commands::live::Signals;
+use crate::commands::runtime;
 use crate::commands::toolbox::{ApprovalArgs, Audience, Toolbox, ToolboxArgs};
 use crate::config::ConfigArgs;
 use crate::terminal::Console;
@@ -54,10 +55,7 @@ Examples:
 
 /// Serves until the client goes or a signal comes.
 pub(crate) fn run(args: McpArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
+    let runtime = runtime::on_threads(2)?;
     let outcome = runtime.block_on(serve(args, console));
     // A thread may still wait for a line.
     runtime.shutdown_background();

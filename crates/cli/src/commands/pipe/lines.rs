@@ -18,9 +18,10 @@ pub(crate) struct Line {
 }
 
 /// Reads standard input on a thread of its own. The lines end where the input does.
-pub(crate) fn start() -> mpsc::Receiver<Line> {
+pub(crate) fn start() -> io::Result<mpsc::Receiver<Line>> {
     let (sender, lines) = mpsc::channel(AHEAD);
-    thread::spawn(move || {
+    let thread = thread::Builder::new().name("input".to_owned());
+    thread.spawn(move || {
         let mut input = BufReader::with_capacity(64 << 10, io::stdin());
         // An input that cannot be read has ended.
         while let Ok(Some(line)) = read_line(&mut input, MAX_LINE_BYTES) {
@@ -28,8 +29,8 @@ pub(crate) fn start() -> mpsc::Receiver<Line> {
                 break;
             }
         }
-    });
-    lines
+    })?;
+    Ok(lines)
 }
 
 /// The next line, or `None` at the end. Of a line that has more than `most` bytes, one byte more than that is kept.

@@ -13,6 +13,7 @@ mod writer;
 
 use crate::args::{EnvironmentArgs, PythonArgs, SETUP_HINT};
 use crate::commands::live::Signals;
+use crate::commands::runtime;
 use crate::terminal::Console;
 use cellblock::Preload;
 use clap::Args;
@@ -54,10 +55,7 @@ Examples:
 
 /// Serves until the input ends, a signal comes or nobody reads any more.
 pub(crate) fn run(args: PipeArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
+    let runtime = runtime::on_threads(2)?;
     let outcome = runtime.block_on(serve(&args, console));
     // A thread may still wait for a line, or for somebody to read one.
     runtime.shutdown_background();
@@ -75,9 +73,9 @@ async fn serve(args: &PipeArgs, console: &Console) -> anyhow::Result<ExitCode> {
     if args.python.lacks_packages(&host) {
         console.hint(SETUP_HINT);
     }
-    let (writer, written) = writer::start();
+    let (writer, written) = writer::start()?;
     let server = Arc::new(PipeServer::new(host, writer.clone()));
-    let mut lines = lines::start();
+    let mut lines = lines::start()?;
 
     tokio::pin!(written);
     let mut end = tokio::select! {

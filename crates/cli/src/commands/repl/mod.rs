@@ -8,6 +8,7 @@ mod shell;
 
 use crate::args::{EnvironmentArgs, PythonArgs, SETUP_HINT, SessionArgs};
 use crate::commands::live::Signals;
+use crate::commands::runtime;
 use crate::config::ConfigArgs;
 use crate::python::Blocks;
 use crate::terminal::{Console, Style, plural};
@@ -50,10 +51,7 @@ Examples:
 /// Runs until the person has had enough.
 pub(crate) fn run(args: ReplArgs, console: Console) -> anyhow::Result<ExitCode> {
     let is_interactive = io::stdin().is_terminal();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
+    let runtime = runtime::on_threads(1)?;
     let config = ConfigArgs::default().load()?;
     let python = args.python.settled(&config)?;
     let mut options = args.session.settled(&config)?.options()?;

@@ -178,7 +178,7 @@ impl Shell {
             Err(Stopped::Signal(signal)) => {
                 return Ok(Next::Quit(ExitCode::from(128 + signal as u8)));
             }
-            Err(Stopped::NoReader) => return Ok(Next::Quit(ExitCode::from(failure::NO_READER))),
+            Err(Stopped::Output(error)) => return Err(failure::output(error)),
             Err(Stopped::Ended(message)) => return self.revive(&message).await,
             Err(Stopped::Error(error)) => {
                 self.console.error(&error.to_string());

@@ -3,6 +3,7 @@
 mod export;
 
 use crate::commands::ask::{Wish, resume, run_store};
+use crate::commands::runtime;
 use crate::failure::Usage;
 use crate::terminal::Console;
 use cellblock::agent::{RunProgress, RunStoreError, StoredRun};
@@ -95,10 +96,7 @@ pub(crate) fn run(args: RunsArgs, console: &Console) -> anyhow::Result<ExitCode>
 }
 
 fn go_on(wish: Wish, console: &Console) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
+    let runtime = runtime::on_threads(2)?;
     let outcome = runtime.block_on(resume(wish, console));
     runtime.shutdown_background();
     outcome.map(ExitCode::from)

@@ -3,6 +3,7 @@
 use crate::args::PythonArgs;
 use crate::commands::live::Signals;
 use crate::commands::repl::{IDLE, Shell, talk};
+use crate::commands::runtime;
 use crate::terminal::{Console, Style, plural};
 use cellblock::journal::{Fate, Journal, Journals, Report, Restore, Restored};
 use cellblock::{Host, Preload};
@@ -52,10 +53,7 @@ pub(super) fn run(
     console: &Console,
 ) -> anyhow::Result<ExitCode> {
     let journal = journals.find(&args.id)?.read()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
+    let runtime = runtime::on_threads(1)?;
     let outcome = runtime.block_on(async {
         let mut signals = Signals::only_interrupts()?;
         let host = args.host(&journal)?;

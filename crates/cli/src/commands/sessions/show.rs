@@ -158,6 +158,7 @@ impl Page<'_> {
 fn called(call: &RecordedCall) -> String {
     let arguments: Vec<String> = call
         .arguments
+        .to_map()
         .iter()
         .map(|(name, value)| format!("{name}={value}"))
         .collect();

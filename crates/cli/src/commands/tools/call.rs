@@ -2,6 +2,7 @@
 
 use crate::args::{EnvironmentArgs, PythonArgs, ResultArgs, SessionArgs};
 use crate::commands::live::{Signals, Stopped};
+use crate::commands::runtime;
 use crate::commands::toolbox::{ApprovalArgs, Audience, ToolboxArgs, tool_runner};
 use crate::config::ConfigArgs;
 use crate::failure::{self, Usage};
@@ -50,9 +51,7 @@ Exit status:
 
 /// Calls the tool.
 pub(crate) fn run(args: &CallArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = runtime::on_this_thread()?;
     let outcome = runtime.block_on(call(args, console));
     // A thread may still wait for a person.
     runtime.shutdown_background();

@@ -1,6 +1,7 @@
 //! The tools there are.
 
 use crate::args::PythonArgs;
+use crate::commands::runtime;
 use crate::commands::toolbox::{Audience, ToolboxArgs};
 use crate::config::ConfigArgs;
 use crate::failure::Usage;
@@ -27,9 +28,7 @@ pub(crate) struct ListArgs {
 }
 
 pub(crate) fn run(args: &ListArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = runtime::on_this_thread()?;
     runtime.block_on(list(args, console))
 }
 
