@@ -31,7 +31,8 @@ impl JsonText {
 
 impl From<&Value> for JsonText {
     fn from(value: &Value) -> Self {
-        Self(value.to_string().into())
+        // Not `Value::to_string`, which writes one character at a time.
+        Self(serde_json::to_string(value).unwrap_or_default().into())
     }
 }
 
