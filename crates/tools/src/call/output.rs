@@ -6,7 +6,7 @@ use bytes::Bytes;
 use cellblock_protocol::Locale;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::time::Duration;
 
 /// The result of a tool: a JSON value for programs, parts for readers, or both.
