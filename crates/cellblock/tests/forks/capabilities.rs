@@ -17,6 +17,12 @@ fn seen(parent: &Python) -> String {
     parent.value("hex(read(SEEN)), read(TRIED)")
 }
 
+/// A fork is made when the attacks are over. Processes that still attack may spoil one for some time.
+fn forks_again(parent: &Python) {
+    eventually("a fork", || wait(parent.0.fork()).is_ok());
+    assert_eq!(parent.fork().value("1 + 1"), "2");
+}
+
 const NOTHING: &str = "('0x0', 1)";
 
 #[test]
@@ -86,7 +92,7 @@ fn a_filter_that_fakes_the_results_of_calls_leaves_no_capability() {
         assert_eq!(parent.value("read(ENTERED)"), "0", "{number}");
     }
     parent.good("add(OVER, 1)");
-    assert_eq!(parent.fork().value("1 + 1"), "2");
+    forks_again(&parent);
 }
 
 #[test]
@@ -102,7 +108,7 @@ fn a_process_that_names_the_capabilities_it_wants_to_keep_is_ended() {
     assert_eq!(seen(&parent), NOTHING);
     assert_eq!(parent.value("read(ENTERED)"), "0");
     parent.good("add(OVER, 1)");
-    assert_eq!(parent.fork().value("1 + 1"), "2");
+    forks_again(&parent);
 }
 
 #[test]

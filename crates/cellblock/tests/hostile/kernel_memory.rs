@@ -354,6 +354,10 @@ hold(in_children(6, fill))
 
 #[test]
 fn answers_of_the_kernel_that_nobody_reads() {
+    // A cgroup does not count them, and where there is one, init does not look: docs/limitations.md says so.
+    if is_root() {
+        return;
+    }
     is_bounded(
         r"
 LINK = struct.pack('IHHIIBxHiII', 32, 18, 1, 1, 0, 0, 0, 1, 0, 0)

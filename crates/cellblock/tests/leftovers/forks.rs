@@ -94,10 +94,19 @@ fn a_fork_that_is_refused_leaves_nothing() {
     let directory = new_directory();
     let host = new_host(directory.path());
     let parent = session(&host);
-    run(
-        &parent,
-        "import threading; thread = threading.Thread(target=threading.Event().wait, daemon=True); thread.start(); open('a', 'w').close()",
-    );
+    // A thread that cannot be stopped cannot be carried along.
+    let code = r"
+import signal, threading
+deaf = threading.Event()
+def wait():
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    deaf.set()
+    threading.Event().wait()
+threading.Thread(target=wait, daemon=True).start()
+deaf.wait()
+open('a', 'w').close()
+";
+    run(&parent, code);
     let workspaces =
         || fs::read_dir(directory.path().join("state/workspaces")).map_or(0, Iterator::count);
     // The processes of the next session come by themselves.
