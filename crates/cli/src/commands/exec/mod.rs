@@ -62,8 +62,8 @@ Examples:
 A script whose header names its dependencies (PEP 723) runs in an environment with these.
 
 Exit status:
-  0 success (also sys.exit(0)), 1 failure (an exception, also sys.exit(1)), 124 time-out, 130 interrupted,
-  128+n ended by signal n, the code itself for os._exit(code) (1 for 0),
+  0 success (also sys.exit(0)), 1 failure (an exception, also sys.exit(1)), 124 time-out,
+  130 interrupted, 128+n ended by signal n, the code itself for os._exit(code) (1 for 0),
   2 wrong usage, 3 could not start";
 
 /// Runs the snippet.
