@@ -62,6 +62,20 @@ pub(crate) const LIST: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC);
 
 impl Confined {
+    /// Opens, for good, the directories above `path` that are closed to their owner.
+    pub fn unlock_above(&self, path: &Path) {
+        let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
+        above.reverse();
+        for directory in above {
+            let mut nothing = Budget {
+                entries: 0,
+                text: 0,
+                closed: Closed::IsOpened,
+            };
+            self.walk(directory, &mut nothing, &mut |_| {});
+        }
+    }
+
     /// Everything below the directory `from`. Nothing if it is no directory.
     pub fn walk(&self, from: &Path, budget: &mut Budget, visit: &mut dyn FnMut(Step<'_>)) {
         let opened = if from.as_os_str().is_empty() {
@@ -131,7 +145,15 @@ fn list(
         if name == c"." || name == c".." {
             continue;
         }
-        let Ok(stat) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
+        let stat = match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+            // It was closed after it was opened here.
+            Err(Errno::ACCESS) if budget.closed == Closed::IsOpened => {
+                let _ = unlock(directory.as_fd());
+                statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
+            }
+            stat => stat,
+        };
+        let Ok(stat) = stat else {
             continue;
         };
         let name = OsStr::from_bytes(name.to_bytes());

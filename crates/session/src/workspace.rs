@@ -264,8 +264,20 @@ impl Workspace {
         on_directory: &mut dyn FnMut(&Path, BorrowedFd<'_>),
     ) -> Found {
         let mut found = Found::default();
+        // A directory of the user's may be closed for a reason of his.
+        let closed = match self.origin {
+            Origin::Given => Closed::Stays,
+            Origin::Fresh | Origin::Copied => Closed::IsOpened,
+        };
         if !from.as_os_str().is_empty() {
-            let Ok(stat) = self.directory.stat(from) else {
+            let stat = match self.directory.stat(from) {
+                Err(error) if is_closed(&error) && closed == Closed::IsOpened => {
+                    self.directory.unlock_above(from);
+                    self.directory.stat(from)
+                }
+                stat => stat,
+            };
+            let Ok(stat) = stat else {
                 return found;
             };
             let seen = self.note(&mut found, from, &stat);
@@ -276,11 +288,7 @@ impl Workspace {
         let mut budget = Budget {
             entries: MOST_ENTRIES,
             text: MOST_TEXT,
-            // A directory of the user's may be closed for a reason of his.
-            closed: match self.origin {
-                Origin::Given => Closed::Stays,
-                Origin::Fresh | Origin::Copied => Closed::IsOpened,
-            },
+            closed,
         };
         self.directory
             .walk(from, &mut budget, &mut |step| match step {
@@ -504,6 +512,11 @@ impl Drop for Workspace {
             let _ = fs::remove_dir(&self.path);
         }
     }
+}
+
+/// Whether a directory above could not be searched.
+fn is_closed(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
 }
 
 fn file_error(path: &str, source: io::Error) -> Error {
