@@ -64,16 +64,16 @@ fn a_process_that_takes_the_place_of_the_helper_has_no_capability_in_the_fork() 
     let second = first.fork();
     for parent in [first, second] {
         parent.good("gate = Gate(); orphan(lambda: take_the_place(gate))");
-        for _ in 0..5 {
+        // Until it was faster than the helper of the head: mostly in one of the first attempts.
+        eventually("the process takes the place of the helper", || {
             if let Ok(fork) = wait(parent.0.fork()) {
                 assert_eq!(Python(fork).value("1 + 1"), "2");
             }
             assert_eq!(parent.value("1 + 1"), "2");
-        }
+            parent.value("read(ENTERED)") == "1"
+        });
         assert_eq!(seen(&parent), NOTHING);
-        // It was faster than the helper of the head, in one of five attempts.
-        assert_eq!(parent.value("read(ENTERED)"), "1");
-        assert_eq!(parent.fork().value("1 + 1"), "2");
+        forks_again(&parent);
     }
 }
 
