@@ -168,10 +168,15 @@ impl Pipe {
         serde_json::from_str(&line).unwrap()
     }
 
-    /// Sends a request and returns the line that comes next.
+    /// Sends a request and returns the line that comes next. That a session is not armed any more may be told at any time.
     pub fn ask(&mut self, request: Value) -> Value {
         self.send(request);
-        self.next()
+        loop {
+            let line = self.next();
+            if line["event"] != "checkpoint" {
+                return line;
+            }
+        }
     }
 
     /// The result of a run, with the events before it passed over.
