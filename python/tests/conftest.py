@@ -19,7 +19,7 @@ HOST = Host(packages="none")
 
 
 class Awaited:
-    """An object whose coroutines are awaited at once, so that one test serves both flavours."""
+    """An object whose coroutines are awaited at once, so a test serves both flavours."""
 
     def __init__(self, inner: Any, loop: asyncio.AbstractEventLoop) -> None:
         self._inner = inner

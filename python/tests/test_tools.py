@@ -209,7 +209,7 @@ def test_two_tools_of_one_name_are_refused():
 def test_a_tool_that_changes_something_is_refused_when_nobody_can_be_asked(flavour):
     session = flavour.open(tools=[send_mail])
     result = session.run("send_mail('a', 'b')")
-    assert "`send_mail` needs approval, and nobody can be asked" in result.error.value
+    assert "`send_mail` needs approval, and no person can be asked" in result.error.value
 
 
 async def ask_async(call: Call) -> Approve:
@@ -248,7 +248,7 @@ def broken_approval(call: Call) -> Approve:
         (lambda call: "yes", "which is no decision"),
         (lambda call: None, "which is no decision"),
         ({"*": "deny"}, "is not allowed here"),
-        ({"send_mail": "ask"}, "nobody can be asked"),
+        ({"send_mail": "ask"}, "no person can be asked"),
         ({"send_mail": "maybe"}, "expected a function, 'allow', 'ask' or 'deny'"),
         (lambda call: Approve.edit(to=3), "send_mail: to: expected str, got 3"),
     ],
@@ -281,7 +281,7 @@ def test_input_is_answered_by_the_function_of_the_session(flavour):
 
 @pytest.mark.parametrize(
     ("function", "message"),
-    [(None, "nobody can answer input"), (lambda prompt: 1 / 0, "ZeroDivisionError"), (lambda prompt: 3, "which is no text")],
+    [(None, "no person can answer input"), (lambda prompt: 1 / 0, "ZeroDivisionError"), (lambda prompt: 3, "which is no text")],
 )
 def test_input_that_nobody_answers_fails_at_once(flavour, function, message):
     result = flavour.open(input=function).run("input('Who? ')")

@@ -30,7 +30,7 @@ pub fn guard() -> &'static Guard {
     &GUARD
 }
 
-/// Sends a request to the guard. What it lets through is exactly the request that it asked the rules about, whoever reads it.
+/// Sends a request to the guard. What it lets through is exactly the request that it asked the rules about, for every server that may read it.
 pub fn requests(bytes: &[u8]) -> Outcome {
     let request = request(&mut Choices::new(bytes));
     match guard().rewrite(&request) {

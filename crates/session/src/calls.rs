@@ -42,7 +42,7 @@ impl Calls {
         !self.waiting.is_empty()
     }
 
-    /// A tool call that someone will answer; or why it is refused at once.
+    /// A tool call that waits for its answer; or why it is refused at once.
     pub(crate) fn call(
         &mut self,
         call: &str,
@@ -64,7 +64,7 @@ impl Calls {
         self.list(call, name, arguments, ToolOutcome::Error);
     }
 
-    /// A question that someone will answer; or why it is refused at once.
+    /// A question that waits for its answer; or why it is refused at once.
     pub(crate) fn question(&mut self, call: &str, prompt: &str) -> Result<(), String> {
         let bytes = call.len() + prompt.len();
         self.check_room(bytes)?;
@@ -121,7 +121,7 @@ impl Calls {
         self.listed
     }
 
-    /// Whether one more may wait. Whoever answers may be slow, and what waits is in the host's memory.
+    /// Whether one more call may wait. Its answer may be slow, and what waits is in the host's memory.
     fn check_room(&self, bytes: usize) -> Result<(), String> {
         if self.waiting.len() >= MAX_WAITING {
             Err(format!(

@@ -123,7 +123,7 @@ impl CellRun {
         }
     }
 
-    /// A cell that ran before and gets the same answers as then. Nobody listens to it, and nothing of it is written down.
+    /// A cell that ran before and gets the same answers as then. Its events go to no reader, and the journal gets no record of it.
     pub(crate) async fn again(
         actor: &mut Actor,
         cell: Cell,
@@ -445,7 +445,7 @@ impl CellRun {
                     return Some(ToHead::Input { call, outcome });
                 }
                 if self.events.is_none() {
-                    let outcome = Err("input() cannot be answered: nobody is there to type; pass the value in as a variable".to_owned());
+                    let outcome = Err("input() cannot be answered: no person can type here; pass the value in as a variable".to_owned());
                     return Some(ToHead::Input { call, outcome });
                 }
                 if let Err(reason) = self.calls.question(&call, &prompt) {

@@ -42,7 +42,7 @@ pub(crate) struct Restoration {
 enum Spoiled {
     /// It did something else than at first.
     Step(String),
-    /// Someone wants the replay to stop.
+    /// The replay was told to stop.
     Interrupted,
     /// There is no session any more.
     Over(String),
@@ -119,7 +119,7 @@ impl Actor {
         let is_open = self.options.isolation.without.contains(&Wall::Network)
             || self.shared.rung == Rung::None;
         let obstacle = if is_open {
-            Some("the network is open to it, so nobody knows what it reached".to_owned())
+            Some("the network is open to it, so the host cannot tell what it reached".to_owned())
         } else {
             network.then(|| "it reached the network".to_owned())
         };

@@ -54,7 +54,7 @@ pub(crate) struct Shared {
 }
 
 /// Log events that wait for a reader, and the most bytes of one: together they are what code can put into the host's
-/// memory where nobody reads.
+/// memory while there is no reader.
 pub(crate) const MAX_LOG_EVENTS: usize = 256;
 const MAX_LOG_EVENT_BYTES: usize = 64 << 10;
 

@@ -2,7 +2,7 @@
 //!
 //! The list is in memory, beside the journal, which is optional. It begins anew with each checkpoint, so for a session that is armed after every cell
 //! it holds one cell at most. It is bounded in bytes and in number; from the first step that it cannot hold, or that must not be done twice, nothing more
-//! is recorded, for a later step may need what that one did.
+//! is recorded, for a later step may need what the missing step did.
 
 use crate::journal::{CellRecord, Ended, weight_of};
 use cellblock_protocol::guest::ToHead;

@@ -40,7 +40,7 @@ impl Actor {
         self.arm().await;
         let reachable = || self.checkpoints.oldest();
         let session = self.shared.id.clone();
-        let nobody = || Error::Ended {
+        let session_is_over = || Error::Ended {
             session: session.clone(),
             reason: "no checkpoint could be woken".to_owned(),
         };
@@ -77,7 +77,9 @@ impl Actor {
         self.end_head_for(next).await;
         // News of a standby that died may have come only now. Then the newest goes on, and nothing was taken back.
         if !self.checkpoints.reach(target) {
-            self.recover(Changes::default()).await.ok_or_else(nobody)?;
+            self.recover(Changes::default())
+                .await
+                .ok_or_else(session_is_over)?;
             self.steps.begin(self.place());
             // The newest may be gone as well.
             self.announce_restored();
@@ -92,7 +94,7 @@ impl Actor {
         // They go when there is time: to take them apart would keep the processor from who is awaited.
         self.checkpoints.taken_back.extend(too_new);
         let recovered = self.recover(Changes::default()).await;
-        let mut recovered = recovered.ok_or_else(nobody)?;
+        let mut recovered = recovered.ok_or_else(session_is_over)?;
         self.steps.begin(self.place());
         if recovered.cell < target {
             recovered.not_restored.push(format!(

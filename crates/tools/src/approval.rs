@@ -64,7 +64,7 @@ impl Approval {
             ApprovalRule::Ask => {}
         }
         let Some(approver) = &self.approver else {
-            let reason = "it needs a person's approval, and there is nobody to ask here";
+            let reason = "it needs a person's approval, and no person can be asked here";
             return Err(refuse(reason.to_owned()));
         };
         let _turn = self.decisions.turn.lock().await;

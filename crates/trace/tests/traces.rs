@@ -179,7 +179,7 @@ fn two_programs_may_write_the_same_trace() {
 fn a_full_disk_does_no_harm() {
     traced(Path::new("/dev/full"), Rotation::default(), || {
         for _ in 0..100 {
-            info!("nobody will read this");
+            info!("no subscriber reads this");
         }
     });
 }

@@ -148,7 +148,7 @@ def answer_input(core: Core, line: Line) -> None:
     function = core.input
     if function is None:
         pending.refuse(
-            "nobody can answer input() here: give the session a function, such as `Session(input=input)`, "
+            "no person can answer input() here: give the session a function, such as `Session(input=input)`, "
             "or pass the value as a variable"
         )
         return
@@ -222,7 +222,7 @@ async def _in_worker(function: Callable[[], Any]) -> Any:
         try:
             loop.call_soon_threadsafe(set_outcome, value, problem)
         except RuntimeError:
-            pass  # the loop is closed: nobody waits
+            pass  # the loop is closed: no task waits
 
     workers.run(job)
     return await future
@@ -232,6 +232,6 @@ _tasks: set[Any] = set()
 
 
 def _keep(task: Any) -> None:
-    # A loop holds its tasks weakly: one that nobody holds may vanish in the middle.
+    # A loop holds its tasks weakly: a task without another reference may vanish in the middle.
     _tasks.add(task)
     task.add_done_callback(_tasks.discard)

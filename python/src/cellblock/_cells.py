@@ -57,7 +57,7 @@ class RunningCell:
         return not self.is_over and self._core.is_open and self._core.connection.awaits(self._receive)
 
     def abandon(self) -> None:
-        """Stops the cell; nobody reads its events any more. For finalizers: takes no lock."""
+        """Stops the cell, whose events have no reader any more. For finalizers: takes no lock."""
         if not self.is_over and self._core.is_open:
             self._core.connection.send_later({"op": "interrupt", "session": self._core.name})
 

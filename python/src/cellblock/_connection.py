@@ -98,7 +98,7 @@ class Connection:
         return any(waiting == receive for waiting in list(self._receivers.values()))
 
     def send(self, fields: Line) -> None:
-        """Sends a line that has no answer, or whose answer nobody waits for. A child that is gone makes no error."""
+        """Sends a line that has no answer, or whose answer is not waited for. A child that is gone makes no error."""
         if self._end is None:
             self._write(encode_line(fields))
 

@@ -95,6 +95,6 @@ def _future_receiver(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Lin
             try:
                 loop.call_soon_threadsafe(settle, line)
             except RuntimeError:
-                pass  # the loop is closed: nobody waits
+                pass  # the loop is closed: no task waits
 
     return receive

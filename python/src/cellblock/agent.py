@@ -370,7 +370,7 @@ def _failure(status: int, said: bytes) -> Exception:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """Ends a run that nobody waits for any more; SIGTERM lets it write down what was reached."""
+    """Ends a run whose caller does not wait any more; SIGTERM lets it write down what was reached."""
     if child.poll() is None:
         child.terminate()
         try:

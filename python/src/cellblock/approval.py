@@ -1,7 +1,7 @@
 """Who is asked before a tool runs.
 
 A tool that is marked `changes=True` does something that no undo brings back. It runs only if the session's `approve` agrees;
-where nobody can be asked, it is refused.
+where no person can be asked, it is refused.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def rule_for(policy: Policy, call: Call) -> ApproveFunction | None:
         return None
     if rule in (None, "ask"):
         raise Refusal(
-            f"`{call.name}` needs approval, and nobody can be asked: give the session a function, "
+            f"`{call.name}` needs approval, and no person can be asked: give the session a function, "
             f"`approve=...`, or allow it with `approve={{{call.name!r}: 'allow'}}`"
         )
     raise Refusal(f"approve: expected a function, 'allow', 'ask' or 'deny' for `{call.name}`, got {rule!r}")

@@ -98,7 +98,7 @@ class AsyncSession(SessionBase):
             try:
                 loop.call_soon_threadsafe(inbox.put_nowait, line)
             except RuntimeError:
-                pass  # the loop is closed: nobody waits
+                pass  # the loop is closed: no task waits
 
         cell = RunningCell(core, deliver, loop=loop, wants_events=wants_events)
         try:
@@ -110,7 +110,7 @@ class AsyncSession(SessionBase):
                     yield line
             yield line
         finally:
-            # Cancelled, or nobody wants the rest.
+            # Cancelled, or the caller does not want the rest.
             cell.abandon()
 
     async def interrupt(self) -> None:

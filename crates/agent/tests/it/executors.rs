@@ -63,7 +63,7 @@ fn code_that_needs_approval_is_refused_where_nobody_can_be_asked() {
     assert!(ran.result.is_none());
     assert_eq!(
         ran.text,
-        "Tool call failed: `execute_python_code` was not run: it needs a person's approval, and there is nobody to ask here"
+        "Tool call failed: `execute_python_code` was not run: it needs a person's approval, and no person can be asked here"
     );
 }
 

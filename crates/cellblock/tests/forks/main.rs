@@ -9,6 +9,9 @@
 #[allow(dead_code, reason = "the contract tests use the rest of it")]
 mod support;
 
+#[path = "../common/working_threads.rs"]
+mod working_threads;
+
 mod capabilities;
 mod deputy;
 mod files;

@@ -1,82 +1,68 @@
 //! Threads are carried into a fork: those of the code and those of libraries run on in both sessions.
 
 use crate::support::{Python, open, packages, session, wait};
+use crate::working_threads::{POOL_AND_COUNTER, assert_all_work};
 use cellblock::StateOutcome;
 
-/// Four idle workers, a thread that counts, and a thread of C's that waits for a mutex.
-const THREADS: &str = "
-import ctypes, os, threading, time
-from concurrent.futures import ThreadPoolExecutor
-pool = ThreadPoolExecutor(4)
-list(pool.map(abs, range(8)))
-count, stop, lock = [0], threading.Event(), threading.RLock()
-def run():
-    while not stop.wait(0.002):
-        with lock:
-            count[0] += 1
-counter = threading.Thread(target=run, name='counter')
-counter.start()
+/// A thread of C's that waits for a mutex.
+const NATIVE_THREAD: &str = "
+import ctypes
 libc = ctypes.CDLL(None)
 native, mutex = ctypes.c_ulong(), ctypes.create_string_buffer(64)
 libc.pthread_mutex_lock(mutex)
 libc.pthread_create(ctypes.byref(native), None, ctypes.cast(libc.pthread_mutex_lock, ctypes.c_void_p), mutex)
 ";
+/// The main thread, four workers, the counter, and the thread of C's.
+const THREADS: usize = 7;
 
-/// Whether the pool computes, the counter counts, each has the id that the kernel gives it, and none is missing.
-const ALL_WORK: &str = "
-before = count[0]
-time.sleep(0.05)
-sum(pool.map(abs, range(5))), count[0] > before, os.access(f'/proc/self/task/{counter.native_id}', 0), len(os.listdir('/proc/self/task'))
-";
-
-fn assert_all_work(session: &Python) {
-    assert_eq!(session.value(ALL_WORK), "(10, True, True, 7)");
+/// A session with all these threads.
+fn with_threads() -> Python {
+    let parent = session();
+    parent.good(POOL_AND_COUNTER);
+    parent.good(NATIVE_THREAD);
+    parent
 }
 
 #[test]
 fn a_pool_a_running_thread_and_one_of_c_s_go_on_in_both() {
-    let parent = session();
-    parent.good(THREADS);
+    let parent = with_threads();
     let fork = parent.fork();
     let second = fork.fork();
     for session in [&parent, &fork, &second] {
-        assert_all_work(session);
+        assert_all_work(session, THREADS);
     }
     let ended = "stop.set(); counter.join(5); pool.shutdown(); counter.is_alive(), threading.active_count()";
     assert_eq!(fork.value(ended), "(False, 1)");
     for session in [&parent, &second] {
-        assert_all_work(session);
+        assert_all_work(session, THREADS);
         assert_eq!(session.value("stop.is_set()"), "False");
     }
 }
 
 #[test]
 fn the_threads_of_a_fork_survive_a_crash_of_either() {
-    let parent = session();
-    parent.good(THREADS);
+    let parent = with_threads();
     let fork = parent.fork();
     for session in [&fork, &parent, &fork] {
         let crashed = session.run("import ctypes; ctypes.string_at(0)");
         assert_eq!(crashed.state.outcome, StateOutcome::Restored);
-        assert_all_work(session);
+        assert_all_work(session, THREADS);
     }
-    assert_all_work(&fork.fork());
+    assert_all_work(&fork.fork(), THREADS);
 }
 
 #[test]
 fn many_forks_lose_no_thread() {
-    let parent = session();
-    parent.good(THREADS);
+    let parent = with_threads();
     for _ in 0..20 {
-        assert_all_work(&parent.fork());
+        assert_all_work(&parent.fork(), THREADS);
     }
-    assert_all_work(&parent);
+    assert_all_work(&parent, THREADS);
 }
 
 #[test]
 fn with_threads_too_generators_are_kept_or_refreshed() {
-    let parent = session();
-    parent.good(THREADS);
+    let parent = with_threads();
     parent.good("import random");
     let next = "[random.random() for _ in range(3)]";
     assert_ne!(parent.fork().value(next), parent.value(next));

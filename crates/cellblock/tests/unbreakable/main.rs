@@ -9,6 +9,9 @@
 #[allow(dead_code, reason = "the contract tests use the rest of it")]
 mod support;
 
+#[path = "../common/working_threads.rs"]
+mod working_threads;
+
 #[path = "../common/seed.rs"]
 #[allow(dead_code, reason = "the chaos tests use the rest of it")]
 mod seed;

@@ -386,7 +386,7 @@ fn a_child_that_ended_before_the_checkpoint_is_not_named() {
     assert_eq!(session.run(SEGFAULT).state.not_restored, [""; 0]);
 }
 
-/// A server on this machine that says `hello` to whoever connects, and how often it did.
+/// A server on this machine that says `hello` on each connection, and how many it had.
 fn server() -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

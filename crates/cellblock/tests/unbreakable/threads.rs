@@ -1,36 +1,13 @@
 //! Threads are carried by checkpoints: after a crash, a time-out or an undo they run on from where they were.
 
-use crate::support::{Python, session, wait};
+use crate::support::{session, wait};
+use crate::working_threads::{POOL_AND_COUNTER, assert_all_work};
 use cellblock::{Cell, CheckpointState, CheckpointStatus, StateOutcome, Status};
 use std::time::Duration;
 
+/// The main thread, four workers and the counter.
+const THREADS: usize = 6;
 const SEGFAULT: &str = "import ctypes; ctypes.string_at(0)";
-
-/// Four idle workers, and a thread that counts.
-const POOL_AND_COUNTER: &str = "
-import os, threading, time
-from concurrent.futures import ThreadPoolExecutor
-pool = ThreadPoolExecutor(4)
-list(pool.map(abs, range(8)))
-count, stop, lock = [0], threading.Event(), threading.RLock()
-def run():
-    while not stop.wait(0.002):
-        with lock:
-            count[0] += 1
-counter = threading.Thread(target=run, name='counter')
-counter.start()
-";
-
-/// Whether the pool computes, the counter counts, and both have the ids that the kernel gives them.
-const ALL_WORK: &str = "
-before = count[0]
-time.sleep(0.05)
-sum(pool.map(abs, range(5))), count[0] > before, os.access(f'/proc/self/task/{counter.native_id}', 0), len(os.listdir('/proc/self/task'))
-";
-
-fn assert_all_work(session: &Python) {
-    assert_eq!(session.value(ALL_WORK), "(10, True, True, 6)");
-}
 
 #[test]
 fn a_pool_of_threads_and_a_thread_that_runs_survive_each_kind_of_end() {
@@ -46,7 +23,7 @@ fn a_pool_of_threads_and_a_thread_that_runs_survive_each_kind_of_end() {
         assert_eq!(result.status, status);
         assert_eq!(result.state.outcome, StateOutcome::Restored);
         assert_eq!(result.state.checkpoint, CheckpointState::armed());
-        assert_all_work(&session);
+        assert_all_work(&session, THREADS);
     }
 }
 
@@ -56,7 +33,7 @@ fn threads_are_as_they_were_after_an_undo() {
     session.good(POOL_AND_COUNTER);
     session.good("stop.set(); counter.join(); counter.is_alive()");
     assert_eq!(wait(session.undo(1)).unwrap().cell, 1);
-    assert_all_work(&session);
+    assert_all_work(&session, THREADS);
 }
 
 #[test]
@@ -117,7 +94,7 @@ fn many_crashes_in_a_row_lose_no_thread() {
     for _ in 0..30 {
         assert_eq!(session.run(SEGFAULT).state.outcome, StateOutcome::Restored);
     }
-    assert_all_work(&session);
+    assert_all_work(&session, THREADS);
 }
 
 #[test]

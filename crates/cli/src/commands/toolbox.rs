@@ -76,7 +76,7 @@ pub(crate) enum Audience {
     Us,
     /// Clients over MCP.
     Clients,
-    /// Clients over MCP who may install packages, by what the user said beforehand: nobody is there to be asked.
+    /// Clients over MCP who may install packages, by what the user said beforehand: no person can be asked then.
     InstallingClients,
 }
 

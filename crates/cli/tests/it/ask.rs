@@ -202,7 +202,7 @@ fn code_that_needs_approval_is_not_run_where_nobody_can_be_asked() {
     assert!(
         ended
             .stderr
-            .contains("was not run: it needs a person's approval, and there is nobody to ask here"),
+            .contains("was not run: it needs a person's approval, and no person can be asked here"),
         "{}",
         ended.stderr
     );

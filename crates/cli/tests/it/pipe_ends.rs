@@ -29,7 +29,7 @@ fn at_the_end_of_input_what_was_asked_is_finished_and_calls_are_refused() {
     );
     assert_eq!(
         lines[2]["result"]["error"]["value"],
-        "nobody can answer: the input of the pipe has ended"
+        "no client can answer: the input of the pipe has ended"
     );
     assert_eq!(
         (&lines[3]["result"]["value"]["repr"], status),

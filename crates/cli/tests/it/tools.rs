@@ -162,7 +162,7 @@ fn h3_without_a_terminal_what_needs_approval_is_refused() {
         ended(
             1,
             "",
-            "error: `execute_python_code` was not run: it needs a person's approval, and there is nobody to ask here\n"
+            "error: `execute_python_code` was not run: it needs a person's approval, and no person can be asked here\n"
         )
     );
 }

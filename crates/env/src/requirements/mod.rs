@@ -88,7 +88,7 @@ impl Requirements {
         }
     }
 
-    /// A set from texts that somebody else wrote: each must be the name of a package on an index, perhaps
+    /// A set from texts that are not trusted: each must be the name of a package on an index, perhaps
     /// with extras, a range of versions and a marker.
     ///
     /// # Errors

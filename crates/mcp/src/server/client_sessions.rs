@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) const MAIN: &str = "main";
 /// The argument that names a session.
 pub(super) const SESSION: &str = "session";
-/// The most forks that one client may have.
+/// The most forks of one client.
 const MAX_FORKS: usize = 8;
 /// Tools that read from a session without its interpreter.
 const READ_ONLY_TOOLS: [&str; 2] = ["file_reader", "list_files"];

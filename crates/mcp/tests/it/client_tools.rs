@@ -114,7 +114,7 @@ fn only_what_a_server_calls_read_only_runs_unasked() {
     assert_eq!(effects("shop_sleep"), Some(Effects::Outside));
     assert_eq!(effects("shop_die"), None);
     let refused = text(&runner, "shop_sleep", json!({"seconds": 0}));
-    assert!(refused.contains("nobody to ask"), "{refused}");
+    assert!(refused.contains("no person can be asked"), "{refused}");
 }
 
 struct Killed(Child);

@@ -132,7 +132,7 @@ impl OpenAiModel {
             let (name, value) = key.header(settings.key_header)?;
             headers.insert(name, value);
         }
-        // `ring` is the provider that is quickest to build. If the program has installed another one, that one stays.
+        // `ring` is the provider that is quickest to build. A provider that the program has installed before stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut http = reqwest::Client::builder()
             .default_headers(headers)

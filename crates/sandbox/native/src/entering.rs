@@ -272,13 +272,16 @@ mod tests {
             let start = now - passed;
             Step { deadline, start }.left()
         };
-        let nobody = 0;
+        let no_process = 0;
         // The test itself runs: this is its main thread's id, so the state of the calling thread is asked for.
         let thread = std::fs::read_link("/proc/thread-self").unwrap();
         let id = thread.file_name().unwrap().to_str().unwrap();
         let running = id.parse().unwrap();
-        assert!(step(nobody, 0, now + 60_000).is_ok_and(|left| left > LOOK_PERIOD));
-        assert_eq!(step(nobody, STEP_LIMIT, now + 60_000), Err(Errno::AGAIN));
+        assert!(step(no_process, 0, now + 60_000).is_ok_and(|left| left > LOOK_PERIOD));
+        assert_eq!(
+            step(no_process, STEP_LIMIT, now + 60_000),
+            Err(Errno::AGAIN)
+        );
         assert_eq!(step(running, STEP_LIMIT, now + 60_000), Ok(LOOK_PERIOD));
         assert_eq!(step(running, STEP_LIMIT, now), Err(Errno::AGAIN));
         close(processes);

@@ -66,7 +66,7 @@ impl JournalFile {
     }
 }
 
-/// Removes the oldest journals of ended sessions, so that one more fits.
+/// Removes the oldest journals of ended sessions, so that a new one fits.
 pub(super) fn make_room(directory: &Path) {
     RecordDirectory::new(directory).make_room(Retention {
         max_files: MAX_JOURNALS,

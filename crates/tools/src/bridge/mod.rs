@@ -14,7 +14,7 @@ pub(crate) use responses::Responses;
 const MAX_PENDING_CALL_SIZES: usize = 4;
 
 const NO_INPUT: &str =
-    "input() cannot be answered: nobody is there to type; pass the value in as a variable";
+    "input() cannot be answered: no person can type here; pass the value in as a variable";
 
 /// The outcome of a cell whose code may have called tools.
 #[derive(Clone, Debug)]

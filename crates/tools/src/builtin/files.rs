@@ -12,7 +12,7 @@ use std::str;
 
 /// The largest file that is read, whatever the call asks for.
 const MAX_FILE_MEGABYTES: f64 = 15.0;
-/// The most files that one answer lists.
+/// The most files in one answer.
 const MAX_LISTED_FILES: usize = 500;
 
 /// Reads a text file of the workspace.

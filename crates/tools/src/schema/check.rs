@@ -6,7 +6,7 @@ use jsonschema::Validator;
 use serde_json::{Map, Number, Value};
 use std::sync::OnceLock;
 
-/// The most problems that one message names.
+/// The most problems in one message.
 const MAX_PROBLEMS: usize = 8;
 /// The most references that are followed. A reference that leads to itself is no schema.
 const MAX_REFERENCES: usize = 16;

@@ -277,7 +277,7 @@ fn h3_with_nobody_to_ask_it_is_refused() {
     let answer = wait(runner.call(Call::by_user("send_mail", json!({"to": "ann"}))));
     assert_eq!(
         answer.for_model(Locale::En, 1000),
-        "Tool call failed: `send_mail` was not run: it needs a person's approval, and there is nobody to ask here"
+        "Tool call failed: `send_mail` was not run: it needs a person's approval, and no person can be asked here"
     );
     assert!(sent.lock().unwrap().is_empty());
 }

@@ -375,7 +375,7 @@ fn the_calls_of_a_cell_are_told_to_whoever_watches_and_stand_in_its_result() {
 #[test]
 fn input_is_refused_with_a_message() {
     let message = error(&runner(), "input('Name? ')");
-    assert!(message.contains("nobody is there to type"), "{message}");
+    assert!(message.contains("no person can type here"), "{message}");
 }
 
 #[test]

@@ -260,7 +260,7 @@ fn a_call_that_is_given_up_does_not_block_the_next() {
 fn what_has_effects_outside_needs_a_person() {
     assert_eq!(
         text(&weather(), "send-mail", json!({"to": "ann"})),
-        "Tool call failed: `send-mail` was not run: it needs a person's approval, and there is nobody to ask here"
+        "Tool call failed: `send-mail` was not run: it needs a person's approval, and no person can be asked here"
     );
 }
 

@@ -76,7 +76,7 @@ fn r23_where_no_one_can_answer_input_fails_at_once_and_says_so() {
         (error.type_.as_str(), error.value.as_str()),
         (
             "EOFError",
-            "input() cannot be answered: nobody is there to type; pass the value in as a variable"
+            "input() cannot be answered: no person can type here; pass the value in as a variable"
         )
     );
 }

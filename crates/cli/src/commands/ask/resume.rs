@@ -213,7 +213,7 @@ async fn run_again(session: &Session, past: &CompletedCell) -> anyhow::Result<()
                 running.tool_result(&call, given(answer));
             }
             Event::InputRequest { call, .. } => {
-                running.input(&call, Err("nobody is there to type".to_owned()));
+                running.input(&call, Err("no person can type here".to_owned()));
             }
             _ => {}
         }

@@ -75,7 +75,7 @@ impl PipeServer {
         self.input_has_ended.store(true, Ordering::SeqCst);
         for entry in lock(&self.sessions).values_mut() {
             entry.queue = None;
-            lock(&entry.state).refuse_calls(NOBODY_ANSWERS);
+            lock(&entry.state).refuse_calls(INPUT_HAS_ENDED);
         }
         self.wait_for_tasks().await;
     }
@@ -233,7 +233,7 @@ impl PipeServer {
 }
 
 /// What the code is told that waits for an answer when there is no more input.
-pub(crate) const NOBODY_ANSWERS: &str = "nobody can answer: the input of the pipe has ended";
+pub(crate) const INPUT_HAS_ENDED: &str = "no client can answer: the input of the pipe has ended";
 
 fn read_request(line: &Line) -> Result<Request, PipeError> {
     parse_line(&line.text).map_err(|mut error| {

@@ -1,7 +1,7 @@
 //! The task of one session of the pipe: it does the requests of the session in order.
 
 use super::operations::{Answer, Fault, ask, tell};
-use super::server::{NOBODY_ANSWERS, PipeServer, Share, lock};
+use super::server::{INPUT_HAS_ENDED, PipeServer, Share, lock};
 use super::session_state::{CallKind, SessionState};
 use cellblock::pipe::{Operation, RequestId, Response};
 use cellblock::{Cell, Event, Opened, Session, SessionOptions, Stream};
@@ -152,7 +152,7 @@ impl SessionTask {
                 .send(Response::event(id.clone(), self.name.clone(), event))
                 .await;
             if self.server.input_has_ended() {
-                lock(&self.state).refuse_calls(NOBODY_ANSWERS);
+                lock(&self.state).refuse_calls(INPUT_HAS_ENDED);
             }
         }
         lock(&self.state).end();

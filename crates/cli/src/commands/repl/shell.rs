@@ -367,7 +367,7 @@ fn asker() -> Asker {
     Arc::new(|prompt| {
         if !io::stdin().is_terminal() {
             return Answer::Nothing(
-                "nobody is there to type: standard input holds the code".to_owned(),
+                "no person can type here: standard input holds the code".to_owned(),
             );
         }
         let prompt = strip_terminal_escapes(prompt);
