@@ -1,10 +1,10 @@
 //! Files in, files out, and what a cell did to them: `cargo run --example files`.
 
-use cellblock::{Error, Session};
+use cellblock::{Error, SessionBuilder};
 
 #[tokio::main]
 pub(crate) async fn main() -> Result<(), Error> {
-    let session = Session::builder().start().await?;
+    let session = SessionBuilder::new().start().await?;
     session
         .put_file("readings.csv", b"day,value\n1,12\n2,19\n3,23\n".to_vec())
         .await?;

@@ -1,10 +1,13 @@
 //! A session that remembers: `cargo run --example hello`.
 
-use cellblock::{Error, ForModel, Session};
+use cellblock::{Error, ForModel, SessionBuilder};
 
 #[tokio::main]
 pub(crate) async fn main() -> Result<(), Error> {
-    let session = Session::builder().variable("name", "world").start().await?;
+    let session = SessionBuilder::new()
+        .variable("name", "world")
+        .start()
+        .await?;
 
     session.run("greeting = f'Hello, {name}!'").await?;
     let result = session.run("print(greeting)\nlen(greeting)").await?;

@@ -1,6 +1,6 @@
 //! What a cell does, while it does it; and answers to what it asks: `cargo run --example live_events`.
 
-use cellblock::{Error, Event, Session};
+use cellblock::{Error, Event, SessionBuilder};
 
 const CODE: &str = "
 name = input('Who is there? ')
@@ -11,7 +11,7 @@ display({'name': name})
 
 #[tokio::main]
 pub(crate) async fn main() -> Result<(), Error> {
-    let session = Session::builder().start().await?;
+    let session = SessionBuilder::new().start().await?;
     let mut running = session.start(CODE)?;
     let mut printed = String::new();
     while let Some(event) = running.next().await {

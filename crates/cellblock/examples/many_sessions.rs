@@ -1,6 +1,6 @@
 //! Many sessions at once, each with its own variables: `cargo run --example many_sessions`.
 
-use cellblock::{Error, Session};
+use cellblock::{Error, SessionBuilder};
 
 #[tokio::main]
 pub(crate) async fn main() -> Result<(), Error> {
@@ -16,7 +16,7 @@ pub(crate) async fn main() -> Result<(), Error> {
 
 /// A session for one number, gone when its work is done.
 async fn sum_of_squares(n: u32) -> Result<String, Error> {
-    let session = Session::builder().variable("n", n).start().await?;
+    let session = SessionBuilder::new().variable("n", n).start().await?;
     let result = session.run("sum(i * i for i in range(n + 1))").await?;
     Ok(result.value.map(|value| value.repr).unwrap_or_default())
 }

@@ -1,11 +1,11 @@
 //! Functions of the host, called from inside the code: `cargo run --example tools`.
 
-use cellblock::{Error, Event, Session, ToolSpec};
+use cellblock::{Error, Event, SessionBuilder, ToolSpec};
 use serde_json::{Map, Value, json};
 
 #[tokio::main]
 pub(crate) async fn main() -> Result<(), Error> {
-    let session = Session::builder().start().await?;
+    let session = SessionBuilder::new().start().await?;
     let schema = json!({
         "type": "object",
         "properties": {"city": {"type": "string", "description": "Where."}},

@@ -1,42 +1,51 @@
 //! A sealed, stateful, real Python for language models.
 //!
 //! ```
-//! use cellblock::Session;
+//! use cellblock::SessionBuilder;
 //!
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), cellblock::Error> {
-//! let session = Session::builder().start().await?;
+//! let session = SessionBuilder::new().start().await?;
 //! session.run("x = 20").await?;
 //! let result = session.run("x + 1").await?;
-//! assert_eq!(result.value.map(|value| value.repr), Some("21".to_owned()));
+//! assert_eq!(result.repr(), Some("21"));
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! This crate is a facade: it finds a Python, starts it behind walls once, and makes sessions. What it hands out is described
-//! in `cellblock-session` (the sessions) and `cellblock-protocol` (the data).
+//! Where to begin:
+//!
+//! - [`SessionBuilder`] starts one session, [`Session`] runs cells in it, and a [`CellResult`] says
+//!   what came of a cell. A cell that fails is a result, not an error.
+//! - [`Host`] starts many sessions from one warm Python. Share one host in a program.
+//! - [`agent`] answers questions with a model that writes cells.
+//! - [`tools`] lets cells call functions of the program.
+//!
+//! This crate is a facade. It holds nothing but the executor of the agent, and names what a program
+//! needs from the crates below.
 #![forbid(unsafe_code)]
 
 pub mod agent;
-mod builder;
-mod error;
-mod host;
-mod installer_sandbox;
-pub mod journal;
-mod packages;
-mod refusals;
-mod runtimes;
-mod shared_host;
 
-pub use builder::{Session, SessionBuilder};
-pub use cellblock_protocol::*;
-pub use cellblock_session::{
-    Cgroups, Mechanism, OutputDirectory, PoolState, Preload, Probe, Running, UntrustedDirectories,
-    Verdict,
+pub use cellblock_host::{
+    Error, Host, HostBuilder, Packages, PythonChoice, SessionBuilder, journal,
 };
-pub use error::Error;
-pub use host::{Host, HostBuilder, PythonChoice};
-pub use packages::Packages;
+pub use cellblock_protocol::{
+    Arming, Backend, Cell, CellError, CellResult, CellValue, CheckpointEntry, CheckpointState,
+    CheckpointStatus, Computed, ContainerOptions, CredentialRule, Cut, Event, FileChange,
+    FileChanges, FileContents, FileEntry, ForModel, Frame, HostPattern, Inspection, Invalid,
+    Isolation, Journaling, Limits, Locale, Locals, MAX_CODE_BYTES, MAX_NETWORK_RULES, MimeBundle,
+    MimeContent, NetworkRule, Opened, Replay, Rung, Script, SecretPlace, Seed, SessionOptions,
+    State, StateOutcome, Status, Strategy, Stream, ToolArguments, ToolCall, ToolOutcome, ToolSpec,
+    Truncated, Undone, Usage, Variable, VariableChange, VariableChanges, Wall, bytes_seed, codec,
+    guest, import_statement, memory_when_parsed, mime_of, parse_duration, parse_size, pipe,
+    signal_name, strip_terminal_escapes, validate_seed, validate_session_id, visible_json,
+    visible_name, visible_text,
+};
+pub use cellblock_session::{
+    Cgroups, Mechanism, OutputDirectory, PoolState, Preload, Probe, Running, Session,
+    UntrustedDirectories, Verdict,
+};
 
 /// Tools: what models, code in sessions and MCP clients can call.
 pub mod tools {
@@ -68,3 +77,8 @@ pub mod model {
 pub mod network {
     pub use cellblock_session::network::*;
 }
+
+/// The code of the page about environments, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/environments.md")]
+struct EnvironmentsPage;

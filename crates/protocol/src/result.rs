@@ -56,6 +56,13 @@ pub struct CellResult {
     pub isolation_note: Option<String>,
 }
 
+impl CellResult {
+    /// The `repr` of the last expression's value. `None` if the cell ended in a statement, in `None`, or failed.
+    pub fn repr(&self) -> Option<&str> {
+        self.value.as_ref().map(|value| value.repr.as_str())
+    }
+}
+
 /// How a cell ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -34,7 +34,7 @@ pub(crate) fn docker() -> Option<Ground> {
 impl Ground {
     /// A session to be made.
     pub(crate) fn builder(&self) -> SessionBuilder {
-        let builder = Session::builder().host(host());
+        let builder = SessionBuilder::new().host(host());
         match &self.container {
             Some(container) => builder.container(container.clone()),
             None => builder,

@@ -70,7 +70,7 @@ fn is_restored(result: &CellResult) {
 
 fn open_in(host: &Host, workspace: &Path) -> Session {
     fs::create_dir_all(workspace).unwrap();
-    wait(Session::builder().host(host).workspace(workspace).start()).unwrap()
+    wait(host.session().workspace(workspace).start()).unwrap()
 }
 
 fn value(session: &Session, code: &str) -> String {
@@ -237,7 +237,7 @@ fn where_our_own_disk_is_full_sessions_go_on_and_say_what_is_missing() {
         return;
     };
     let host = new_host(&disk);
-    let session = wait(Session::builder().host(&host).start()).unwrap();
+    let session = wait(host.session().start()).unwrap();
     run(&session, "import os; x = 1; open('kept', 'w').write('k')");
     is_full(&run(&session, format!("x = 2{FILL}")));
     // More than a result keeps: the rest goes to a file, for which there is no room.
@@ -274,7 +274,7 @@ fn where_our_own_disk_is_full_sessions_go_on_and_say_what_is_missing() {
         result.state.not_restored
     );
     // A second session starts, or says why not.
-    match wait(Session::builder().host(&host).start()) {
+    match wait(host.session().start()) {
         Ok(second) => assert_eq!(value(&second, "1 + 1"), "2"),
         Err(error) => assert!(error.to_string().contains("No space left"), "{error}"),
     }

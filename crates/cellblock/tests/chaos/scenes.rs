@@ -3,9 +3,7 @@
 use super::common::{builder, eventually, new_directory, open, run, wait};
 use super::survivor::{Heard, Survivor};
 use super::victims::{Processes, Role, Victims};
-use cellblock::{
-    Cell, CellResult, Event, Host, Preload, PythonChoice, Session, StateOutcome, Status,
-};
+use cellblock::{Cell, CellResult, Event, Host, Preload, PythonChoice, StateOutcome, Status};
 use std::time::Duration;
 
 fn survivor() -> Survivor {
@@ -201,7 +199,7 @@ fn sessions_that_died_while_they_waited_in_the_pool_are_not_handed_out() {
     let runtime = wait(host.runtime(&cellblock::Isolation::default())).unwrap();
     let full = || runtime.pool().ready == 3;
     eventually("the pool is full", full);
-    let first = wait(Session::builder().host(&host).start()).unwrap();
+    let first = wait(host.session().start()).unwrap();
     eventually("the pool is full again", full);
     let namespace = run(
         &first,
@@ -220,7 +218,7 @@ fn sessions_that_died_while_they_waited_in_the_pool_are_not_handed_out() {
     eventually("the dead are dead", || mine.neighbours().len() < 3);
     std::thread::sleep(Duration::from_millis(50));
     for _ in 0..4 {
-        let session = wait(Session::builder().host(&host).start()).unwrap();
+        let session = wait(host.session().start()).unwrap();
         let result = run(&session, "1 + 1");
         assert_eq!(result.status, Status::Success, "{result:?}");
         wait(session.close());

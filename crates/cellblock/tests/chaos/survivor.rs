@@ -50,7 +50,7 @@ pub(crate) enum Heard {
 
 impl Survivor {
     pub(crate) fn new(host: &Host, label: &str) -> Survivor {
-        let opening = Session::builder().host(host).setup(SETUP).start();
+        let opening = host.session().setup(SETUP).start();
         let session = bounded(opening, || format!("{label}: opening a session"));
         let refused = |error| panic!("{label}: a new session was refused: {error}");
         Survivor::met(session.unwrap_or_else(refused), label, Vec::new(), 0)

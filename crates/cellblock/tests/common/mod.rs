@@ -110,7 +110,7 @@ pub(crate) fn new_directory() -> TempDir {
 
 /// A session with the defaults.
 pub(crate) fn builder() -> SessionBuilder {
-    Session::builder().host(host())
+    SessionBuilder::new().host(host())
 }
 
 pub(crate) fn open(builder: SessionBuilder) -> Session {

@@ -1,7 +1,7 @@
 //! Many sessions at once.
 
 use crate::support::{Python, builder, session, wait};
-use cellblock::{Cell, CellResult, Host, Preload, PythonChoice, Session, Status};
+use cellblock::{Cell, CellResult, Host, Preload, PythonChoice, SessionBuilder, Status};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -107,7 +107,7 @@ fn handles_of_one_session_share_it() {
 /// The short way in: no host is named, and one is there for all that runs on this async runtime.
 #[tokio::test]
 async fn the_short_way_in_needs_nothing_but_an_async_runtime() {
-    let session = Session::builder().start().await.unwrap();
+    let session = SessionBuilder::new().start().await.unwrap();
     session.run("x = 20").await.unwrap();
     let result = session.run("x + 1").await.unwrap();
     assert_eq!(result.value.unwrap().repr, "21");
@@ -120,7 +120,7 @@ async fn a_host_can_be_dropped_before_its_sessions() {
         .preload(Preload::None)
         .build()
         .unwrap();
-    let session = Session::builder().host(&host).start().await.unwrap();
+    let session = host.session().start().await.unwrap();
     drop(host);
     assert_eq!(session.run("1 + 1").await.unwrap().value.unwrap().repr, "2");
 }

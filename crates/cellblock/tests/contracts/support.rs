@@ -66,12 +66,12 @@ pub(crate) fn session() -> Python {
 
 /// The same, to be made otherwise.
 pub(crate) fn builder() -> SessionBuilder {
-    Session::builder().host(&STANDARD_LIBRARY)
+    STANDARD_LIBRARY.session()
 }
 
 /// Like [`builder`], with numpy, pandas, matplotlib and the others. The first run makes the default environment.
 pub(crate) fn packages() -> SessionBuilder {
-    Session::builder().host(&PACKAGES)
+    PACKAGES.session()
 }
 
 pub(crate) fn open(builder: SessionBuilder) -> Python {

@@ -3,7 +3,7 @@
 use crate::common::{ground, python};
 use crate::packages::{both, dirs, environments, host, wait};
 use cellblock::env::{Cancel, Requirements};
-use cellblock::{Host, PythonChoice, Session, SessionOptions, Status};
+use cellblock::{Host, PythonChoice, Session, SessionBuilder, SessionOptions, Status};
 use std::time::Duration;
 use std::{fs, thread};
 
@@ -20,7 +20,13 @@ fn a_session_runs_in_the_environment_that_it_names() {
     environments()
         .save_name("mine", &Requirements::new(["tiny"]))
         .unwrap();
-    let session = wait(Session::builder().host(host()).environment("mine").start()).unwrap();
+    let session = wait(
+        SessionBuilder::new()
+            .host(host())
+            .environment("mine")
+            .start(),
+    )
+    .unwrap();
     assert_eq!(number(&session, "tiny"), "1");
 
     let file = ground().join("wanted.txt");
@@ -29,10 +35,10 @@ fn a_session_runs_in_the_environment_that_it_names() {
         env: Some(file.display().to_string()),
         ..SessionOptions::default()
     };
-    let session = Session::from(wait(host().open(options)).unwrap());
+    let session = wait(host().open(options)).unwrap();
     assert_eq!(number(&session, "other"), "2");
 
-    let builder = Session::builder()
+    let builder = SessionBuilder::new()
         .host(host())
         .package("tiny")
         .package("other");
@@ -53,8 +59,8 @@ fn the_python_of_an_environment_is_let_go_when_nobody_asks_for_it() {
         .keep_warm(Duration::from_millis(400))
         .build()
         .unwrap();
-    let own = wait(Session::builder().host(&host).start()).unwrap();
-    let other = Session::builder().host(&host).package("tiny").start();
+    let own = wait(host.session().start()).unwrap();
+    let other = host.session().package("tiny").start();
     let other = wait(other).unwrap();
     assert_eq!(wait(host.warm()).len(), 2);
     while wait(host.warm()).len() == 2 {
@@ -68,13 +74,15 @@ fn the_python_of_an_environment_is_let_go_when_nobody_asks_for_it() {
 
 #[test]
 fn an_environment_that_is_not_there_is_named() {
-    let missing = Session::builder().host(host()).environment("nobodys");
+    let missing = SessionBuilder::new().host(host()).environment("nobodys");
     let error = wait(missing.start()).unwrap_err().to_string();
     assert!(
         error.starts_with("there is no environment `nobodys`"),
         "{error}"
     );
-    let missing = Session::builder().host(host()).environment("./nobodys.txt");
+    let missing = SessionBuilder::new()
+        .host(host())
+        .environment("./nobodys.txt");
     let error = wait(missing.start()).unwrap_err().to_string();
     assert!(error.contains("./nobodys.txt"), "{error}");
 }

@@ -7,11 +7,11 @@ use cellblock::model::{Reply, ScriptedModel};
 use cellblock::tools::{
     Answer, Approval, ApprovalMode, ApprovalPolicy, Call, InstallPackagesTool, Registry, ToolRunner,
 };
-use cellblock::{CellResult, Locale, Session, SessionOptions, Status};
+use cellblock::{CellResult, Locale, Session, SessionBuilder, SessionOptions, Status};
 use serde_json::json;
 
 fn session() -> Session {
-    wait(Session::builder().host(host()).start()).unwrap()
+    wait(SessionBuilder::new().host(host()).start()).unwrap()
 }
 
 fn run(session: &Session, code: &str) -> CellResult {

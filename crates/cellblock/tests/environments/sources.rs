@@ -2,7 +2,7 @@
 
 use crate::packages::{home, host, source, wait};
 use cellblock::env::Requirements;
-use cellblock::{Session, Status};
+use cellblock::{Session, SessionBuilder, Status};
 
 fn install(session: &Session, name: &str) -> Result<String, String> {
     let layer = wait(
@@ -37,7 +37,7 @@ return wheel(directory, f'found = {{found!r}}')
 "#
     );
     source("curious", backend.trim());
-    let session = wait(Session::builder().host(host()).start()).unwrap();
+    let session = wait(SessionBuilder::new().host(host()).start()).unwrap();
     assert_eq!(
         install(&session, "curious").unwrap(),
         "Installed curious 1.0. All variables are as they were."
@@ -54,7 +54,7 @@ return wheel(directory, f'found = {{found!r}}')
 #[test]
 fn a_build_that_fails_is_a_clear_message_and_leaves_nothing() {
     source("broken", "raise RuntimeError('no compiler here')");
-    let session = wait(Session::builder().host(host()).start()).unwrap();
+    let session = wait(SessionBuilder::new().host(host()).start()).unwrap();
     wait(session.run("x = 1")).unwrap();
     let error = install(&session, "broken").unwrap_err();
     assert!(

@@ -58,8 +58,7 @@ fn busy(host: &Host, given: &Path, rung: Rung) -> Vec<Session> {
         ..Limits::default()
     };
     let builder = || {
-        Session::builder()
-            .host(host)
+        host.session()
             .limits(limits.clone())
             .isolation(Isolation::on(rung))
     };
@@ -193,7 +192,7 @@ fn directories_that_were_open_are_closed_when_a_host_begins() {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
     let host = new_host(directory.path());
-    let session = wait(Session::builder().host(&host).start()).unwrap();
+    let session = wait(host.session().start()).unwrap();
     run(&session, Cell::new("1"));
     let state = directory.path().join("state");
     assert_eq!(open_to_others(&state, 0o700), Vec::<String>::new());
@@ -204,7 +203,7 @@ fn directories_that_were_open_are_closed_when_a_host_begins() {
 fn a_state_directory_that_others_could_change_is_refused() {
     let refused = |directory: &Path| {
         let host = new_host(directory);
-        let error = wait(Session::builder().host(&host).start()).unwrap_err();
+        let error = wait(host.session().start()).unwrap_err();
         assert!(error.to_string().contains("state"), "{error}");
         error.to_string()
     };
@@ -248,7 +247,7 @@ fn a_note_about_borrowed_files_that_others_could_have_written_gives_nothing_away
     fs::write(session.join("borrowed"), note.to_string()).unwrap();
     let directory = new_directory();
     let host = new_host(directory.path());
-    let builder = Session::builder().host(&host);
+    let builder = host.session();
     let session = wait(builder.isolation(Isolation::on(Rung::Landlock)).start()).unwrap();
     wait(session.close());
     let owner = |path: &Path| fs::metadata(path).unwrap().uid();

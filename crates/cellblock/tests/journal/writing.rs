@@ -2,8 +2,8 @@
 
 use crate::scene::Scene;
 use crate::support::{builder, eventually, is_root, open, wait};
+use cellblock::Cell;
 use cellblock::journal::{Fate, Journal, Life, Record};
-use cellblock::{Cell, Session};
 use std::os::unix::fs::PermissionsExt as _;
 
 fn kinds(journal: &Journal) -> Vec<String> {
@@ -125,8 +125,8 @@ fn a_host_can_keep_one_of_each_session() {
         .journal(true)
         .build()
         .unwrap();
-    let told_not_to = Session::builder().host(&host).journal(false);
-    let session = wait(Session::builder().host(&host).start()).unwrap();
+    let told_not_to = host.session().journal(false);
+    let session = wait(host.session().start()).unwrap();
     let silent = wait(told_not_to.start()).unwrap();
     wait(session.run("1")).unwrap();
     wait(silent.run("1")).unwrap();

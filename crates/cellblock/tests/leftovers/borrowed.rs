@@ -65,9 +65,7 @@ fn it_is_given_back_by_the_next_host_when_theirs_was_killed() {
     // Any later start of one that has no namespaces.
     let elsewhere = new_directory();
     let host = super::common::new_host(elsewhere.path());
-    let builder = cellblock::Session::builder()
-        .host(&host)
-        .isolation(Isolation::on(Rung::Landlock));
+    let builder = host.session().isolation(Isolation::on(Rung::Landlock));
     wait(open(builder).close());
     assert_eq!(owner(&given), (0, 0));
     assert_eq!(owner(&given.join("made")), (0, 0));

@@ -38,7 +38,7 @@ fn pids() -> Vec<u32> {
 }
 
 fn session(host: &Host) -> Session {
-    wait(Session::builder().host(host).start()).unwrap()
+    wait(host.session().start()).unwrap()
 }
 
 #[test]

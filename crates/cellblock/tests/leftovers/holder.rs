@@ -42,9 +42,7 @@ fn holder_of_sessions() {
     let mut held = Vec::new();
     for rung in [Rung::Full, Rung::Landlock, Rung::None] {
         for code in CELLS {
-            let builder = Session::builder()
-                .host(&host)
-                .isolation(Isolation::on(rung));
+            let builder = host.session().isolation(Isolation::on(rung));
             let session = wait(builder.start()).unwrap();
             let fork = (rung == Rung::Full).then(|| wait(session.fork()).unwrap());
             for session in [Some(session), fork].into_iter().flatten() {
@@ -69,7 +67,7 @@ fn holder_of_sessions() {
 
 /// A directory of the user's, in which a session works that has no namespaces.
 fn borrow(host: &Host, given: &Path) -> (Session, Running) {
-    let builder = Session::builder().host(host).workspace(given);
+    let builder = host.session().workspace(given);
     let session = wait(builder.isolation(Isolation::on(Rung::Landlock)).start()).unwrap();
     let code = "open('made', 'w').close(); print('on', flush=True); input()";
     let mut running = session.start(Cell::new(code).timeout(600.0)).unwrap();

@@ -3,7 +3,7 @@
 use super::alone;
 use super::common::{builder, ground, is_root, new_host, open, run, wait, within};
 use super::holder::{Holder, bound_to};
-use cellblock::{Cgroups, Isolation, Rung, Session};
+use cellblock::{Cgroups, Isolation, Rung};
 use std::time::Duration;
 use std::{fs, thread};
 
@@ -111,7 +111,7 @@ fn a_session_that_ends_takes_nothing_of_another_along() {
     let _alone = alone();
     // Two Pythons that sessions are made from: one for each kind of walls, and each counts for itself.
     let host = new_host(ground());
-    let session = |isolation| open(Session::builder().host(&host).isolation(isolation));
+    let session = |isolation| open(host.session().isolation(isolation));
     let stays = session(Isolation::default());
     let goes = session(Isolation::on(Rung::Landlock));
     assert_ne!(stays.id(), goes.id());

@@ -57,7 +57,7 @@ fn started() -> (TempDir, Host, Session, (u32, u32)) {
 }
 
 fn start(host: &Host) -> Session {
-    wait(Session::builder().host(host).start()).unwrap()
+    wait(host.session().start()).unwrap()
 }
 
 /// Process 1 of a session, and the name of its process namespace.
@@ -88,8 +88,8 @@ fn a_launcher_that_is_killed_takes_its_sessions_along_and_the_next_session_has_a
                 .is_ok_and(|result| result.status == Status::Crashed),
         "{after:?}"
     );
-    let next = wait(Session::builder().host(&host).start())
-        .or_else(|_| wait(Session::builder().host(&host).start()))
+    let next = wait(host.session().start())
+        .or_else(|_| wait(host.session().start()))
         .unwrap();
     assert_eq!(run(&next, "1 + 1").value.unwrap().repr, "2");
     wait(next.close());

@@ -2,7 +2,7 @@
 
 use super::alone;
 use super::common::{in_process_namespace, new_directory, new_host, run, wait, within};
-use cellblock::Session;
+
 use std::time::Duration;
 
 #[test]
@@ -10,7 +10,7 @@ fn checkpoints_of_cells_that_were_taken_back_are_let_go() {
     let _alone = alone();
     let directory = new_directory();
     let host = new_host(directory.path());
-    let session = wait(Session::builder().host(&host).start()).unwrap();
+    let session = wait(host.session().start()).unwrap();
     let namespace = "import os; os.readlink('/proc/self/ns/pid')";
     let namespace = run(&session, namespace).value.unwrap().repr;
     run(&session, "x = 0");

@@ -2,7 +2,7 @@
 
 use super::census::Census;
 use super::{alone, scaled, scene, wait};
-use cellblock::{Host, Session, StateOutcome, Status};
+use cellblock::{Host, StateOutcome, Status};
 use std::time::Instant;
 
 /// One in so many cells crashes.
@@ -34,8 +34,8 @@ fn every_cell_of_every_session_has_its_own_answer() {
 
 /// A session whose cells count, print and write; now and then one dies. Returns how many had their answer.
 async fn converse(host: Host, me: usize, cells: usize) -> usize {
-    let session = Session::builder()
-        .host(&host)
+    let session = host
+        .session()
         .variable("me", me)
         .setup("seen = []")
         .start()

@@ -3,7 +3,7 @@
 use super::census::Census;
 use super::common::{descendants, memory_of, within};
 use super::{alone, scaled, scene, wait};
-use cellblock::{Cell, Session, StateOutcome, Status};
+use cellblock::{Cell, StateOutcome, Status};
 use std::time::{Duration, Instant};
 
 const DEATHS: [&str; 4] = [
@@ -23,11 +23,7 @@ fn crash_after_crash_leaves_everything_as_it_was() {
     let count = scaled(60, 1_000);
     let (host, directory) = scene();
     let before = Census::settled(directory.path());
-    let session = wait(
-        "opening",
-        Session::builder().host(&host).setup("x = 0").start(),
-    )
-    .unwrap();
+    let session = wait("opening", host.session().setup("x = 0").start()).unwrap();
     let begun = Instant::now();
     let mut level = None;
     for round in 1..=WARM_UP + count {

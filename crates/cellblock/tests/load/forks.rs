@@ -17,7 +17,7 @@ fn fork_after_fork_leaves_everything_as_it_was() {
     let count = scaled(25, 500);
     let (host, directory) = scene();
     let before = Census::settled(directory.path());
-    let session = wait("opening", Session::builder().host(&host).start()).unwrap();
+    let session = wait("opening", host.session().start()).unwrap();
     let begun = Instant::now();
     let mut level = None;
     wait("forks", async {
@@ -64,7 +64,7 @@ fn a_large_family_lives_at_once_and_nothing_is_left_of_it() {
     let count = scaled(12, 50);
     let (host, directory) = scene();
     let before = Census::settled(directory.path());
-    let mut family = vec![wait("opening", Session::builder().host(&host).start()).unwrap()];
+    let mut family = vec![wait("opening", host.session().start()).unwrap()];
     wait("forks", async {
         family[0].run("me = 0; line = [0]").await.unwrap();
         for n in 1..count {

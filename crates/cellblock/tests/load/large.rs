@@ -25,11 +25,7 @@ fn a_session_with_much_data_arms_crashes_and_comes_back() {
         memory: size + size / 4 + 512 * MEGABYTE,
         ..Limits::default()
     };
-    let session = wait(
-        "opening",
-        Session::builder().host(&host).limits(limits).start(),
-    )
-    .unwrap();
+    let session = wait("opening", host.session().limits(limits).start()).unwrap();
     let megabytes = size / MEGABYTE;
     let code = format!(
         "import zlib\ndata = [bytearray([n % 251]) * (1 << 20) for n in range({megabytes})]\nmark = 1\ndef check(): return sum(zlib.crc32(part) for part in data)\nbefore = check()"

@@ -50,11 +50,7 @@ fn scene() -> (cellblock::Host, TempDir) {
     let directory = new_directory();
     let host = new_host(directory.path());
     // The zygote comes with the first session.
-    let first = wait(
-        "the first session",
-        cellblock::Session::builder().host(&host).start(),
-    )
-    .unwrap();
+    let first = wait("the first session", host.session().start()).unwrap();
     wait("the first cell", first.run("1 + 1")).unwrap();
     wait("the first end", first.close());
     (host, directory)

@@ -24,7 +24,7 @@ async fn each<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
 }
 
 async fn open(host: Host, count: usize) -> Vec<Session> {
-    let start = |n: usize| tokio::spawn(Session::builder().host(&host).variable("me", n).start());
+    let start = |n: usize| tokio::spawn(host.session().variable("me", n).start());
     let tasks: Vec<_> = (0..count).map(start).collect();
     let mut sessions = Vec::new();
     for task in tasks {

@@ -32,7 +32,7 @@ pub(super) fn session_with_packages(rules: &[String]) -> Session {
     let host = LazyLock::force(&HOST);
     let _entered = RUNTIME.enter();
     let rules = rules.iter().map(|rule| rule.parse().unwrap());
-    let builder = Session::builder().host(host);
+    let builder = host.session();
     wait(
         rules
             .fold(builder, |builder, rule| builder.allow_net(rule))

@@ -1,7 +1,7 @@
 //! Sessions made ahead of demand.
 
 use crate::support::{session, wait};
-use cellblock::{Host, Isolation, Limits, Preload, PythonChoice, Session};
+use cellblock::{Host, Isolation, Limits, Preload, PythonChoice};
 use std::time::Duration;
 
 fn host() -> Host {
@@ -30,8 +30,8 @@ fn a_session_from_the_pool_is_armed_and_new() {
     wait(async {
         let host = host();
         filled(&host).await;
-        let first = Session::builder()
-            .host(&host)
+        let first = host
+            .session()
             .name("mine")
             .variable("x", 20)
             .start()
@@ -47,7 +47,7 @@ fn a_session_from_the_pool_is_armed_and_new() {
             ("mine", 1, "21")
         );
         assert_eq!(filled(&host).await.served, 1);
-        let second = Session::builder().host(&host).start().await.unwrap();
+        let second = host.session().start().await.unwrap();
         assert_eq!(
             second
                 .run("'x' in globals()")
@@ -70,12 +70,7 @@ fn what_a_pooled_session_cannot_have_is_made_on_demand() {
             open_files: 40,
             ..Limits::default()
         };
-        let session = Session::builder()
-            .host(&host)
-            .limits(limits)
-            .start()
-            .await
-            .unwrap();
+        let session = host.session().limits(limits).start().await.unwrap();
         let value = session
             .run("import resource; resource.getrlimit(resource.RLIMIT_NOFILE)[0]")
             .await

@@ -2,7 +2,7 @@
 
 use super::words;
 use crate::support::wait;
-use cellblock::{Host, Preload, Session};
+use cellblock::{Host, Preload};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -103,7 +103,7 @@ fn one_that_answers_and_then_does_not_start_behind_the_walls() {
         .preload(Preload::None)
         .build()
         .unwrap();
-    let (code, message) = words(wait(Session::builder().host(&host).start()).unwrap_err());
+    let (code, message) = words(wait(host.session().start()).unwrap_err());
     assert_eq!(code, "python");
     let beginning = format!("Python at {} did not start: ", fake.path().display());
     assert!(message.starts_with(&beginning), "{message}");
@@ -124,7 +124,7 @@ fn one_that_ends_while_it_imports_says_what_it_said() {
         .preload(Preload::None)
         .build()
         .unwrap();
-    let (code, message) = words(wait(Session::builder().host(&host).start()).unwrap_err());
+    let (code, message) = words(wait(host.session().start()).unwrap_err());
     assert_eq!(code, "python");
     assert!(
         message.contains("did not start: it ended with exit code 2; it said: "),

@@ -2,7 +2,7 @@
 
 use super::words;
 use crate::support::{builder, is_root, open, refusal, session, wait};
-use cellblock::{Host, Preload, PythonChoice, Session, Status};
+use cellblock::{Host, Preload, PythonChoice, Status};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -106,7 +106,7 @@ fn a_disk_that_becomes_full_is_an_exception_and_the_session_lives() {
         .preload(Preload::None)
         .build()
         .unwrap();
-    let session = open(Session::builder().host(&host).workspace(mount.path()));
+    let session = open(host.session().workspace(mount.path()));
     assert_eq!(
         session.exception("open('big', 'wb').write(bytes(4 << 20))"),
         "OSError(28, 'No space left on device')"

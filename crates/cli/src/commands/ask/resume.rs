@@ -180,7 +180,7 @@ impl Restoration {
             let text = format!("the journal is not complete: {problem}");
             console.note(&console.on_err(Style::Warning, "warning:"), &text);
         }
-        Ok((*restored.session).clone())
+        Ok(restored.session)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::measure::{Bench, GAP, milliseconds};
 use anyhow::ensure;
-use cellblock::{Cell, Isolation, Session, Status, Strategy};
+use cellblock::{Cell, Isolation, SessionBuilder, Status, Strategy};
 use std::time::{Duration, Instant};
 
 impl Bench {
@@ -15,7 +15,7 @@ impl Bench {
             }
             tokio::time::sleep(GAP).await;
             let begun = Instant::now();
-            let session = Session::builder().host(&self.host).start().await?;
+            let session = SessionBuilder::new().host(&self.host).start().await?;
             session.run("1+1").await?;
             values.push(milliseconds(begun.elapsed()));
             session.close().await;

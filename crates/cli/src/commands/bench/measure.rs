@@ -3,7 +3,7 @@
 use super::rows::Row;
 use super::samples::Samples;
 use super::{agent, environments, mcp, network, tools};
-use cellblock::{Cell, Host, Limits, Session, Strategy};
+use cellblock::{Cell, Host, Limits, Session, SessionBuilder, Strategy};
 use std::time::Duration;
 
 /// Where it is measured.
@@ -73,7 +73,7 @@ impl Bench {
     }
 
     pub(super) async fn session(&self, strategy: Strategy) -> anyhow::Result<Session> {
-        let session = Session::builder()
+        let session = SessionBuilder::new()
             .host(&self.host)
             .strategy(strategy)
             .start()
@@ -88,7 +88,7 @@ impl Bench {
             memory,
             ..Limits::default()
         };
-        Ok(Session::builder()
+        Ok(SessionBuilder::new()
             .host(&self.host)
             .limits(limits)
             .start()

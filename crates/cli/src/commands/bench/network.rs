@@ -1,7 +1,7 @@
 //! The guard between a session and a server on this machine.
 
 use anyhow::{Context as _, ensure};
-use cellblock::{Cell, Host, NetworkRule, Session, Status};
+use cellblock::{Cell, Host, NetworkRule, Status};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
@@ -56,11 +56,7 @@ pub(super) async fn throughput(host: &Host) -> anyhow::Result<Vec<f64>> {
 /// The numbers that a cell prints as a list.
 async fn printed(host: &Host, port: u16, code: &str) -> anyhow::Result<Vec<f64>> {
     let rule: NetworkRule = format!("localhost:{port}").parse()?;
-    let session = Session::builder()
-        .host(host)
-        .allow_net(rule)
-        .start()
-        .await?;
+    let session = host.session().allow_net(rule).start().await?;
     let code = format!("{}{code}", ASK.replace("PORT", &port.to_string()));
     let result = session.run(Cell::new(code).timeout(120.0)).await?;
     session.close().await;

@@ -41,7 +41,6 @@ fn registry() -> anyhow::Result<Registry> {
 
 /// The milliseconds that a cell prints as a list.
 async fn printed(session: Session, code: &str) -> anyhow::Result<Vec<f64>> {
-    let session = (*session).clone();
     let bench = ToolRunner::builder(registry()?)
         .session(session.clone())
         .build();

@@ -232,7 +232,7 @@ impl Tour {
             return Ok(false);
         }
         let begun = Instant::now();
-        let fork = place.session.fork().await;
+        let fork = place.session.fork().await.map_err(cellblock::Error::from);
         let fork = self.tell(step, "fork", begun.elapsed(), fork)?;
         let goes_on = fork.is_some();
         if let Some(fork) = fork {
@@ -317,5 +317,5 @@ impl Tour {
 }
 
 async fn open(host: &Host) -> anyhow::Result<Session> {
-    Ok(Session::from(host.open(SessionOptions::default()).await?))
+    Ok(host.open(SessionOptions::default()).await?)
 }

@@ -1,7 +1,7 @@
 //! A real session, and a pool of them: whether they work here, and how fast.
 
 use crate::args::PythonArgs;
-use cellblock::{Host, Isolation, PoolState, Preload, Session};
+use cellblock::{Host, Isolation, PoolState, Preload};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -57,7 +57,7 @@ impl Trial {
 }
 
 async fn answer(host: &Host) -> anyhow::Result<()> {
-    let session = Session::builder().host(host).start().await?;
+    let session = host.session().start().await?;
     let result = session.run("1+1").await?;
     session.close().await;
     let is_two = result.value.is_some_and(|value| value.repr == "2");

@@ -94,7 +94,7 @@ async fn execute(args: &ExecArgs, source: Source, console: &Console) -> anyhow::
         Err(stopped) => return stopped_status(stopped),
     };
     let session = match signals.or(host.open(options)).await {
-        Ok(session) => Session::from(session?),
+        Ok(session) => session?,
         Err(stopped) => return stopped_status(stopped),
     };
     let follower = Follower {

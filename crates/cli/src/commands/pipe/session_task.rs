@@ -111,7 +111,7 @@ impl SessionTask {
     /// A second session, which is at once another name of the pipe.
     async fn fork(&mut self) -> Result<Value, Fault> {
         let session = self.session().await?;
-        let fork = session.fork().await?;
+        let fork = session.fork().await.map_err(cellblock::Error::from)?;
         let name = self.server.adopt(fork).await?;
         Ok(json!(Opened { session: name }))
     }
@@ -197,7 +197,7 @@ impl SessionTask {
 
     async fn open(&mut self, mut options: SessionOptions) -> Result<Session, Fault> {
         options.session = Some(self.name.clone());
-        let session = Session::from(self.server.host.open(options).await?);
+        let session = self.server.host.open(options).await?;
         self.logs = Some(session.logs());
         lock(&self.state).session = Some(session.clone());
         self.slot = Slot::Open(session.clone());

@@ -78,7 +78,7 @@ impl Shell {
             None => Some(fresh_workspace()?),
         };
         options.workspace = options.workspace.or_else(|| fresh.clone());
-        let session = Session::from(host.open(options.clone()).await?);
+        let session = host.open(options.clone()).await?;
         let shell = Shell {
             host,
             options,
@@ -278,7 +278,7 @@ impl Shell {
     /// Opens another session in the same workspace.
     async fn revive(&mut self, reason: &str) -> anyhow::Result<Next> {
         self.session.close().await;
-        self.session = Session::from(self.host.open(self.options.clone()).await?);
+        self.session = self.host.open(self.options.clone()).await?;
         self.logs = self.session.logs();
         self.learn_names().await;
         let label = self.console.on_err(Style::Warning, "note:");

@@ -7,7 +7,7 @@ use crate::failure::Usage;
 use crate::terminal::Console;
 use anyhow::Context as _;
 use cellblock::agent::{RunEvent, RunProgress, StoredRun};
-use cellblock::journal::{Told, notebook_of_run, script_of_run};
+use cellblock::journal::{RunRecord, notebook_of_run, script_of_run};
 use clap::Args;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ pub(super) fn run(args: &ExportArgs, console: &Console) -> anyhow::Result<()> {
             run.id
         )));
     };
-    let told = told(&run);
+    let told = run_record(&run);
     if let Some(path) = &args.script {
         let script = script_of_run(&journal, &told);
         match is_standard_output(path) {
@@ -77,7 +77,7 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     written.with_context(|| format!("{} cannot be written", path.display()))
 }
 
-fn told(run: &StoredRun) -> Told {
+fn run_record(run: &StoredRun) -> RunRecord {
     let mut of_step: HashMap<usize, String> = HashMap::new();
     let mut thoughts: BTreeMap<u64, String> = BTreeMap::new();
     for stored in &run.events {
@@ -100,7 +100,7 @@ fn told(run: &StoredRun) -> Told {
         RunProgress::Ended(end) => end.answer.clone(),
         RunProgress::Running | RunProgress::CutOff => None,
     };
-    Told {
+    RunRecord {
         run: run.id.clone(),
         question: run.start.question.clone(),
         thoughts,

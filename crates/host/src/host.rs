@@ -1,8 +1,8 @@
 //! The host of sessions: one Python, and a runtime for each kind of walls that was asked for.
 
-use crate::Error;
 use crate::packages::{self, Packages};
 use crate::runtimes::{KEEP_WARM, Runtimes};
+use crate::{Error, SessionBuilder};
 use cellblock_env::{
     Cancel, Dirs, Environment, EnvironmentStatus, Environments, Interpreter, Progress,
     Requirements, Search,
@@ -17,11 +17,11 @@ use std::time::Duration;
 /// Starts sessions. A handle: clones are the same host.
 #[derive(Clone, Debug)]
 pub struct Host {
-    inner: Arc<Inner>,
+    state: Arc<HostState>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct HostState {
     environment: Environment,
     choice: PythonChoice,
     packages: Packages,
@@ -33,7 +33,7 @@ struct Inner {
 }
 
 /// The name of the host's own environment in [`SessionOptions::env`].
-const OWN: &str = "default";
+const OWN_ENVIRONMENT: &str = "default";
 
 /// Which packages sessions find.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,7 +66,12 @@ impl Host {
         HostBuilder::default()
     }
 
-    /// Makes a session.
+    /// A session of this host, to be described and started.
+    pub fn session(&self) -> SessionBuilder {
+        SessionBuilder::new().host(self)
+    }
+
+    /// Starts a session with these options.
     pub async fn open(&self, mut options: SessionOptions) -> Result<Session, Error> {
         self.journaled(&mut options)?;
         if options.container.is_some() {
@@ -74,7 +79,7 @@ impl Host {
         }
         let runtime = match options.env.as_deref() {
             None => self.runtime(&options.isolation).await?,
-            Some(env) if env == OWN => self.runtime(&options.isolation).await?,
+            Some(env) if env == OWN_ENVIRONMENT => self.runtime(&options.isolation).await?,
             Some(env) => {
                 let environment = self.environment_of(env).await?;
                 self.runtime_in(&environment, &options.isolation).await?
@@ -103,7 +108,7 @@ impl Host {
 
     /// What a name or a file asks for.
     pub fn requirements_of(&self, env: &str) -> Result<Requirements, Error> {
-        let environments = self.inner.packages.environments();
+        let environments = self.state.packages.environments();
         // A name has neither.
         let is_file = env.contains(['/', '.']);
         Ok(if is_file {
@@ -115,13 +120,13 @@ impl Host {
 
     /// An environment with these packages and no others, made if need be.
     pub async fn environment_with(&self, wanted: Requirements) -> Result<Environment, Error> {
-        let interpreter = self.inner.environment.interpreter.clone();
-        let environments = self.inner.packages.environments();
+        let interpreter = self.state.environment.interpreter.clone();
+        let environments = self.state.packages.environments();
         // The usual case, without a thread.
         if let EnvironmentStatus::Ready(environment) = environments.status(&interpreter, &wanted) {
             return Ok(*environment);
         }
-        let (environments, report) = (environments.clone(), self.inner.report.clone());
+        let (environments, report) = (environments.clone(), self.state.report.clone());
         let cancel = Cancel::new();
         let _guard = cancel.on_drop();
         let made = tokio::task::spawn_blocking(move || {
@@ -136,12 +141,12 @@ impl Host {
 
     /// Brings packages to sessions of this host while they live.
     pub fn packages(&self) -> &Packages {
-        &self.inner.packages
+        &self.state.packages
     }
 
     /// The runtime for these walls, started if need be.
     pub async fn runtime(&self, isolation: &Isolation) -> Result<Runtime, Error> {
-        self.runtime_in(&self.inner.environment, isolation).await
+        self.runtime_in(&self.state.environment, isolation).await
     }
 
     /// The same in another environment. It is kept warm while it is used, and let go when nobody asked for it for ten minutes.
@@ -150,18 +155,18 @@ impl Host {
         environment: &Environment,
         isolation: &Isolation,
     ) -> Result<Runtime, Error> {
-        self.inner.runtimes.get(environment, isolation).await
+        self.state.runtimes.get(environment, isolation).await
     }
 
     /// The Pythons that are warm now: a session of theirs needs no start of an interpreter.
     pub async fn warm(&self) -> Vec<PathBuf> {
-        self.inner.runtimes.warm().await
+        self.state.runtimes.warm().await
     }
 
     fn journaled(&self, options: &mut SessionOptions) -> Result<(), Error> {
         options.validate()?;
         if options.journal == Journaling::HostsChoice {
-            options.journal = self.inner.journal.clone();
+            options.journal = self.state.journal.clone();
         }
         if options.journal == Journaling::On {
             options.journal = Journaling::In(self.journals().directory().to_owned());
@@ -169,38 +174,38 @@ impl Host {
         Ok(())
     }
 
-    /// Whoever opens sessions in containers, with the engine that `DOCKER_HOST` names or the usual one.
+    /// Opens sessions in containers, with the engine that `DOCKER_HOST` names or the usual one.
     fn containers(&self) -> Result<Containers, Error> {
-        if let Some(containers) = self.inner.containers.get() {
+        if let Some(containers) = self.state.containers.get() {
             return Ok(containers.clone());
         }
         let engine = Engine::from_environment().map_err(cellblock_session::Error::from)?;
-        let Dirs { state, cache, .. } = &self.inner.dirs;
+        let Dirs { state, cache, .. } = &self.state.dirs;
         let made = || Containers::new(engine, state, cache);
-        Ok(self.inner.containers.get_or_init(made).clone())
+        Ok(self.state.containers.get_or_init(made).clone())
     }
 
     /// The journals that its sessions keep, unless they are told to keep them elsewhere.
     pub fn journals(&self) -> Journals {
-        match &self.inner.journal {
+        match &self.state.journal {
             Journaling::In(directory) => Journals::new(directory),
-            _ => Journals::new(self.inner.dirs.state.join("journals")),
+            _ => Journals::new(self.state.dirs.state.join("journals")),
         }
     }
 
     /// Where it keeps what should outlive a run.
-    pub(crate) fn state(&self) -> &Path {
-        &self.inner.dirs.state
+    pub(crate) fn state_directory(&self) -> &Path {
+        &self.state.dirs.state
     }
 
     /// The environment that its sessions run in.
     pub fn environment(&self) -> &Environment {
-        &self.inner.environment
+        &self.state.environment
     }
 
     /// Whether sessions have packages or only the standard library.
     pub fn has_packages(&self) -> bool {
-        self.inner.choice == PythonChoice::BestReady && !self.inner.environment.packages.is_empty()
+        self.state.choice == PythonChoice::BestReady && !self.state.environment.packages.is_empty()
     }
 }
 
@@ -290,7 +295,7 @@ impl HostBuilder {
             self.keep_warm.unwrap_or(KEEP_WARM),
             environment.python.clone(),
         );
-        let inner = Inner {
+        let state = HostState {
             environment,
             choice: self.choice,
             packages,
@@ -301,7 +306,7 @@ impl HostBuilder {
             containers: OnceLock::new(),
         };
         Ok(Host {
-            inner: Arc::new(inner),
+            state: Arc::new(state),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! A journal as a script that needs nothing but Python.
 
 use super::literal::{of_source, of_text, of_value};
-use super::told::Told;
+use super::run_record::RunRecord;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cellblock_protocol::{Seed, Status, ToolSpec, import_statement};
@@ -22,17 +22,17 @@ pub fn script(journal: &Journal) -> String {
 }
 
 /// The same for a run of the agent: at its end it prints the answer, if the cells still give what the answer stands on.
-pub fn script_of_run(journal: &Journal, told: &Told) -> String {
-    let from = format!("runs export {}", told.run);
-    let ending = match &told.answer {
+pub fn script_of_run(journal: &Journal, run: &RunRecord) -> String {
+    let from = format!("runs export {}", run.run);
+    let ending = match &run.answer {
         Some(answer) => {
-            let basis: Vec<Value> = told.basis(journal).into_iter().map(Value::from).collect();
+            let basis: Vec<Value> = run.basis(journal).into_iter().map(Value::from).collect();
             let basis = of_value(&Value::from(basis));
             format!("\nsession.answer({}, {basis})\n", of_text(answer))
         }
         None => "\n# The run has no answer.\n".to_owned(),
     };
-    let question = format!("\n# The question was: {}\n", one_line(&told.question));
+    let question = format!("\n# The question was: {}\n", one_line(&run.question));
     script_ending(journal, &from, &format!("{question}{ending}"))
 }
 

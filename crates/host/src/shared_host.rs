@@ -1,4 +1,4 @@
-//! The host that `Session::builder()` uses when none is given: one for each async runtime.
+//! The host that a `SessionBuilder` uses when none is given: one for each async runtime.
 //!
 //! Sockets belong to the async runtime they were registered with, so a host cannot outlive it. A task on that runtime holds the
 //! entry; when the runtime goes, it drops the task, and the task the host.

@@ -76,7 +76,7 @@ impl Restore {
         mut on_cell: impl FnMut(&CellStory),
     ) -> Result<Restored, Error> {
         let options = self.options(host, journal).await?;
-        let session = Session::from(host.open(options.clone()).await?);
+        let session = host.open(options.clone()).await?;
         let story = journal.story();
         let mut report = Report {
             incomplete: journal.incomplete.clone(),
@@ -139,7 +139,7 @@ impl Restore {
     async fn copy(&self, host: &Host, journal: &Journal) -> Result<PathBuf, Error> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let name = format!("{}-{}", journal.id, now.unwrap_or_default().as_millis());
-        let to = host.state().join("workspaces").join(name);
+        let to = host.state_directory().join("workspaces").join(name);
         let from = journal.workspace.clone();
         let target = to.clone();
         let copied = tokio::task::spawn_blocking(move || {

@@ -1,19 +1,18 @@
 //! Journals of sessions: reading them, replaying them, and turning them into scripts and notebooks.
 //!
 //! ```
-//! use cellblock::journal::Restore;
-//! use cellblock::Session;
+//! use cellblock_host::journal::Restore;
 //!
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let host = cellblock::Host::builder().build()?;
+//! let host = cellblock_host::Host::builder().build()?;
 //! # let place = tempfile::tempdir()?;
 //! # let directory = place.path();
-//! let session = Session::builder().host(&host).journal(directory).start().await?;
+//! let session = host.session().journal(directory).start().await?;
 //! session.run("x = 20").await?;
 //! session.close().await;
 //!
-//! let journals = cellblock::journal::Journals::new(directory);
+//! let journals = cellblock_host::journal::Journals::new(directory);
 //! let journal = journals.find("last")?.read()?;
 //! let restored = Restore::default().run(&host, &journal).await?;
 //! assert!(restored.report.differences.is_empty());
@@ -26,11 +25,11 @@
 mod literal;
 mod notebook;
 mod restore;
+mod run_record;
 mod script;
-mod told;
 
 pub use cellblock_session::journal::*;
 pub use notebook::{notebook, notebook_of_run};
 pub use restore::{Report, Restore, Restored};
+pub use run_record::RunRecord;
 pub use script::{script, script_of_run};
-pub use told::Told;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// A run, for its script and its notebook.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct RunRecord {
     /// Its id.
     pub run: String,
     /// What was asked.
@@ -16,7 +16,7 @@ pub struct Told {
     pub answer: Option<String>,
 }
 
-impl Told {
+impl RunRecord {
     /// What the cells gave that stands in the answer: the answer itself, or the numbers in it.
     pub(super) fn basis(&self, journal: &Journal) -> Vec<String> {
         let mut given = String::new();

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
-/// A Python that nobody asked for a session for so long is let go, unless it is the host's own. Its sessions live on.
+/// A runtime that started no session for this time is dropped, unless it is the host's own. Its sessions live on.
 pub(crate) const KEEP_WARM: Duration = Duration::from_secs(10 * 60);
 
-/// Nobody is looked at more often.
-const MOMENT: Duration = Duration::from_millis(50);
+/// The shortest time between two checks for idle runtimes.
+const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 pub(crate) struct Runtimes {
@@ -26,8 +26,8 @@ pub(crate) struct Runtimes {
     keep_warm: Duration,
     /// The Python of the host's own environment, which stays.
     own: PathBuf,
-    /// Whether a task looks for idle ones.
-    has_looker: AtomicBool,
+    /// Whether a task checks for idle runtimes.
+    has_idle_check: AtomicBool,
     warm: Mutex<HashMap<Key, Warm>>,
     /// For as long as the host lives: sessions may outlive their runtime's place here.
     in_use: Mutex<HashMap<PathBuf, InUseLock>>,
@@ -57,7 +57,7 @@ impl Runtimes {
             pool,
             keep_warm,
             own,
-            has_looker: AtomicBool::new(false),
+            has_idle_check: AtomicBool::new(false),
             warm: Mutex::default(),
             in_use: Mutex::default(),
         }
@@ -90,7 +90,7 @@ impl Runtimes {
         .start()
         .await?;
         if environment.python != self.own {
-            self.let_go_of_idle_ones_later();
+            self.drop_idle_runtimes_later();
         }
         let entry = Warm {
             runtime: runtime.clone(),
@@ -112,15 +112,15 @@ impl Runtimes {
         })
     }
 
-    /// Until only the host's own are left, or the host is gone.
-    fn let_go_of_idle_ones_later(self: &Arc<Self>) {
-        if self.has_looker.swap(true, Ordering::Relaxed) {
+    /// Starts a task that drops idle runtimes, until only the host's own are left or the host is gone.
+    fn drop_idle_runtimes_later(self: &Arc<Self>) {
+        if self.has_idle_check.swap(true, Ordering::Relaxed) {
             return;
         }
         let (here, period) = (Arc::downgrade(self), self.keep_warm / 4);
         tokio::spawn(async move {
             loop {
-                tokio::time::sleep(period.max(MOMENT)).await;
+                tokio::time::sleep(period.max(MIN_CHECK_INTERVAL)).await;
                 let Some(runtimes) = here.upgrade() else {
                     return;
                 };
@@ -129,7 +129,7 @@ impl Runtimes {
                     *python == runtimes.own || known.used.elapsed() < runtimes.keep_warm
                 });
                 if warm.keys().all(|(python, _)| *python == runtimes.own) {
-                    runtimes.has_looker.store(false, Ordering::Relaxed);
+                    runtimes.has_idle_check.store(false, Ordering::Relaxed);
                     return;
                 }
             }

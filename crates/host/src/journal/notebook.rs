@@ -1,6 +1,6 @@
 //! A journal as a Jupyter notebook: the cells that were kept, with what they showed.
 
-use super::told::Told;
+use super::run_record::RunRecord;
 use cellblock_protocol::{CellResult, MimeBundle, import_statement};
 use cellblock_session::journal::{CellStory, Journal};
 use serde_json::{Map, Value, json};
@@ -14,17 +14,17 @@ pub fn notebook(journal: &Journal) -> Value {
 }
 
 /// The same for a run of the agent: with the question, what the model thought before each cell, and the answer.
-pub fn notebook_of_run(journal: &Journal, told: &Told) -> Value {
+pub fn notebook_of_run(journal: &Journal, run: &RunRecord) -> Value {
     let story = journal.story();
-    let mut cells = vec![words("question", &told.question)];
+    let mut cells = vec![words("question", &run.question)];
     cells.extend(beginning(journal));
     for cell in story.kept() {
-        let thought = told.thoughts.get(&cell.number);
+        let thought = run.thoughts.get(&cell.number);
         let thought = thought.filter(|thought| !thought.trim().is_empty());
         cells.extend(thought.map(|thought| words(&format!("thought-{}", cell.number), thought)));
         cells.push(of_cell(cell));
     }
-    if let Some(answer) = &told.answer {
+    if let Some(answer) = &run.answer {
         cells.push(words("answer", &format!("**Final answer**\n\n{answer}")));
     }
     whole(journal, &cells)

@@ -12,14 +12,14 @@ const MAX_HOSTS: usize = 5;
 const MAX_REASON_CHARS: usize = 400;
 
 /// Listens to the guard, and keeps each host once.
-pub(crate) struct Refusals {
+pub(crate) struct UnreachedHosts {
     connections: Receiver<Arc<Connection>>,
     found: Vec<UnreachedHost>,
 }
 
-impl Refusals {
-    pub(crate) fn of(session: &Session) -> Refusals {
-        Refusals {
+impl UnreachedHosts {
+    pub(crate) fn of(session: &Session) -> UnreachedHosts {
+        UnreachedHosts {
             connections: session.connections(),
             found: Vec::new(),
         }

@@ -1,21 +1,31 @@
-//! `Session::builder()`: the short way in.
+//! The short way to one session.
 
 use crate::shared_host::shared_host;
-use crate::{Error, Host};
+use crate::{Error, Host, Session};
 use cellblock_env::Requirements;
 use cellblock_protocol::{
     ContainerOptions, CredentialRule, Isolation, Journaling, Limits, NetworkRule, Replay,
     SessionOptions, Strategy,
 };
 use serde_json::Value;
-use std::ops::Deref;
 use std::path::PathBuf;
 
-/// A live Python. See [`cellblock_session::Session`] for what it can do.
-#[derive(Clone, Debug)]
-pub struct Session(cellblock_session::Session);
-
-/// What a session shall be like.
+/// The options of a session, and the host that starts it.
+///
+/// Without a host, [`SessionBuilder::start`] uses one host for all sessions of the same tokio runtime.
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), cellblock_host::Error> {
+/// let session = cellblock_host::SessionBuilder::new()
+///     .variable("x", 20)
+///     .start()
+///     .await?;
+/// let result = session.run("x + 1").await?;
+/// assert_eq!(result.repr(), Some("21"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct SessionBuilder {
     host: Option<Host>,
@@ -23,41 +33,19 @@ pub struct SessionBuilder {
     packages: Vec<String>,
 }
 
-impl Session {
-    /// A session with the defaults: fresh workspace, every wall, 2 GiB, 30 s a cell.
-    pub fn builder() -> SessionBuilder {
+impl SessionBuilder {
+    /// A session with the defaults: a fresh workspace, every wall, 2 GiB of memory, 30 s for a cell.
+    pub fn new() -> SessionBuilder {
         SessionBuilder::default()
     }
 
-    /// A second session that begins where this one stands, with its own variables and its own files. See
-    /// [`cellblock_session::Session::fork`].
-    pub async fn fork(&self) -> Result<Session, Error> {
-        Ok(Session(self.0.fork().await?))
-    }
-}
-
-impl Deref for Session {
-    type Target = cellblock_session::Session;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl From<cellblock_session::Session> for Session {
-    fn from(session: cellblock_session::Session) -> Session {
-        Session(session)
-    }
-}
-
-impl SessionBuilder {
-    /// Uses this host instead of the one that is shared by all.
+    /// Uses this host instead of the one that all sessions of the tokio runtime share.
     pub fn host(mut self, host: &Host) -> SessionBuilder {
         self.host = Some(host.clone());
         self
     }
 
-    /// Its name.
+    /// The id of the session. It must be new on the host.
     pub fn name(mut self, id: impl Into<String>) -> SessionBuilder {
         self.options.session = Some(id.into());
         self
@@ -155,20 +143,23 @@ impl SessionBuilder {
         self
     }
 
-    /// Starts it.
+    /// Starts the session. The first session of a host also starts a Python, which takes about a
+    /// second with the default environment. Each later session takes milliseconds.
+    ///
+    /// The session ends when its last handle is dropped.
     pub async fn start(self) -> Result<Session, Error> {
         let host = match self.host {
             Some(host) => host,
             None => shared_host()?,
         };
         if self.packages.is_empty() {
-            return Ok(Session(host.open(self.options).await?));
+            return host.open(self.options).await;
         }
         let mut wanted = Requirements::parse(self.packages)?;
         if let Some(env) = &self.options.env {
             wanted = wanted.merge(host.requirements_of(env)?);
         }
         let environment = host.environment_with(wanted).await?;
-        Ok(Session(host.open_in(&environment, self.options).await?))
+        host.open_in(&environment, self.options).await
     }
 }

@@ -1,12 +1,15 @@
 //! Packages for sessions that live already.
 
+mod installer_sandbox;
+mod unreached_hosts;
+
 use crate::Error;
-use crate::installer_sandbox::SessionSandbox;
 use cellblock_env::{
     Cancel, Dirs, Environments, InUseLock, Layer, Package, Progress, Requirements, Variables,
 };
 use cellblock_session::Session;
 use cellblock_tools::{InstallFuture, PackageInstaller, ToolError};
+use installer_sandbox::SessionSandbox;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -125,11 +128,6 @@ fn words(error: cellblock_env::Error) -> ToolError {
     let hint = error.hint().map(|hint| format!("\nhint: {hint}"));
     ToolError::new(format!("{error}{}", hint.unwrap_or_default()))
 }
-
-/// The code of the page about environments, as a test.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/environments.md")]
-struct Page;
 
 impl fmt::Debug for Packages {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,6 @@
 //! The sandbox of installers, and of code that packages bring: a session with every wall of this machine.
 
-use crate::refusals::Refusals;
+use super::unreached_hosts::UnreachedHosts;
 use cellblock_env::{
     Cancel, CommandFailure, Dirs, InstallerSandbox, OpenSandbox, ProgramEnd, SandboxCommand,
     SandboxError, SandboxOptions, SandboxStrength,
@@ -136,17 +136,17 @@ impl OpenSandbox for OpenSessionSandbox {
             .collect();
         // JSON of texts in lists and objects is Python as well.
         let code = format!("launch({}, {})", json!(arguments), json!(variables));
-        let mut refusals = Refusals::of(&self.session);
+        let mut unreached = UnreachedHosts::of(&self.session);
         let ran = self.tokio.block_on(async {
             let running = self.session.start(Cell::new(code));
             let running = running.map_err(|error| ProgramEnd::Other(error.to_string()))?;
-            let result = drive(&self.session, running, cancel, &mut refusals, on_line).await;
+            let result = drive(&self.session, running, cancel, &mut unreached, on_line).await;
             let result = result.map_err(ProgramEnd::Other)?;
             program_end(&result, self.time_limit).map_or(Ok(()), Err)
         });
         ran.map_err(|end| CommandFailure {
             end,
-            unreached: refusals.collect(),
+            unreached: unreached.collect(),
         })
     }
 
@@ -194,7 +194,7 @@ async fn drive(
     session: &Session,
     mut running: Running,
     cancel: &Cancel,
-    refusals: &mut Refusals,
+    unreached: &mut UnreachedHosts,
     on_line: &mut dyn FnMut(&str),
 ) -> Result<Box<CellResult>, String> {
     let mut pending = String::new();
@@ -205,7 +205,7 @@ async fn drive(
             session.interrupt();
             return Err("it was cancelled".to_owned());
         }
-        refusals.listen();
+        unreached.listen();
         match event {
             Ok(Some(Event::Stdout { text } | Event::Stderr { text })) => {
                 pending.push_str(&text);
