@@ -450,7 +450,10 @@ impl Program {
             self.reservations();
         }
         self.controls(rules);
-        self.netlink_protocols(NETLINK);
+        // No cgroup counts what waits in netlink sockets, so init bounds their number.
+        let asks_about_netlink =
+            rules.sockets == Sockets::InEmptyNamespace && rules.signals == Signals::AskInit;
+        self.netlink_protocols(NETLINK, asks_about_netlink.then_some(ASK_INIT));
         self.sockets(rules.sockets);
         self.uncounted_memory();
         self.leases();

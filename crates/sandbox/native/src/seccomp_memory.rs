@@ -93,16 +93,18 @@ impl Program {
         self.add(LOAD, OFFSET_NUMBER, 0, 0);
     }
 
-    /// Options of sockets: programs at them, which take their memory from what the whole machine has for programs; and, where init
-    /// counts, the size of buffers, which stays the default. A socket that is closed goes on filling the one at its other end, and
-    /// then the default is all that init knows of it.
+    /// Options of sockets: programs at them, which take their memory from what the whole machine has for programs; and the size of buffers,
+    /// which stays the default. That of receive buffers does everywhere, because no cgroup counts what is in those of netlink sockets. That of send
+    /// buffers does where init counts: a socket that is closed goes on filling the one at its other end, and then the default is all that
+    /// init knows of it.
     pub(super) fn socket_options(&mut self, memory: KernelMemory) {
         const SOCKET_LEVEL: u32 = 1;
         const PROGRAMS: [u32; 4] = [26, 50, 51, 52];
-        const BUFFERS: [u32; 4] = [7, 8, 32, 33];
+        const RECEIVE_BUFFERS: [u32; 2] = [8, 33];
+        const ALL_BUFFERS: [u32; 4] = [7, 8, 32, 33];
         let buffers: &[u32] = match memory {
-            KernelMemory::CountedByCgroup => &[],
-            KernelMemory::CountedByInit => &BUFFERS,
+            KernelMemory::CountedByCgroup => &RECEIVE_BUFFERS,
+            KernelMemory::CountedByInit => &ALL_BUFFERS,
         };
         let tests = 2 * (PROGRAMS.len() + buffers.len()) as u8;
         self.add(JUMP_EQUAL, nr::SETSOCKOPT as u32, 0, 4 + tests);
@@ -118,14 +120,19 @@ impl Program {
         self.add(LOAD, OFFSET_NUMBER, 0, 0);
     }
 
-    /// Of the sockets to the kernel only those that tell of addresses and routes: others carry messages between processes.
-    pub(super) fn netlink_protocols(&mut self, family: u32) {
-        self.add(JUMP_EQUAL, nr::SOCKET as u32, 0, 6);
+    /// Netlink sockets only for addresses and routes: those of other protocols carry messages between processes. With `ask`, init is asked before
+    /// one is made. Without, the rules for families of sockets decide.
+    pub(super) fn netlink_protocols(&mut self, family: u32, ask: Option<u32>) {
+        let asks = u8::from(ask.is_some());
+        self.add(JUMP_EQUAL, nr::SOCKET as u32, 0, 6 + asks);
         self.add(LOAD, argument(0), 0, 0);
-        self.add(JUMP_EQUAL, family, 0, 3);
+        self.add(JUMP_EQUAL, family, 0, 3 + asks);
         self.add(LOAD, argument(2), 0, 0);
         self.add(JUMP_EQUAL, 0, 1, 0);
         self.answer(NO_PROTOCOL);
+        if let Some(ask) = ask {
+            self.answer(ask);
+        }
         self.add(LOAD, OFFSET_NUMBER, 0, 0);
     }
 

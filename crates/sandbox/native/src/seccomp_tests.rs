@@ -282,14 +282,20 @@ fn memory_that_init_cannot_see_is_not_given_out_where_init_counts() {
         [[Allowed; 2], [Refused(22), Allowed], [Refused(22); 2]]
     );
     let option = |level, name| both(nr::SETSOCKOPT, [3, level, name, 0, 0, 0]);
-    let [send_buffer, reuse_address] = [7, 2];
+    let [send_buffer, receive_buffer, reuse_address] = [7, 8, 2];
     assert_eq!(
         [
             option(1, send_buffer),
+            option(1, receive_buffer),
             option(1, reuse_address),
             option(6, send_buffer)
         ],
-        [[Refused(0), Allowed], [Allowed; 2], [Allowed; 2]]
+        [
+            [Refused(0), Allowed],
+            [Refused(0); 2],
+            [Allowed; 2],
+            [Allowed; 2]
+        ]
     );
 }
 
@@ -307,12 +313,24 @@ fn memory_that_no_cgroup_counts_is_not_given_out() {
         both(nr::SETSOCKOPT, [3, 1, program, 0, 0, 0]),
         [Refused(1); 2]
     );
-    let to_kernel = |protocol| judge(SEALED, nr::SOCKET, [16, 3, protocol, 0, 0, 0]);
+}
+
+#[test]
+fn init_is_asked_before_a_netlink_socket_is_made() {
+    const WITH_CGROUP: Rules = Rules {
+        memory: KernelMemory::CountedByCgroup,
+        objects: UserObjects::Free,
+        ..SEALED
+    };
+    let netlink = |rules, protocol| judge(rules, nr::SOCKET, [16, 3, protocol, 0, 0, 0]);
     let [routes, between_processes] = [0, 2];
-    assert_eq!(
-        [to_kernel(routes), to_kernel(between_processes)],
-        [Allowed, Refused(93)]
-    );
+    for rules in [SEALED, WITH_CGROUP] {
+        assert_eq!(
+            [netlink(rules, routes), netlink(rules, between_processes)],
+            [Asked, Refused(93)]
+        );
+    }
+    assert_eq!(netlink(BARE, routes), Refused(13));
 }
 
 #[test]

@@ -125,6 +125,18 @@ pub fn unix_sockets(proc_directory: Fd) -> u64 {
     kinds.map(count).into_iter().sum()
 }
 
+/// How many netlink sockets processes have made in this process's network namespace. A socket counts until it is closed: also one that waits in
+/// another socket, and one that has no address yet and is not listed in `net/netlink`.
+pub fn netlink_sockets(proc_directory: Fd) -> u64 {
+    const SOCKETS: usize = 2;
+    count(
+        proc_directory,
+        c"self/net/protocols",
+        b"NETLINK",
+        SOCKETS,
+    )
+}
+
 /// The number in this column of the line that begins with `name`.
 fn count(proc_directory: Fd, path: &core::ffi::CStr, name: &[u8], column: usize) -> u64 {
     let mut found = 0;

@@ -7,10 +7,11 @@
 use crate::process_memory::living_thread;
 use crate::sweep::each_entry;
 use crate::sys::{
-    Fd, Pid, close, each_line_at, each_line_while_at, nr, open_at, open_flags, read_link_at,
-    syscall,
+    Fd, Pid, close, each_line_at, each_line_while_at, get_attribute, nr, open_at, open_flags,
+    read_link_at, syscall,
 };
 use crate::text::{Text, leading_number};
+use core::ffi::CStr;
 
 /// The most pipes of one session: each takes 16 of the 16 384 pages that a user has on most machines.
 pub const MOST_PIPES: u64 = 256;
@@ -22,6 +23,9 @@ pub const MOST_INSTANCES: u64 = 8;
 pub const MOST_WATCHES: u64 = 32_768;
 /// The most rules of Landlock that one session ever makes.
 pub const MOST_RULES: u64 = 4096;
+
+/// The most netlink sockets in one session. No cgroup counts the answers that wait in them: 208 KiB in each.
+pub const MAX_NETLINK_SOCKETS: u64 = 64;
 
 /// The most locks on parts of files that processes of one session hold. The kernel has no limit for them, and takes 200 bytes for each.
 pub const MOST_LOCKS: u64 = 16_384;
@@ -37,6 +41,8 @@ pub struct UserObjects {
     named_pipes: u64,
     instances: u64,
     rules: u64,
+    /// Not less than there are.
+    netlink_sockets: u64,
     has_epoll: bool,
 }
 
@@ -54,6 +60,7 @@ impl UserObjects {
                 | nr::MKNOD
                 | nr::MKNODAT
                 | nr::LANDLOCK_ADD_RULE
+                | nr::SOCKET
         )
     }
 
@@ -78,6 +85,15 @@ impl UserObjects {
             }
             nr::MKNOD | nr::MKNODAT => take_one(&mut self.named_pipes, MOST_NAMED_PIPES),
             nr::LANDLOCK_ADD_RULE => take_one(&mut self.rules, MOST_RULES),
+            // Only about netlink sockets.
+            nr::SOCKET => {
+                if self.netlink_sockets >= MAX_NETLINK_SOCKETS
+                    && let Some(sockets) = census().netlink_sockets
+                {
+                    self.netlink_sockets = sockets;
+                }
+                take_one(&mut self.netlink_sockets, MAX_NETLINK_SOCKETS)
+            }
             _ => {
                 self.has_epoll = true;
                 true
@@ -103,6 +119,8 @@ pub struct Counted {
     pub pipes: Option<u64>,
     /// Its instances of inotify.
     pub instances: Option<u64>,
+    /// Its netlink sockets.
+    pub netlink_sockets: Option<u64>,
 }
 
 fn take_one(count: &mut u64, most: u64) -> bool {
@@ -115,6 +133,8 @@ fn take_one(count: &mut u64, most: u64) -> bool {
 pub struct DescriptorCensus {
     pipes: Distinct<1024>,
     sockets: Distinct<4096>,
+    /// How many of the sockets are netlink sockets.
+    netlink_sockets: u64,
     instances: u64,
     /// Descriptors that are on their way through a socket, and may be any of these.
     on_their_way: u64,
@@ -127,6 +147,7 @@ impl DescriptorCensus {
         DescriptorCensus {
             pipes: Distinct::none(),
             sockets: Distinct::none(),
+            netlink_sockets: 0,
             instances: 0,
             on_their_way: 0,
             is_complete: true,
@@ -141,7 +162,10 @@ impl DescriptorCensus {
                 self.is_complete &= self.pipes.add(inode).is_some();
             } else if let Some(inode) = inode_in(target, b"socket:[") {
                 match self.sockets.add(inode) {
-                    Some(true) => self.on_their_way += descriptors_in(proc_directory, pid, number),
+                    Some(true) => {
+                        self.on_their_way += descriptors_in(proc_directory, pid, number);
+                        self.netlink_sockets += u64::from(is_netlink(proc_directory, pid, number));
+                    }
                     Some(false) => {}
                     None => self.is_complete = false,
                 }
@@ -166,6 +190,7 @@ impl DescriptorCensus {
         Counted {
             pipes: with_those_on_their_way(self.pipes.count as u64),
             instances: with_those_on_their_way(self.instances),
+            netlink_sockets: with_those_on_their_way(self.netlink_sockets),
         }
     }
 }
@@ -284,6 +309,19 @@ fn descriptors_in(proc_directory: Fd, pid: Pid, number: Fd) -> u64 {
     count
 }
 
+/// Whether a descriptor is a netlink socket, or may be one.
+fn is_netlink(proc_directory: Fd, pid: Pid, number: Fd) -> bool {
+    const PROTOCOL_NAME: &CStr = c"system.sockprotoname";
+    let opened = Text::<48>::new(format_args!("{pid}/fd/{number}"))
+        .and_then(|path| open_at(proc_directory, path.as_c_str(), open_flags::PATH, 0));
+    let Ok(socket) = opened else { return true };
+    let mut name = [0; 32];
+    let read = Text::<32>::new(format_args!("/proc/self/fd/{socket}"))
+        .and_then(|path| get_attribute(path.as_c_str(), PROTOCOL_NAME, &mut name));
+    close(socket);
+    read.is_err() || name.starts_with(b"NETLINK\0")
+}
+
 /// Whether two processes have one and the same file open.
 fn is_one_file((process, number): (Pid, Fd), (other, other_number): (Pid, Fd)) -> bool {
     const FILE: usize = 0;
@@ -380,6 +418,16 @@ mod tests {
         assert!(!objects.allow(nr::MKNOD, unknown));
         assert!((0..MOST_INSTANCES).all(|_| objects.allow(nr::INOTIFY_INIT1, unknown)));
         assert!(!objects.allow(nr::INOTIFY_INIT, unknown));
+        let sockets = |sockets| {
+            move || Counted {
+                netlink_sockets: Some(sockets),
+                ..Counted::default()
+            }
+        };
+        assert!((0..MAX_NETLINK_SOCKETS).all(|_| objects.allow(nr::SOCKET, unknown)));
+        assert!(!objects.allow(nr::SOCKET, sockets(MAX_NETLINK_SOCKETS)));
+        assert!(objects.allow(nr::SOCKET, sockets(MAX_NETLINK_SOCKETS - 1)));
+        assert!(!objects.allow(nr::SOCKET, unknown));
         assert!(!objects.has_epoll());
         assert!(objects.allow(nr::EPOLL_CREATE1, unknown) && objects.has_epoll());
     }
@@ -402,6 +450,27 @@ mod tests {
         assert!((302..302 + before + 200).contains(&census.counted(None).pipes.unwrap()));
         assert_eq!(census.counted(Some(1 << 20)), Counted::default());
         drop((pipes, near, far));
+        close(processes);
+    }
+
+    #[test]
+    fn netlink_sockets_of_a_process_are_told_from_others() {
+        const NETLINK: usize = 16;
+        const RAW_CLOEXEC: usize = 3 | 0o2_000_000;
+        let processes = crate::mounts::open_proc().unwrap();
+        let own = crate::sys::own_pid();
+        // SAFETY: no pointers.
+        let socket = unsafe { syscall(nr::SOCKET, [NETLINK, RAW_CLOEXEC, 0]) }.unwrap() as Fd;
+        let (near, far) = std::os::unix::net::UnixDatagram::pair().unwrap();
+        let is_netlink = |number| is_netlink(processes, own, number);
+        assert!(is_netlink(socket));
+        assert!(!is_netlink(near.as_raw_fd()));
+        let mut census = DescriptorCensus::new();
+        census.add(processes, own);
+        assert!(census.counted(None).netlink_sockets.unwrap() >= 1);
+        assert!(crate::socket_memory::netlink_sockets(processes) >= 1);
+        close(socket);
+        drop((near, far));
         close(processes);
     }
 

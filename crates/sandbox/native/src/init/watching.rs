@@ -4,7 +4,7 @@ use super::standbys::Uncounted;
 use super::{Reason, Session};
 use crate::message::from_init;
 use crate::notify::{self, Protected, Question};
-use crate::socket_memory::unix_sockets;
+use crate::socket_memory::{netlink_sockets, unix_sockets};
 use crate::sweep::{Reach, each_process, is_descendant};
 use crate::sys::{Errno, Pid, signals};
 use crate::user_objects::{Counted, DescriptorCensus, WatchCensus, has_too_many_locks};
@@ -115,7 +115,13 @@ impl Session {
                 census.add(processes, pid);
             }
         });
-        census.counted(self.has_own_network().then(|| self.unix_sockets_of_code()))
+        if !self.has_own_network() {
+            return census.counted(None);
+        }
+        Counted {
+            netlink_sockets: Some(netlink_sockets(processes)),
+            ..census.counted(Some(self.unix_sockets_of_code()))
+        }
     }
 
     /// Unix sockets of the session's network, without those that init made: at its start, and for each fork.
