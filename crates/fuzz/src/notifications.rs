@@ -2,8 +2,8 @@
 
 use crate::Outcome;
 use crate::choices::Choices;
-use cellblock_native::named::Named;
-use cellblock_native::notify::{Protected, QUESTION_SIZE, Question, is_harmless};
+use cellblock_native::files::named::Named;
+use cellblock_native::init::notify::{Protected, QUESTION_SIZE, Question, is_harmless};
 use cellblock_native::sys::{Pid, Received, nr};
 
 /// Who is protected: init, and a standby.

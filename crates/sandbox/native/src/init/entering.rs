@@ -1,11 +1,11 @@
 //! Init moves the helper of a head into the fork that was prepared (`entering.rs`), and serves other processes meanwhile.
 
 use super::{Session, drain};
-use crate::entering::{Deadline, MOST_ATTEMPTS, Stopped};
-use crate::fork::{Hints, KINDS};
-use crate::notify::{self, Protected, Question};
-use crate::processor::OneProcessor;
-use crate::sweep;
+use crate::forks::entering::{Deadline, MOST_ATTEMPTS, Stopped};
+use crate::forks::fork::{Hints, KINDS};
+use crate::forks::processor::OneProcessor;
+use crate::init::notify::{self, Protected, Question};
+use crate::init::sweep;
 use crate::sys::trace::{self, Waited};
 use crate::sys::{self, Errno, Fd, Pid, Poll, Result, kill, nr, poll, signals};
 

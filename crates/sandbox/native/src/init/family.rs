@@ -1,17 +1,17 @@
 //! Init and its relatives: forks of its session, and in a fork the inits that were there before.
 
 use super::Session;
-use crate::entering;
-use crate::fork;
-use crate::keep::{Keeper, Sharing};
-use crate::limits;
-use crate::message::{At, Failure, Message, Stage, from_init, kin};
-use crate::named::{LONGEST_PASSED, Named};
-use crate::notify::{self, Question};
-use crate::stillness;
-use crate::sweep;
+use crate::files::keep::{Keeper, Sharing};
+use crate::files::named::{LONGEST_PASSED, Named};
+use crate::forks::entering;
+use crate::forks::fork;
+use crate::init::notify::{self, Question};
+use crate::init::stillness;
+use crate::init::sweep;
+use crate::init::watchdog::user_objects::UserObjects;
 use crate::sys::{self, Errno, Pid, Received, nr, receive, send, send_now};
-use crate::user_objects::UserObjects;
+use crate::walls::limits;
+use crate::wire::message::{At, Failure, Message, Stage, from_init, kin};
 
 impl Session {
     /// The kernel, or the first init of the family, asks about a call.

@@ -1,11 +1,11 @@
 //! Init between code that changes a file and the host that keeps what the file was.
 
 use super::Session;
-use crate::keep::{Heard, Keeper, Sharing, Told};
-use crate::named::Named;
-use crate::notify::{Question, answer, is_waiting, respond};
-use crate::own_file::Acted;
-use crate::pending::Awaited;
+use crate::files::keep::{Heard, Keeper, Sharing, Told};
+use crate::files::named::Named;
+use crate::files::own_file::Acted;
+use crate::files::pending::Awaited;
+use crate::init::notify::{Question, answer, is_waiting, respond};
 use crate::sys::{self, Errno, Result};
 
 impl Session {

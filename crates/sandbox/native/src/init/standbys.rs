@@ -1,11 +1,11 @@
 //! Whom init protects: the standbys, the sessions that were forked from this one, and itself.
 
-use crate::fork::Forks;
-use crate::notify::Protected;
-use crate::sweep::{self, Reach};
+use crate::forks::fork::Forks;
+use crate::forks::waking::Waking;
+use crate::init::notify::Protected;
+use crate::init::sweep::{self, Reach};
+use crate::sys::text::{Text, hexadecimal};
 use crate::sys::{self, Fd, Pid, each_line_at, kill, signals};
-use crate::text::{Text, hexadecimal};
-use crate::waking::Waking;
 
 /// Most standbys of one session: the history and the newest.
 pub(super) const MOST_STANDBYS: usize = 64;

@@ -5,12 +5,12 @@
 
 use super::standbys::MOST_STANDBYS;
 use super::{Reason, Session};
-use crate::kin::MOST_KIN;
-use crate::message::from_init;
-use crate::notify::Protected;
-use crate::sweep;
+use crate::forks::kin::MOST_KIN;
+use crate::forks::waking::Waking;
+use crate::init::notify::Protected;
+use crate::init::sweep;
 use crate::sys::{self, Ended, Errno, Pid, reap, signals};
-use crate::waking::Waking;
+use crate::wire::message::from_init;
 
 /// The standby that goes on when the head has ended.
 #[derive(Clone, Copy)]

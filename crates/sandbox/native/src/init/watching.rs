@@ -2,13 +2,15 @@
 
 use super::standbys::Uncounted;
 use super::{Reason, Session};
-use crate::message::from_init;
-use crate::notify::{self, Protected, Question};
-use crate::socket_memory::{netlink_sockets, unix_sockets};
-use crate::sweep::{Reach, each_process, is_descendant};
+use crate::init::notify::{self, Protected, Question};
+use crate::init::sweep::{Reach, each_process, is_descendant};
+use crate::init::watchdog::socket_memory::{netlink_sockets, unix_sockets};
+use crate::init::watchdog::user_objects::{
+    Counted, DescriptorCensus, WatchCensus, has_too_many_locks,
+};
+use crate::init::watchdog::{self, Finding, Watched};
 use crate::sys::{Errno, Pid, signals};
-use crate::user_objects::{Counted, DescriptorCensus, WatchCensus, has_too_many_locks};
-use crate::watchdog::{self, Finding, Watched};
+use crate::wire::message::from_init;
 
 impl Session {
     /// Whether there is something to look at every now and then.
@@ -132,7 +134,7 @@ impl Session {
     }
 
     fn has_own_network(&self) -> bool {
-        use crate::config::walls::{NAMESPACES, NETWORK};
+        use crate::wire::config::walls::{NAMESPACES, NETWORK};
         self.init.walls & (NAMESPACES | NETWORK) == NAMESPACES | NETWORK
     }
 }

@@ -7,6 +7,7 @@ mod location;
 pub mod numbers;
 mod process;
 mod sockets;
+pub mod text;
 pub mod trace;
 
 pub use call::{Errno, Result, syscall};

@@ -1,0 +1,287 @@
+//! The birth of a session, in two steps.
+//!
+//! A session that is **conceived** has its processes, init and a head that is a copy of the zygote, in namespaces of their own; but no
+//! name, no user, no files and no walls. That takes milliseconds and is the same for every session, so the zygote does it ahead of time.
+//! Being **born** is the rest: init makes the namespaces what the request wants, and the head puts its walls up. Until then neither
+//! runs anything but our own code.
+
+use crate::files::keep::Sharing;
+use crate::files::places::MOST_ROOTS;
+use crate::init::sweep::{self, Reach};
+use crate::init::{self, Init};
+use crate::launch::launcher;
+use crate::launch::spawn::{
+    Descriptors, LibcFork, has, keeper, namespaces, settle_in, watched_memory, workspace_comes,
+};
+use crate::sys::{
+    self, Errno, Fd, Forked, Pid, Poll, clone_flags, clone_process, close, close_all_but,
+    packet_pair, poll, receive, send,
+};
+use crate::walls::doors;
+use crate::walls::harden::{Belongings, OUT_OF_THE_WAY, harden, hear, report};
+use crate::walls::limits;
+use crate::walls::privileges;
+use crate::walls::users::{Mapping, SESSION_ID, map_users};
+use crate::wire::config::{Items, Spawn, walls};
+use crate::wire::message::{At, Failure, Stage, from_init};
+
+/// The longest request.
+const LONGEST_REQUEST: usize = 64 << 10;
+/// How long init may take to say that it has a request, in milliseconds. It only has to be scheduled.
+const ACCEPTANCE_LIMIT: i32 = 10_000;
+
+/// A conceived session, as the zygote knows it.
+#[derive(Clone, Copy)]
+pub struct Unborn {
+    /// Its init.
+    pub init: Pid,
+    /// On which init waits for the request. It ends when the zygote does.
+    pub socket: Fd,
+}
+
+/// Where the caller of [`conceive`] finds itself afterwards.
+pub enum Conceived {
+    /// Still the zygote.
+    Zygote(Unborn),
+    /// The head, which waits to be born on this socket.
+    Head(Fd),
+}
+
+/// Makes the processes of a session that will be behind these walls. It returns in the zygote and in the head; init stays inside.
+///
+/// # Safety
+/// The caller must be single-threaded and have prepared Python for a fork.
+pub unsafe fn conceive(walls: u64, fork: LibcFork) -> sys::Result<Conceived> {
+    let (near, far) = packet_pair()?;
+    // A child of the launcher, which reaps it, and not of the zygote, which waits for nobody.
+    // SAFETY: init stays native; the head is made by libc's own fork below.
+    match unsafe { clone_process(namespaces(walls) | clone_flags::PARENT) } {
+        Ok(Forked::Parent(init)) => {
+            close(far);
+            Ok(Conceived::Zygote(Unborn { init, socket: near }))
+        }
+        Ok(Forked::Child) => {
+            sys::set_signal_mask(u64::MAX);
+            close(near);
+            // The host must see it when the zygote's socket closes.
+            close(launcher::descriptors::ZYGOTE);
+            // SAFETY: the caller's promise.
+            match unsafe { fork_head(far, fork) } {
+                Ok((head, socket)) if head > 0 => wait_to_be_born(walls, far, head, socket),
+                Ok((_, socket)) => Ok(Conceived::Head(socket)),
+                Err(_) => sys::exit(70),
+            }
+        }
+        Err(errno) => {
+            close(near);
+            close(far);
+            Err(errno)
+        }
+    }
+}
+
+/// Runs in init. Returns in init with the head's id, in the head with 0; each has its end of their socket.
+unsafe fn fork_head(zygote: Fd, fork: LibcFork) -> sys::Result<(Pid, Fd)> {
+    let (near, far) = packet_pair()?;
+    // SAFETY: single-threaded; the handlers of libc run around it.
+    match unsafe { fork() } {
+        -1 => Err(Errno::AGAIN),
+        0 => {
+            close(zygote);
+            close(near);
+            let socket = sys::duplicate_above(far, OUT_OF_THE_WAY)?;
+            close(far);
+            Ok((0, socket))
+        }
+        head => {
+            close(far);
+            Ok((head, near))
+        }
+    }
+}
+
+/// Runs in the zygote: passes the request on. Fails when the session died before it was born, or is not of the kind that is asked for.
+pub fn deliver(unborn: Unborn, bytes: &[u8], descriptors: &[Fd]) -> sys::Result<()> {
+    let (request, _) = Spawn::from_bytes(bytes)?;
+    let mut ended = [Poll::readable(unborn.socket)];
+    // Nobody sends anything on this socket but us. Asked first: the id of one who is gone may be another's.
+    if poll(&mut ended, 0) > 0 {
+        return Err(Errno::PIPE);
+    }
+    if has(&request, walls::NAMESPACES) {
+        let map = Mapping {
+            inside: SESSION_ID,
+            outside: request.user as u32,
+            count: 1,
+        };
+        // A failure is seen by init, which cannot take its id and reports it.
+        let _ = map_users(unborn.init, map, map);
+    }
+    send(unborn.socket, bytes, descriptors)?;
+    if !sweep::wait_readable(unborn.socket, ACCEPTANCE_LIMIT) {
+        return Err(Errno::AGAIN);
+    }
+    match receive(unborn.socket, &mut [0])? {
+        accepted if accepted.bytes > 0 => Ok(()),
+        _ => Err(Errno::PIPE),
+    }
+}
+
+/// The life of init.
+fn wait_to_be_born(walls: u64, zygote: Fd, head: Pid, socket: Fd) -> ! {
+    let mut wanted = [Poll::readable(zygote), Poll::readable(socket)];
+    poll(&mut wanted, -1);
+    if wanted[1].seen != 0 {
+        // The head was killed. The zygote finds us gone and makes another one.
+        sys::exit(0);
+    }
+    let mut bytes = [0; LONGEST_REQUEST];
+    let received = match receive(zygote, &mut bytes) {
+        Ok(received) if received.bytes > 0 => received,
+        // The zygote is gone.
+        _ => sys::exit(0),
+    };
+    let bytes = &bytes[..received.bytes];
+    let read = Spawn::from_bytes(bytes).and_then(|(request, strings)| {
+        if namespaces(request.walls) != namespaces(walls) {
+            return Err(Errno::INVAL);
+        }
+        let came = &received.descriptors[..received.count];
+        let taken = Descriptors::from_wire(came, workspace_comes(&request), request.keeps != 0)?;
+        send(zygote, &[1], &[])?;
+        Ok((request, Items(strings), taken))
+    });
+    close(zygote);
+    // Nobody was told that there is a session.
+    let Ok((request, items, taken)) = read else {
+        sys::exit(70)
+    };
+    match be_session(&request, items, bytes, &taken, socket) {
+        Ok(built) => init::run(Init {
+            head: Some(head),
+            ..built
+        }),
+        Err(failure) => {
+            let message = failure.to_message(from_init::FAILED);
+            let _ = send(taken.control, &message.to_bytes(), &[]);
+            sys::exit(70)
+        }
+    }
+}
+
+/// Builds the session around init, and has the head build its own walls.
+fn be_session(
+    request: &Spawn,
+    items: Items<'_>,
+    bytes: &[u8],
+    taken: &Descriptors,
+    socket: Fd,
+) -> Result<Init, Failure> {
+    let reach = if has(request, walls::NAMESPACES) && has(request, walls::PROCESSES) {
+        Reach::Namespace
+    } else {
+        Reach::Descendants
+    };
+    let proc_directory = settle_in(request, items, taken, reach)?;
+    doors::put_up_names(items)?;
+    // Before there is anyone who could look. What becomes another user is closed by the kernel; who says so need not think about when.
+    privileges::set_dumpable(false);
+    let mut belongings = [taken.channel, taken.output, taken.error, -1, -1, -1];
+    belongings[3..].copy_from_slice(&taken.cgroups);
+    let count = belongings
+        .iter()
+        .position(|fd| *fd < 0)
+        .unwrap_or(belongings.len());
+    send(socket, bytes, &belongings[..count]).at(Stage::Fork)?;
+    let listener = hear(socket)?;
+    let keeper = keeper(request, items, taken.keeper, proc_directory, Sharing::None);
+    if keeper.is_none() && request.guards_marks() {
+        return Err(Errno::NOENT).at(Stage::Home);
+    }
+    let mut kept = [-1; 4 + MOST_ROOTS];
+    kept[..3].copy_from_slice(&[taken.control, proc_directory, listener]);
+    if let Some(keeper) = &keeper {
+        let own = core::iter::once(keeper.socket).chain(keeper.places.descriptors());
+        kept[3..]
+            .iter_mut()
+            .zip(own)
+            .for_each(|(slot, fd)| *slot = fd);
+    }
+    kept.sort_unstable();
+    close_all_but(&kept);
+    for fd in 0..3 {
+        close(fd);
+    }
+    Ok(Init {
+        control: taken.control,
+        listener,
+        judge: -1,
+        keeper,
+        proc_directory,
+        head: None,
+        reach,
+        memory: watched_memory(request),
+        processes: request.processes,
+        walls: request.walls,
+    })
+}
+
+/// Runs in the head: waits for the request, and puts the walls up. Without a request it ends here.
+pub fn be_born(socket: Fd) {
+    let mut bytes = [0; LONGEST_REQUEST];
+    let received = match receive(socket, &mut bytes) {
+        Ok(received) if received.bytes > 0 => received,
+        _ => sys::exit(0),
+    };
+    let Ok((request, strings)) = Spawn::from_bytes(&bytes[..received.bytes]) else {
+        sys::exit(70)
+    };
+    let at = |index: usize| received.descriptors[..received.count].get(index).copied();
+    let belongings = Belongings {
+        channel: at(0).unwrap_or(-1),
+        output: at(1).unwrap_or(-1),
+        error: at(2).unwrap_or(-1),
+        cgroups: [3, 4, 5].map(|index| at(index).unwrap_or(-1)),
+    };
+    let outcome = harden(&request, Items(strings), &belongings, socket);
+    report(socket, outcome);
+    close(socket);
+    let _ = limits::limit_open_files(request.open_files);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What becomes of a request when init does this with its end of the socket.
+    fn delivered(init: fn(Fd)) -> sys::Result<()> {
+        let (socket, far) = packet_pair().unwrap();
+        let playing = std::thread::spawn(move || init(far));
+        let unborn = Unborn { init: 0, socket };
+        let outcome = deliver(unborn, &Spawn::default().to_bytes(), &[]);
+        playing.join().unwrap();
+        close(socket);
+        outcome
+    }
+
+    fn hear_request(socket: Fd) {
+        let mut bytes = [0; Spawn::SIZE];
+        assert_eq!(receive(socket, &mut bytes).unwrap().bytes, Spawn::SIZE);
+    }
+
+    #[test]
+    fn a_request_is_delivered_when_init_says_that_it_has_it() {
+        let accepts = |socket| {
+            hear_request(socket);
+            send(socket, &[1], &[]).unwrap();
+            close(socket);
+        };
+        assert_eq!(delivered(accepts), Ok(()));
+        let dies_with_it = |socket| {
+            hear_request(socket);
+            close(socket);
+        };
+        assert!(delivered(dies_with_it).is_err());
+        assert!(delivered(close).is_err());
+    }
+}

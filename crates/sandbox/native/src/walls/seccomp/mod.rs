@@ -1,0 +1,729 @@
+//! The system call filter: a deny list of what no snippet needs and what kernels are attacked through.
+
+use crate::sys::{Errno, Fd, Result, clone_flags, nr, syscall};
+
+mod memory;
+pub use memory::{KernelMemory, UserObjects};
+
+/// One instruction of the filter machine.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Instruction {
+    code: u16,
+    if_true: u8,
+    if_false: u8,
+    value: u32,
+}
+
+const LOAD: u16 = 0x20;
+const JUMP_EQUAL: u16 = 0x15;
+const JUMP_GREATER_EQUAL: u16 = 0x35;
+const JUMP_ANY_BIT: u16 = 0x45;
+const RETURN: u16 = 0x06;
+
+const OFFSET_NUMBER: u32 = 0;
+const OFFSET_ARCHITECTURE: u32 = 4;
+const X86_64: u32 = 0xC000_003E;
+const X32: u32 = 0x4000_0000;
+
+const ALLOW: u32 = 0x7FFF_0000;
+const ASK_INIT: u32 = 0x7FC0_0000;
+const KILL: u32 = 0x8000_0000;
+
+const fn fail_with(errno: u32) -> u32 {
+    0x0005_0000 | errno
+}
+const PERM: u32 = fail_with(1);
+const ACCES: u32 = fail_with(13);
+const NO_CONTROL: u32 = fail_with(25);
+const NOSYS: u32 = fail_with(38);
+const NOT_SUPPORTED: u32 = fail_with(95);
+const NO_FAMILY: u32 = fail_with(97);
+
+const fn argument(index: u32) -> u32 {
+    16 + 8 * index
+}
+
+/// Refused with "operation not permitted".
+const DENIED: &[usize] = &[
+    // Mounts and roots.
+    nr::MOUNT,
+    nr::UMOUNT2,
+    nr::PIVOT_ROOT,
+    nr::CHROOT,
+    nr::MOVE_MOUNT,
+    nr::OPEN_TREE,
+    nr::OPEN_TREE_ATTR,
+    nr::FSOPEN,
+    nr::FSCONFIG,
+    nr::FSMOUNT,
+    nr::FSPICK,
+    nr::MOUNT_SETATTR,
+    nr::QUOTACTL,
+    nr::QUOTACTL_FD,
+    nr::SWAPON,
+    nr::SWAPOFF,
+    // Other processes' memory and descriptors.
+    nr::PROCESS_VM_READV,
+    nr::PROCESS_VM_WRITEV,
+    nr::PROCESS_MADVISE,
+    nr::PROCESS_MRELEASE,
+    nr::PIDFD_GETFD,
+    nr::KCMP,
+    nr::MOVE_PAGES,
+    nr::MIGRATE_PAGES,
+    nr::MBIND,
+    nr::SET_MEMPOLICY,
+    // Kernel interfaces with a long history of holes.
+    nr::BPF,
+    nr::PERF_EVENT_OPEN,
+    nr::USERFAULTFD,
+    nr::IO_URING_SETUP,
+    nr::IO_URING_ENTER,
+    nr::IO_URING_REGISTER,
+    nr::KEYCTL,
+    nr::ADD_KEY,
+    nr::REQUEST_KEY,
+    nr::FANOTIFY_INIT,
+    nr::MEMFD_SECRET,
+    nr::MODIFY_LDT,
+    nr::VHANGUP,
+    nr::PERSONALITY,
+    nr::LOOKUP_DCOOKIE,
+    nr::USELIB,
+    nr::USTAT,
+    nr::SYSFS,
+    nr::NFSSERVCTL,
+    // The machine itself.
+    nr::KEXEC_LOAD,
+    nr::KEXEC_FILE_LOAD,
+    nr::INIT_MODULE,
+    nr::FINIT_MODULE,
+    nr::DELETE_MODULE,
+    nr::REBOOT,
+    nr::ACCT,
+    nr::SYSLOG,
+    nr::SETTIMEOFDAY,
+    nr::CLOCK_SETTIME,
+    nr::CLOCK_ADJTIME,
+    nr::ADJTIMEX,
+    nr::IOPL,
+    nr::IOPERM,
+    // Opening by handle goes around every directory.
+    nr::OPEN_BY_HANDLE_AT,
+    nr::NAME_TO_HANDLE_AT,
+];
+
+/// Refused where there is no namespace for them. Not only the calls that find an object: its number can be guessed.
+const IPC: &[usize] = &[
+    nr::SHMGET,
+    nr::SHMAT,
+    nr::SHMCTL,
+    nr::SEMGET,
+    nr::SEMOP,
+    nr::SEMTIMEDOP,
+    nr::SEMCTL,
+    nr::MSGGET,
+    nr::MSGSND,
+    nr::MSGRCV,
+    nr::MSGCTL,
+    nr::MQ_OPEN,
+    nr::MQ_UNLINK,
+    nr::MQ_TIMEDSEND,
+    nr::MQ_TIMEDRECEIVE,
+    nr::MQ_NOTIFY,
+    nr::MQ_GETSETATTR,
+];
+
+/// Sent to init, which refuses what would hit itself or a standby (`notify.rs`).
+const ASKED: &[usize] = &[
+    nr::KILL,
+    nr::TKILL,
+    nr::TGKILL,
+    nr::RT_SIGQUEUEINFO,
+    nr::RT_TGSIGQUEUEINFO,
+    nr::PIDFD_OPEN,
+    nr::SETPRIORITY,
+    nr::IOPRIO_SET,
+];
+
+/// Sent to init only when they name another process: the first argument is not 0.
+const ASKED_FOR_OTHERS: &[usize] = &[
+    nr::PRLIMIT64,
+    nr::SCHED_SETAFFINITY,
+    nr::SCHED_SETATTR,
+    nr::SCHED_SETPARAM,
+    nr::SCHED_SETSCHEDULER,
+];
+
+/// These open files; sent to init when it is for writing.
+pub const OPENS: &[usize] = &[nr::OPENAT, nr::OPEN];
+
+/// What changes or removes the contents of a file that was not opened for it, or the time from which init knows that it is as it was.
+pub const CHANGES: &[usize] = &[
+    nr::CREAT,
+    nr::TRUNCATE,
+    nr::UNLINK,
+    nr::UNLINKAT,
+    nr::RENAME,
+    nr::RENAMEAT,
+    nr::RENAMEAT2,
+    nr::UTIME,
+    nr::UTIMES,
+    nr::FUTIMESAT,
+    nr::UTIMENSAT,
+];
+
+/// What changes a file, but not its contents; a second name too: who has one sees what is written by the other.
+pub const MARKS: &[usize] = &[
+    nr::CHMOD,
+    nr::FCHMODAT,
+    nr::FCHMODAT2,
+    nr::CHOWN,
+    nr::LCHOWN,
+    nr::FCHOWNAT,
+    nr::FCHMOD,
+    nr::FCHOWN,
+    nr::FSETXATTR,
+    nr::FREMOVEXATTR,
+    nr::SETXATTR,
+    nr::LSETXATTR,
+    nr::REMOVEXATTR,
+    nr::LREMOVEXATTR,
+    nr::LINK,
+    nr::LINKAT,
+];
+
+/// What reads extended attributes.
+pub const ATTRIBUTE_READS: &[usize] = &[
+    nr::GETXATTR,
+    nr::LGETXATTR,
+    nr::FGETXATTR,
+    nr::LISTXATTR,
+    nr::LLISTXATTR,
+    nr::FLISTXATTR,
+];
+
+/// What Landlock does not look at: init does these itself where a session sees the host's files. Before version 3 it does not look at
+/// `truncate` either. A second name is not among them: Landlock judges where it may be.
+pub fn is_unseen_by_landlock(number: usize) -> bool {
+    let is_time = matches!(
+        number,
+        nr::UTIME | nr::UTIMES | nr::FUTIMESAT | nr::UTIMENSAT | nr::TRUNCATE
+    );
+    let is_name = matches!(number, nr::LINK | nr::LINKAT);
+    is_time || MARKS.contains(&number) && !is_name || ATTRIBUTE_READS.contains(&number)
+}
+
+/// What Landlock does not look at, and programs can do without: newer ways to do the same, and hearing of names in a directory.
+const UNSEEN_AND_NOT_NEEDED: &[usize] = &[
+    nr::SETXATTRAT,
+    nr::REMOVEXATTRAT,
+    nr::GETXATTRAT,
+    nr::LISTXATTRAT,
+    nr::FILE_GETATTR,
+    nr::FILE_SETATTR,
+    nr::INOTIFY_INIT,
+    nr::INOTIFY_INIT1,
+    nr::INOTIFY_ADD_WATCH,
+];
+
+/// Requests that change flags of a file which is only open for reading: `FS_IOC_SETFLAGS`, `FS_IOC_SETVERSION` and the old one of ext4,
+/// `FS_IOC_FSSETXATTR`, `FS_IOC_ENABLE_VERITY`. Many file systems do not know them, so programs can do without.
+const FILE_FLAGS: &[u32] = &[
+    0x4008_6602,
+    0x4008_7602,
+    0x4008_6604,
+    0x401C_5820,
+    0x4080_6685,
+];
+
+/// Requests that reserve blocks for any file, as `fallocate` does: `FS_IOC_RESVSP`, `FS_IOC_RESVSP64`, `FS_IOC_ZERO_RANGE`, and two that
+/// XFS had until Linux 5.17.
+const RESERVES: &[u32] = &[
+    0x4030_5828,
+    0x4030_582A,
+    0x4030_5839,
+    0x4030_580A,
+    0x4030_5824,
+];
+
+const UNIX: u32 = 1;
+const INET: u32 = 2;
+const INET6: u32 = 10;
+const NETLINK: u32 = 16;
+
+/// Which sockets a session may make.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Sockets {
+    /// Internet sockets too: a network namespace around them leads nowhere.
+    InEmptyNamespace,
+    /// Only pairs of Unix sockets: without namespaces a socket of the host's is one `connect` away, and Landlock does not
+    /// look at sockets in the file system.
+    PairsOnly,
+}
+
+/// Which shared memory, semaphores and queues of System V and POSIX a session finds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ipc {
+    /// Those of its namespace: its own, or by a public policy the host's.
+    OfItsNamespace,
+    /// None: they would be the host's.
+    Forbidden,
+}
+
+/// Who is asked about signals.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Signals {
+    /// Init, through the listener that [`install`] returns.
+    AskInit,
+    /// Nobody.
+    Free,
+}
+
+/// Whether a copy of the head may become a session of its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Forks {
+    /// When init, asked through the listener, says so.
+    AskInit,
+    /// Never.
+    Forbidden,
+}
+
+/// Who is asked before a file is changed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Changes {
+    /// Init, who has a copy kept of what is not the session's own.
+    AskInit,
+    /// Nobody.
+    Free,
+}
+
+/// How a file gets blocks on disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Blocks {
+    /// Only by writing, which takes time: gigabytes are reserved faster than anyone could look.
+    ByWriting,
+    /// Also by reserving them.
+    ByReserving,
+}
+
+/// Who changes a file's permissions, owner, times and attributes, and reads the latter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Marks {
+    /// Init, in the place of the code: the session sees the host's files, and Landlock does not look at these calls.
+    ByInit,
+    /// The code itself: it sees no files but those that it may change, or that mounts keep it from changing.
+    Free,
+}
+
+/// What a session is allowed beyond the common list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// Which sockets.
+    pub sockets: Sockets,
+    /// Who decides about signals.
+    pub signals: Signals,
+    /// What counts the kernel's memory.
+    pub memory: KernelMemory,
+    /// What bounds the objects that are counted for each user.
+    pub objects: UserObjects,
+    /// Whose objects of System V and POSIX.
+    pub ipc: Ipc,
+    /// Whether it can be forked.
+    pub forks: Forks,
+    /// Who is asked before a file is changed.
+    pub changes: Changes,
+    /// How files get blocks on disk.
+    pub blocks: Blocks,
+    /// Who changes what Landlock does not look at.
+    pub marks: Marks,
+}
+
+impl Rules {
+    fn ask_init(&self) -> bool {
+        self.signals == Signals::AskInit
+            || self.changes == Changes::AskInit
+            || self.marks == Marks::ByInit
+    }
+}
+
+const MOST: usize = 600;
+
+struct Program {
+    instructions: [Instruction; MOST],
+    length: usize,
+}
+
+/// Installs the filter for this process and all it starts. The listener, if asked for, belongs into init's hands.
+pub fn install(rules: Rules) -> Result<Option<Fd>> {
+    const NEW_LISTENER: usize = 8;
+    let mut program = Program::new();
+    program.build(rules);
+    let asks = rules.ask_init();
+    let outcome = program.enforce(if asks { NEW_LISTENER } else { 0 })?;
+    Ok(asks.then_some(outcome as Fd))
+}
+
+/// Leaves this process nothing but to open itself, to say so, to wait and to end: for one that others may tamper with.
+pub fn allow_only_waiting() -> Result<()> {
+    let mut program = Program::new();
+    program.begin();
+    for number in [nr::PRCTL, nr::SENDMSG, nr::POLL, nr::EXIT_GROUP] {
+        program.when(number, ALLOW);
+    }
+    program.answer(KILL);
+    program.enforce(0).map(drop)
+}
+
+impl Program {
+    fn enforce(&self, flags: usize) -> Result<usize> {
+        const SET_MODE_FILTER: usize = 1;
+        if self.length > MOST {
+            return Err(Errno::OVERFLOW);
+        }
+        #[repr(C)]
+        struct Filter {
+            length: u16,
+            instructions: *const Instruction,
+        }
+        let filter = Filter {
+            length: self.length as u16,
+            instructions: self.instructions.as_ptr(),
+        };
+        // SAFETY: the program lives through the call and its length is told.
+        unsafe {
+            syscall(
+                nr::SECCOMP,
+                [SET_MODE_FILTER, flags, &raw const filter as usize],
+            )
+        }
+    }
+
+    fn new() -> Program {
+        Program {
+            instructions: [Instruction {
+                code: 0,
+                if_true: 0,
+                if_false: 0,
+                value: 0,
+            }; MOST],
+            length: 0,
+        }
+    }
+
+    /// Of this architecture only; then the number of the call is at hand.
+    fn begin(&mut self) {
+        self.add(LOAD, OFFSET_ARCHITECTURE, 0, 0);
+        self.add(JUMP_EQUAL, X86_64, 1, 0);
+        self.answer(KILL);
+        self.add(LOAD, OFFSET_NUMBER, 0, 0);
+        self.add(JUMP_GREATER_EQUAL, X32, 0, 1);
+        self.answer(NOSYS);
+    }
+
+    fn build(&mut self, rules: Rules) {
+        self.begin();
+        let asks_about_objects =
+            rules.objects == UserObjects::AskInit && rules.signals == Signals::AskInit;
+        if asks_about_objects {
+            self.named_pipes(ASK_INIT);
+        }
+        // First what is called most: the kernel remembers the answers that depend on the number alone, but not these.
+        self.privileged_files(rules);
+        for &number in DENIED {
+            self.when(number, PERM);
+        }
+        self.namespaces();
+        // C libraries fall back to `clone`, whose flags can be read; those of `clone3` lie in memory and cannot.
+        self.when(nr::CLONE3, NOSYS);
+        self.when(nr::OPENAT2, NOSYS);
+        self.when_argument(
+            nr::CLONE,
+            0,
+            JUMP_ANY_BIT,
+            clone_flags::ALL_NAMESPACES as u32 & !0x80,
+            PERM,
+        );
+        if rules.blocks == Blocks::ByWriting {
+            self.reservations();
+        }
+        self.controls(rules);
+        // No cgroup counts what waits in netlink sockets, so init bounds their number.
+        let asks_about_netlink =
+            rules.sockets == Sockets::InEmptyNamespace && rules.signals == Signals::AskInit;
+        self.netlink_protocols(NETLINK, asks_about_netlink.then_some(ASK_INIT));
+        self.sockets(rules.sockets);
+        self.uncounted_memory();
+        self.leases();
+        self.socket_options(rules.memory);
+        if rules.memory == KernelMemory::CountedByInit {
+            self.hidden_memory();
+        }
+        if rules.objects == UserObjects::AskInit {
+            self.user_objects(asks_about_objects.then_some(ASK_INIT));
+        }
+        if rules.ipc == Ipc::Forbidden {
+            for &number in IPC {
+                self.when(number, PERM);
+            }
+        }
+        match rules.forks {
+            Forks::Forbidden => {
+                self.when(nr::SETNS, PERM);
+                self.when(nr::PTRACE, PERM);
+            }
+            // A helper of the head enters the namespaces of a fork while init traces it (`entering.rs`).
+            Forks::AskInit => {
+                self.when(nr::SETNS, ASK_INIT);
+                self.being_traced();
+                self.process_limit();
+            }
+        }
+        if rules.signals == Signals::AskInit {
+            self.signals_by_descriptor();
+            for &number in ASKED {
+                self.when(number, ASK_INIT);
+            }
+            for &number in ASKED_FOR_OTHERS {
+                self.unless_zero(number, ASK_INIT);
+            }
+        }
+        if rules.changes == Changes::AskInit {
+            for &number in CHANGES.iter().chain(MARKS) {
+                self.when(number, ASK_INIT);
+            }
+            // Newer ways to do the same, which programs can do without.
+            for number in [nr::SETXATTRAT, nr::REMOVEXATTRAT, nr::FILE_SETATTR] {
+                self.when(number, NOSYS);
+            }
+        }
+        if rules.marks == Marks::ByInit {
+            let all = CHANGES.iter().chain(MARKS).chain(ATTRIBUTE_READS);
+            for &number in all.filter(|number| is_unseen_by_landlock(**number)) {
+                self.when(number, ASK_INIT);
+            }
+            for &number in UNSEEN_AND_NOT_NEEDED {
+                self.when(number, NOSYS);
+            }
+        }
+        self.answer(ALLOW);
+    }
+
+    /// `unshare` makes namespaces. With `CLONE_THREAD` alone it changes nothing, but fails where the process has other threads: so the
+    /// guest learns whether it has any, also where it cannot read `/proc` (`threads.rs`).
+    fn namespaces(&mut self) {
+        self.add(JUMP_EQUAL, nr::UNSHARE as u32, 0, 4);
+        self.add(LOAD, argument(0), 0, 0);
+        self.add(JUMP_EQUAL, clone_flags::THREAD as u32, 0, 1);
+        self.answer(ALLOW);
+        self.answer(PERM);
+    }
+
+    /// Files with the set-user-id or set-group-id bit. What a session writes to its workspace belongs to the owner of that
+    /// directory, who may be root; outside, anyone could run such a file as him.
+    fn privileged_files(&mut self, rules: Rules) {
+        const SET_ID: u32 = 0o6000;
+        const CREATE_OR_TEMPORARY: u32 = 0o20_000_100;
+        const WRITE: u32 = 0o3;
+        const EMPTY: u32 = 0o1000;
+        let write = match rules.changes {
+            Changes::AskInit => ASK_INIT,
+            Changes::Free => ALLOW,
+        };
+        // To empty what is open for reading is no writing to Landlock, before version 3.
+        let empty = match rules.marks {
+            Marks::ByInit => ACCES,
+            Marks::Free => write,
+        };
+        for (number, flags, mode) in [(nr::OPENAT, 2, 3), (nr::OPEN, 1, 2)] {
+            // The mode counts only when the call makes a file; otherwise the register may hold anything.
+            self.add(JUMP_EQUAL, number as u32, 0, 11);
+            self.add(LOAD, argument(mode), 0, 0);
+            self.add(JUMP_ANY_BIT, SET_ID, 0, 3);
+            self.add(LOAD, argument(flags), 0, 0);
+            self.add(JUMP_ANY_BIT, CREATE_OR_TEMPORARY, 0, 1);
+            self.answer(PERM);
+            self.add(LOAD, argument(flags), 0, 0);
+            self.add(JUMP_ANY_BIT, WRITE, 0, 1);
+            self.answer(write);
+            self.add(JUMP_ANY_BIT, EMPTY, 0, 1);
+            self.answer(empty);
+            self.answer(ALLOW);
+        }
+        for (number, mode) in [
+            (nr::CHMOD, 1),
+            (nr::FCHMOD, 1),
+            (nr::FCHMODAT, 2),
+            (nr::FCHMODAT2, 2),
+            (nr::CREAT, 1),
+            (nr::MKNOD, 1),
+            (nr::MKNODAT, 2),
+        ] {
+            let otherwise = match number {
+                number if is_unseen_by_landlock(number) && rules.marks == Marks::ByInit => ASK_INIT,
+                number if number == nr::CREAT || MARKS.contains(&number) => write,
+                _ => ALLOW,
+            };
+            self.add(JUMP_EQUAL, number as u32, 0, 4);
+            self.add(LOAD, argument(mode), 0, 0);
+            self.add(JUMP_ANY_BIT, SET_ID, 0, 1);
+            self.answer(PERM);
+            self.answer(otherwise);
+        }
+    }
+
+    /// Reserving blocks. C libraries write instead where `fallocate` is not supported, as on some file systems; what makes a file
+    /// smaller on disk stays.
+    fn reservations(&mut self) {
+        const PUNCH_HOLE_KEEP_SIZE: u32 = 3;
+        const COLLAPSE_RANGE: u32 = 8;
+        self.add(JUMP_EQUAL, nr::FALLOCATE as u32, 0, 5);
+        self.add(LOAD, argument(1), 0, 0);
+        self.add(JUMP_EQUAL, PUNCH_HOLE_KEEP_SIZE, 1, 0);
+        self.add(JUMP_EQUAL, COLLAPSE_RANGE, 0, 1);
+        self.answer(ALLOW);
+        self.answer(NOT_SUPPORTED);
+        self.add(
+            JUMP_EQUAL,
+            nr::IOCTL as u32,
+            0,
+            2 + 2 * RESERVES.len() as u8,
+        );
+        self.add(LOAD, argument(1), 0, 0);
+        for &request in RESERVES {
+            self.when(request as usize, NO_CONTROL);
+        }
+        self.add(LOAD, OFFSET_NUMBER, 0, 0);
+    }
+
+    /// Typing into a terminal that is shared with a person; and signals to a process that a descriptor is tied to, which the
+    /// kernel sends by itself: the process stands in memory, where nobody can judge it.
+    fn controls(&mut self, rules: Rules) {
+        const TIOCSTI: u32 = 0x5412;
+        const TIOCLINUX: u32 = 0x541C;
+        const FIOSETOWN: u32 = 0x8901;
+        const SIOCSPGRP: u32 = 0x8902;
+        let marks = match (rules.changes, rules.marks) {
+            (Changes::Free, Marks::Free) => &[],
+            _ => FILE_FLAGS,
+        };
+        self.add(JUMP_EQUAL, nr::IOCTL as u32, 0, 7 + 2 * marks.len() as u8);
+        self.add(LOAD, argument(1), 0, 0);
+        for &request in marks {
+            self.add(JUMP_EQUAL, request, 0, 1);
+            self.answer(NO_CONTROL);
+        }
+        self.add(JUMP_EQUAL, TIOCSTI, 3, 0);
+        self.add(JUMP_EQUAL, FIOSETOWN, 2, 0);
+        self.add(JUMP_EQUAL, SIOCSPGRP, 1, 0);
+        self.add(JUMP_EQUAL, TIOCLINUX, 0, 1);
+        self.answer(PERM);
+        self.answer(ALLOW);
+    }
+
+    /// The same by `fcntl`: in a register init can judge it, in memory nobody can.
+    fn signals_by_descriptor(&mut self) {
+        const F_SETOWN: u32 = 8;
+        const F_SETOWN_EX: u32 = 15;
+        self.add(JUMP_EQUAL, nr::FCNTL as u32, 0, 6);
+        self.add(LOAD, argument(1), 0, 0);
+        self.add(JUMP_EQUAL, F_SETOWN, 0, 1);
+        self.answer(ASK_INIT);
+        self.add(JUMP_EQUAL, F_SETOWN_EX, 0, 1);
+        self.answer(PERM);
+        self.answer(ALLOW);
+    }
+
+    /// Tracing another process is refused. Being traced by the parent is what init is asked about, for init may be that parent.
+    fn being_traced(&mut self) {
+        const TRACE_ME: u32 = 0;
+        self.add(JUMP_EQUAL, nr::PTRACE as u32, 0, 4);
+        self.add(LOAD, argument(0), 0, 0);
+        self.add(JUMP_EQUAL, TRACE_ME, 0, 1);
+        self.answer(ASK_INIT);
+        self.answer(PERM);
+    }
+
+    /// The limit of processes is a soft one, for init raises it when forks of the session need room. So the session itself may
+    /// not change it.
+    fn process_limit(&mut self) {
+        const PROCESSES: u32 = 6;
+        self.when_argument(nr::SETRLIMIT, 0, JUMP_EQUAL, PROCESSES, PERM);
+        // A null pointer only asks. What is not about this limit goes on to the questions about other processes.
+        self.add(JUMP_EQUAL, nr::PRLIMIT64 as u32, 0, 8);
+        self.add(LOAD, argument(1), 0, 0);
+        self.add(JUMP_EQUAL, PROCESSES, 0, 5);
+        self.add(LOAD, argument(2), 0, 0);
+        self.add(JUMP_EQUAL, 0, 0, 2);
+        self.add(LOAD, argument(2) + 4, 0, 0);
+        self.add(JUMP_EQUAL, 0, 1, 0);
+        self.answer(PERM);
+        self.add(LOAD, OFFSET_NUMBER, 0, 0);
+    }
+
+    /// An allow list of families: the others (`AF_VSOCK` to the machine's owner, `AF_ALG`, raw packets, …) are not namespaced
+    /// or not needed.
+    fn sockets(&mut self, sockets: Sockets) {
+        let (unix, internet) = match sockets {
+            Sockets::InEmptyNamespace => (ALLOW, ALLOW),
+            Sockets::PairsOnly => (ACCES, ACCES),
+        };
+        // Datagrams of a pair can be sent to any socket with a name. Of the kinds of sockets only they have this bit.
+        const DATAGRAMS: u32 = 2;
+        for (number, unix) in [(nr::SOCKET, unix), (nr::SOCKETPAIR, ALLOW)] {
+            self.add(JUMP_EQUAL, number as u32, 0, 11);
+            self.add(LOAD, argument(0), 0, 0);
+            self.add(JUMP_EQUAL, UNIX, 0, 4);
+            self.add(LOAD, argument(1), 0, 0);
+            self.add(JUMP_ANY_BIT, DATAGRAMS, 0, 1);
+            self.answer(internet);
+            self.answer(unix);
+            self.add(JUMP_EQUAL, INET, 2, 0);
+            self.add(JUMP_EQUAL, INET6, 1, 0);
+            self.add(JUMP_EQUAL, NETLINK, 0, 1);
+            self.answer(internet);
+            self.answer(NO_FAMILY);
+        }
+    }
+
+    fn when(&mut self, number: usize, answer: u32) {
+        self.add(JUMP_EQUAL, number as u32, 0, 1);
+        self.answer(answer);
+    }
+
+    fn when_argument(&mut self, number: usize, index: u32, test: u16, value: u32, answer: u32) {
+        self.add(JUMP_EQUAL, number as u32, 0, 4);
+        self.add(LOAD, argument(index), 0, 0);
+        self.add(test, value, 0, 1);
+        self.answer(answer);
+        self.answer(ALLOW);
+    }
+
+    fn unless_zero(&mut self, number: usize, answer: u32) {
+        self.add(JUMP_EQUAL, number as u32, 0, 4);
+        self.add(LOAD, argument(0), 0, 0);
+        self.add(JUMP_EQUAL, 0, 0, 1);
+        self.answer(ALLOW);
+        self.answer(answer);
+    }
+
+    fn answer(&mut self, answer: u32) {
+        self.add(RETURN, answer, 0, 0);
+    }
+
+    fn add(&mut self, code: u16, value: u32, if_true: u8, if_false: u8) {
+        if let Some(slot) = self.instructions.get_mut(self.length) {
+            *slot = Instruction {
+                code,
+                if_true,
+                if_false,
+                value,
+            };
+        }
+        self.length += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests;
