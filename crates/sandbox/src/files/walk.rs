@@ -14,9 +14,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// No system call takes a longer path.
-const LONGEST_PATH: usize = 4095;
+const MAX_PATH_BYTES: usize = 4095;
 /// Directories that are open at a time: those with more than one directory in them, on the way down.
-const MOST_OPEN: usize = 128;
+const MAX_OPEN_DIRECTORIES: usize = 128;
 
 /// How much a walk may look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Confined {
                 levels.pop();
             }
             match opened {
-                Ok(_) if levels.len() >= MOST_OPEN => visit(Step::Leaves(&path)),
+                Ok(_) if levels.len() >= MAX_OPEN_DIRECTORIES => visit(Step::Leaves(&path)),
                 Ok(directory) => enter(path, directory, budget, visit, &mut levels),
                 Err(_) => {}
             }
@@ -160,7 +160,7 @@ fn list(
         let name = OsStr::from_bytes(name.to_bytes());
         found.push(name);
         let length = found.as_os_str().len();
-        if length > LONGEST_PATH || budget.entries == 0 || budget.text < length {
+        if length > MAX_PATH_BYTES || budget.entries == 0 || budget.text < length {
             return ControlFlow::Break(());
         }
         budget.entries -= 1;

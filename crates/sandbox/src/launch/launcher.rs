@@ -162,18 +162,18 @@ pub(crate) enum Inherited {
 
 /// The host's variables, as many as one message and one array of the launcher's can hold.
 fn own_environment() -> Result<Vec<u8>, Error> {
-    const MOST: usize = 200;
-    const MOST_BYTES: usize = 64 << 10;
+    const MAX_INHERITED: usize = 200;
+    const MAX_INHERITED_BYTES: usize = 64 << 10;
     let mut items = Vec::new();
     let texts = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    for (name, value) in texts.take(MOST) {
+    for (name, value) in texts.take(MAX_INHERITED) {
         let variable = item(
             Item::Variable,
             Path::new(&format!("{name}={value}")),
             Path::new(""),
         )?;
-        if items.len() + variable.len() <= MOST_BYTES {
+        if items.len() + variable.len() <= MAX_INHERITED_BYTES {
             items.extend(variable);
         }
     }

@@ -9,7 +9,7 @@ use rustix::net::{
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 
-const MOST_DESCRIPTORS: usize = cellblock_native::sys::MOST_DESCRIPTORS;
+const MAX_DESCRIPTORS: usize = cellblock_native::sys::MAX_DESCRIPTORS;
 
 /// One message with its descriptors. Empty bytes mean that the other side has gone.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ pub fn send_packet(
     bytes: &[u8],
     descriptors: &[BorrowedFd<'_>],
 ) -> std::io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(std::io::ErrorKind::InvalidInput.into());
@@ -91,7 +91,7 @@ pub fn send_bytes(
 /// Receives one message of at most `most` bytes. `WouldBlock` when there is none yet.
 pub fn receive_packet(socket: impl AsFd, most: usize) -> std::io::Result<Packet> {
     let mut bytes = vec![0; most];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let received = recvmsg(
         socket,

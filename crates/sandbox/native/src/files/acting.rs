@@ -195,9 +195,9 @@ impl Object {
         (address, size): (u64, u64),
         read: impl FnOnce(&CStr, &mut [u8]) -> Result<usize>,
     ) -> Result<Done> {
-        const LARGEST: usize = 64 << 10;
-        let mut room = [0; LARGEST];
-        let room = &mut room[..(size as usize).min(LARGEST)];
+        const MAX_ATTRIBUTE_BYTES: usize = 64 << 10;
+        let mut room = [0; MAX_ATTRIBUTE_BYTES];
+        let room = &mut room[..(size as usize).min(MAX_ATTRIBUTE_BYTES)];
         let mut length = 0;
         self.by_path(|path| {
             length = read(path, room)?;

@@ -11,7 +11,7 @@ use crate::files::places::Places;
 use crate::files::waiting::{Unanswered, Waiting};
 use crate::init::notify::Question;
 use crate::sys::{self, Errno, Fd, Result, close, nr};
-use crate::walls::mounts::LONGEST_PATH;
+use crate::walls::mounts::MAX_PATH_BYTES;
 use crate::walls::seccomp::{ATTRIBUTE_READS, CHANGES, MARKS, OPENS, is_unseen_by_landlock};
 use crate::wire::message::{Message, from_init, to_init};
 
@@ -72,14 +72,14 @@ pub enum Heard {
 /// A path below the workspace.
 #[derive(Clone, Copy)]
 pub struct Place {
-    bytes: [u8; LONGEST_PATH],
+    bytes: [u8; MAX_PATH_BYTES],
     length: usize,
 }
 
 impl Place {
     /// The workspace itself.
     pub const TOP: Place = Place {
-        bytes: [0; LONGEST_PATH],
+        bytes: [0; MAX_PATH_BYTES],
         length: 0,
     };
 
@@ -136,7 +136,7 @@ impl Keeper {
         if named.is_unknown() || !self.waiting.has_room() {
             return Told::Nothing;
         }
-        let mut packet = [0; Message::SIZE + LONGEST_PATH];
+        let mut packet = [0; Message::SIZE + MAX_PATH_BYTES];
         let (_, text) = packet.split_at_mut(Message::SIZE);
         let Ok(length) = self.look_up(named, change, text) else {
             return Told::Nothing;
@@ -214,7 +214,7 @@ impl Keeper {
 
     /// The path below the workspace of what a call is about. An error when the host need not know of it.
     fn look_up(&self, named: &Named, change: Change, path: &mut [u8]) -> Result<usize> {
-        let mut home = [0; LONGEST_PATH];
+        let mut home = [0; MAX_PATH_BYTES];
         let home = self.home_path(&mut home)?;
         let file = named.open(self.places)?;
         let outcome = self

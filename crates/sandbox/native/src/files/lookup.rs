@@ -4,7 +4,7 @@
 
 use crate::files::places::Places;
 use crate::sys::{self, Errno, Fd, Result, close, duplicate_above, open_flags, read_link_at};
-use crate::walls::mounts::LONGEST_PATH;
+use crate::walls::mounts::MAX_PATH_BYTES;
 
 /// What becomes of a link at the end of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum LastLink {
 }
 
 /// More links on one way are a circle.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// Opens what is at a path, as a descriptor that only stands for it. `start` is where a relative path begins. An error when the path leads
 /// to none of the places.
@@ -54,7 +54,7 @@ impl Walk<'_> {
         }
         let mut links = 0;
         loop {
-            let mut name = [0; LONGEST_PATH];
+            let mut name = [0; MAX_PATH_BYTES];
             let Some(length) = self.rest.take(&mut name) else {
                 return match core::mem::replace(&mut self.at, At::Outside(Pathname::ROOT)) {
                     At::Inside(found) => Ok(found),
@@ -72,11 +72,11 @@ impl Walk<'_> {
             let is_last = self.rest.is_over();
             let is_followed = !is_last || last_link == LastLink::IsFollowed;
             if is_followed && sys::status(found).is_ok_and(|status| status.is_link()) {
-                let mut target = [0; LONGEST_PATH];
+                let mut target = [0; MAX_PATH_BYTES];
                 let length = read_link_at(found, c"", &mut target);
                 close(found);
                 links += 1;
-                if links > MOST_LINKS {
+                if links > MAX_LINKS {
                     return Err(Errno::LOOP);
                 }
                 self.rest.put_before(&target[..length?])?;
@@ -95,7 +95,7 @@ impl Walk<'_> {
             self.move_to(At::Inside(duplicate_above(start, 0)?));
             return Ok(());
         }
-        let mut path = [0; LONGEST_PATH];
+        let mut path = [0; MAX_PATH_BYTES];
         let length = self.places.path_of(start, &mut path)?;
         self.rest.put_before(&path[..length])?;
         match self.rest.is_absolute() {
@@ -124,7 +124,7 @@ impl Walk<'_> {
                     .map_err(outside),
             },
             (At::Inside(from), name) => {
-                let mut text = [0; LONGEST_PATH];
+                let mut text = [0; MAX_PATH_BYTES];
                 text.get_mut(..name.len())
                     .ok_or(Errno::NAME_TOO_LONG)?
                     .copy_from_slice(name);
@@ -160,14 +160,14 @@ fn outside(errno: Errno) -> Errno {
 /// An absolute path without dots and double slashes. It is a text: nothing was opened.
 #[derive(Clone, Copy)]
 pub struct Pathname {
-    bytes: [u8; LONGEST_PATH],
+    bytes: [u8; MAX_PATH_BYTES],
     length: usize,
 }
 
 impl Pathname {
     /// The root directory: no names at all.
     pub const ROOT: Pathname = Pathname {
-        bytes: [0; LONGEST_PATH],
+        bytes: [0; MAX_PATH_BYTES],
         length: 0,
     };
 
@@ -218,15 +218,15 @@ impl PartialEq for Pathname {
 /// The part of a path that is still to be walked.
 struct Rest {
     /// At the end of the buffer.
-    bytes: [u8; LONGEST_PATH],
+    bytes: [u8; MAX_PATH_BYTES],
     begin: usize,
 }
 
 impl Rest {
     fn empty() -> Rest {
         Rest {
-            bytes: [0; LONGEST_PATH],
-            begin: LONGEST_PATH,
+            bytes: [0; MAX_PATH_BYTES],
+            begin: MAX_PATH_BYTES,
         }
     }
 
@@ -248,7 +248,7 @@ impl Rest {
     }
 
     /// The next name; how long it is.
-    fn take(&mut self, name: &mut [u8; LONGEST_PATH]) -> Option<usize> {
+    fn take(&mut self, name: &mut [u8; MAX_PATH_BYTES]) -> Option<usize> {
         let rest = &self.bytes[self.begin..];
         let first = rest.iter().position(|byte| *byte != b'/')?;
         let length = rest[first..].iter().position(|byte| *byte == b'/')?;
@@ -268,7 +268,7 @@ mod tests {
         for part in path {
             rest.put_before(part).unwrap();
         }
-        let mut name = [0; LONGEST_PATH];
+        let mut name = [0; MAX_PATH_BYTES];
         std::iter::from_fn(|| {
             let length = rest.take(&mut name)?;
             Some(String::from_utf8_lossy(&name[..length]).into_owned())
@@ -294,7 +294,7 @@ mod tests {
         above.leave();
         assert_eq!(above.as_bytes(), b"");
         assert_eq!(
-            Pathname::new(&[b'x'; LONGEST_PATH]).err(),
+            Pathname::new(&[b'x'; MAX_PATH_BYTES]).err(),
             Some(Errno::NAME_TOO_LONG)
         );
     }

@@ -10,26 +10,26 @@ use crate::sys::text::{Text, leading_number};
 use crate::sys::{
     self, AT_EMPTY_PATH, AT_FDCWD, Errno, Fd, Pid, Received, Result, close, nr, open_at, open_flags,
 };
-use crate::walls::mounts::LONGEST_PATH;
+use crate::walls::mounts::MAX_PATH_BYTES;
 use core::ffi::CStr;
 
 /// What a call has in memory beside its first path: another one, or the name of an attribute and what it shall be.
-const LONGEST_OTHER: usize = 256 + LONGEST_PATH;
+const MAX_OTHER_BYTES: usize = 256 + MAX_PATH_BYTES;
 const HEAD: usize = 4;
 /// A question about a file that one init passes on to another has at most this many bytes.
-pub const LONGEST_PASSED: usize = QUESTION_SIZE + HEAD + LONGEST_PATH + LONGEST_OTHER;
+pub const MAX_PASSED_BYTES: usize = QUESTION_SIZE + HEAD + MAX_PATH_BYTES + MAX_OTHER_BYTES;
 
 /// The name of a file, as a call gives it.
 pub struct Named {
     /// Where the path begins; -1 for the root.
     directory: Fd,
     /// A C string. An empty one stands for the directory itself, which may be a file.
-    path: [u8; LONGEST_PATH],
+    path: [u8; MAX_PATH_BYTES],
     length: usize,
     last_link: LastLink,
     /// Where another path begins.
     other_directory: Fd,
-    other: [u8; LONGEST_OTHER],
+    other: [u8; MAX_OTHER_BYTES],
     other_length: usize,
     /// The memory of whoever asked, where the call returns something there; else -1.
     memory: Fd,
@@ -97,7 +97,7 @@ impl Named {
             && let Some(number) = descriptor_meant(&self.path[..self.length - 1])
         {
             self.directory = directory_of(asker, number, processes)?;
-            (self.path, self.length) = ([0; LONGEST_PATH], 1);
+            (self.path, self.length) = ([0; MAX_PATH_BYTES], 1);
         }
         let [_, second, third, fourth, ..] = *question.arguments();
         match question.number() {
@@ -138,7 +138,7 @@ impl Named {
         address: u64,
         processes: Fd,
     ) -> Result<()> {
-        self.other_length = read_text(asker, address, &mut self.other[..LONGEST_PATH])? + 1;
+        self.other_length = read_text(asker, address, &mut self.other[..MAX_PATH_BYTES])? + 1;
         if self.other[0] != b'/' {
             self.other_directory = directory_of(asker, directory, processes)?;
         }
@@ -158,11 +158,11 @@ impl Named {
     pub fn unknown() -> Named {
         Named {
             directory: -1,
-            path: [0; LONGEST_PATH],
+            path: [0; MAX_PATH_BYTES],
             length: 1,
             last_link: LastLink::IsFollowed,
             other_directory: -1,
-            other: [0; LONGEST_OTHER],
+            other: [0; MAX_OTHER_BYTES],
             other_length: 0,
             memory: -1,
         }
@@ -175,7 +175,7 @@ impl Named {
 
     /// Passes the question on to another init.
     pub fn pass(&self, question: &Question, socket: Fd) -> Result<()> {
-        let mut bytes = [0; LONGEST_PASSED];
+        let mut bytes = [0; MAX_PASSED_BYTES];
         let (head, rest) = bytes.split_at_mut(QUESTION_SIZE + HEAD);
         head[..QUESTION_SIZE].copy_from_slice(question.as_bytes());
         let [low, high] = (self.length as u16).to_le_bytes();
@@ -263,10 +263,10 @@ impl Named {
 
     /// A link at the end that leads to nothing stands for where it leads.
     fn find_place(&self, places: &Places) -> Result<Target> {
-        const MOST_LINKS: usize = 8;
-        let mut target = [0; LONGEST_PATH];
+        const MAX_LINKS: usize = 8;
+        let mut target = [0; MAX_PATH_BYTES];
         let (mut parent, mut name) = place(places, self.directory, &self.path)?;
-        for _ in 0..MOST_LINKS {
+        for _ in 0..MAX_LINKS {
             let read = match self.last_link {
                 LastLink::IsFollowed => sys::read_link_at(parent, name.as_c_str(), &mut target),
                 LastLink::IsMeant => Err(Errno::INVAL),
@@ -305,7 +305,7 @@ fn place(places: &Places, start: Fd, path: &[u8]) -> Result<(Fd, Name)> {
     let bytes = path.to_bytes();
     let cut = bytes.iter().rposition(|byte| *byte == b'/');
     let name = Name::new(&bytes[cut.map_or(0, |cut| cut + 1)..])?;
-    let mut parent = [0; LONGEST_PATH];
+    let mut parent = [0; MAX_PATH_BYTES];
     match cut {
         None => parent[0] = b'.',
         Some(cut) => parent[..=cut].copy_from_slice(&bytes[..=cut]),

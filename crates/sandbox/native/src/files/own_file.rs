@@ -9,7 +9,7 @@ use crate::files::waiting::Unanswered;
 use crate::init::notify::Question;
 use crate::sys::open_flags::{self, EXCL};
 use crate::sys::{self, Errno, Fd, Pid, Result, Status, close};
-use crate::walls::mounts::LONGEST_PATH;
+use crate::walls::mounts::MAX_PATH_BYTES;
 use crate::walls::privileges::without_capabilities;
 use crate::wire::message::Message;
 use core::ffi::CStr;
@@ -50,7 +50,7 @@ impl Keeper {
         if named.is_unknown() {
             return Acted::Done(Err(Errno::IO));
         }
-        let mut packet = [0; Message::SIZE + LONGEST_PATH];
+        let mut packet = [0; Message::SIZE + MAX_PATH_BYTES];
         let (_, path) = packet.split_at_mut(Message::SIZE);
         let attempt = without_capabilities(|| {
             for _ in 0..ROUNDS {
@@ -101,7 +101,7 @@ impl Keeper {
         head: Option<Pid>,
         path: &mut [u8],
     ) -> Result<Attempt> {
-        let mut home = [0; LONGEST_PATH];
+        let mut home = [0; MAX_PATH_BYTES];
         let home = self.home_path(&mut home)?;
         let file = match named.find(self.places) {
             Ok(Target::There(file)) => file,
@@ -231,7 +231,7 @@ impl Keeper {
     }
 
     fn has_name_here(&self, file: Fd, home: &[u8], status: &Status) -> bool {
-        let mut path = [0; LONGEST_PATH];
+        let mut path = [0; MAX_PATH_BYTES];
         let found = self.path_below(home, file, &mut path).and_then(|length| {
             path[length] = 0;
             let path = CStr::from_bytes_until_nul(&path).map_err(|_| Errno::INVAL)?;

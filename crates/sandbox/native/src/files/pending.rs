@@ -7,16 +7,16 @@ use crate::sys::{Errno, Result};
 use core::mem::MaybeUninit;
 
 /// Most of them at once. Each has room for two paths.
-const MOST: usize = 32;
+const MAX_CALLS: usize = 32;
 
 /// The calls, in no order.
 pub struct Pending {
-    awaited: [Option<Awaited>; MOST],
+    awaited: [Option<Awaited>; MAX_CALLS],
     /// Made when it is needed: most sessions never do, and the inits of forks of forks live on one stack.
     calls: Option<&'static mut Calls>,
 }
 
-type Calls = [MaybeUninit<(Question, Named)>; MOST];
+type Calls = [MaybeUninit<(Question, Named)>; MAX_CALLS];
 
 /// What a call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum Awaited {
 impl Pending {
     /// No calls.
     pub const NONE: Pending = Pending {
-        awaited: [None; MOST],
+        awaited: [None; MAX_CALLS],
         calls: None,
     };
 

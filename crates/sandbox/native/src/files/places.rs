@@ -11,11 +11,11 @@ use crate::sys::{
     self, Errno, Fd, Location, PIPE_FILE_SYSTEM, Result, close, duplicate_above, file_system_of,
     location, open, open_beneath, open_flags, open_on_one_file_system, read_link_at,
 };
-use crate::walls::mounts::LONGEST_PATH;
+use crate::walls::mounts::MAX_PATH_BYTES;
 use core::ffi::CStr;
 
 /// A session has at most this many places.
-pub const MOST_ROOTS: usize = 3;
+pub const MAX_OWN_DIRECTORIES: usize = 3;
 
 /// The devices that init opens for code, with their numbers: all that a view has.
 const DEVICES: [(&CStr, (u32, u32)); 5] = [
@@ -46,7 +46,7 @@ pub enum Purpose {
 
 /// The places of one session.
 pub struct Places {
-    roots: [Root; MOST_ROOTS],
+    roots: [Root; MAX_OWN_DIRECTORIES],
     count: usize,
     bounds: Bounds,
     /// `/proc`, for our own descriptors.
@@ -89,12 +89,12 @@ impl Places {
                 identity: (0, 0),
                 given: Pathname::ROOT,
                 canonical: Pathname::ROOT,
-            }; MOST_ROOTS],
+            }; MAX_OWN_DIRECTORIES],
             count: 0,
             bounds,
             proc_directory,
         });
-        for path in paths.take(MOST_ROOTS) {
+        for path in paths.take(MAX_OWN_DIRECTORIES) {
             places.add(path)?;
         }
         match places.count {
@@ -105,7 +105,7 @@ impl Places {
 
     fn add(&mut self, path: &CStr) -> Result<()> {
         let directory = open(path, open_flags::PATH | open_flags::DIRECTORY, 0)?;
-        let mut canonical = [0; LONGEST_PATH];
+        let mut canonical = [0; MAX_PATH_BYTES];
         let length = self.path_of(directory, &mut canonical)?;
         let status = sys::status(directory)?;
         self.roots[self.count] = Root {
@@ -123,7 +123,7 @@ impl Places {
         &self.roots[..self.count]
     }
 
-    /// The descriptors that init must keep open, at most [`MOST_ROOTS`].
+    /// The descriptors that init must keep open, at most [`MAX_OWN_DIRECTORIES`].
     pub fn descriptors(&self) -> impl Iterator<Item = Fd> {
         self.roots().iter().map(|root| root.directory)
     }
@@ -251,7 +251,7 @@ impl Places {
         let Ok(status) = sys::status(file) else {
             return false;
         };
-        let mut path = [0; LONGEST_PATH];
+        let mut path = [0; MAX_PATH_BYTES];
         let Ok(length) = self.path_of(file, &mut path) else {
             return false;
         };

@@ -3,17 +3,17 @@
 use crate::sys::{Errno, Result};
 
 /// How long a call waits, in milliseconds. A copy of a large file takes seconds.
-const PATIENCE: u64 = 30_000;
+const COPY_TIMEOUT_MS: u64 = 30_000;
 /// How long one waits that would else fail: a cell has a clock of its own.
-const LONG_PATIENCE: u64 = 600_000;
+const SHARED_FILE_TIMEOUT_MS: u64 = 600_000;
 /// How often it is looked whether one has waited too long, in milliseconds.
-pub const PERIOD: i32 = 1_000;
+pub const CHECK_PERIOD_MS: i32 = 1_000;
 /// Most calls that wait at once.
-const MOST: usize = 256;
+const MAX_CALLS: usize = 256;
 
 /// The calls, in no order.
 pub struct Waiting {
-    calls: [Option<Call>; MOST],
+    calls: [Option<Call>; MAX_CALLS],
     count: usize,
 }
 
@@ -35,10 +35,10 @@ pub enum Unanswered {
 }
 
 impl Unanswered {
-    fn patience(self) -> u64 {
+    fn timeout_ms(self) -> u64 {
         match self {
-            Unanswered::GoesOn => PATIENCE,
-            Unanswered::Fails => LONG_PATIENCE,
+            Unanswered::GoesOn => COPY_TIMEOUT_MS,
+            Unanswered::Fails => SHARED_FILE_TIMEOUT_MS,
         }
     }
 
@@ -53,7 +53,7 @@ impl Unanswered {
 impl Waiting {
     /// Nobody.
     pub const NOBODY: Waiting = Waiting {
-        calls: [None; MOST],
+        calls: [None; MAX_CALLS],
         count: 0,
     };
 
@@ -64,7 +64,7 @@ impl Waiting {
 
     /// Whether there is room for one more.
     pub fn has_room(&self) -> bool {
-        self.count < MOST
+        self.count < MAX_CALLS
     }
 
     /// One more, at this time.
@@ -86,7 +86,8 @@ impl Waiting {
 
     /// Those who have waited for too long at this time wait no more.
     pub fn release_overdue(&mut self, now: u64, release: impl FnMut(u64, Result<()>)) {
-        let is_overdue = |call: &Call| now.saturating_sub(call.since) >= call.unanswered.patience();
+        let is_overdue =
+            |call: &Call| now.saturating_sub(call.since) >= call.unanswered.timeout_ms();
         self.take(is_overdue, release);
     }
 
@@ -127,7 +128,7 @@ mod tests {
         }
         waiting.remove(1);
         let early = released(|release| waiting.release_overdue(3000, release));
-        let late = released(|release| waiting.release_overdue(2000 + PATIENCE, release));
+        let late = released(|release| waiting.release_overdue(2000 + COPY_TIMEOUT_MS, release));
         let rest = released(|release| waiting.release_all(release));
         assert_eq!(
             [early, late, rest],
@@ -140,15 +141,15 @@ mod tests {
     fn who_would_change_a_file_of_others_waits_longer_and_then_fails() {
         let mut waiting = Waiting::NOBODY;
         waiting.add(1, 0, Unanswered::Fails);
-        let early = released(|release| waiting.release_overdue(PATIENCE, release));
-        let late = released(|release| waiting.release_overdue(LONG_PATIENCE, release));
+        let early = released(|release| waiting.release_overdue(COPY_TIMEOUT_MS, release));
+        let late = released(|release| waiting.release_overdue(SHARED_FILE_TIMEOUT_MS, release));
         assert_eq!([early, late], [std::vec![], std::vec![(1, Err(Errno::IO))]]);
     }
 
     #[test]
     fn room_for_calls_is_bounded_and_comes_back() {
         let mut waiting = Waiting::NOBODY;
-        for id in 0..MOST as u64 {
+        for id in 0..MAX_CALLS as u64 {
             assert!(waiting.has_room());
             waiting.add(id, 0, Unanswered::GoesOn);
         }

@@ -22,15 +22,15 @@ use crate::sys::{
 use crate::walls::privileges::{NO_ROOT_LOCKED, options};
 
 /// How often a call is begun again when signals come in between.
-pub const MOST_ATTEMPTS: usize = 100;
+pub const MAX_ATTEMPTS: usize = 100;
 
 /// How long the entering may take altogether, in milliseconds. It takes less than one where processors are free. Where they are not, each of
 /// some hundred turns of init and the process may wait for one. Init does nothing else until then.
-const ENTERING_LIMIT: u64 = 25_000;
+const ENTERING_TIMEOUT_MS: u64 = 25_000;
 /// How long the process may take for its next step, unless it waits for a processor.
-const STEP_LIMIT: u64 = 2_000;
+const STEP_TIMEOUT_MS: u64 = 2_000;
 /// How often init looks whether the process still waits for a processor.
-const LOOK_PERIOD: u64 = 100;
+const LOOK_PERIOD_MS: u64 = 100;
 
 /// The time at which the whole entering of a process must be over.
 #[derive(Clone, Copy)]
@@ -46,7 +46,7 @@ impl Deadline {
         Deadline {
             processes,
             pid,
-            end: monotonic_milliseconds() + ENTERING_LIMIT,
+            end: monotonic_milliseconds() + ENTERING_TIMEOUT_MS,
         }
     }
 
@@ -75,8 +75,8 @@ impl Step {
             end,
         } = self.deadline;
         let now = monotonic_milliseconds();
-        let in_time = match STEP_LIMIT.saturating_sub(now - self.start) {
-            0 if is_runnable(processes, pid) => LOOK_PERIOD,
+        let in_time = match STEP_TIMEOUT_MS.saturating_sub(now - self.start) {
+            0 if is_runnable(processes, pid) => LOOK_PERIOD_MS,
             left => left,
         };
         match in_time.min(end.saturating_sub(now)) {
@@ -134,7 +134,7 @@ impl Stopped {
 
     /// Makes a system call that the filter does not report.
     fn call(&self, number: usize, arguments: [usize; 2]) -> Result<usize> {
-        for _ in 0..MOST_ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             let begun = self.begin(number, arguments)?;
             begun.wait()?;
             if let Some(returned) = begun.returned()? {
@@ -277,13 +277,16 @@ mod tests {
         let thread = std::fs::read_link("/proc/thread-self").unwrap();
         let id = thread.file_name().unwrap().to_str().unwrap();
         let running = id.parse().unwrap();
-        assert!(step(no_process, 0, now + 60_000).is_ok_and(|left| left > LOOK_PERIOD));
+        assert!(step(no_process, 0, now + 60_000).is_ok_and(|left| left > LOOK_PERIOD_MS));
         assert_eq!(
-            step(no_process, STEP_LIMIT, now + 60_000),
+            step(no_process, STEP_TIMEOUT_MS, now + 60_000),
             Err(Errno::AGAIN)
         );
-        assert_eq!(step(running, STEP_LIMIT, now + 60_000), Ok(LOOK_PERIOD));
-        assert_eq!(step(running, STEP_LIMIT, now), Err(Errno::AGAIN));
+        assert_eq!(
+            step(running, STEP_TIMEOUT_MS, now + 60_000),
+            Ok(LOOK_PERIOD_MS)
+        );
+        assert_eq!(step(running, STEP_TIMEOUT_MS, now), Err(Errno::AGAIN));
         close(processes);
     }
 }

@@ -14,8 +14,8 @@ use crate::sys::{
 use crate::wire::message::Message;
 use core::mem::replace;
 
-pub use crate::forks::kin::{FIRST, MOST_KIN};
-pub use crate::forks::offspring::{LONGEST_REQUEST, Parent, prepare};
+pub use crate::forks::kin::{FIRST, MAX_FORKS};
+pub use crate::forks::offspring::{MAX_FORK_REQUEST_BYTES, Parent, prepare};
 
 /// The namespaces of a fork in the order in which they are entered, with their names in `/proc`. The first gives the rights over
 /// the others.
@@ -126,7 +126,7 @@ impl Prepared {
 
 /// The sessions that were forked from this one.
 pub struct Forks {
-    inits: [Pid; MOST_KIN],
+    inits: [Pid; MAX_FORKS],
     /// How many there ever were.
     count: u32,
     prepared: Option<Prepared>,
@@ -138,7 +138,7 @@ impl Forks {
     /// None yet.
     pub fn none() -> Forks {
         Forks {
-            inits: [0; MOST_KIN],
+            inits: [0; MAX_FORKS],
             count: 0,
             prepared: None,
             helper: None,
@@ -200,8 +200,8 @@ impl Forks {
 
     /// It told: it lives, or it is gone. Either way nobody may enter it any more.
     pub fn settle(&mut self) {
-        const PATIENCE: u64 = 1000;
-        self.end_helper(PATIENCE);
+        const HELPER_TIMEOUT_MS: u64 = 1000;
+        self.end_helper(HELPER_TIMEOUT_MS);
         if let Some(prepared) = self.prepared.take() {
             let mut bytes = [0; Message::SIZE];
             let lives = receive(prepared.socket, &mut bytes).is_ok_and(|told| told.bytes > 0);
@@ -304,13 +304,13 @@ impl Forks {
 
     /// Ends the helper if it does not end by itself within so many milliseconds. It is in the namespaces of the fork, but in the process
     /// namespace of its parent, and would connect the two.
-    fn end_helper(&mut self, patience: u64) {
+    fn end_helper(&mut self, timeout_ms: u64) {
         let Some(pid) = self.helper.take() else {
             return;
         };
         let start = sys::monotonic_milliseconds();
         while let Ok(None) = reap(pid, false) {
-            if sys::monotonic_milliseconds() - start >= patience {
+            if sys::monotonic_milliseconds() - start >= timeout_ms {
                 let _ = kill(pid, signals::KILL);
                 return;
             }

@@ -8,7 +8,7 @@ use crate::sys::{self, Errno, Fd, Pid, Result, close, send_now};
 use crate::wire::message::{Message, kin};
 
 /// Most forks of one session, and forks of those, that live at once.
-pub const MOST_KIN: usize = 64;
+pub const MAX_FORKS: usize = 64;
 
 /// The first init, as it counts processes itself.
 pub const FIRST: Pid = 1;
@@ -27,14 +27,14 @@ struct Relative {
 
 /// Everyone in the family but the first, who keeps this.
 pub struct Kin {
-    relatives: [Option<Relative>; MOST_KIN],
+    relatives: [Option<Relative>; MAX_FORKS],
 }
 
 impl Kin {
     /// A session without forks.
     pub fn none() -> Kin {
         Kin {
-            relatives: [None; MOST_KIN],
+            relatives: [None; MAX_FORKS],
         }
     }
 
@@ -100,7 +100,7 @@ impl Kin {
 
     /// Tells each how many processes its forks may have, where that has changed.
     pub fn tell_room(&mut self) {
-        for index in 0..MOST_KIN {
+        for index in 0..MAX_FORKS {
             let Some(relative) = self.relatives[index] else {
                 continue;
             };
@@ -122,7 +122,7 @@ impl Kin {
 
     fn descends(&self, relative: &Relative, init: Pid) -> bool {
         let mut at = relative.parent;
-        for _ in 0..MOST_KIN {
+        for _ in 0..MAX_FORKS {
             if at == init {
                 return true;
             }

@@ -20,12 +20,12 @@ use crate::wire::config::{Items, Spawn};
 use crate::wire::message::{At, Failure, Message, Stage, from_init};
 
 /// The longest request for a fork.
-pub const LONGEST_REQUEST: usize = 16 << 10;
+pub const MAX_FORK_REQUEST_BYTES: usize = 16 << 10;
 
 /// How long the namespaces and mounts of a fork may take, in milliseconds. A few, but the machine may be busy.
-const BUILD_LIMIT: i32 = 10_000;
+const BUILD_TIMEOUT_MS: i32 = 10_000;
 /// How long the helper that copied the head may take to go.
-const ARRIVAL_LIMIT: i32 = 20_000;
+const ARRIVAL_TIMEOUT_MS: i32 = 20_000;
 
 /// What the new init has from the one that makes it.
 pub struct Parent {
@@ -111,7 +111,7 @@ pub fn prepare(
 
 /// Waits until the new init has built everything, and takes what it made.
 fn introduce(request: &Spawn, prepared: &mut Prepared) -> Result<Introduction, Failure> {
-    if !sweep::wait_readable(prepared.socket, BUILD_LIMIT) {
+    if !sweep::wait_readable(prepared.socket, BUILD_TIMEOUT_MS) {
         return Err(Errno::AGAIN).at(Stage::Namespaces);
     }
     let mut bytes = [0; Message::SIZE];
@@ -323,7 +323,7 @@ fn only_process(proc_directory: Fd) -> sys::Result<Pid> {
         });
         match (count, reap(found, false)) {
             (1, Ok(None)) => return Ok(found),
-            (1.., _) if sys::monotonic_milliseconds() - start < ARRIVAL_LIMIT as u64 => {}
+            (1.., _) if sys::monotonic_milliseconds() - start < ARRIVAL_TIMEOUT_MS as u64 => {}
             _ => return Err(Errno::CHILD),
         }
         let _ = kill(-1, signals::CONT);

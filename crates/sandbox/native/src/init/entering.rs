@@ -1,7 +1,7 @@
 //! Init moves the helper of a head into the fork that was prepared (`entering.rs`), and serves other processes meanwhile.
 
 use super::{Session, drain};
-use crate::forks::entering::{Deadline, MOST_ATTEMPTS, Stopped};
+use crate::forks::entering::{Deadline, MAX_ATTEMPTS, Stopped};
 use crate::forks::fork::{Hints, KINDS};
 use crate::forks::processor::OneProcessor;
 use crate::init::notify::{self, Protected, Question};
@@ -107,7 +107,7 @@ impl Session {
 
     /// Waits until the process, which runs, makes the call that it will be stopped in.
     fn wait_for_call(&mut self, pid: Pid) -> Result<Question> {
-        for _ in 0..MOST_ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             match self.next_event(pid)? {
                 Event::Asked(question) => return Ok(question),
                 Event::Stopped => trace::go_on(pid)?,
@@ -127,7 +127,7 @@ impl Session {
     ) -> Result<()> {
         let listener = self.init.listener;
         let arguments = [hints.namespace as usize, kind];
-        for _ in 0..MOST_ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             let begun = stopped.begin(nr::SETNS, arguments)?;
             let mut was_reported = false;
             if let Event::Asked(question) = self.next_event(stopped.pid())? {

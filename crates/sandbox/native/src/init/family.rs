@@ -2,7 +2,7 @@
 
 use super::Session;
 use crate::files::keep::{Keeper, Sharing};
-use crate::files::named::{LONGEST_PASSED, Named};
+use crate::files::named::{MAX_PASSED_BYTES, Named};
 use crate::forks::entering;
 use crate::forks::fork;
 use crate::init::notify::{self, Question};
@@ -40,7 +40,7 @@ impl Session {
             }
             return;
         }
-        let mut bytes = [0; LONGEST_PASSED];
+        let mut bytes = [0; MAX_PASSED_BYTES];
         let received = receive(self.init.judge, &mut bytes).unwrap_or_default();
         let length = received.bytes;
         if length == 0 {

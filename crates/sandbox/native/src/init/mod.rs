@@ -19,7 +19,7 @@ use crate::files::handover::Handover;
 use crate::files::keep::Keeper;
 use crate::files::waiting;
 use crate::forks::fork::{self, Forks};
-use crate::forks::kin::{Kin, MOST_KIN};
+use crate::forks::kin::{Kin, MAX_FORKS};
 use crate::forks::ownership::NextUsers;
 use crate::init::notify::Protected;
 use crate::init::sweep::Reach;
@@ -32,16 +32,16 @@ use crate::wire::message::{Message, from_init, to_init};
 use standbys::{Kept, OutOfBounds, Standbys};
 
 /// How often it is looked whether somebody reads from a pipe that shall be opened, in milliseconds.
-const PIPE_PERIOD: i32 = 10;
+const PIPE_PERIOD_MS: i32 = 10;
 
 /// How often the standbys of a fork are stopped again, in milliseconds: the init of its parent lets everyone go on when it has swept.
-const KEEP_FROZEN_PERIOD: i32 = 1_000;
+const KEEP_FROZEN_PERIOD_MS: i32 = 1_000;
 
 /// How often it is looked whether a new standby waits, and can be stopped, in milliseconds.
-const FREEZE_PERIOD: i32 = 2;
+const FREEZE_PERIOD_MS: i32 = 2;
 
 /// How long nothing must have happened before the next fork is prepared for, in milliseconds.
-const QUIET: i32 = 10;
+const IDLE_BEFORE_PREPARING_MS: i32 = 10;
 
 /// What init holds.
 pub struct Init {
@@ -112,21 +112,21 @@ pub fn run(init: Init) -> ! {
     loop {
         let watching = session.is_watching();
         let period = if session.standbys.has_one_to_freeze() {
-            FREEZE_PERIOD
+            FREEZE_PERIOD_MS
         } else if session.has_pipes_to_open() {
-            PIPE_PERIOD
+            PIPE_PERIOD_MS
         } else if watching {
-            watchdog::PERIOD
+            watchdog::PERIOD_MS
         } else if session.keeps_someone_waiting() {
-            waiting::PERIOD
+            waiting::CHECK_PERIOD_MS
         } else if session.may_be_swept_from_above() {
-            KEEP_FROZEN_PERIOD
+            KEEP_FROZEN_PERIOD_MS
         } else if session.may_be_forked_again() {
-            QUIET
+            IDLE_BEFORE_PREPARING_MS
         } else {
             -1
         };
-        let mut wanted = [Poll::readable(-1); 5 + MOST_KIN];
+        let mut wanted = [Poll::readable(-1); 5 + MAX_FORKS];
         for (slot, fd) in wanted.iter_mut().zip(
             [
                 session.init.control,
@@ -259,7 +259,7 @@ impl Session {
     }
 
     fn obey(&mut self) {
-        let mut bytes = [0; Message::SIZE + fork::LONGEST_REQUEST];
+        let mut bytes = [0; Message::SIZE + fork::MAX_FORK_REQUEST_BYTES];
         let received = match receive(self.init.control, &mut bytes) {
             Ok(received) if received.bytes > 0 => received,
             _ => return self.end(),

@@ -8,17 +8,17 @@ use crate::sys::text::{Text, hexadecimal};
 use crate::sys::{self, Fd, Pid, each_line_at, kill, signals};
 
 /// Most standbys of one session: the history and the newest.
-pub(super) const MOST_STANDBYS: usize = 64;
+pub(super) const MAX_STANDBYS: usize = 64;
 
 /// The standbys, in no order. Zero marks a free slot.
 pub(super) struct Standbys {
-    pub(super) pids: [Pid; MOST_STANDBYS],
+    pub(super) pids: [Pid; MAX_STANDBYS],
     /// How many forks there had been when each was made.
-    pub(super) forks: [u32; MOST_STANDBYS],
+    pub(super) forks: [u32; MAX_STANDBYS],
     /// Which of all that were ever made each is.
-    pub(super) made: [u64; MOST_STANDBYS],
+    pub(super) made: [u64; MAX_STANDBYS],
     /// Which of them are stopped, and stay so until they are woken.
-    frozen: [bool; MOST_STANDBYS],
+    frozen: [bool; MAX_STANDBYS],
     /// How often it was looked whether a new one waits to be stopped.
     looks: u32,
     so_far: u64,
@@ -77,10 +77,10 @@ impl Protected for Uncounted<'_> {
 impl Standbys {
     pub(super) fn none() -> Standbys {
         Standbys {
-            pids: [0; MOST_STANDBYS],
-            forks: [0; MOST_STANDBYS],
-            made: [0; MOST_STANDBYS],
-            frozen: [false; MOST_STANDBYS],
+            pids: [0; MAX_STANDBYS],
+            forks: [0; MAX_STANDBYS],
+            made: [0; MAX_STANDBYS],
+            frozen: [false; MAX_STANDBYS],
             looks: 0,
             so_far: 0,
             init: sys::own_pid(),
@@ -124,8 +124,8 @@ impl Standbys {
     }
 
     /// Those that are stopped, the oldest first, and how many they are.
-    pub(super) fn frozen_by_age(&self) -> ([Pid; MOST_STANDBYS], usize) {
-        let mut living = [(u64::MAX, 0); MOST_STANDBYS];
+    pub(super) fn frozen_by_age(&self) -> ([Pid; MAX_STANDBYS], usize) {
+        let mut living = [(u64::MAX, 0); MAX_STANDBYS];
         let mut count = 0;
         for (index, pid) in self.pids.into_iter().enumerate() {
             if pid != 0 && self.frozen[index] {
@@ -151,7 +151,7 @@ impl Standbys {
     /// Stops each new one as soon as it waits to be woken. Returns one that does not wait after some time: code of the session may run in it.
     pub(super) fn freeze(&mut self, proc_directory: Fd) -> Option<Pid> {
         /// A copy of gigabytes on a busy machine takes its time until it first runs.
-        const MOST_LOOKS: u32 = 500;
+        const MAX_LOOKS: u32 = 500;
         self.looks += 1;
         let mut runs = None;
         for (pid, frozen) in self.pids.into_iter().zip(&mut self.frozen) {
@@ -160,7 +160,7 @@ impl Standbys {
             }
             if waits_to_be_woken(proc_directory, pid) {
                 *frozen = kill(pid, signals::STOP).is_ok();
-            } else if self.looks > MOST_LOOKS {
+            } else if self.looks > MAX_LOOKS {
                 runs = Some(pid);
             }
         }

@@ -6,7 +6,7 @@ use crate::sys::text::{Text, leading_number};
 use crate::sys::{self, Errno, Fd, Pid, Result, close, kill, open_at, open_flags, poll, signals};
 
 /// How long a process may take to stop, in milliseconds. It does so when its calls are over; on a busy machine it waits for a processor first.
-const PATIENCE: u64 = 20_000;
+const STOP_TIMEOUT_MS: u64 = 20_000;
 
 /// Returns when every thread of a session was seen outside of a call that looks up a path. Who sleeps and can be woken by a signal is in
 /// none; who runs is stopped for a moment.
@@ -29,7 +29,7 @@ pub fn let_calls_end(
 fn wait_until_still(proc_directory: Fd, pid: Pid) -> Result<()> {
     let start = sys::monotonic_milliseconds();
     while is_busy(proc_directory, pid) {
-        if sys::monotonic_milliseconds() - start > PATIENCE {
+        if sys::monotonic_milliseconds() - start > STOP_TIMEOUT_MS {
             return Err(Errno::AGAIN);
         }
         poll(&mut [], 1);

@@ -3,9 +3,9 @@
 //! The next one is woken as soon as nobody of the old head's runs any more. The old one is taken apart while the new one gets ready, and
 //! the host, which is told only when nothing is left, finds it waiting.
 
-use super::standbys::MOST_STANDBYS;
+use super::standbys::MAX_STANDBYS;
 use super::{Reason, Session};
-use crate::forks::kin::MOST_KIN;
+use crate::forks::kin::MAX_FORKS;
 use crate::forks::waking::Waking;
 use crate::init::notify::Protected;
 use crate::init::sweep;
@@ -102,7 +102,7 @@ impl Session {
         self.forks.cancel();
         let kept = self.kept();
         let mut verdict = None;
-        let mut lost = [None; MOST_STANDBYS + MOST_KIN];
+        let mut lost = [None; MAX_STANDBYS + MAX_FORKS];
         let (mut woken, mut leaves_copy) = (None, false);
         let since = sys::boot_ticks();
         let next = next

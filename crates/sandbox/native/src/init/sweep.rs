@@ -18,11 +18,11 @@ pub enum Reach {
 }
 
 /// How often it is looked, a fraction of a millisecond apart, whether those who were stopped have noticed.
-const QUICK_LOOKS: usize = 40;
-const QUICK: u64 = 50;
-const SLOW: u64 = 1_000;
+const MAX_QUICK_LOOKS: usize = 40;
+const QUICK_LOOK_MICROSECONDS: u64 = 50;
+const SLOW_LOOK_MICROSECONDS: u64 = 1_000;
 /// With more than this many to be ended, they are killed at once, and it is not looked who of them still runs.
-const FEW: usize = 8;
+const MAX_STOPPED_FIRST: usize = 8;
 
 /// Stops, kills and reaps until only protected processes are left. `seen` is told of every child that was reaped.
 ///
@@ -44,7 +44,7 @@ pub fn sweep(
     }
     let (mut quiet, mut are_few) = (0, true);
     for round in 0.. {
-        let is_early = at_rest.is_some() && are_few && round < QUICK_LOOKS;
+        let is_early = at_rest.is_some() && are_few && round < MAX_QUICK_LOOKS;
         let spares = is_early && reach == Reach::Namespace;
         let (mut left, mut running) = (0, 0);
         each_process(reach, proc_directory, |pid| {
@@ -53,14 +53,15 @@ pub fn sweep(
                 if !spares {
                     let _ = kill(pid, signals::KILL);
                 }
-                if left > FEW || at_rest.is_some() && !is_at_rest(proc_directory, pid) {
+                if left > MAX_STOPPED_FIRST || at_rest.is_some() && !is_at_rest(proc_directory, pid)
+                {
                     running += 1;
                 }
             } else if round == 0 && reach == Reach::Namespace && !protected.is_frozen(pid) {
                 let _ = kill(pid, signals::CONT);
             }
         });
-        are_few &= left <= FEW;
+        are_few &= left <= MAX_STOPPED_FIRST;
         let mut reaped = false;
         while let Ok(Some(ended)) = reap(-1, false) {
             reaped = true;
@@ -83,7 +84,11 @@ pub fn sweep(
         }
         if !hurry {
             // Not for long: the dying are not all our children yet.
-            sys::wait_for_child(if is_early { QUICK } else { SLOW });
+            sys::wait_for_child(if is_early {
+                QUICK_LOOK_MICROSECONDS
+            } else {
+                SLOW_LOOK_MICROSECONDS
+            });
         }
     }
     if reach == Reach::Namespace {
@@ -127,11 +132,11 @@ pub fn each_entry(proc_directory: Fd, mut visit: impl FnMut(Pid)) {
 }
 
 /// The most processes of a session that are looked for without a namespace: more than a user may have on most machines.
-const MOST_DESCENDANTS: usize = 8192;
+const MAX_DESCENDANTS: usize = 8192;
 
 /// Calls `visit` with every process below this one, children before their parents, however long the line of descent is.
 fn each_descendant(proc_directory: Fd, ancestor: Pid, mut visit: impl FnMut(Pid)) {
-    let mut found = [0; MOST_DESCENDANTS];
+    let mut found = [0; MAX_DESCENDANTS];
     let (mut count, mut next, mut parent) = (0, 0, ancestor);
     loop {
         each_child(proc_directory, parent, |child| {
@@ -175,11 +180,11 @@ fn whole_numbers(list: &[u8]) -> impl Iterator<Item = u64> {
 
 /// The first of a process or thread, its parent, the parent of that, and so on, of which `is_it` says so; process 1 is not asked.
 pub fn find_upwards(proc_directory: Fd, pid: Pid, is_it: impl Fn(Pid) -> bool) -> Option<Pid> {
-    const DEEPEST: usize = 4096;
+    const MAX_DEPTH: usize = 4096;
     const ATTEMPTS: usize = 16;
     'again: for _ in 0..ATTEMPTS {
         let mut at = pid;
-        for _ in 0..DEEPEST {
+        for _ in 0..MAX_DEPTH {
             if is_it(at) {
                 return Some(at);
             }
@@ -198,10 +203,10 @@ pub fn find_upwards(proc_directory: Fd, pid: Pid, is_it: impl Fn(Pid) -> bool) -
 
 /// Whether a process or thread is init's child, or a child of one.
 pub fn is_descendant(proc_directory: Fd, pid: Pid) -> bool {
-    const DEEPEST: usize = 4096;
+    const MAX_DEPTH: usize = 4096;
     let own = sys::own_pid();
     let mut at = pid;
-    for _ in 0..DEEPEST {
+    for _ in 0..MAX_DEPTH {
         match parent_of(proc_directory, at) {
             Some(parent) if parent == own => return true,
             Some(parent) if parent > 1 => at = parent,

@@ -63,7 +63,7 @@ impl Session {
             }
             Finding::Doubtful(bytes) => {
                 self.doubts += 1;
-                self.doubts >= watchdog::patience(bytes)
+                self.doubts >= watchdog::max_doubts(bytes)
             }
             Finding::OverWith(standby) => {
                 self.lose_standby(standby);

@@ -31,12 +31,12 @@ pub mod descriptors {
 /// How many ids a zygote of root's has for its sessions.
 pub const IDS: u32 = 65_536;
 
-const LONGEST_REQUEST: usize = 128 << 10;
-const MOST_WORDS: usize = 256;
+const MAX_REQUEST_BYTES: usize = 128 << 10;
+const MAX_ARGUMENTS: usize = 256;
 
 /// Runs the launcher to its end.
 pub fn run() -> ! {
-    let mut buffer = [0u8; LONGEST_REQUEST];
+    let mut buffer = [0u8; MAX_REQUEST_BYTES];
     let outcome = receive(descriptors::CONTROL, &mut buffer)
         .and_then(|received| Launch::from_bytes(&buffer[..received.bytes]))
         .at(Stage::Request)
@@ -149,7 +149,7 @@ fn serve(launch: &Launch, items: Items<'_>) -> Result<Never, Failure> {
 
 /// Answers one request; false when the host has gone.
 fn answer(launch: &Launch) -> bool {
-    let mut buffer = [0u8; Message::SIZE + mounts::LONGEST_PATH];
+    let mut buffer = [0u8; Message::SIZE + mounts::MAX_PATH_BYTES];
     let Ok(received) = receive(descriptors::CONTROL, &mut buffer) else {
         return false;
     };
@@ -366,15 +366,15 @@ fn execute_python(items: Items<'_>) -> Errno {
     let Some(program) = items.one(Item::Program) else {
         return Errno::INVAL;
     };
-    let mut arguments: [*const c_char; MOST_WORDS] = [core::ptr::null(); MOST_WORDS];
-    let mut environment: [*const c_char; MOST_WORDS] = [core::ptr::null(); MOST_WORDS];
-    for (slot, (word, _)) in arguments[..MOST_WORDS - 1]
+    let mut arguments: [*const c_char; MAX_ARGUMENTS] = [core::ptr::null(); MAX_ARGUMENTS];
+    let mut environment: [*const c_char; MAX_ARGUMENTS] = [core::ptr::null(); MAX_ARGUMENTS];
+    for (slot, (word, _)) in arguments[..MAX_ARGUMENTS - 1]
         .iter_mut()
         .zip(items.of(Item::Argument))
     {
         *slot = word.as_ptr();
     }
-    for (slot, (word, _)) in environment[..MOST_WORDS - 1]
+    for (slot, (word, _)) in environment[..MAX_ARGUMENTS - 1]
         .iter_mut()
         .zip(items.of(Item::Variable))
     {

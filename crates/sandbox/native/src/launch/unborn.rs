@@ -6,7 +6,7 @@
 //! runs anything but our own code.
 
 use crate::files::keep::Sharing;
-use crate::files::places::MOST_ROOTS;
+use crate::files::places::MAX_OWN_DIRECTORIES;
 use crate::init::sweep::{self, Reach};
 use crate::init::{self, Init};
 use crate::launch::launcher;
@@ -26,9 +26,9 @@ use crate::wire::config::{Items, Spawn, walls};
 use crate::wire::message::{At, Failure, Stage, from_init};
 
 /// The longest request.
-const LONGEST_REQUEST: usize = 64 << 10;
+const MAX_REQUEST_BYTES: usize = 64 << 10;
 /// How long init may take to say that it has a request, in milliseconds. It only has to be scheduled.
-const ACCEPTANCE_LIMIT: i32 = 10_000;
+const ACCEPTANCE_TIMEOUT_MS: i32 = 10_000;
 
 /// A conceived session, as the zygote knows it.
 #[derive(Clone, Copy)]
@@ -118,7 +118,7 @@ pub fn deliver(unborn: Unborn, bytes: &[u8], descriptors: &[Fd]) -> sys::Result<
         let _ = map_users(unborn.init, map, map);
     }
     send(unborn.socket, bytes, descriptors)?;
-    if !sweep::wait_readable(unborn.socket, ACCEPTANCE_LIMIT) {
+    if !sweep::wait_readable(unborn.socket, ACCEPTANCE_TIMEOUT_MS) {
         return Err(Errno::AGAIN);
     }
     match receive(unborn.socket, &mut [0])? {
@@ -135,7 +135,7 @@ fn wait_to_be_born(walls: u64, zygote: Fd, head: Pid, socket: Fd) -> ! {
         // The head was killed. The zygote finds us gone and makes another one.
         sys::exit(0);
     }
-    let mut bytes = [0; LONGEST_REQUEST];
+    let mut bytes = [0; MAX_REQUEST_BYTES];
     let received = match receive(zygote, &mut bytes) {
         Ok(received) if received.bytes > 0 => received,
         // The zygote is gone.
@@ -198,7 +198,7 @@ fn be_session(
     if keeper.is_none() && request.guards_marks() {
         return Err(Errno::NOENT).at(Stage::Home);
     }
-    let mut kept = [-1; 4 + MOST_ROOTS];
+    let mut kept = [-1; 4 + MAX_OWN_DIRECTORIES];
     kept[..3].copy_from_slice(&[taken.control, proc_directory, listener]);
     if let Some(keeper) = &keeper {
         let own = core::iter::once(keeper.socket).chain(keeper.places.descriptors());
@@ -228,7 +228,7 @@ fn be_session(
 
 /// Runs in the head: waits for the request, and puts the walls up. Without a request it ends here.
 pub fn be_born(socket: Fd) {
-    let mut bytes = [0; LONGEST_REQUEST];
+    let mut bytes = [0; MAX_REQUEST_BYTES];
     let received = match receive(socket, &mut bytes) {
         Ok(received) if received.bytes > 0 => received,
         _ => sys::exit(0),

@@ -2,7 +2,7 @@
 
 use crate::launch::spawn::{enter_cgroups, has, take_identity};
 use crate::sys::{
-    self, Fd, MOST_DESCRIPTORS, close, close_all_but, move_to, open, open_flags, receive, send,
+    self, Fd, MAX_DESCRIPTORS, close, close_all_but, move_to, open, open_flags, receive, send,
     write_file,
 };
 use crate::walls::landlock;
@@ -179,7 +179,7 @@ pub fn hear(socket: Fd) -> Result<Fd, Failure> {
     let received = receive(socket, &mut bytes).at(Stage::Fork)?;
     let (message, _) = Message::from_bytes(&bytes[..received.bytes]).at(Stage::Fork)?;
     if message.kind == from_init::BORN {
-        let listener = received.descriptors[..received.count.min(MOST_DESCRIPTORS)].first();
+        let listener = received.descriptors[..received.count.min(MAX_DESCRIPTORS)].first();
         return Ok(listener.copied().unwrap_or(-1));
     }
     // The stage came from our own code in the head, before any code of the user's.

@@ -88,7 +88,7 @@ pub fn confine(items: Items<'_>, network: bool) -> Result<()> {
 /// How many sets of rules this process is under.
 static LAYERS: AtomicU32 = AtomicU32::new(0);
 /// How many the kernel allows.
-const MOST_LAYERS: u32 = 16;
+const MAX_LAYERS: u32 = 16;
 
 /// Parts this process, and all it starts, from the forks that were made of its session so far.
 ///
@@ -119,7 +119,7 @@ pub fn part_thread_from_forks() -> Result<()> {
 
 /// Whether it can be parted from one more.
 pub fn can_part() -> bool {
-    LAYERS.load(Ordering::Relaxed) < MOST_LAYERS
+    LAYERS.load(Ordering::Relaxed) < MAX_LAYERS
 }
 
 /// A set of rules that forbids these accesses to files, as long as nothing is allowed.

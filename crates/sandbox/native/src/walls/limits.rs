@@ -20,8 +20,8 @@ const REAL_TIME_PRIORITY: usize = 14;
 
 /// What one session may have of what the kernel counts for each user. It counts within a user namespace, but for the users of the namespaces
 /// around it as well, and the outermost is the host's own.
-const MOST_LOCKED_BYTES: u64 = 64 << 10;
-const MOST_PENDING_SIGNALS: u64 = 256;
+const MAX_LOCKED_BYTES: u64 = 64 << 10;
+const MAX_PENDING_SIGNALS: u64 = 256;
 
 /// What the interpreter itself may use beyond the memory limit.
 const RESERVE: u64 = 48 << 20;
@@ -32,7 +32,7 @@ pub fn apply(spawn: &Spawn) -> Result<()> {
     // program would run as root on memory of the session's making, and take its time over every crash.
     set(CORE, 1)?;
     set(MESSAGE_QUEUES, 0)?;
-    set(LOCKED_MEMORY, MOST_LOCKED_BYTES)?;
+    set(LOCKED_MEMORY, MAX_LOCKED_BYTES)?;
     set(NICENESS, 0)?;
     set(REAL_TIME_PRIORITY, 0)?;
     // Timers too: each has a signal set aside.
@@ -41,7 +41,7 @@ pub fn apply(spawn: &Spawn) -> Result<()> {
     } else {
         signals_of_own_user()
     };
-    set(PENDING_SIGNALS, pending + MOST_PENDING_SIGNALS)?;
+    set(PENDING_SIGNALS, pending + MAX_PENDING_SIGNALS)?;
     // Threads take their stack size from this limit, and stacks count against DATA. Deep recursion needs the usual eight megabytes;
     // with more, as some hosts have, a hundred threads would not fit.
     set_soft(STACK, 8 << 20)?;

@@ -10,7 +10,7 @@ use crate::wire::message::{At, Failure, Stage};
 use core::ffi::CStr;
 
 /// Paths in the view and of the host are at most this long.
-pub const LONGEST_PATH: usize = 4096;
+pub const MAX_PATH_BYTES: usize = 4096;
 
 /// What the host mounts later is seen here, and nothing the other way.
 pub fn follow_host() -> Result<()> {
@@ -36,17 +36,17 @@ pub fn make_private() -> Result<()> {
 
 /// Detached copies of everything that shall be shown, in the order of the items, and of `/proc` at the end.
 pub struct Trees {
-    mounts: [Fd; MOST_TREES],
+    mounts: [Fd; MAX_TREES],
     count: usize,
 }
 
-const MOST_TREES: usize = 64;
+const MAX_TREES: usize = 64;
 
 impl Trees {
     /// Made by the launcher: it may read directories that the zygote's own user may not, such as root's home.
     pub fn collect(items: Items<'_>) -> core::result::Result<Trees, Failure> {
         let mut trees = Trees {
-            mounts: [-1; MOST_TREES],
+            mounts: [-1; MAX_TREES],
             count: 0,
         };
         for (tag, host, _) in items {
@@ -183,8 +183,8 @@ pub fn enter_session(
     items: Items<'_>,
     workspace: Option<sys::Fd>,
 ) -> core::result::Result<(), Failure> {
-    const MOST_CARRIED: usize = 8;
-    let mut carried = [-1; MOST_CARRIED];
+    const MAX_CARRIED_MOUNTS: usize = 8;
+    let mut carried = [-1; MAX_CARRIED_MOUNTS];
     for (slot, (path, _)) in carried.iter_mut().zip(items.of(Item::Show)) {
         *slot = sys::clone_tree(path).at(Stage::Show)?;
     }
@@ -218,13 +218,13 @@ pub fn cover(path: &CStr, text: &[u8]) -> Result<()> {
 
 /// How many files a temporary directory may have: as many as would fill it with this size each.
 const BYTES_FOR_A_FILE: u64 = 8 << 10;
-const LEAST_FILES: u64 = 4_096;
-const MOST_FILES: u64 = 100_000;
+const MIN_FILES: u64 = 4_096;
+const MAX_FILES: u64 = 100_000;
 
 fn mount_temporary(bytes: u64) -> Result<()> {
     let flags = mount_flags::NOSUID | mount_flags::NODEV;
     // Without a bound on inodes, empty files would fill the kernel's memory.
-    let inodes = (bytes / BYTES_FOR_A_FILE).clamp(LEAST_FILES, MOST_FILES);
+    let inodes = (bytes / BYTES_FOR_A_FILE).clamp(MIN_FILES, MAX_FILES);
     let options = Text::<96>::new(format_args!("mode=1777,size={bytes},nr_inodes={inodes}"))?;
     for target in [c"/tmp", c"/dev/shm"] {
         make_parents(target)?;
@@ -263,8 +263,8 @@ fn show(tree: Fd, target: &CStr) -> Result<()> {
 /// Makes the directories above `path`.
 fn make_parents(path: &CStr) -> Result<()> {
     let bytes = path.to_bytes();
-    let mut buffer = [0u8; LONGEST_PATH];
-    if bytes.len() >= LONGEST_PATH {
+    let mut buffer = [0u8; MAX_PATH_BYTES];
+    if bytes.len() >= MAX_PATH_BYTES {
         return Err(Errno::OVERFLOW);
     }
     for (index, _) in bytes

@@ -14,20 +14,20 @@ use crate::sys::{Fd, Pid};
 use crate::wire::config::walls;
 
 /// How often it looks, in milliseconds.
-pub const PERIOD: i32 = 100;
+pub const PERIOD_MS: i32 = 100;
 
 /// When to look again, in milliseconds, after a look that took so long: not all of the time.
 pub fn pause_after(cost: u64) -> u64 {
-    const LONGEST: u64 = 1_000;
-    (5 * cost).clamp(PERIOD as u64, LONGEST)
+    const MAX_PAUSE_MS: u64 = 1_000;
+    (5 * cost).clamp(PERIOD_MS as u64, MAX_PAUSE_MS)
 }
 
 /// How often in a row it may be in doubt over so many bytes. Making a copy of a head of gigabytes takes a second where others compute too,
 /// and nobody shall lose a session because the machine is busy.
-pub fn patience(bytes: u64) -> u32 {
-    const LEAST: u32 = 3;
-    const MOST: u32 = 50;
-    (bytes >> 28).min(u64::from(MOST)) as u32 + LEAST
+pub fn max_doubts(bytes: u64) -> u32 {
+    const MIN_DOUBTS: u32 = 3;
+    const MAX_EXTRA_DOUBTS: u32 = 50;
+    (bytes >> 28).min(u64::from(MAX_EXTRA_DOUBTS)) as u32 + MIN_DOUBTS
 }
 
 /// What a look at the memory showed.

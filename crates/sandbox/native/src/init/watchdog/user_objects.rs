@@ -14,21 +14,21 @@ use crate::sys::{
 use core::ffi::CStr;
 
 /// The most pipes of one session: each takes 16 of the 16 384 pages that a user has on most machines.
-pub const MOST_PIPES: u64 = 256;
+pub const MAX_PIPES: u64 = 256;
 /// The most pipes with a name that one session ever makes. They take pages only while they are open, and nobody tells init when that is.
-pub const MOST_NAMED_PIPES: u64 = 64;
+pub const MAX_NAMED_PIPES: u64 = 64;
 /// The most instances of inotify in one session: a user has 128 on most machines. In a user namespace of its own the kernel keeps to that by itself.
-pub const MOST_INSTANCES: u64 = 8;
+pub const MAX_INSTANCES: u64 = 8;
 /// The most watches of epoll in one session. A user has one for each 4 KiB of a small machine's memory, and more on a large one.
-pub const MOST_WATCHES: u64 = 32_768;
+pub const MAX_WATCHES: u64 = 32_768;
 /// The most rules of Landlock that one session ever makes.
-pub const MOST_RULES: u64 = 4096;
+pub const MAX_RULES: u64 = 4096;
 
 /// The most netlink sockets in one session. No cgroup counts the answers that wait in them: 208 KiB in each.
 pub const MAX_NETLINK_SOCKETS: u64 = 64;
 
 /// The most locks on parts of files that processes of one session hold. The kernel has no limit for them, and takes 200 bytes for each.
-pub const MOST_LOCKS: u64 = 16_384;
+pub const MAX_LOCKS: u64 = 16_384;
 
 /// Bytes of one pipe: the filter lets nobody make it larger.
 pub const PIPE_BYTES: u64 = 64 << 10;
@@ -68,23 +68,23 @@ impl UserObjects {
     pub fn allow(&mut self, number: usize, census: impl FnOnce() -> Counted) -> bool {
         match number {
             nr::PIPE | nr::PIPE2 => {
-                if self.pipes >= MOST_PIPES
+                if self.pipes >= MAX_PIPES
                     && let Some(pipes) = census().pipes
                 {
                     self.pipes = pipes;
                 }
-                take_one(&mut self.pipes, MOST_PIPES)
+                take_one(&mut self.pipes, MAX_PIPES)
             }
             nr::INOTIFY_INIT | nr::INOTIFY_INIT1 => {
-                if self.instances >= MOST_INSTANCES
+                if self.instances >= MAX_INSTANCES
                     && let Some(instances) = census().instances
                 {
                     self.instances = instances;
                 }
-                take_one(&mut self.instances, MOST_INSTANCES)
+                take_one(&mut self.instances, MAX_INSTANCES)
             }
-            nr::MKNOD | nr::MKNODAT => take_one(&mut self.named_pipes, MOST_NAMED_PIPES),
-            nr::LANDLOCK_ADD_RULE => take_one(&mut self.rules, MOST_RULES),
+            nr::MKNOD | nr::MKNODAT => take_one(&mut self.named_pipes, MAX_NAMED_PIPES),
+            nr::LANDLOCK_ADD_RULE => take_one(&mut self.rules, MAX_RULES),
             // Only about netlink sockets.
             nr::SOCKET => {
                 if self.netlink_sockets >= MAX_NETLINK_SOCKETS
@@ -204,18 +204,18 @@ impl Default for DescriptorCensus {
 /// Counts the watches of epoll in processes, each once.
 pub struct WatchCensus {
     /// Where those with many watches were seen: processes that are forked have them in common.
-    seen: [(Pid, Fd); MOST_SEEN],
+    seen: [(Pid, Fd); MAX_KNOWN_EPOLLS],
     known: usize,
     watches: u64,
 }
 
-const MOST_SEEN: usize = 64;
+const MAX_KNOWN_EPOLLS: usize = 64;
 
 impl WatchCensus {
     /// Of nobody yet.
     pub fn new() -> WatchCensus {
         WatchCensus {
-            seen: [(0, 0); MOST_SEEN],
+            seen: [(0, 0); MAX_KNOWN_EPOLLS],
             known: 0,
             watches: 0,
         }
@@ -224,7 +224,7 @@ impl WatchCensus {
     /// Adds those of a process.
     pub fn add(&mut self, proc_directory: Fd, pid: Pid) {
         /// So few are counted wherever they are seen.
-        const FEW: u64 = 64;
+        const ALWAYS_COUNTED: u64 = 64;
         let pid = living_thread(proc_directory, pid);
         each_descriptor(proc_directory, pid, |number, target| {
             if target != b"anon_inode:[eventpoll]" || self.is_over() {
@@ -232,11 +232,13 @@ impl WatchCensus {
             }
             let watches = watches_of(proc_directory, pid, number);
             let seen = &self.seen[..self.known];
-            if watches > FEW && seen.iter().any(|other| is_one_file(*other, (pid, number))) {
+            if watches > ALWAYS_COUNTED
+                && seen.iter().any(|other| is_one_file(*other, (pid, number)))
+            {
                 return;
             }
             self.watches += watches;
-            if watches > FEW
+            if watches > ALWAYS_COUNTED
                 && let Some(slot) = self.seen.get_mut(self.known)
             {
                 *slot = (pid, number);
@@ -247,7 +249,7 @@ impl WatchCensus {
 
     /// Whether there are more than one session may have.
     pub fn is_over(&self) -> bool {
-        self.watches > MOST_WATCHES
+        self.watches > MAX_WATCHES
     }
 }
 
@@ -270,9 +272,9 @@ pub fn has_too_many_locks(proc_directory: Fd, is_own: impl Fn(Pid) -> bool) -> b
             }
             count += u64::from(last.1);
         }
-        count <= MOST_LOCKS
+        count <= MAX_LOCKS
     });
-    count > MOST_LOCKS
+    count > MAX_LOCKS
 }
 
 /// The process whose lock on a part of a file a line of `locks` shows.
@@ -289,7 +291,7 @@ fn watches_of(proc_directory: Fd, pid: Pid, number: Fd) -> u64 {
     if let Ok(path) = Text::<64>::new(format_args!("{pid}/fdinfo/{number}")) {
         let _ = each_line_while_at(proc_directory, path.as_c_str(), |line| {
             watches += u64::from(line.starts_with(b"tfd:"));
-            watches <= MOST_WATCHES
+            watches <= MAX_WATCHES
         });
     }
     watches
@@ -408,15 +410,15 @@ mod tests {
                 ..Counted::default()
             }
         };
-        assert!((0..MOST_PIPES).all(|_| objects.allow(nr::PIPE2, unknown)));
+        assert!((0..MAX_PIPES).all(|_| objects.allow(nr::PIPE2, unknown)));
         assert!(!objects.allow(nr::PIPE2, unknown));
-        assert!(!objects.allow(nr::PIPE, pipes(MOST_PIPES)));
-        assert_eq!(objects.pipe_bytes(), MOST_PIPES * PIPE_BYTES);
+        assert!(!objects.allow(nr::PIPE, pipes(MAX_PIPES)));
+        assert_eq!(objects.pipe_bytes(), MAX_PIPES * PIPE_BYTES);
         assert!(objects.allow(nr::PIPE, pipes(3)));
         assert_eq!(objects.pipe_bytes(), 4 * PIPE_BYTES);
-        assert!((0..MOST_NAMED_PIPES).all(|_| objects.allow(nr::MKNODAT, unknown)));
+        assert!((0..MAX_NAMED_PIPES).all(|_| objects.allow(nr::MKNODAT, unknown)));
         assert!(!objects.allow(nr::MKNOD, unknown));
-        assert!((0..MOST_INSTANCES).all(|_| objects.allow(nr::INOTIFY_INIT1, unknown)));
+        assert!((0..MAX_INSTANCES).all(|_| objects.allow(nr::INOTIFY_INIT1, unknown)));
         assert!(!objects.allow(nr::INOTIFY_INIT, unknown));
         let sockets = |sockets| {
             move || Counted {

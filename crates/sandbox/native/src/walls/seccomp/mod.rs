@@ -348,10 +348,10 @@ impl Rules {
     }
 }
 
-const MOST: usize = 600;
+const MAX_INSTRUCTIONS: usize = 600;
 
 struct Program {
-    instructions: [Instruction; MOST],
+    instructions: [Instruction; MAX_INSTRUCTIONS],
     length: usize,
 }
 
@@ -379,7 +379,7 @@ pub fn allow_only_waiting() -> Result<()> {
 impl Program {
     fn enforce(&self, flags: usize) -> Result<usize> {
         const SET_MODE_FILTER: usize = 1;
-        if self.length > MOST {
+        if self.length > MAX_INSTRUCTIONS {
             return Err(Errno::OVERFLOW);
         }
         #[repr(C)]
@@ -407,7 +407,7 @@ impl Program {
                 if_true: 0,
                 if_false: 0,
                 value: 0,
-            }; MOST],
+            }; MAX_INSTRUCTIONS],
             length: 0,
         }
     }

@@ -42,7 +42,11 @@ fn judge(rules: Rules, number: usize, arguments: [u64; 6]) -> Verdict {
 fn run(rules: Rules, architecture: u32, number: u32, arguments: [u64; 6]) -> Verdict {
     let mut program = Program::new();
     program.build(rules);
-    assert!(program.length <= MOST, "{} instructions", program.length);
+    assert!(
+        program.length <= MAX_INSTRUCTIONS,
+        "{} instructions",
+        program.length
+    );
     let load = |offset: u32| match offset {
         OFFSET_NUMBER => number,
         OFFSET_ARCHITECTURE => architecture,
