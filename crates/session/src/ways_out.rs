@@ -113,7 +113,7 @@ impl Doors {
         }
         let (places, names) = self.places();
         for (place, port) in places {
-            birth = birth.door(port, place)?;
+            birth = birth.loopback_port(port, place)?;
         }
         Ok(birth.file(Path::new("/etc/hosts"), &names)?)
     }

@@ -65,9 +65,9 @@ impl Birth {
 
     /// The host will listen on this port of the session's loopback: at 127.0.0.1 for place 0, else at 127.1.x.y, with x and y the bytes
     /// of the place.
-    pub fn door(mut self, port: u16, place: u16) -> Result<Birth, Error> {
+    pub fn loopback_port(mut self, port: u16, place: u16) -> Result<Birth, Error> {
         let (port, place) = (port.to_string(), place.to_string());
-        let item = item(Item::Door, Path::new(&port), Path::new(&place))?;
+        let item = item(Item::LoopbackPort, Path::new(&port), Path::new(&place))?;
         self.items.extend(item);
         Ok(self)
     }

@@ -107,8 +107,8 @@ pub enum FromInit {
         /// Which.
         pid: u32,
     },
-    /// A socket comes along that listens on the session's loopback: the door with this number.
-    Door {
+    /// A socket comes along that listens on the session's loopback: one of the ports that were asked for.
+    LoopbackSocket {
         /// In the order in which they were asked for.
         number: usize,
     },
@@ -186,7 +186,7 @@ impl FromInit {
         let pid = message.a as u32;
         let done = message.b == 0;
         Ok(match message.kind {
-            from_init::BORN => FromInit::Born {
+            from_init::STARTED => FromInit::Born {
                 head: pid,
                 asks: message.b == 1,
             },
@@ -204,7 +204,7 @@ impl FromInit {
             from_init::PROTECTED => FromInit::Protected { pid, done },
             from_init::WOKEN => FromInit::Woken { pid, done },
             from_init::LOST => FromInit::Lost { pid },
-            from_init::DOOR => FromInit::Door {
+            from_init::LOOPBACK_SOCKET => FromInit::LoopbackSocket {
                 number: message.a as usize,
             },
             from_init::PREPARED => FromInit::Prepared(match message.b {

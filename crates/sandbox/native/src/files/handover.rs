@@ -1,13 +1,13 @@
 //! How a descriptor of init's gets to who asked for it, as what its call returns.
 //!
-//! The kernel adds a descriptor and answers in one step. But if init is stopped in the middle of it, the asker is told 0 and has no descriptor; and an
+//! The kernel adds a descriptor and answers in one step. But if init is stopped in the middle of it, the caller is told 0 and has no descriptor; and an
 //! init that has others above it is stopped for a moment whenever one of these sweeps. Such an init takes two steps, each of which begins again when
 //! it goes on.
 //!
-//! Between the two, a signal may make the asker ask once more, with a descriptor that it knows nothing of. The one that it is given then
+//! Between the two, a signal may make the caller ask once more, with a descriptor that it knows nothing of. The one that it is given then
 //! takes its place. Only where the signal comes just as it is answered, nobody can tell, and the descriptor is left to it.
 
-use crate::init::notify::{self, OnExecute, Question};
+use crate::init::notify::{self, Notification, OnExecute};
 use crate::sys::{Errno, Fd, Result};
 
 /// How an init hands descriptors over.
@@ -18,7 +18,7 @@ pub struct Handover {
 
 /// A descriptor in the table of someone who has not heard of it.
 struct Stray {
-    question: Question,
+    notification: Notification,
     number: Fd,
 }
 
@@ -35,28 +35,32 @@ impl Handover {
     pub fn give(
         &mut self,
         listener: Fd,
-        question: &Question,
+        notification: &Notification,
         descriptor: Fd,
         on_execute: OnExecute,
     ) -> Result<()> {
         if !self.can_be_stopped {
-            match notify::add_and_answer(listener, question, descriptor, on_execute) {
+            match notify::add_and_answer(listener, notification, descriptor, on_execute) {
                 // Before Linux 5.14 these are two steps.
                 Err(Errno::INVAL) => {}
                 outcome => return outcome,
             }
         }
         let stray = self.stray.as_ref();
-        let stray = stray.filter(|stray| stray.question.is_repeated_by(question));
+        let stray = stray.filter(|stray| stray.notification.is_repeated_by(notification));
         let number = match stray {
             Some(Stray { number, .. }) => {
-                notify::give(listener, question, descriptor, *number, on_execute).map(|()| *number)
+                notify::give(listener, notification, descriptor, *number, on_execute)
+                    .map(|()| *number)
             }
-            None => notify::add(listener, question, descriptor, on_execute),
+            None => notify::add(listener, notification, descriptor, on_execute),
         }?;
-        let question = *question;
-        self.stray = Some(Stray { question, number });
-        notify::tell_value(listener, question.id(), i64::from(number)).inspect(|()| {
+        let notification = *notification;
+        self.stray = Some(Stray {
+            notification,
+            number,
+        });
+        notify::return_value(listener, notification.id(), i64::from(number)).inspect(|()| {
             self.stray = None;
         })
     }

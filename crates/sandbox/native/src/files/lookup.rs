@@ -1,8 +1,8 @@
 //! Paths of a session followed step by step, where the kernel must not do it for us: a directory of `/proc` or a file system that does not
-//! answer could be on the way. A path is a text until it enters one of the session's own places (`places.rs`); from there on it is followed
+//! answer could be on the way. A path is a text until it enters one of the session's own directories (`own_directories.rs`); from there on it is followed
 //! from descriptor to descriptor.
 
-use crate::files::places::Places;
+use crate::files::own_directories::OwnDirectories;
 use crate::sys::{self, Errno, Fd, Result, close, duplicate_above, open_flags, read_link_at};
 use crate::walls::mounts::MAX_PATH_BYTES;
 
@@ -19,10 +19,15 @@ pub enum LastLink {
 const MAX_LINKS: usize = 40;
 
 /// Opens what is at a path, as a descriptor that only stands for it. `start` is where a relative path begins. An error when the path leads
-/// to none of the places.
-pub fn look_up(places: &Places, start: Fd, path: &[u8], last_link: LastLink) -> Result<Fd> {
+/// to none of the own directories.
+pub fn look_up(
+    own_directories: &OwnDirectories,
+    start: Fd,
+    path: &[u8],
+    last_link: LastLink,
+) -> Result<Fd> {
     let mut walk = Walk {
-        places,
+        own_directories,
         at: At::Outside(Pathname::ROOT),
         rest: Rest::empty(),
     };
@@ -35,14 +40,14 @@ pub fn look_up(places: &Places, start: Fd, path: &[u8], last_link: LastLink) -> 
 #[derive(Clone, Copy)]
 #[allow(clippy::large_enum_variant, reason = "there is no heap to put it on")]
 enum At {
-    /// In none of the places: this is only a text.
+    /// In none of the own directories: this is only a text.
     Outside(Pathname),
     /// A directory of a place, or what a path ends with.
     Inside(Fd),
 }
 
 struct Walk<'a> {
-    places: &'a Places,
+    own_directories: &'a OwnDirectories,
     at: At,
     rest: Rest,
 }
@@ -89,14 +94,14 @@ impl Walk<'_> {
         }
     }
 
-    /// A directory that is in none of the places is not looked into: only its path counts.
+    /// A directory that is in none of the own directories is not looked into: only its path counts.
     fn begin_at(&mut self, start: Fd) -> Result<()> {
-        if self.places.is_start(start) {
+        if self.own_directories.is_start(start) {
             self.move_to(At::Inside(duplicate_above(start, 0)?));
             return Ok(());
         }
         let mut path = [0; MAX_PATH_BYTES];
-        let length = self.places.path_of(start, &mut path)?;
+        let length = self.own_directories.path_of(start, &mut path)?;
         self.rest.put_before(&path[..length])?;
         match self.rest.is_absolute() {
             true => Ok(()),
@@ -113,10 +118,10 @@ impl Walk<'_> {
                     b".." => path.leave(),
                     name => path.enter(name)?,
                 }
-                let entered = self.places.enter(&path)?;
+                let entered = self.own_directories.enter(&path)?;
                 Ok(entered.map_or(At::Outside(path), At::Inside))
             }
-            (At::Inside(from), b"..") => match self.places.with_top(from) {
+            (At::Inside(from), b"..") => match self.own_directories.with_top(from) {
                 Some(root) => Ok(At::Outside(root.above())),
                 // Not the top, so what is above it is in the same place.
                 None => sys::open_on_one_file_system(from, c"..", open_flags::PATH)
@@ -131,7 +136,7 @@ impl Walk<'_> {
                 let name = core::ffi::CStr::from_bytes_until_nul(&text);
                 let name = name.map_err(|_| Errno::NAME_TOO_LONG)?;
                 let flags = open_flags::PATH | open_flags::NOFOLLOW;
-                let found = self.places.open_within(from, name, flags);
+                let found = self.own_directories.open_within(from, name, flags);
                 found.map(At::Inside).map_err(outside)
             }
         }

@@ -1,10 +1,10 @@
 //! What init knows of the sessions that were forked from its own, and what it allows for the next one.
 //!
-//! A fork is made in two halves. Init makes its namespaces with an init of its own in them (`offspring.rs`); that code is ours. Then
-//! init moves a helper of the head, whose memory may be the work of hostile code, into these namespaces (`entering.rs`): each is entered once, and
-//! only while the host waits for the fork. From inside, the helper copies the head (`crossing.rs`).
+//! A fork is made in two halves. Init makes its namespaces with an init of its own in them (`fork_init.rs`); that code is ours. Then
+//! init moves a helper of the head, whose memory may be the work of hostile code, into these namespaces (`forks/enter_namespaces.rs`): each is entered once, and
+//! only while the host waits for the fork. From inside, the helper copies the head (`copy_into_fork.rs`).
 
-use crate::init::notify::{OnExecute, Question, give};
+use crate::init::notify::{Notification, OnExecute, give};
 use crate::init::sweep::{find_upwards, wait_readable};
 use crate::sys::text::{Text, hexadecimal, leading_number};
 use crate::sys::{
@@ -14,8 +14,8 @@ use crate::sys::{
 use crate::wire::message::Message;
 use core::mem::replace;
 
-pub use crate::forks::kin::{FIRST, MAX_FORKS};
-pub use crate::forks::offspring::{MAX_FORK_REQUEST_BYTES, Parent, prepare};
+pub use crate::forks::family::{FIRST_INIT, MAX_FORKS};
+pub use crate::forks::fork_init::{MAX_FORK_REQUEST_BYTES, Parent, prepare};
 
 /// The namespaces of a fork in the order in which they are entered, with their names in `/proc`. The first gives the rights over
 /// the others.
@@ -30,7 +30,7 @@ pub const KINDS: [(usize, &core::ffi::CStr); 7] = [
 ];
 
 /// What a copy of the head is given on its way into a fork.
-pub struct Luggage {
+pub struct ForkFds {
     /// The namespaces, as [`KINDS`] lists them; -1 for one that was entered already or that the sessions share.
     pub namespaces: [Fd; KINDS.len()],
     /// Its channel to the host; -1, as for what follows, once it was given.
@@ -89,7 +89,7 @@ impl Hints {
     }
 }
 
-impl Luggage {
+impl ForkFds {
     /// Lets go of what was not taken.
     pub fn close(&self) {
         let rest = [self.channel, self.output, self.error, self.report];
@@ -108,7 +108,7 @@ pub struct Prepared {
     /// On which its init tells us that the head has come.
     pub socket: Fd,
     /// What the head will be given.
-    pub luggage: Luggage,
+    pub fds: ForkFds,
 }
 
 impl Prepared {
@@ -120,7 +120,7 @@ impl Prepared {
 
     fn close(&self) {
         close(self.socket);
-        self.luggage.close();
+        self.fds.close();
     }
 }
 
@@ -240,13 +240,13 @@ impl Forks {
     /// A namespace of the prepared fork, by its place in [`KINDS`]; `None` if it was entered already, or if the fork shares its parent's.
     pub fn namespace(&self, index: usize) -> Option<Fd> {
         let prepared = self.prepared.as_ref()?;
-        Some(prepared.luggage.namespaces[index]).filter(|fd| *fd >= 0)
+        Some(prepared.fds.namespaces[index]).filter(|fd| *fd >= 0)
     }
 
     /// Notes that a namespace was entered. It cannot be entered again.
     pub fn namespace_entered(&mut self, index: usize) {
         if let Some(prepared) = &mut self.prepared {
-            close(replace(&mut prepared.luggage.namespaces[index], -1));
+            close(replace(&mut prepared.fds.namespaces[index], -1));
         }
     }
 
@@ -255,27 +255,27 @@ impl Forks {
     pub fn hand_over(
         &mut self,
         listener: Fd,
-        question: &Question,
+        notification: &Notification,
         namespace: Fd,
         hints: &Hints,
     ) -> Result<()> {
         let is_inside = !self.is_enterable();
         let give = |descriptor: Fd, target: Fd, on_execute| {
             if target > 0 {
-                give(listener, question, descriptor, target, on_execute)
+                give(listener, notification, descriptor, target, on_execute)
             } else {
                 Err(Errno::INVAL)
             }
         };
         if is_inside && let Some(prepared) = &mut self.prepared {
-            let Luggage {
+            let ForkFds {
                 channel,
                 output,
                 error,
                 report,
                 cgroups,
                 ..
-            } = &mut prepared.luggage;
+            } = &mut prepared.fds;
             let mut all = [
                 (channel, hints.channel, OnExecute::Closed),
                 (report, hints.report, OnExecute::Closed),
@@ -386,7 +386,7 @@ mod tests {
     /// A fork with a process in the place of its init, and that one's end of their socket.
     fn prepared(init: &std::process::Child) -> (Forks, Fd) {
         let (socket, told) = packet_pair().unwrap();
-        let luggage = Luggage {
+        let fds = ForkFds {
             namespaces: [-1; KINDS.len()],
             channel: -1,
             output: -1,
@@ -396,13 +396,7 @@ mod tests {
         };
         let mut forks = Forks::none();
         let pid = init.id() as Pid;
-        forks
-            .expect(Prepared {
-                pid,
-                socket,
-                luggage,
-            })
-            .unwrap();
+        forks.expect(Prepared { pid, socket, fds }).unwrap();
         (forks, told)
     }
 

@@ -1,13 +1,13 @@
 //! Copies of the head: standbys, which wait in the same session, and the heads of forks, which live in namespaces of their own.
 
-pub mod crossing;
-pub mod entering;
+pub mod copy_into_fork;
+pub mod cpu_affinity;
+pub mod enter_namespaces;
+pub mod family;
 pub mod fork;
-pub mod kin;
-pub mod offspring;
-pub mod ownership;
-pub mod processor;
+pub mod fork_init;
 pub mod side_fork;
 pub mod standby;
 pub mod threads;
+pub mod user_namespace;
 pub mod waking;

@@ -12,7 +12,7 @@ use core::ffi::c_void;
 const STACK_BYTES: usize = 512 << 10;
 
 /// What the helper is told, and where it leaves its answer. It shares our memory.
-struct Errand {
+struct HelperCall {
     task: Task,
     data: *mut c_void,
     /// The child's id, 0 in the child, or a negative error number.
@@ -45,27 +45,27 @@ pub unsafe fn side_fork(fork: LibcFork) -> Result<sys::Forked> {
     }
     let mut fork = fork;
     // SAFETY: the caller's promise.
-    unsafe { by_helper(HelperParent::Caller, call, (&raw mut fork).cast()) }
+    unsafe { fork_by_helper(HelperParent::Caller, call, (&raw mut fork).cast()) }
 }
 
 /// Starts a helper that shares our memory and forks; `data` is what its task is given.
 ///
 /// # Safety
 /// As for [`side_fork`]; `data` must be what `task` expects.
-pub unsafe fn by_helper(
+pub unsafe fn fork_by_helper(
     parent: HelperParent,
     task: Task,
     data: *mut c_void,
 ) -> Result<sys::Forked> {
     let stack = Stack::new()?;
-    let mut errand = Errand {
+    let mut call = HelperCall {
         task,
         data,
         outcome: -Errno::AGAIN.0,
     };
-    // SAFETY: the stack is ours, the errand outlives the helper: VFORK holds us until it has gone.
-    let helper = unsafe { run_on(stack.top(), parent, &raw mut errand) };
-    if errand.outcome == 0 {
+    // SAFETY: the stack is ours, the call outlives the helper: VFORK holds us until it has gone.
+    let helper = unsafe { run_on(stack.top(), parent, &raw mut call) };
+    if call.outcome == 0 {
         // The child came back on the helper's stack and then onto a copy of ours, see `run_on`. The mapping is a copy too.
         drop(stack);
         return Ok(sys::Forked::Child);
@@ -77,10 +77,10 @@ pub unsafe fn by_helper(
         // SAFETY: no status is wanted.
         let _ = unsafe { syscall(nr::WAIT4, [helper as usize, 0, CLONE_CHILDREN, 0]) };
     }
-    if errand.outcome < 0 {
-        Err(Errno(-errand.outcome))
+    if call.outcome < 0 {
+        Err(Errno(-call.outcome))
     } else {
-        Ok(sys::Forked::Parent(errand.outcome))
+        Ok(sys::Forked::Parent(call.outcome))
     }
 }
 
@@ -88,7 +88,7 @@ pub unsafe fn by_helper(
 ///
 /// There are two ways back here: the caller, with the helper's id; and the helper's child, which switches from its copy of the
 /// helper's stack to its copy of ours and returns 0 as if it had called.
-unsafe fn run_on(top: usize, parent: HelperParent, errand: *mut Errand) -> Result<Pid> {
+unsafe fn run_on(top: usize, parent: HelperParent, call: *mut HelperCall) -> Result<Pid> {
     let flags = clone_flags::VM
         | clone_flags::VFORK
         | match parent {
@@ -96,7 +96,7 @@ unsafe fn run_on(top: usize, parent: HelperParent, errand: *mut Errand) -> Resul
             HelperParent::Init => clone_flags::PARENT,
         };
     let outcome: isize;
-    // SAFETY: the helper starts with a stack of its own, aligned to 16, and the errand in a register that `clone` keeps. The
+    // SAFETY: the helper starts with a stack of its own, aligned to 16, and the call in a register that `clone` keeps. The
     // caller's stack pointer is kept in a register that the called function preserves.
     unsafe {
         asm!(
@@ -109,7 +109,7 @@ unsafe fn run_on(top: usize, parent: HelperParent, errand: *mut Errand) -> Resul
             "call {helper}",
             "test eax, eax",
             "jz 3f",
-            // Still the helper: the errand is done.
+            // Still the helper: the call is done.
             "mov edi, 0",
             "mov eax, {exit}",
             "syscall",
@@ -118,7 +118,7 @@ unsafe fn run_on(top: usize, parent: HelperParent, errand: *mut Errand) -> Resul
             "mov rsp, r12",
             "xor eax, eax",
             "2:",
-            helper = sym errand_of_helper,
+            helper = sym run_helper_call,
             exit = const nr::EXIT,
             inlateout("rax") nr::CLONE as isize => outcome,
             inlateout("rdi") flags => _,
@@ -126,7 +126,7 @@ unsafe fn run_on(top: usize, parent: HelperParent, errand: *mut Errand) -> Resul
             inlateout("rdx") 0usize => _,
             inlateout("r10") 0usize => _,
             inlateout("r8") 0usize => _,
-            in("r14") errand,
+            in("r14") call,
             out("r12") _,
             lateout("r9") _,
             lateout("rcx") _,
@@ -142,11 +142,11 @@ unsafe fn run_on(top: usize, parent: HelperParent, errand: *mut Errand) -> Resul
 }
 
 /// Runs in the helper; returns twice, in the helper with the child's id and in the child with 0.
-extern "C" fn errand_of_helper(errand: *mut Errand) -> Pid {
-    // SAFETY: the errand outlives the helper.
+extern "C" fn run_helper_call(call: *mut HelperCall) -> Pid {
+    // SAFETY: the call outlives the helper.
     unsafe {
-        let outcome = ((*errand).task)((*errand).data);
-        (*errand).outcome = outcome;
+        let outcome = ((*call).task)((*call).data);
+        (*call).outcome = outcome;
         outcome
     }
 }

@@ -27,9 +27,9 @@ pub fn announce(channel: Fd, answer: &[u8], place: usize, standby: Pid) {
 
 /// Writes a number over the digits that `text` begins with, and blanks before it: for JSON they are nothing.
 fn write_number(text: &mut [u8], number: Pid) {
-    let room = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let mut rest = number.unsigned_abs();
-    for (index, byte) in text[..room].iter_mut().rev().enumerate() {
+    for (index, byte) in text[..digits].iter_mut().rev().enumerate() {
         *byte = match rest % 10 {
             0 if rest == 0 && index > 0 => b' ',
             digit => b'0' + digit as u8,

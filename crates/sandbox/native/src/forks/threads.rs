@@ -13,7 +13,7 @@
 //! What is not carried: a thread's pending signals, its own timers, its priority. Thread ids change; the caller learns the new ones by
 //! [`new_id_of`].
 
-use crate::forks::side_fork::{HelperParent, by_helper};
+use crate::forks::side_fork::{HelperParent, fork_by_helper};
 use crate::init::stillness::is_runnable;
 use crate::init::sweep::each_entry;
 use crate::sys::text::{Text, hexadecimal};
@@ -126,7 +126,7 @@ impl Stopped {
         }
         let mut stopped = self;
         // SAFETY: the caller's promise.
-        unsafe { by_helper(HelperParent::Caller, call, (&raw mut stopped).cast()) }
+        unsafe { fork_by_helper(HelperParent::Caller, call, (&raw mut stopped).cast()) }
     }
 
     /// Copies the process, with the thread that has stopped the others as the only one. `flags` say whose child the copy is.

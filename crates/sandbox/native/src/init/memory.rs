@@ -4,7 +4,7 @@ use crate::sys::{Result, nr, syscall};
 use core::mem::MaybeUninit;
 
 /// Memory for one `T`, for as long as this process lives. For what would be too much on a stack that the inits of forks of forks share.
-pub fn room<T>() -> Result<&'static mut MaybeUninit<T>> {
+pub fn allocate<T>() -> Result<&'static mut MaybeUninit<T>> {
     const READ_WRITE: usize = 3;
     const PRIVATE_ANONYMOUS: usize = 0x22;
     const { assert!(align_of::<T>() <= 4096) };
@@ -29,7 +29,7 @@ pub fn keep_what_init_needs() {
     const NOT_IN_CHILDREN: usize = 10;
     const IN_CHILDREN: usize = 11;
     /// What is below the frame that this runs in.
-    const STACK_ROOM: usize = 512 << 10;
+    const STACK_BYTES: usize = 512 << 10;
 
     let (start, end, stack): (usize, usize, usize);
     // SAFETY: only addresses are computed.
@@ -59,7 +59,7 @@ pub fn keep_what_init_needs() {
             [GET_THREAD_POINTER, &raw mut thread as usize],
         )
     };
-    let below_stack = (stack - STACK_ROOM) & !(PAGE - 1);
+    let below_stack = (stack - STACK_BYTES) & !(PAGE - 1);
     advise(16 * PAGE, start & !(PAGE - 1), NOT_IN_CHILDREN);
     advise(end.next_multiple_of(PAGE), below_stack, NOT_IN_CHILDREN);
     if known.is_ok() {

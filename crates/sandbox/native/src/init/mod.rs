@@ -2,25 +2,25 @@
 //!
 //! It is the only judge of how a head ended: it holds a socket to the host that no head ever had.
 
-mod entering;
-mod family;
-mod keeping;
+mod file_changes;
+mod fork_entry;
+mod forks;
+mod head;
+mod limits;
 pub mod memory;
 pub mod notify;
 pub mod rest;
 mod standbys;
 pub mod stillness;
-mod succession;
 pub mod sweep;
 pub mod watchdog;
-mod watching;
 
+use crate::files::change_handler::ChangeHandler;
 use crate::files::handover::Handover;
-use crate::files::keep::Keeper;
-use crate::files::waiting;
+use crate::files::waiting_calls;
+use crate::forks::family::{ForkFamily, MAX_FORKS};
 use crate::forks::fork::{self, Forks};
-use crate::forks::kin::{Kin, MAX_FORKS};
-use crate::forks::ownership::NextUsers;
+use crate::forks::user_namespace::NextUserNamespace;
 use crate::init::notify::Protected;
 use crate::init::sweep::Reach;
 use crate::init::watchdog::socket_memory::unix_sockets;
@@ -29,7 +29,7 @@ use crate::sys::{
     self, Errno, Fd, Pid, Poll, kill, poll, reap, receive, send, signal_descriptor, signals,
 };
 use crate::wire::message::{Message, from_init, to_init};
-use standbys::{Kept, OutOfBounds, Standbys};
+use standbys::{OutOfBounds, Preserved, Standbys};
 
 /// How often it is looked whether somebody reads from a pipe that shall be opened, in milliseconds.
 const PIPE_PERIOD_MS: i32 = 10;
@@ -47,12 +47,12 @@ const IDLE_BEFORE_PREPARING_MS: i32 = 10;
 pub struct Init {
     /// To the host.
     pub control: Fd,
-    /// Questions of the system call filter, or -1.
+    /// Notifications of the system call filter, or -1.
     pub listener: Fd,
-    /// In a fork: the socket on which the first init of the family, who alone receives the questions, passes ours on. Else -1.
-    pub judge: Fd,
+    /// In a fork: the socket on which the first init of the family, who alone receives the notifications, passes ours on. Else -1.
+    pub forwarded: Fd,
     /// Who keeps what is about to be changed, if anyone.
-    pub keeper: Option<Keeper>,
+    pub change_handler: Option<ChangeHandler>,
     /// `/proc`, opened before any code of the user's ran.
     pub proc_directory: Fd,
     /// The live interpreter.
@@ -82,15 +82,15 @@ pub fn run(init: Init) -> ! {
         sys::exit(70)
     };
     let mut session = Session {
-        handover: Handover::of(init.judge >= 0),
+        handover: Handover::of(init.forwarded >= 0),
         init,
         standbys: Standbys::none(),
         unclaimed: false,
         doubts: 0,
         forks: Forks::none(),
-        kin: Kin::none(),
-        room: 0,
-        next_users: NextUsers::NONE,
+        family: ForkFamily::none(),
+        fork_processes: 0,
+        next_user_namespace: NextUserNamespace::NONE,
         entering: None,
         children,
         has_unreaped: false,
@@ -101,9 +101,9 @@ pub fn run(init: Init) -> ! {
     session.own_sockets = unix_sockets(session.init.proc_directory);
     // Files that it makes in the place of others have the permissions that those want.
     sys::umask(0);
-    notify::take_turns(session.init.listener);
+    notify::set_synchronous_wake_up(session.init.listener);
     session.tell(
-        from_init::BORN,
+        from_init::STARTED,
         session.init.head.unwrap_or(0) as u64,
         u64::from(session.asks_host()),
         0,
@@ -118,7 +118,7 @@ pub fn run(init: Init) -> ! {
         } else if watching {
             watchdog::PERIOD_MS
         } else if session.keeps_someone_waiting() {
-            waiting::CHECK_PERIOD_MS
+            waiting_calls::CHECK_PERIOD_MS
         } else if session.may_be_swept_from_above() {
             KEEP_FROZEN_PERIOD_MS
         } else if session.may_be_forked_again() {
@@ -131,46 +131,55 @@ pub fn run(init: Init) -> ! {
             [
                 session.init.control,
                 children,
-                session.questions(),
+                session.notifications(),
                 session.forks.news(),
                 session
                     .init
-                    .keeper
+                    .change_handler
                     .as_ref()
-                    .map_or(-1, |keeper| keeper.socket),
+                    .map_or(-1, |change_handler| change_handler.socket),
             ]
             .into_iter()
-            .chain(session.kin.sockets()),
+            .chain(session.family.sockets()),
         ) {
             *slot = Poll::readable(fd);
         }
         let is_quiet = poll(&mut wanted, period) == 0;
         if is_quiet && session.may_be_forked_again() {
-            session.next_users.make(session.init.proc_directory);
+            session
+                .next_user_namespace
+                .make(session.init.proc_directory);
         }
-        let [control, child, question, news, kept, relatives @ ..] = wanted;
-        // A new relative makes itself known before there is anyone who could ask on its behalf.
-        for (index, relative) in relatives.into_iter().enumerate() {
-            if relative.seen != 0 {
-                session.hear_relative(index);
+        let [
+            control,
+            child,
+            notification,
+            news,
+            host_answer,
+            members @ ..,
+        ] = wanted;
+        // A new member makes itself known before there is anyone who could ask on its behalf.
+        for (index, member) in members.into_iter().enumerate() {
+            if member.seen != 0 {
+                session.receive_from_member(index);
             }
         }
-        if kept.seen != 0 {
-            session.hear_keeper();
+        if host_answer.seen != 0 {
+            session.receive_host_answer();
         }
         session.release_overdue();
         // The host asks for a fork before the head does.
         if control.seen != 0 {
-            session.obey();
+            session.receive_command();
         }
-        if question.seen & 1 != 0 {
-            session.hear_question();
-        } else if question.seen != 0 {
+        if notification.seen & 1 != 0 {
+            session.receive_notification();
+        } else if notification.seen != 0 {
             // Nobody is left under the filter. A closed listener would keep the loop spinning.
             session.init.listener = -1;
         }
         if news.seen != 0 {
-            session.hear_fork();
+            session.settle_prepared_fork();
         }
         if child.seen != 0 {
             drain(children);
@@ -185,7 +194,7 @@ pub fn run(init: Init) -> ! {
             sys::exit(0);
         }
         session.freeze_standbys(is_quiet);
-        // By the clock: a process that keeps us busy with questions must not keep us from looking.
+        // By the clock: a process that keeps us busy with notifications must not keep us from looking.
         let now = sys::monotonic_milliseconds();
         if watching && now >= next_look {
             session.watch();
@@ -205,14 +214,14 @@ struct Session {
     /// Sessions that were made from this one.
     forks: Forks,
     /// In the first init of a family: all the others.
-    kin: Kin,
+    family: ForkFamily,
     /// What was added to the limit of processes, for those of the forks count as ours too.
-    room: u64,
+    fork_processes: u64,
     /// Where the users of the next fork will be.
-    next_users: NextUsers,
+    next_user_namespace: NextUserNamespace,
     handover: Handover,
     /// The process that is entering a fork.
-    entering: Option<entering::Entering>,
+    entering: Option<fork_entry::Entering>,
     /// Readable when a child has ended or stopped.
     children: Fd,
     /// Whether a SIGCHLD was taken and children were not reaped since.
@@ -228,25 +237,25 @@ struct Session {
 impl Session {
     fn out_of_bounds(&self) -> OutOfBounds<'_> {
         OutOfBounds {
-            kept: self.kept(),
+            preserved: self.preserved(),
             reach: self.init.reach,
         }
     }
 
-    fn kept(&self) -> Kept<'_> {
-        Kept {
+    fn preserved(&self) -> Preserved<'_> {
+        Preserved {
             standbys: &self.standbys,
             forks: &self.forks,
             proc_directory: self.init.proc_directory,
         }
     }
 
-    /// The descriptor on which questions of the system call filter come.
-    fn questions(&self) -> Fd {
-        if self.init.judge < 0 {
+    /// The descriptor on which notifications of the system call filter come.
+    fn notifications(&self) -> Fd {
+        if self.init.forwarded < 0 {
             self.init.listener
         } else {
-            self.init.judge
+            self.init.forwarded
         }
     }
 
@@ -258,7 +267,7 @@ impl Session {
         );
     }
 
-    fn obey(&mut self) {
+    fn receive_command(&mut self) {
         let mut bytes = [0; Message::SIZE + fork::MAX_FORK_REQUEST_BYTES];
         let received = match receive(self.init.control, &mut bytes) {
             Ok(received) if received.bytes > 0 => received,
@@ -322,7 +331,7 @@ impl Session {
 
     /// Whether it was forked before, and the next fork would find nothing ready for it.
     fn may_be_forked_again(&self) -> bool {
-        self.init.control >= 0 && !self.forks.is_preparing() && self.next_users.is_due()
+        self.init.control >= 0 && !self.forks.is_preparing() && self.next_user_namespace.is_due()
     }
 
     fn drop_standby(&mut self, pid: Pid) {
@@ -341,9 +350,9 @@ impl Session {
         sys::close(self.init.control);
         self.init.control = -1;
         let listener = self.init.listener;
-        if let Some(mut keeper) = self.init.keeper.take() {
-            keeper.end(|id, outcome| notify::respond(listener, id, outcome));
-            keeper.places.close();
+        if let Some(mut change_handler) = self.init.change_handler.take() {
+            change_handler.end(|id, outcome| notify::respond(listener, id, outcome));
+            change_handler.own_directories.close();
         }
     }
 }

@@ -13,10 +13,10 @@ pub trait Protected {
     }
 }
 
-/// One question: a process that waits in a system call, and what it called.
+/// One notification: a process that waits in a system call, and what it called.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-pub struct Question {
+pub struct Notification {
     id: u64,
     pid: u32,
     flags: u32,
@@ -26,10 +26,10 @@ pub struct Question {
     arguments: [u64; 6],
 }
 
-/// The size of a question that is passed on.
-pub const QUESTION_SIZE: usize = size_of::<Question>();
+/// The size of a notification that is passed on.
+pub const NOTIFICATION_BYTES: usize = size_of::<Notification>();
 
-impl Question {
+impl Notification {
     /// What an answer must name.
     pub fn id(&self) -> u64 {
         self.id
@@ -37,19 +37,19 @@ impl Question {
 
     /// Whether somebody who was interrupted makes the same call again. What opens a file has two arguments or more; what is in the registers
     /// behind them is left over from before.
-    pub fn is_repeated_by(&self, later: &Question) -> bool {
+    pub fn is_repeated_by(&self, later: &Notification) -> bool {
         (self.pid, self.number) == (later.pid, later.number)
             && self.arguments[..2] == later.arguments[..2]
     }
 
-    /// The process that waits, as the one who received the question counts.
-    pub fn asker(&self) -> Pid {
+    /// The process that waits, as the one who received the notification counts.
+    pub fn caller(&self) -> Pid {
         self.pid as Pid
     }
 
-    /// The same question with the number that the asker has in its own session.
-    pub fn asked_by(self, pid: Pid) -> Question {
-        Question {
+    /// The same notification with the number that the caller has in its own session.
+    pub fn with_caller(self, pid: Pid) -> Notification {
+        Notification {
             pid: pid as u32,
             ..self
         }
@@ -112,16 +112,16 @@ impl Question {
     }
 
     /// As bytes, to be passed on to the init that must answer.
-    pub fn as_bytes(&self) -> &[u8; QUESTION_SIZE] {
+    pub fn as_bytes(&self) -> &[u8; NOTIFICATION_BYTES] {
         // SAFETY: a structure of plain numbers without padding, as large as the array.
         unsafe { &*(&raw const *self).cast() }
     }
 
     /// From those bytes.
-    pub fn from_bytes(bytes: &[u8]) -> Option<Question> {
-        let bytes: &[u8; QUESTION_SIZE] = bytes.try_into().ok()?;
-        // SAFETY: every pattern of bits is a question; the bytes need not be aligned for this.
-        Some(unsafe { bytes.as_ptr().cast::<Question>().read_unaligned() })
+    pub fn from_bytes(bytes: &[u8]) -> Option<Notification> {
+        let bytes: &[u8; NOTIFICATION_BYTES] = bytes.try_into().ok()?;
+        // SAFETY: every pattern of bits is a notification; the bytes need not be aligned for this.
+        Some(unsafe { bytes.as_ptr().cast::<Notification>().read_unaligned() })
     }
 }
 
@@ -140,30 +140,30 @@ const CONTINUE: u32 = 1;
 
 /// Asks the kernel to let who asks and who answers take turns on one processor, for one of them always waits for the other: to wake
 /// another processor costs more than the answer. Before Linux 6.6 it cannot, and all works as well.
-pub fn take_turns(listener: Fd) {
+pub fn set_synchronous_wake_up(listener: Fd) {
     const SET_FLAGS: usize = 0x4008_2104;
     const ON_THIS_PROCESSOR: usize = 1;
     // SAFETY: the flags are passed by value.
     let _ = unsafe { syscall(nr::IOCTL, [listener as usize, SET_FLAGS, ON_THIS_PROCESSOR]) };
 }
 
-/// Takes one pending question.
-pub fn receive(listener: Fd) -> Result<Question> {
-    let mut question = Question::default();
+/// Takes one pending notification.
+pub fn receive(listener: Fd) -> Result<Notification> {
+    let mut notification = Notification::default();
     // SAFETY: the structure is zeroed and of the size that the request number tells.
     unsafe {
         syscall(
             nr::IOCTL,
-            [listener as usize, RECEIVE, &raw mut question as usize],
+            [listener as usize, RECEIVE, &raw mut notification as usize],
         )
     }?;
-    Ok(question)
+    Ok(notification)
 }
 
-/// Lets the asker go on with its call, or refuses it.
-pub fn answer(listener: Fd, question: &Question, allowed: bool) {
+/// Lets the caller go on with its call, or refuses it.
+pub fn answer(listener: Fd, notification: &Notification, allowed: bool) {
     let outcome = if allowed { Ok(()) } else { Err(Errno::PERM) };
-    respond(listener, question.id, outcome);
+    respond(listener, notification.id, outcome);
 }
 
 /// Lets whoever asked this go on, or fail with an error.
@@ -174,7 +174,7 @@ pub fn respond(listener: Fd, id: u64, outcome: Result<()>) {
         error: outcome.err().map_or(0, |errno| -errno.0),
         flags: if outcome.is_ok() { CONTINUE } else { 0 },
     };
-    // SAFETY: the structure is of the size that the request number tells. An asker that died meanwhile is no error of ours.
+    // SAFETY: the structure is of the size that the request number tells. A caller that died meanwhile is no error of ours.
     let _ = unsafe {
         syscall(
             nr::IOCTL,
@@ -197,12 +197,12 @@ pub fn is_waiting(listener: Fd, id: u64) -> bool {
 }
 
 /// Tells whoever asked this that init did it in its place. An error when nobody waits for it any more.
-pub fn tell_done(listener: Fd, id: u64) -> Result<()> {
-    tell_value(listener, id, 0)
+pub fn return_success(listener: Fd, id: u64) -> Result<()> {
+    return_value(listener, id, 0)
 }
 
 /// Tells whoever asked this what its call returns. An error when nobody waits for it any more.
-pub fn tell_value(listener: Fd, id: u64, value: i64) -> Result<()> {
+pub fn return_value(listener: Fd, id: u64, value: i64) -> Result<()> {
     let response = Response {
         id,
         value,
@@ -219,7 +219,7 @@ pub fn tell_value(listener: Fd, id: u64, value: i64) -> Result<()> {
     .map(drop)
 }
 
-/// What becomes of a descriptor that the asker is given when it executes a program.
+/// What becomes of a descriptor that the caller is given when it executes a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum OnExecute {
     /// It is closed.
@@ -228,35 +228,40 @@ pub enum OnExecute {
     Kept,
 }
 
-/// Puts a descriptor of ours into the waiting asker's own table, and answers with the number that it has there.
+/// Puts a descriptor of ours into the waiting caller's own table, and answers with the number that it has there.
 pub fn add_and_answer(
     listener: Fd,
-    question: &Question,
+    notification: &Notification,
     descriptor: Fd,
     on_execute: OnExecute,
 ) -> Result<()> {
     const AND_ANSWER: u32 = 2;
     let both = (descriptor, 0);
-    add_descriptor(listener, question.id, AND_ANSWER, both, on_execute).map(drop)
+    add_descriptor(listener, notification.id, AND_ANSWER, both, on_execute).map(drop)
 }
 
 /// The same without an answer. Returns the number.
-pub fn add(listener: Fd, question: &Question, descriptor: Fd, on_execute: OnExecute) -> Result<Fd> {
+pub fn add(
+    listener: Fd,
+    notification: &Notification,
+    descriptor: Fd,
+    on_execute: OnExecute,
+) -> Result<Fd> {
     let both = (descriptor, 0);
-    add_descriptor(listener, question.id, 0, both, on_execute).map(|number| number as Fd)
+    add_descriptor(listener, notification.id, 0, both, on_execute).map(|number| number as Fd)
 }
 
-/// Puts a descriptor of ours into the waiting asker's own table, in the place of what has the number `target` there.
+/// Puts a descriptor of ours into the waiting caller's own table, in the place of what has the number `target` there.
 pub fn give(
     listener: Fd,
-    question: &Question,
+    notification: &Notification,
     descriptor: Fd,
     target: Fd,
     on_execute: OnExecute,
 ) -> Result<()> {
     const AT_THIS_NUMBER: u32 = 1;
     let both = (descriptor, target);
-    add_descriptor(listener, question.id, AT_THIS_NUMBER, both, on_execute).map(drop)
+    add_descriptor(listener, notification.id, AT_THIS_NUMBER, both, on_execute).map(drop)
 }
 
 fn add_descriptor(
@@ -268,14 +273,14 @@ fn add_descriptor(
 ) -> Result<usize> {
     const CLOEXEC: u32 = 0o2_000_000;
     #[repr(C)]
-    struct Gift {
+    struct AddFd {
         id: u64,
         flags: u32,
         source: u32,
         target: u32,
         target_flags: u32,
     }
-    let gift = Gift {
+    let request = AddFd {
         id,
         flags,
         source: source as u32,
@@ -290,7 +295,11 @@ fn add_descriptor(
     unsafe {
         syscall(
             nr::IOCTL,
-            [listener as usize, ADD_DESCRIPTOR, &raw const gift as usize],
+            [
+                listener as usize,
+                ADD_DESCRIPTOR,
+                &raw const request as usize,
+            ],
         )
     }
 }

@@ -34,27 +34,28 @@ impl Protected for Standbys {
 /// Whom a session's code may not signal: init, the standbys, the forks of the session, and without a process namespace everyone
 /// who is not of the session. Landlock would refuse these too, but only from version 6 on.
 pub(super) struct OutOfBounds<'a> {
-    pub(super) kept: Kept<'a>,
+    pub(super) preserved: Preserved<'a>,
     pub(super) reach: Reach,
 }
 
 impl Protected for OutOfBounds<'_> {
     fn is_protected(&self, pid: Pid) -> bool {
         let foreign = || {
-            self.reach == Reach::Descendants && !sweep::is_descendant(self.kept.proc_directory, pid)
+            self.reach == Reach::Descendants
+                && !sweep::is_descendant(self.preserved.proc_directory, pid)
         };
-        self.kept.is_protected(pid) || pid != 0 && foreign()
+        self.preserved.is_protected(pid) || pid != 0 && foreign()
     }
 }
 
 /// Whom ending the head leaves alone, and whose memory is not the head's: init, the standbys, and sessions forked from this one.
-pub(super) struct Kept<'a> {
+pub(super) struct Preserved<'a> {
     pub(super) standbys: &'a Standbys,
     pub(super) forks: &'a Forks,
     pub(super) proc_directory: Fd,
 }
 
-impl Protected for Kept<'_> {
+impl Protected for Preserved<'_> {
     fn is_protected(&self, pid: Pid) -> bool {
         self.standbys.is_protected(pid) || self.forks.has(self.proc_directory, pid)
     }
@@ -65,7 +66,7 @@ impl Protected for Kept<'_> {
 }
 
 /// Whose memory is not the head's, or is not to grow any more. A standby that is not yet stopped may run code of the session.
-pub(super) struct Uncounted<'a>(pub(super) Kept<'a>);
+pub(super) struct Uncounted<'a>(pub(super) Preserved<'a>);
 
 impl Protected for Uncounted<'_> {
     fn is_protected(&self, pid: Pid) -> bool {

@@ -1,6 +1,6 @@
 //! Waits until calls that were let go on before have ended: what comes after them, init hears of.
 
-use crate::files::keep::Keeper;
+use crate::files::change_handler::ChangeHandler;
 use crate::init::sweep::{Reach, each_entry, each_process};
 use crate::sys::text::{Text, leading_number};
 use crate::sys::{self, Errno, Fd, Pid, Result, close, kill, open_at, open_flags, poll, signals};
@@ -71,7 +71,7 @@ fn read<'a>(threads: Fd, thread: Pid, file: &str, buffer: &'a mut [u8]) -> Resul
 
 /// The number of the call comes first, or a word. Who waits for init is in another one: who makes a copy of itself that waits for a fork.
 fn may_look_up_a_path(call: &[u8]) -> bool {
-    leading_number(call).is_none_or(|number| Keeper::is_about(number as usize))
+    leading_number(call).is_none_or(|number| ChangeHandler::is_about(number as usize))
 }
 
 /// The third field. The second is the name in brackets, which may hold anything; the last bracket ends it.

@@ -1,24 +1,24 @@
 //! The door for Python: what the guest calls through `ctypes`.
 
-use crate::forks::crossing::{Crossed, cross};
+use crate::forks::copy_into_fork::{ForkSide, copy_head_into_fork};
 use crate::forks::side_fork;
 use crate::forks::standby;
 use crate::forks::standby::Copying;
 use crate::forks::threads;
 use crate::forks::threads::Obstacle;
+use crate::launch::prespawn::{Prespawned, SpawnedAhead, deliver, harden_and_start, spawn_ahead};
 use crate::launch::spawn::LibcFork;
-use crate::launch::unborn::{Conceived, Unborn, be_born, conceive, deliver};
 use crate::sys::{Errno, Fd, Forked, Pid, set_signal_mask};
 use crate::walls::landlock;
 
 /// Makes the processes of a session that will be behind these walls, ahead of any request. Returns the id of its init in the zygote, 0 in
 /// the head, each with its socket in `socket`; or a negative error number.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cellblock_conceive(walls: u64, fork: LibcFork, socket: *mut Fd) -> i32 {
+unsafe extern "C" fn cellblock_spawn_ahead(walls: u64, fork: LibcFork, socket: *mut Fd) -> i32 {
     // SAFETY: the zygote is single-threaded and called Python's hooks before this.
-    let (pid, own) = match unsafe { conceive(walls, fork) } {
-        Ok(Conceived::Zygote(Unborn { init, socket })) => (init, socket),
-        Ok(Conceived::Head(socket)) => (0, socket),
+    let (pid, own) = match unsafe { spawn_ahead(walls, fork) } {
+        Ok(SpawnedAhead::Zygote(Prespawned { init, socket })) => (init, socket),
+        Ok(SpawnedAhead::Head(socket)) => (0, socket),
         Err(Errno(number)) => return -number,
     };
     // SAFETY: the guest passes room for a number.
@@ -43,15 +43,15 @@ unsafe extern "C" fn cellblock_deliver(
             core::slice::from_raw_parts(descriptors, count),
         )
     };
-    deliver(Unborn { init, socket }, bytes, descriptors)
+    deliver(Prespawned { init, socket }, bytes, descriptors)
         .err()
         .map_or(0, |Errno(number)| -number)
 }
 
 /// In the head: waits for the request and puts up its walls.
 #[unsafe(no_mangle)]
-extern "C" fn cellblock_be_born(socket: Fd) {
-    be_born(socket);
+extern "C" fn cellblock_harden_and_start(socket: Fd) {
+    harden_and_start(socket);
 }
 
 /// Forks to the side: the child belongs to init and is never seen by the caller's `wait`. Returns as `fork` does, or a
@@ -139,20 +139,20 @@ extern "C" fn cellblock_thread_id(old: Pid) -> Pid {
 /// threads are carried. Returns the copy's id in the caller, as the fork counts; in the copy 0, with the number of its own channel in `answer`;
 /// or a negative error number, with the id of the thread that is in the way in `answer`, or 0.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cellblock_cross(
+unsafe extern "C" fn cellblock_copy_into_fork(
     libc_fork: Option<LibcFork>,
     channel: Fd,
     answer: *mut i32,
 ) -> i32 {
     let before = set_signal_mask(u64::MAX);
-    let crossed = Copying::prepare(libc_fork).and_then(|copying| {
+    let side = Copying::prepare(libc_fork).and_then(|copying| {
         // SAFETY: the guest calls Python's hooks around this; nothing of libc is used while threads are stopped.
-        unsafe { cross(copying, channel) }.map_err(Obstacle::from)
+        unsafe { copy_head_into_fork(copying, channel) }.map_err(Obstacle::from)
     });
     set_signal_mask(before);
-    let (outcome, told) = match crossed {
-        Ok(Crossed::Stayed(pid)) => (pid, 0),
-        Ok(Crossed::Arrived(channel)) => (0, channel),
+    let (outcome, told) = match side {
+        Ok(ForkSide::Original(pid)) => (pid, 0),
+        Ok(ForkSide::Fork(channel)) => (0, channel),
         Err(Obstacle { errno, thread }) => (-errno.0, thread),
     };
     // SAFETY: the guest passes room for a number.

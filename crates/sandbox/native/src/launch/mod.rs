@@ -1,8 +1,8 @@
 //! From the executed library to the processes of a session: the launcher, the zygote's requests, and the functions that Python calls.
 
 pub mod launcher;
+pub mod prespawn;
 pub mod spawn;
-pub mod unborn;
 
 #[cfg(standalone)]
 mod exports;

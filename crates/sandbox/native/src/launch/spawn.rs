@@ -1,12 +1,12 @@
 //! What a request for a session says, and what init makes of it.
 
-use crate::files::keep::{Keeper, Place, Sharing};
-use crate::files::pending::Pending;
-use crate::files::places::{Bounds, Places};
-use crate::files::waiting::Waiting;
+use crate::files::change_handler::{ChangeHandler, Sharing, WorkspacePath};
+use crate::files::deferred_calls::DeferredCalls;
+use crate::files::own_directories::{Bounds, OwnDirectories};
+use crate::files::waiting_calls::WaitingCalls;
 use crate::init::sweep::Reach;
 use crate::sys::{self, Errno, Fd, Pid, clone_flags, open, open_flags, write_all};
-use crate::walls::doors;
+use crate::walls::loopback;
 use crate::walls::mounts;
 use crate::walls::privileges;
 use crate::walls::users::{self, SESSION_ID};
@@ -27,7 +27,7 @@ pub struct Descriptors {
     /// A detached mount of the workspace.
     pub workspace: Fd,
     /// Init's socket for files that are about to be changed.
-    pub keeper: Fd,
+    pub change_socket: Fd,
     /// Files of cgroups; who writes a 0 into one enters it.
     pub cgroups: [Fd; 3],
 }
@@ -37,7 +37,7 @@ impl Descriptors {
     pub fn from_wire(
         descriptors: &[Fd],
         workspace: bool,
-        keeper: bool,
+        has_change_socket: bool,
     ) -> sys::Result<Descriptors> {
         let mut rest = descriptors.iter().copied();
         let mut next = || rest.next().ok_or(Errno::PROTO);
@@ -47,7 +47,7 @@ impl Descriptors {
             output: next()?,
             error: next()?,
             workspace: if workspace { next()? } else { -1 },
-            keeper: if keeper { next()? } else { -1 },
+            change_socket: if has_change_socket { next()? } else { -1 },
             cgroups: [-1; 3],
         };
         for slot in &mut taken.cgroups {
@@ -66,7 +66,7 @@ pub fn has(request: &Spawn, wall: u64) -> bool {
 }
 
 /// Whether a mount of the workspace comes along.
-pub fn workspace_comes(request: &Spawn) -> bool {
+pub fn has_workspace_mount(request: &Spawn) -> bool {
     has(request, walls::NAMESPACES) && has(request, walls::FILES)
 }
 
@@ -114,7 +114,7 @@ pub fn take_identity(request: &Spawn) -> Result<(), Failure> {
 }
 
 /// Makes the fresh namespaces of this process, a session's init, what the session shall find. Returns `/proc` for init.
-pub fn settle_in(
+pub fn set_up_namespaces(
     request: &Spawn,
     items: Items<'_>,
     descriptors: &Descriptors,
@@ -136,7 +136,7 @@ pub fn settle_in(
         if has(request, walls::HOSTNAME) {
             sys::set_host_name(b"cellblock").at(Stage::HostName)?;
         }
-        doors::open(items, descriptors.control)?;
+        loopback::open(items, descriptors.control)?;
     }
     match reach {
         Reach::Namespace => mounts::enter_proc(),
@@ -145,43 +145,47 @@ pub fn settle_in(
 }
 
 /// What is needed to keep files, if the host wants them kept, and to change them in the place of code.
-pub fn keeper(
+pub fn change_handler(
     request: &Spawn,
     items: Items<'_>,
     socket: Fd,
     proc_directory: Fd,
     sharing: Sharing,
-) -> Option<Keeper> {
-    let guards_marks = request.guards_marks();
-    if socket < 0 && !guards_marks {
+) -> Option<ChangeHandler> {
+    let guards_metadata = request.guards_metadata();
+    if socket < 0 && !guards_metadata {
         return None;
     }
-    Some(Keeper {
+    Some(ChangeHandler {
         socket,
-        places: places(request, items, proc_directory).ok()?,
+        own_directories: own_directories(request, items, proc_directory).ok()?,
         proc_directory,
         // Everything, until the host knows what there is.
         since: if socket < 0 { 0 } else { u64::MAX },
-        guards_marks,
+        guards_metadata,
         sharing,
-        waiting: Waiting::NOBODY,
-        pending: Pending::NONE,
-        removing: (0, Place::TOP),
+        waiting: WaitingCalls::EMPTY,
+        deferred: DeferredCalls::NONE,
+        removing: (0, WorkspacePath::TOP),
         emptied: None,
     })
 }
 
 /// Where the session's own files are, the workspace first.
-fn places(request: &Spawn, items: Items<'_>, proc_directory: Fd) -> sys::Result<&'static Places> {
+fn own_directories(
+    request: &Spawn,
+    items: Items<'_>,
+    proc_directory: Fd,
+) -> sys::Result<&'static OwnDirectories> {
     let home = items.one(Item::Home).ok_or(Errno::NOENT)?;
-    if workspace_comes(request) {
+    if has_workspace_mount(request) {
         let own = [home, c"/tmp", c"/dev/shm"];
-        return Places::new(own.into_iter(), Bounds::Mounts, proc_directory);
+        return OwnDirectories::new(own.into_iter(), Bounds::Mounts, proc_directory);
     }
     let writable = items.of(Item::Writable).map(|(path, _)| path);
     let others = writable.filter(|path| *path != home && is_directory(path));
     let own = core::iter::once(home).chain(others);
-    Places::new(own, Bounds::Directories, proc_directory)
+    OwnDirectories::new(own, Bounds::Directories, proc_directory)
 }
 
 fn is_directory(path: &CStr) -> bool {

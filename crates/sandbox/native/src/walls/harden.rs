@@ -10,7 +10,7 @@ use crate::walls::limits;
 use crate::walls::privileges;
 use crate::walls::seccomp;
 use crate::walls::seccomp::{
-    Blocks, Changes, Forks, Ipc, KernelMemory, Marks, Rules, Signals, Sockets, UserObjects,
+    Blocks, Changes, Forks, Ipc, KernelMemory, Metadata, Rules, Signals, Sockets, UserObjects,
 };
 use crate::wire::config::{Item, Items, Spawn, walls};
 use crate::wire::message::{At, Failure, Message, Stage, from_init};
@@ -22,7 +22,7 @@ pub const CHANNEL: Fd = 3;
 pub const OUT_OF_THE_WAY: Fd = 100;
 
 /// What the head has from the host.
-pub struct Belongings {
+pub struct HeadFds {
     /// Its channel.
     pub channel: Fd,
     /// Its standard output.
@@ -37,13 +37,13 @@ pub struct Belongings {
 pub fn harden(
     request: &Spawn,
     items: Items<'_>,
-    belongings: &Belongings,
+    head_fds: &HeadFds,
     report: Fd,
 ) -> Result<Option<Fd>, Failure> {
     sys::new_session();
-    enter_cgroups(&belongings.cgroups).at(Stage::Cgroup)?;
+    enter_cgroups(&head_fds.cgroups).at(Stage::Cgroup)?;
     take_identity(request)?;
-    arrange_descriptors(belongings, report, has(request, walls::ENVIRONMENT)).at(Stage::Home)?;
+    arrange_descriptors(head_fds, report, has(request, walls::ENVIRONMENT)).at(Stage::Home)?;
     sys::umask(0o022);
     if let Some(home) = items.one(Item::Home) {
         sys::chdir(home).at(Stage::Home)?;
@@ -80,7 +80,7 @@ fn rules(request: &Spawn) -> Rules {
         Sockets::PairsOnly
     };
     let signals = if has(request, walls::SIGNALS) {
-        Signals::AskInit
+        Signals::NotifyInit
     } else {
         Signals::Free
     };
@@ -91,12 +91,12 @@ fn rules(request: &Spawn) -> Rules {
         KernelMemory::CountedByCgroup
     };
     let objects = if request.bounds_user_objects() {
-        UserObjects::AskInit
+        UserObjects::NotifyInit
     } else {
         UserObjects::Free
     };
     let forks = if request.can_fork() {
-        Forks::AskInit
+        Forks::NotifyInit
     } else {
         Forks::Forbidden
     };
@@ -113,7 +113,7 @@ fn rules(request: &Spawn) -> Rules {
         ipc,
         forks,
         changes: if request.keeps != 0 {
-            Changes::AskInit
+            Changes::NotifyInit
         } else {
             Changes::Free
         },
@@ -122,20 +122,20 @@ fn rules(request: &Spawn) -> Rules {
         } else {
             Blocks::ByReserving
         },
-        marks: if request.guards_marks() {
-            Marks::ByInit
+        metadata: if request.guards_metadata() {
+            Metadata::ByInit
         } else {
-            Marks::Free
+            Metadata::Free
         },
     }
 }
 
 /// Leaves 0, 1, 2, the channel and the socket for the report.
-fn arrange_descriptors(belongings: &Belongings, report: Fd, close_others: bool) -> sys::Result<()> {
+fn arrange_descriptors(head_fds: &HeadFds, report: Fd, close_others: bool) -> sys::Result<()> {
     // First out of the way of the numbers that they will have.
-    let channel = sys::duplicate_above(belongings.channel, OUT_OF_THE_WAY)?;
-    let output = sys::duplicate_above(belongings.output, OUT_OF_THE_WAY)?;
-    let error = sys::duplicate_above(belongings.error, OUT_OF_THE_WAY)?;
+    let channel = sys::duplicate_above(head_fds.channel, OUT_OF_THE_WAY)?;
+    let output = sys::duplicate_above(head_fds.output, OUT_OF_THE_WAY)?;
+    let error = sys::duplicate_above(head_fds.error, OUT_OF_THE_WAY)?;
     let input = open(c"/dev/null", open_flags::RDONLY, 0)?;
     move_to(input, 0)?;
     move_to(output, 1)?;
@@ -152,7 +152,7 @@ pub fn report(socket: Fd, outcome: Result<Option<Fd>, Failure>) {
     match outcome {
         Ok(listener) => {
             let message = Message {
-                kind: from_init::BORN,
+                kind: from_init::STARTED,
                 ..Message::default()
             };
             let fds = [listener.unwrap_or(-1)];
@@ -174,11 +174,11 @@ pub fn report(socket: Fd, outcome: Result<Option<Fd>, Failure>) {
 }
 
 /// What the head said about its own walls, with the filter's listener.
-pub fn hear(socket: Fd) -> Result<Fd, Failure> {
+pub fn receive_report(socket: Fd) -> Result<Fd, Failure> {
     let mut bytes = [0; Message::SIZE];
     let received = receive(socket, &mut bytes).at(Stage::Fork)?;
     let (message, _) = Message::from_bytes(&bytes[..received.bytes]).at(Stage::Fork)?;
-    if message.kind == from_init::BORN {
+    if message.kind == from_init::STARTED {
         let listener = received.descriptors[..received.count.min(MAX_DESCRIPTORS)].first();
         return Ok(listener.copied().unwrap_or(-1));
     }

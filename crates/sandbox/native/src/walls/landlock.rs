@@ -1,7 +1,7 @@
 //! Landlock: file access by path, checked by the kernel whatever the mounts look like.
 
 use crate::sys::{Errno, Fd, Result, close, nr, open, open_flags, syscall};
-use crate::walls::doors;
+use crate::walls::loopback;
 use crate::wire::config::{Item, Items};
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -76,7 +76,7 @@ pub fn confine(items: Items<'_>, network: bool) -> Result<()> {
         allow(rules, path, all & !MAKE_DEVICES)?;
     }
     if ruleset.network != 0 {
-        for port in doors::ports(items) {
+        for port in loopback::ports(items) {
             allow_connecting(rules, port)?;
         }
     }

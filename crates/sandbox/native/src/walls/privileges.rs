@@ -4,7 +4,7 @@ use crate::sys::{Result, nr, prctl, syscall};
 
 use options::{DROP_BOUNDING, SET_DUMPABLE, SET_SECUREBITS};
 
-/// Options of `prctl` that init also uses in the place of another process (`entering.rs`).
+/// Options of `prctl` that init also uses in the place of another process (`forks/enter_namespaces.rs`).
 pub mod options {
     #![allow(missing_docs)]
     pub const SET_DUMPABLE: usize = 4;

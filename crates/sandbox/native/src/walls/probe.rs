@@ -9,7 +9,7 @@ use crate::walls::mounts;
 use crate::walls::privileges;
 use crate::walls::seccomp;
 use crate::walls::seccomp::{
-    Blocks, Changes, Forks, Ipc, KernelMemory, Marks, Rules, Signals, Sockets, UserObjects,
+    Blocks, Changes, Forks, Ipc, KernelMemory, Metadata, Rules, Signals, Sockets, UserObjects,
 };
 use crate::walls::users::{Mapping, map_users};
 use crate::wire::message::Message;
@@ -69,7 +69,7 @@ pub fn run() -> ! {
         landlock::version().unwrap_or(0).into(),
     );
     say(SECCOMP, child(|| filter(Signals::Free)), 0);
-    say(NOTIFY, child(|| filter(Signals::AskInit)), 0);
+    say(NOTIFY, child(|| filter(Signals::NotifyInit)), 0);
     say(END, Ok(()), 0);
     exit(0)
 }
@@ -145,12 +145,12 @@ fn filter(signals: Signals) -> sys::Result<()> {
         sockets: Sockets::InEmptyNamespace,
         signals,
         memory: KernelMemory::CountedByInit,
-        objects: UserObjects::AskInit,
+        objects: UserObjects::NotifyInit,
         forks: Forks::Forbidden,
         ipc: Ipc::Forbidden,
         changes: Changes::Free,
         blocks: Blocks::ByWriting,
-        marks: Marks::Free,
+        metadata: Metadata::Free,
     };
     seccomp::install(rules).map(drop)
 }

@@ -118,8 +118,8 @@ impl Spawn {
         self.shares_user != 0 || self.walls & walls::MEMORY != 0 && self.watched_memory > 0
     }
 
-    /// Whether the session sees the host's files, and only Landlock keeps it from them: then init changes their marks, or does not.
-    pub fn guards_marks(&self) -> bool {
+    /// Whether the session sees the host's files, and only Landlock keeps it from them: then init changes their metadata, or does not.
+    pub fn guards_metadata(&self) -> bool {
         const VIEW: u64 = walls::NAMESPACES | walls::FILES;
         const GUARDS: u64 = walls::LANDLOCK | walls::SECCOMP;
         self.walls & VIEW != VIEW && self.walls & GUARDS == GUARDS
@@ -160,7 +160,7 @@ pub enum Item {
     /// May be changed where the mounts below it allow that, and devices made nowhere (Landlock).
     Mounted = 12,
     /// The host listens on port `first` of the session's loopback, at the address that `second` numbers.
-    Door = 13,
+    LoopbackPort = 13,
 }
 
 /// The strings of a message: a tag byte, then two C strings (the second may be empty).

@@ -46,7 +46,7 @@ pub mod to_init {
 /// Init to host.
 pub mod from_init {
     /// The session stands. `a`: the head's process id inside, `b`: 1 when init asks before files are changed.
-    pub const BORN: u64 = 1;
+    pub const STARTED: u64 = 1;
     /// The session could not be built. `a`: the [`Stage`](super::Stage), `b`: the error number.
     pub const FAILED: u64 = 2;
     /// The head ended and nothing of it is left. A standby may have been woken: the newest, or the one that the host named. `a`: wait status, `b`: in the lowest byte 1 when init
@@ -64,17 +64,17 @@ pub mod from_init {
     /// write to it, 1 when it removes it, 2 when it changes it without its contents, 3 when it
     /// gives it one more name.
     pub const CHANGING: u64 = 8;
-    /// The session's door number `a` comes as a descriptor: a socket that listens on its loopback.
-    pub const DOOR: u64 = 9;
+    /// A socket that listens on the session's loopback comes as a descriptor. `a`: its place in the list of ports.
+    pub const LOOPBACK_SOCKET: u64 = 9;
 }
 
-/// Between the inits of a session and its forks. A question of the system call filter that is passed on is no such message:
+/// Between the inits of a session and its forks. A notification of the system call filter that is passed on is no such message:
 /// it is longer.
-pub mod kin {
+pub mod between_inits {
     /// To the first: the descriptor that comes along is the socket of a new init. `a`: the processes that its session may have.
     pub const REGISTER: u64 = 1;
     /// From the first: forks of the session may have `a` processes, for which its own limit must leave room.
-    pub const ROOM: u64 = 2;
+    pub const PROCESS_LIMIT: u64 = 2;
 }
 
 /// Host to launcher.
@@ -123,7 +123,7 @@ stages! {
     Request = 1: "reading the request",
     /// `unshare` or `clone` with namespaces.
     Namespaces = 2: "making namespaces",
-    /// `uid_map` and its kin.
+    /// `uid_map` and `gid_map`.
     Users = 3: "mapping user ids",
     /// `tmpfs` for the root.
     Root = 4: "making an empty root directory",
@@ -164,7 +164,7 @@ stages! {
     /// Calls of processes that do not stop.
     Calls = 23: "waiting for system calls of the session to end",
     /// Sockets for the host on the session's loopback.
-    Doors = 22: "opening the way to the network",
+    Loopback = 22: "listening on the loopback",
 }
 
 /// An error with the place where it happened.

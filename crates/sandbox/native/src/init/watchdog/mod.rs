@@ -55,7 +55,7 @@ pub struct Watched<'a, P> {
     /// The live interpreter.
     pub head: Pid,
     /// Processes that do not count like others: init, the standbys, and those of forks.
-    pub kept: &'a P,
+    pub preserved: &'a P,
     /// The standbys, the oldest first.
     pub standbys: &'a [Pid],
     /// Bytes that the session's pipes can hold.
@@ -63,7 +63,7 @@ pub struct Watched<'a, P> {
 }
 
 /// What a session holds, but for its standbys.
-struct Held {
+struct HeldMemory {
     certain: u64,
     doubtful: u64,
     /// What the head has in common with others: standbys, and whatever it forked.
@@ -98,10 +98,10 @@ impl<P: Protected> Watched<'_, P> {
         if most <= limit {
             return Finding::Fine;
         }
-        self.judge(self.weigh(named, in_kernel, limit), limit)
+        self.decide(self.measure(named, in_kernel, limit), limit)
     }
 
-    fn weigh(&self, named: u64, mut in_kernel: u64, limit: u64) -> Held {
+    fn measure(&self, named: u64, mut in_kernel: u64, limit: u64) -> HeldMemory {
         let most_areas = most_areas(self.proc_directory);
         let (mut own, mut shared, mut doubtful) = (0, 0, 0);
         if !self.has_own_network() {
@@ -144,7 +144,7 @@ impl<P: Protected> Watched<'_, P> {
                 }
             }
         });
-        Held {
+        HeldMemory {
             // What is mapped and has a name stands in both; to add them would end a session at half its limit.
             certain: own + shared.max(named) + in_kernel + self.page_tables_of_standbys(),
             doubtful,
@@ -152,8 +152,8 @@ impl<P: Protected> Watched<'_, P> {
         }
     }
 
-    fn judge(&self, held: Held, limit: u64) -> Finding {
-        let Held {
+    fn decide(&self, held: HeldMemory, limit: u64) -> Finding {
+        let HeldMemory {
             certain,
             doubtful,
             shared_by_head,
@@ -220,7 +220,7 @@ impl<P: Protected> Watched<'_, P> {
 
     fn each_counted(&self, mut visit: impl FnMut(Pid)) {
         each_process(self.reach, self.proc_directory, |pid| {
-            if !self.kept.is_protected(pid) {
+            if !self.preserved.is_protected(pid) {
                 visit(pid);
             }
         });

@@ -231,7 +231,7 @@ fn dump(request: &[u8], mut visit: impl FnMut(&[u8]) -> bool) -> Result<()> {
     // A new one each time: what was asked for and not read must not be taken for the next answer.
     // SAFETY: no pointers.
     let socket = unsafe { syscall(nr::SOCKET, [NETLINK, RAW_CLOEXEC, SOCK_DIAG]) }? as Fd;
-    let outcome = ask(socket, request).and_then(|()| hear(socket, &mut visit));
+    let outcome = ask(socket, request).and_then(|()| receive_answers(socket, &mut visit));
     close(socket);
     outcome
 }
@@ -243,8 +243,8 @@ fn ask(socket: Fd, request: &[u8]) -> Result<()> {
     const REQUEST_DUMP: u16 = 0x301;
     let mut message = [0; HEADER + 64];
     let length = HEADER + request.len();
-    let room = message.get_mut(HEADER..length).ok_or(Errno::OVERFLOW)?;
-    room.copy_from_slice(request);
+    let buffer = message.get_mut(HEADER..length).ok_or(Errno::OVERFLOW)?;
+    buffer.copy_from_slice(request);
     message[..4].copy_from_slice(&(length as u32).to_ne_bytes());
     message[4..6].copy_from_slice(&BY_FAMILY.to_ne_bytes());
     message[6..8].copy_from_slice(&REQUEST_DUMP.to_ne_bytes());
@@ -253,7 +253,7 @@ fn ask(socket: Fd, request: &[u8]) -> Result<()> {
     unsafe { syscall(nr::SENDTO, words) }.map(drop)
 }
 
-fn hear(socket: Fd, visit: &mut impl FnMut(&[u8]) -> bool) -> Result<()> {
+fn receive_answers(socket: Fd, visit: &mut impl FnMut(&[u8]) -> bool) -> Result<()> {
     const DONTWAIT: usize = 0x40;
     const ERROR: u16 = 2;
     const DONE: u16 = 3;

@@ -25,8 +25,8 @@ pub enum KernelMemory {
 /// What bounds the kernel's objects of which each user has a certain number, such as pages in pipes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum UserObjects {
-    /// Init, which is asked before one is made (`user_objects.rs`).
-    AskInit,
+    /// Init, which is asked before one is made (`init/watchdog/user_objects.rs`).
+    NotifyInit,
     /// Nothing: the session has a user of its own.
     Free,
 }

@@ -27,7 +27,7 @@ const X86_64: u32 = 0xC000_003E;
 const X32: u32 = 0x4000_0000;
 
 const ALLOW: u32 = 0x7FFF_0000;
-const ASK_INIT: u32 = 0x7FC0_0000;
+const NOTIFY_INIT: u32 = 0x7FC0_0000;
 const KILL: u32 = 0x8000_0000;
 
 const fn fail_with(errno: u32) -> u32 {
@@ -135,7 +135,7 @@ const IPC: &[usize] = &[
     nr::MQ_GETSETATTR,
 ];
 
-/// Sent to init, which refuses what would hit itself or a standby (`notify.rs`).
+/// Sent to init, which refuses what would hit itself or a standby (`init/notify.rs`).
 const ASKED: &[usize] = &[
     nr::KILL,
     nr::TKILL,
@@ -175,7 +175,7 @@ pub const CHANGES: &[usize] = &[
 ];
 
 /// What changes a file, but not its contents; a second name too: who has one sees what is written by the other.
-pub const MARKS: &[usize] = &[
+pub const METADATA_CHANGES: &[usize] = &[
     nr::CHMOD,
     nr::FCHMODAT,
     nr::FCHMODAT2,
@@ -212,7 +212,7 @@ pub fn is_unseen_by_landlock(number: usize) -> bool {
         nr::UTIME | nr::UTIMES | nr::FUTIMESAT | nr::UTIMENSAT | nr::TRUNCATE
     );
     let is_name = matches!(number, nr::LINK | nr::LINKAT);
-    is_time || MARKS.contains(&number) && !is_name || ATTRIBUTE_READS.contains(&number)
+    is_time || METADATA_CHANGES.contains(&number) && !is_name || ATTRIBUTE_READS.contains(&number)
 }
 
 /// What Landlock does not look at, and programs can do without: newer ways to do the same, and hearing of names in a directory.
@@ -276,7 +276,7 @@ pub enum Ipc {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Signals {
     /// Init, through the listener that [`install`] returns.
-    AskInit,
+    NotifyInit,
     /// Nobody.
     Free,
 }
@@ -285,7 +285,7 @@ pub enum Signals {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Forks {
     /// When init, asked through the listener, says so.
-    AskInit,
+    NotifyInit,
     /// Never.
     Forbidden,
 }
@@ -294,7 +294,7 @@ pub enum Forks {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Changes {
     /// Init, who has a copy kept of what is not the session's own.
-    AskInit,
+    NotifyInit,
     /// Nobody.
     Free,
 }
@@ -310,7 +310,7 @@ pub enum Blocks {
 
 /// Who changes a file's permissions, owner, times and attributes, and reads the latter.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Marks {
+pub enum Metadata {
     /// Init, in the place of the code: the session sees the host's files, and Landlock does not look at these calls.
     ByInit,
     /// The code itself: it sees no files but those that it may change, or that mounts keep it from changing.
@@ -337,14 +337,14 @@ pub struct Rules {
     /// How files get blocks on disk.
     pub blocks: Blocks,
     /// Who changes what Landlock does not look at.
-    pub marks: Marks,
+    pub metadata: Metadata,
 }
 
 impl Rules {
-    fn ask_init(&self) -> bool {
-        self.signals == Signals::AskInit
-            || self.changes == Changes::AskInit
-            || self.marks == Marks::ByInit
+    fn notifies_init(&self) -> bool {
+        self.signals == Signals::NotifyInit
+            || self.changes == Changes::NotifyInit
+            || self.metadata == Metadata::ByInit
     }
 }
 
@@ -360,7 +360,7 @@ pub fn install(rules: Rules) -> Result<Option<Fd>> {
     const NEW_LISTENER: usize = 8;
     let mut program = Program::new();
     program.build(rules);
-    let asks = rules.ask_init();
+    let asks = rules.notifies_init();
     let outcome = program.enforce(if asks { NEW_LISTENER } else { 0 })?;
     Ok(asks.then_some(outcome as Fd))
 }
@@ -425,9 +425,9 @@ impl Program {
     fn build(&mut self, rules: Rules) {
         self.begin();
         let asks_about_objects =
-            rules.objects == UserObjects::AskInit && rules.signals == Signals::AskInit;
+            rules.objects == UserObjects::NotifyInit && rules.signals == Signals::NotifyInit;
         if asks_about_objects {
-            self.named_pipes(ASK_INIT);
+            self.named_pipes(NOTIFY_INIT);
         }
         // First what is called most: the kernel remembers the answers that depend on the number alone, but not these.
         self.privileged_files(rules);
@@ -451,8 +451,8 @@ impl Program {
         self.controls(rules);
         // No cgroup counts what waits in netlink sockets, so init bounds their number.
         let asks_about_netlink =
-            rules.sockets == Sockets::InEmptyNamespace && rules.signals == Signals::AskInit;
-        self.netlink_protocols(NETLINK, asks_about_netlink.then_some(ASK_INIT));
+            rules.sockets == Sockets::InEmptyNamespace && rules.signals == Signals::NotifyInit;
+        self.netlink_protocols(NETLINK, asks_about_netlink.then_some(NOTIFY_INIT));
         self.sockets(rules.sockets);
         self.uncounted_memory();
         self.leases();
@@ -460,8 +460,8 @@ impl Program {
         if rules.memory == KernelMemory::CountedByInit {
             self.hidden_memory();
         }
-        if rules.objects == UserObjects::AskInit {
-            self.user_objects(asks_about_objects.then_some(ASK_INIT));
+        if rules.objects == UserObjects::NotifyInit {
+            self.user_objects(asks_about_objects.then_some(NOTIFY_INIT));
         }
         if rules.ipc == Ipc::Forbidden {
             for &number in IPC {
@@ -473,35 +473,38 @@ impl Program {
                 self.when(nr::SETNS, PERM);
                 self.when(nr::PTRACE, PERM);
             }
-            // A helper of the head enters the namespaces of a fork while init traces it (`entering.rs`).
-            Forks::AskInit => {
-                self.when(nr::SETNS, ASK_INIT);
+            // A helper of the head enters the namespaces of a fork while init traces it (`forks/enter_namespaces.rs`).
+            Forks::NotifyInit => {
+                self.when(nr::SETNS, NOTIFY_INIT);
                 self.being_traced();
                 self.process_limit();
             }
         }
-        if rules.signals == Signals::AskInit {
+        if rules.signals == Signals::NotifyInit {
             self.signals_by_descriptor();
             for &number in ASKED {
-                self.when(number, ASK_INIT);
+                self.when(number, NOTIFY_INIT);
             }
             for &number in ASKED_FOR_OTHERS {
-                self.unless_zero(number, ASK_INIT);
+                self.unless_zero(number, NOTIFY_INIT);
             }
         }
-        if rules.changes == Changes::AskInit {
-            for &number in CHANGES.iter().chain(MARKS) {
-                self.when(number, ASK_INIT);
+        if rules.changes == Changes::NotifyInit {
+            for &number in CHANGES.iter().chain(METADATA_CHANGES) {
+                self.when(number, NOTIFY_INIT);
             }
             // Newer ways to do the same, which programs can do without.
             for number in [nr::SETXATTRAT, nr::REMOVEXATTRAT, nr::FILE_SETATTR] {
                 self.when(number, NOSYS);
             }
         }
-        if rules.marks == Marks::ByInit {
-            let all = CHANGES.iter().chain(MARKS).chain(ATTRIBUTE_READS);
+        if rules.metadata == Metadata::ByInit {
+            let all = CHANGES
+                .iter()
+                .chain(METADATA_CHANGES)
+                .chain(ATTRIBUTE_READS);
             for &number in all.filter(|number| is_unseen_by_landlock(**number)) {
-                self.when(number, ASK_INIT);
+                self.when(number, NOTIFY_INIT);
             }
             for &number in UNSEEN_AND_NOT_NEEDED {
                 self.when(number, NOSYS);
@@ -511,7 +514,7 @@ impl Program {
     }
 
     /// `unshare` makes namespaces. With `CLONE_THREAD` alone it changes nothing, but fails where the process has other threads: so the
-    /// guest learns whether it has any, also where it cannot read `/proc` (`threads.rs`).
+    /// guest learns whether it has any, also where it cannot read `/proc` (`forks/threads.rs`).
     fn namespaces(&mut self) {
         self.add(JUMP_EQUAL, nr::UNSHARE as u32, 0, 4);
         self.add(LOAD, argument(0), 0, 0);
@@ -528,13 +531,13 @@ impl Program {
         const WRITE: u32 = 0o3;
         const EMPTY: u32 = 0o1000;
         let write = match rules.changes {
-            Changes::AskInit => ASK_INIT,
+            Changes::NotifyInit => NOTIFY_INIT,
             Changes::Free => ALLOW,
         };
         // To empty what is open for reading is no writing to Landlock, before version 3.
-        let empty = match rules.marks {
-            Marks::ByInit => ACCES,
-            Marks::Free => write,
+        let empty = match rules.metadata {
+            Metadata::ByInit => ACCES,
+            Metadata::Free => write,
         };
         for (number, flags, mode) in [(nr::OPENAT, 2, 3), (nr::OPEN, 1, 2)] {
             // The mode counts only when the call makes a file; otherwise the register may hold anything.
@@ -561,8 +564,10 @@ impl Program {
             (nr::MKNODAT, 2),
         ] {
             let otherwise = match number {
-                number if is_unseen_by_landlock(number) && rules.marks == Marks::ByInit => ASK_INIT,
-                number if number == nr::CREAT || MARKS.contains(&number) => write,
+                number if is_unseen_by_landlock(number) && rules.metadata == Metadata::ByInit => {
+                    NOTIFY_INIT
+                }
+                number if number == nr::CREAT || METADATA_CHANGES.contains(&number) => write,
                 _ => ALLOW,
             };
             self.add(JUMP_EQUAL, number as u32, 0, 4);
@@ -604,13 +609,18 @@ impl Program {
         const TIOCLINUX: u32 = 0x541C;
         const FIOSETOWN: u32 = 0x8901;
         const SIOCSPGRP: u32 = 0x8902;
-        let marks = match (rules.changes, rules.marks) {
-            (Changes::Free, Marks::Free) => &[],
+        let metadata = match (rules.changes, rules.metadata) {
+            (Changes::Free, Metadata::Free) => &[],
             _ => FILE_FLAGS,
         };
-        self.add(JUMP_EQUAL, nr::IOCTL as u32, 0, 7 + 2 * marks.len() as u8);
+        self.add(
+            JUMP_EQUAL,
+            nr::IOCTL as u32,
+            0,
+            7 + 2 * metadata.len() as u8,
+        );
         self.add(LOAD, argument(1), 0, 0);
-        for &request in marks {
+        for &request in metadata {
             self.add(JUMP_EQUAL, request, 0, 1);
             self.answer(NO_CONTROL);
         }
@@ -629,7 +639,7 @@ impl Program {
         self.add(JUMP_EQUAL, nr::FCNTL as u32, 0, 6);
         self.add(LOAD, argument(1), 0, 0);
         self.add(JUMP_EQUAL, F_SETOWN, 0, 1);
-        self.answer(ASK_INIT);
+        self.answer(NOTIFY_INIT);
         self.add(JUMP_EQUAL, F_SETOWN_EX, 0, 1);
         self.answer(PERM);
         self.answer(ALLOW);
@@ -641,7 +651,7 @@ impl Program {
         self.add(JUMP_EQUAL, nr::PTRACE as u32, 0, 4);
         self.add(LOAD, argument(0), 0, 0);
         self.add(JUMP_EQUAL, TRACE_ME, 0, 1);
-        self.answer(ASK_INIT);
+        self.answer(NOTIFY_INIT);
         self.answer(PERM);
     }
 
@@ -650,7 +660,7 @@ impl Program {
     fn process_limit(&mut self) {
         const PROCESSES: u32 = 6;
         self.when_argument(nr::SETRLIMIT, 0, JUMP_EQUAL, PROCESSES, PERM);
-        // A null pointer only asks. What is not about this limit goes on to the questions about other processes.
+        // A null pointer only asks. What is not about this limit goes on to the notifications about other processes.
         self.add(JUMP_EQUAL, nr::PRLIMIT64 as u32, 0, 8);
         self.add(LOAD, argument(1), 0, 0);
         self.add(JUMP_EQUAL, PROCESSES, 0, 5);

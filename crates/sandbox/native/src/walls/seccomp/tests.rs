@@ -14,14 +14,14 @@ use Verdict::*;
 
 const SEALED: Rules = Rules {
     sockets: Sockets::InEmptyNamespace,
-    signals: Signals::AskInit,
+    signals: Signals::NotifyInit,
     memory: KernelMemory::CountedByInit,
-    objects: UserObjects::AskInit,
+    objects: UserObjects::NotifyInit,
     ipc: Ipc::OfItsNamespace,
-    forks: Forks::AskInit,
+    forks: Forks::NotifyInit,
     changes: Changes::Free,
     blocks: Blocks::ByWriting,
-    marks: Marks::Free,
+    metadata: Metadata::Free,
 };
 const BARE: Rules = Rules {
     sockets: Sockets::PairsOnly,
@@ -32,10 +32,10 @@ const BARE: Rules = Rules {
     forks: Forks::Forbidden,
     changes: Changes::Free,
     blocks: Blocks::ByReserving,
-    marks: Marks::ByInit,
+    metadata: Metadata::ByInit,
 };
 
-fn judge(rules: Rules, number: usize, arguments: [u64; 6]) -> Verdict {
+fn decide(rules: Rules, number: usize, arguments: [u64; 6]) -> Verdict {
     run(rules, X86_64, number as u32, arguments)
 }
 
@@ -81,7 +81,7 @@ fn run(rules: Rules, architecture: u32, number: u32, arguments: [u64; 6]) -> Ver
 fn verdict(value: u32) -> Verdict {
     match value {
         ALLOW => Allowed,
-        ASK_INIT => Asked,
+        NOTIFY_INIT => Asked,
         KILL => Killed,
         refusal => Refused(refusal & 0xFFFF),
     }
@@ -91,8 +91,8 @@ fn verdict(value: u32) -> Verdict {
 fn every_path_through_the_filter_ends() {
     for rules in [SEALED, BARE] {
         for number in 0..600 {
-            judge(rules, number, [u64::MAX; 6]);
-            judge(rules, number, [0; 6]);
+            decide(rules, number, [u64::MAX; 6]);
+            decide(rules, number, [0; 6]);
         }
     }
 }
@@ -102,8 +102,8 @@ fn what_is_on_the_list_is_refused_whatever_its_arguments() {
     for &number in DENIED {
         assert_eq!(
             [
-                judge(SEALED, number, [0; 6]),
-                judge(BARE, number, [u64::MAX; 6])
+                decide(SEALED, number, [0; 6]),
+                decide(BARE, number, [u64::MAX; 6])
             ],
             [Refused(1); 2],
             "call {number}"
@@ -125,7 +125,7 @@ fn what_python_lives_on_is_allowed() {
         nr::IOCTL,
     ];
     for number in plain {
-        assert_eq!(judge(SEALED, number, [0; 6]), Allowed, "call {number}");
+        assert_eq!(decide(SEALED, number, [0; 6]), Allowed, "call {number}");
     }
 }
 
@@ -143,15 +143,15 @@ fn the_doors_of_other_architectures_are_shut() {
 fn no_namespace_is_made_by_clone_and_c_libraries_fall_back_from_clone3() {
     let user_namespace = 0x1000_0000 | 17;
     assert_eq!(
-        judge(SEALED, nr::CLONE, [user_namespace, 0, 0, 0, 0, 0]),
+        decide(SEALED, nr::CLONE, [user_namespace, 0, 0, 0, 0, 0]),
         Refused(1)
     );
-    assert_eq!(judge(SEALED, nr::CLONE3, [0; 6]), Refused(38));
+    assert_eq!(decide(SEALED, nr::CLONE3, [0; 6]), Refused(38));
 }
 
 #[test]
 fn unshare_tells_of_threads_and_makes_no_namespace() {
-    let unshare = |flags: usize| judge(BARE, nr::UNSHARE, [flags as u64, 0, 0, 0, 0, 0]);
+    let unshare = |flags: usize| decide(BARE, nr::UNSHARE, [flags as u64, 0, 0, 0, 0, 0]);
     assert_eq!(unshare(clone_flags::THREAD), Allowed);
     for flags in [
         0,
@@ -167,7 +167,7 @@ fn unshare_tells_of_threads_and_makes_no_namespace() {
 fn no_file_gets_the_privileges_of_its_owner() {
     const CREATE: u64 = 0o101;
     const TEMPORARY: u64 = 0o20_200_001;
-    let made = |flags, mode| judge(SEALED, nr::OPENAT, [0, 0, flags, mode, 0, 0]);
+    let made = |flags, mode| decide(SEALED, nr::OPENAT, [0, 0, flags, mode, 0, 0]);
     assert_eq!(
         [
             made(CREATE, 0o4755),
@@ -178,27 +178,27 @@ fn no_file_gets_the_privileges_of_its_owner() {
         [Refused(1), Refused(1), Allowed, Allowed]
     );
     assert_eq!(
-        judge(SEALED, nr::OPEN, [0, CREATE, 0o4755, 0, 0, 0]),
+        decide(SEALED, nr::OPEN, [0, CREATE, 0o4755, 0, 0, 0]),
         Refused(1)
     );
     assert_eq!(
-        judge(SEALED, nr::CHMOD, [0, 0o4755, 0, 0, 0, 0]),
+        decide(SEALED, nr::CHMOD, [0, 0o4755, 0, 0, 0, 0]),
         Refused(1)
     );
     assert_eq!(
-        judge(SEALED, nr::FCHMODAT, [0, 0, 0o2755, 0, 0, 0]),
+        decide(SEALED, nr::FCHMODAT, [0, 0, 0o2755, 0, 0, 0]),
         Refused(1)
     );
-    assert_eq!(judge(SEALED, nr::FCHMOD, [0, 0o1777, 0, 0, 0, 0]), Allowed);
+    assert_eq!(decide(SEALED, nr::FCHMOD, [0, 0o1777, 0, 0, 0, 0]), Allowed);
     assert_eq!(
-        judge(SEALED, nr::MKNODAT, [0, 0, 0o104755, 0, 0, 0]),
+        decide(SEALED, nr::MKNODAT, [0, 0, 0o104755, 0, 0, 0]),
         Refused(1)
     );
 }
 
 #[test]
 fn sockets_lead_nowhere() {
-    let family = |rules, number, family| judge(rules, number, [family, 0, 0, 0, 0, 0]);
+    let family = |rules, number, family| decide(rules, number, [family, 0, 0, 0, 0, 0]);
     let [unix, internet, vsock] = [1, 2, 40];
     let sealed = [unix, internet, vsock].map(|kind| family(SEALED, nr::SOCKET, kind));
     assert_eq!(sealed, [Allowed, Allowed, Refused(97)]);
@@ -208,7 +208,7 @@ fn sockets_lead_nowhere() {
     assert_eq!(family(BARE, nr::SOCKETPAIR, unix), Allowed);
     // A datagram goes wherever it is sent to, also from a pair.
     let pair = |rules, kind: u64| {
-        judge(
+        decide(
             rules,
             nr::SOCKETPAIR,
             [unix, kind | 0o2_000_000, 0, 0, 0, 0],
@@ -225,17 +225,17 @@ fn sockets_lead_nowhere() {
 #[test]
 fn signals_are_init_s_to_judge() {
     let to_others = [nr::KILL, nr::TGKILL, nr::PIDFD_OPEN]
-        .map(|number| judge(SEALED, number, [7, 9, 0, 0, 0, 0]));
+        .map(|number| decide(SEALED, number, [7, 9, 0, 0, 0, 0]));
     assert_eq!(to_others, [Asked; 3]);
-    let own_limits = judge(SEALED, nr::PRLIMIT64, [0; 6]);
-    let other_limits = judge(SEALED, nr::PRLIMIT64, [7, 0, 0, 0, 0, 0]);
+    let own_limits = decide(SEALED, nr::PRLIMIT64, [0; 6]);
+    let other_limits = decide(SEALED, nr::PRLIMIT64, [7, 0, 0, 0, 0, 0]);
     assert_eq!([own_limits, other_limits], [Allowed, Asked]);
-    assert_eq!(judge(BARE, nr::KILL, [7, 9, 0, 0, 0, 0]), Allowed);
+    assert_eq!(decide(BARE, nr::KILL, [7, 9, 0, 0, 0, 0]), Allowed);
 }
 
 #[test]
 fn a_descriptor_raises_no_signal_that_nobody_judged() {
-    let control = |command| judge(SEALED, nr::FCNTL, [0, command, 7, 0, 0, 0]);
+    let control = |command| decide(SEALED, nr::FCNTL, [0, command, 7, 0, 0, 0]);
     let [set_owner, set_owner_in_memory, set_flags] = [8, 15, 4];
     assert_eq!(
         [
@@ -245,7 +245,7 @@ fn a_descriptor_raises_no_signal_that_nobody_judged() {
         ],
         [Asked, Refused(1), Allowed]
     );
-    let device = |request| judge(SEALED, nr::IOCTL, [0, request, 0, 0, 0, 0]);
+    let device = |request| decide(SEALED, nr::IOCTL, [0, request, 0, 0, 0, 0]);
     let [type_into_terminal, set_owner, read_size] = [0x5412, 0x8901, 0x541B];
     assert_eq!(
         [
@@ -261,7 +261,7 @@ fn a_descriptor_raises_no_signal_that_nobody_judged() {
 fn objects_of_the_host_s_are_out_of_reach_where_there_is_no_namespace() {
     for &number in IPC {
         assert_eq!(
-            [judge(SEALED, number, [0; 6]), judge(BARE, number, [0; 6])],
+            [decide(SEALED, number, [0; 6]), decide(BARE, number, [0; 6])],
             [Allowed, Refused(1)],
             "call {number}"
         );
@@ -270,7 +270,7 @@ fn objects_of_the_host_s_are_out_of_reach_where_there_is_no_namespace() {
 
 #[test]
 fn memory_that_init_cannot_see_is_not_given_out_where_init_counts() {
-    let both = |number, arguments| [SEALED, BARE].map(|rules| judge(rules, number, arguments));
+    let both = |number, arguments| [SEALED, BARE].map(|rules| decide(rules, number, arguments));
     for number in [nr::MEMFD_CREATE, nr::VMSPLICE, nr::SPLICE, nr::SENDFILE] {
         assert_eq!(both(number, [0; 6]), [Refused(38), Allowed]);
     }
@@ -305,7 +305,7 @@ fn memory_that_init_cannot_see_is_not_given_out_where_init_counts() {
 
 #[test]
 fn memory_that_no_cgroup_counts_is_not_given_out() {
-    let both = |number, arguments| [SEALED, BARE].map(|rules| judge(rules, number, arguments));
+    let both = |number, arguments| [SEALED, BARE].map(|rules| decide(rules, number, arguments));
     assert_eq!(both(nr::IO_SETUP, [0; 6]), [Refused(38); 2]);
     assert_eq!(both(nr::SETXATTRAT, [0; 6]), [Refused(38); 2]);
     for number in [nr::SETXATTR, nr::LSETXATTR, nr::FSETXATTR] {
@@ -326,7 +326,7 @@ fn init_is_asked_before_a_netlink_socket_is_made() {
         objects: UserObjects::Free,
         ..SEALED
     };
-    let netlink = |rules, protocol| judge(rules, nr::SOCKET, [16, 3, protocol, 0, 0, 0]);
+    let netlink = |rules, protocol| decide(rules, nr::SOCKET, [16, 3, protocol, 0, 0, 0]);
     let [routes, between_processes] = [0, 2];
     for rules in [SEALED, WITH_CGROUP] {
         assert_eq!(
@@ -339,7 +339,7 @@ fn init_is_asked_before_a_netlink_socket_is_made() {
 
 #[test]
 fn init_is_asked_before_something_is_made_that_is_counted_for_each_user() {
-    let both = |number, arguments| [SEALED, BARE].map(|rules| judge(rules, number, arguments));
+    let both = |number, arguments| [SEALED, BARE].map(|rules| decide(rules, number, arguments));
     for number in [nr::PIPE, nr::PIPE2, nr::EPOLL_CREATE, nr::EPOLL_CREATE1] {
         assert_eq!(both(number, [0; 6]), [Asked, Allowed]);
     }
@@ -367,14 +367,14 @@ fn init_is_asked_before_something_is_made_that_is_counted_for_each_user() {
 
 #[test]
 fn namespaces_are_entered_with_init_s_leave_or_not_at_all() {
-    let enter = |rules| judge(rules, nr::SETNS, [3, 0x1000_0000, 0, 0, 0, 0]);
+    let enter = |rules| decide(rules, nr::SETNS, [3, 0x1000_0000, 0, 0, 0, 0]);
     assert_eq!([enter(SEALED), enter(BARE)], [Asked, Refused(1)]);
 }
 
 #[test]
 fn tracing_is_refused_and_being_traced_is_asked_about() {
     let [trace_me, attach, seize] = [0, 16, 0x4206];
-    let traced = |rules, request| judge(rules, nr::PTRACE, [request, 7, 0, 0, 0, 0]);
+    let traced = |rules, request| decide(rules, nr::PTRACE, [request, 7, 0, 0, 0, 0]);
     assert_eq!(
         [trace_me, attach, seize].map(|request| traced(SEALED, request)),
         [Asked, Refused(1), Refused(1)]
@@ -389,16 +389,16 @@ fn tracing_is_refused_and_being_traced_is_asked_about() {
 fn a_session_cannot_raise_its_limit_of_processes() {
     const PROCESSES: u64 = 6;
     let somewhere = 0x7FFF_0000_0000;
-    let set = |resource, new| judge(SEALED, nr::PRLIMIT64, [0, resource, new, 0, 0, 0]);
+    let set = |resource, new| decide(SEALED, nr::PRLIMIT64, [0, resource, new, 0, 0, 0]);
     assert_eq!(set(PROCESSES, 0x1000), Refused(1));
     assert_eq!(set(PROCESSES, somewhere), Refused(1));
     assert_eq!([set(PROCESSES, 0), set(7, somewhere)], [Allowed; 2]);
     assert_eq!(
-        judge(SEALED, nr::PRLIMIT64, [5, 7, somewhere, 0, 0, 0]),
+        decide(SEALED, nr::PRLIMIT64, [5, 7, somewhere, 0, 0, 0]),
         Asked
     );
     assert_eq!(
-        [6, 7].map(|resource| judge(SEALED, nr::SETRLIMIT, [resource, 1, 0, 0, 0, 0])),
+        [6, 7].map(|resource| decide(SEALED, nr::SETRLIMIT, [resource, 1, 0, 0, 0, 0])),
         [Refused(1), Allowed]
     );
 }
@@ -406,11 +406,11 @@ fn a_session_cannot_raise_its_limit_of_processes() {
 #[test]
 fn init_hears_of_changes_to_files_where_it_keeps_them() {
     const KEEPING: Rules = Rules {
-        changes: Changes::AskInit,
+        changes: Changes::NotifyInit,
         ..SEALED
     };
     let [read, write, read_and_empty] = [0, 0o101, 0o1000];
-    let opened = |rules, flags| judge(rules, nr::OPENAT, [0, 0, flags, 0o644, 0, 0]);
+    let opened = |rules, flags| decide(rules, nr::OPENAT, [0, 0, flags, 0o644, 0, 0]);
     assert_eq!(
         [read, write, read_and_empty].map(|flags| opened(KEEPING, flags)),
         [Allowed, Asked, Asked]
@@ -418,33 +418,33 @@ fn init_hears_of_changes_to_files_where_it_keeps_them() {
     assert_eq!(opened(SEALED, write), Allowed);
     // The longest program of all fits as well.
     let longest = Rules {
-        signals: Signals::AskInit,
+        signals: Signals::NotifyInit,
         memory: KernelMemory::CountedByInit,
-        objects: UserObjects::AskInit,
-        changes: Changes::AskInit,
+        objects: UserObjects::NotifyInit,
+        changes: Changes::NotifyInit,
         blocks: Blocks::ByWriting,
         ..BARE
     };
     assert_eq!(opened(longest, write), Asked);
     assert_eq!(
-        judge(KEEPING, nr::OPENAT, [0, 0, write, 0o4755, 0, 0]),
+        decide(KEEPING, nr::OPENAT, [0, 0, write, 0o4755, 0, 0]),
         Refused(1)
     );
-    assert_eq!(judge(KEEPING, nr::OPEN, [0, write, 0o644, 0, 0, 0]), Asked);
-    let set_flags = |rules| judge(rules, nr::IOCTL, [3, 0x4008_6602, 0, 0, 0, 0]);
+    assert_eq!(decide(KEEPING, nr::OPEN, [0, write, 0o644, 0, 0, 0]), Asked);
+    let set_flags = |rules| decide(rules, nr::IOCTL, [3, 0x4008_6602, 0, 0, 0, 0]);
     assert_eq!(
         [set_flags(KEEPING), set_flags(SEALED)],
         [Refused(25), Allowed]
     );
     assert_eq!(
-        judge(KEEPING, nr::IOCTL, [3, 0x5412, 0, 0, 0, 0]),
+        decide(KEEPING, nr::IOCTL, [3, 0x5412, 0, 0, 0, 0]),
         Refused(1)
     );
-    for &number in CHANGES.iter().chain(MARKS) {
+    for &number in CHANGES.iter().chain(METADATA_CHANGES) {
         assert_eq!(
             [
-                judge(KEEPING, number, [0; 6]),
-                judge(SEALED, number, [0; 6])
+                decide(KEEPING, number, [0; 6]),
+                decide(SEALED, number, [0; 6])
             ],
             [Asked, Allowed],
             "call {number}"
@@ -454,7 +454,7 @@ fn init_hears_of_changes_to_files_where_it_keeps_them() {
 
 #[test]
 fn blocks_of_files_are_had_by_writing() {
-    let asked = |rules, mode| judge(rules, nr::FALLOCATE, [3, mode, 0, 1 << 30, 0, 0]);
+    let asked = |rules, mode| decide(rules, nr::FALLOCATE, [3, mode, 0, 1 << 30, 0, 0]);
     let [grow, keep_size, zero, insert, unshare] = [0, 1, 0x10, 0x20, 0x40];
     for mode in [grow, keep_size, zero, zero | keep_size, insert, unshare] {
         assert_eq!(
@@ -468,7 +468,7 @@ fn blocks_of_files_are_had_by_writing() {
         [punch_hole, collapse].map(|mode| asked(SEALED, mode)),
         [Allowed; 2]
     );
-    let reserve = |rules, request| judge(rules, nr::IOCTL, [3, request, 0, 0, 0, 0]);
+    let reserve = |rules, request| decide(rules, nr::IOCTL, [3, request, 0, 0, 0, 0]);
     for &request in RESERVES {
         assert_eq!(
             [
@@ -497,21 +497,21 @@ fn what_landlock_does_not_look_at_is_init_s_to_do_where_it_alone_guards_files() 
         (nr::GETXATTR, [0; 6]),
         (nr::FLISTXATTR, [0; 6]),
     ] {
-        let judged = [BARE, SEALED].map(|rules| judge(rules, number, arguments));
+        let judged = [BARE, SEALED].map(|rules| decide(rules, number, arguments));
         assert_eq!(judged, [Asked, Allowed], "call {number}");
     }
     for &number in UNSEEN_AND_NOT_NEEDED {
-        assert_eq!(judge(BARE, number, [0; 6]), Refused(38), "call {number}");
+        assert_eq!(decide(BARE, number, [0; 6]), Refused(38), "call {number}");
     }
     // What Landlock looks at goes on: names, and opening.
     for number in [nr::LINK, nr::LINKAT, nr::RENAME, nr::UNLINK, nr::OPEN] {
-        assert_eq!(judge(BARE, number, [0; 6]), Allowed, "call {number}");
+        assert_eq!(decide(BARE, number, [0; 6]), Allowed, "call {number}");
     }
-    let opened = |flags| judge(BARE, nr::OPENAT, [0, 0, flags, mode, 0, 0]);
+    let opened = |flags| decide(BARE, nr::OPENAT, [0, 0, flags, mode, 0, 0]);
     let [write, write_and_empty, read_and_empty] = [1, 0o1001, 0o1000];
     assert_eq!(
         [write, write_and_empty, read_and_empty].map(opened),
         [Allowed, Allowed, Refused(13)]
     );
-    assert_eq!(judge(BARE, nr::CHMOD, [0, 0o4755, 0, 0, 0, 0]), Refused(1));
+    assert_eq!(decide(BARE, nr::CHMOD, [0, 0o4755, 0, 0, 0, 0]), Refused(1));
 }

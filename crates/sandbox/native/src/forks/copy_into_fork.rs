@@ -5,10 +5,10 @@
 //! and the second one makes the copy. Both helpers share the memory of the head and cost next to nothing; the copy is the only fork.
 //!
 //! None of this code is trusted, for it runs in memory that hostile code may have changed. It never runs with a capability
-//! (`entering.rs`).
+//! (`forks/enter_namespaces.rs`).
 
 use crate::forks::fork::{Hints, KINDS};
-use crate::forks::side_fork::{HelperParent, by_helper};
+use crate::forks::side_fork::{HelperParent, fork_by_helper};
 use crate::forks::standby::Copying;
 use crate::launch::spawn::enter_cgroups;
 use crate::sys::trace::be_traced_by_parent;
@@ -23,15 +23,15 @@ use crate::wire::message::{Message, from_init};
 use core::ffi::c_void;
 
 /// Where the caller finds itself afterwards.
-pub enum Crossed {
+pub enum ForkSide {
     /// Still the head; the copy has this id in its own session.
-    Stayed(Pid),
+    Original(Pid),
     /// The head of the fork, which serves this channel.
-    Arrived(Fd),
+    Fork(Fd),
 }
 
 /// What the helpers know. They share our memory.
-struct Journey {
+struct CopyState {
     copying: Copying,
     /// The channel of the head that is copied.
     from: Fd,
@@ -46,25 +46,25 @@ struct Journey {
 ///
 /// # Safety
 /// The caller must be the only running thread that uses libc, and have prepared Python for a fork.
-pub unsafe fn cross(copying: Copying, channel: Fd) -> Result<Crossed> {
+pub unsafe fn copy_head_into_fork(copying: Copying, channel: Fd) -> Result<ForkSide> {
     // SAFETY: the caller's promise.
-    let crossed = unsafe { copy_into_fork(copying, channel) };
-    match crossed {
-        Ok(Crossed::Stayed(_)) => copying.release_threads_parted(),
+    let side = unsafe { copy_into_fork(copying, channel) };
+    match side {
+        Ok(ForkSide::Original(_)) => copying.release_threads_parted(),
         // A head without some of its threads would wait for them.
-        Ok(Crossed::Arrived(_)) => {
+        Ok(ForkSide::Fork(_)) => {
             if copying.start_threads().is_err() {
                 sys::exit(70);
             }
         }
         Err(_) => copying.release_threads(),
     }
-    crossed
+    side
 }
 
-unsafe fn copy_into_fork(copying: Copying, channel: Fd) -> Result<Crossed> {
+unsafe fn copy_into_fork(copying: Copying, channel: Fd) -> Result<ForkSide> {
     let hints = reserve()?;
-    let mut journey = Journey {
+    let mut state = CopyState {
         copying,
         from: channel,
         hints,
@@ -72,31 +72,37 @@ unsafe fn copy_into_fork(copying: Copying, channel: Fd) -> Result<Crossed> {
     };
     // The helper is hidden from its start: no process of the session sees it in `/proc`, or can open its memory.
     privileges::set_dumpable(false);
-    // SAFETY: the caller's promise; the journey outlives the helpers.
-    let outcome = unsafe { by_helper(HelperParent::Init, travel, (&raw mut journey).cast()) };
-    let crossed = match outcome {
+    // SAFETY: the caller's promise; the state outlives the helpers.
+    let outcome = unsafe {
+        fork_by_helper(
+            HelperParent::Init,
+            run_first_helper,
+            (&raw mut state).cast(),
+        )
+    };
+    let side = match outcome {
         Ok(Forked::Child) => {
-            if arrive(&journey).is_err() {
+            if join_fork(&state).is_err() {
                 sys::exit(70);
             }
-            Ok(Crossed::Arrived(journey.hints.channel))
+            Ok(ForkSide::Fork(state.hints.channel))
         }
         Ok(Forked::Parent(pid)) => {
             // Before any code of the user's runs here again.
             let _ = landlock::part_from_forks();
-            Ok(Crossed::Stayed(pid))
+            Ok(ForkSide::Original(pid))
         }
         Err(errno) => Err(errno),
     };
-    if !matches!(crossed, Ok(Crossed::Arrived(_))) {
-        privileges::set_dumpable(journey.was_open);
+    if !matches!(side, Ok(ForkSide::Fork(_))) {
+        privileges::set_dumpable(state.was_open);
         reserved(&hints).for_each(close);
     }
-    crossed
+    side
 }
 
 /// Reserves the descriptor numbers at which the copy will have what init gives it. Until then they are `/dev/null`, open for reading: opening
-/// for writing would be a question to init.
+/// for writing would be a notification to init.
 fn reserve() -> Result<Hints> {
     const LOWEST: Fd = 4;
     let nothing = open(c"/dev/null", open_flags::RDONLY, 0)?;
@@ -131,11 +137,11 @@ fn reserved(hints: &Hints) -> impl Iterator<Item = Fd> {
 }
 
 /// Runs in the first helper.
-unsafe fn travel(journey: *mut c_void) -> Pid {
-    // SAFETY: what `cross` passed.
-    let journey = unsafe { &mut *journey.cast::<Journey>() };
-    // SAFETY: `cross` has the promise of its caller.
-    let outcome = enter(journey).and_then(|()| unsafe { journey.copying.copy_from_helper() });
+unsafe fn run_first_helper(state: *mut c_void) -> Pid {
+    // SAFETY: what `copy_head_into_fork` passed.
+    let state = unsafe { &mut *state.cast::<CopyState>() };
+    // SAFETY: `copy_head_into_fork` has the promise of its caller.
+    let outcome = enter(state).and_then(|()| unsafe { state.copying.copy_from_helper() });
     match outcome {
         Ok(Forked::Child) => 0,
         Ok(Forked::Parent(pid)) => pid,
@@ -145,25 +151,25 @@ unsafe fn travel(journey: *mut c_void) -> Pid {
 
 /// Enters the namespaces. Init, which traces this process by then, stops it in its first `setns` and makes all calls that are needed. When that
 /// `setns` returns, the process is in every namespace, has its descriptors, and has no capability.
-fn enter(journey: &Journey) -> Result<()> {
+fn enter(state: &CopyState) -> Result<()> {
     let trap = SignalAction::of(signals::TRAP);
-    be_traced_by_parent(journey.hints.to_words())?;
+    be_traced_by_parent(state.hints.to_words())?;
     let (first, _) = KINDS[0];
-    enter_namespace(journey.hints.namespace, first)?;
+    enter_namespace(state.hints.namespace, first)?;
     // Each single step raised this signal. The kernel has unblocked it for that, and reset what it does.
     sys::set_signal_mask(u64::MAX);
     trap.restore(signals::TRAP);
-    privileges::set_dumpable(journey.was_open);
-    close(journey.hints.namespace);
+    privileges::set_dumpable(state.was_open);
+    close(state.hints.namespace);
     Ok(())
 }
 
 /// Runs in the copy: enters what it was given, and waits until the new init has looked at it.
-fn arrive(journey: &Journey) -> Result<()> {
+fn join_fork(state: &CopyState) -> Result<()> {
     let Hints {
         report, cgroups, ..
-    } = journey.hints;
-    close(journey.from);
+    } = state.hints;
+    close(state.from);
     sys::new_session();
     for cgroup in cgroups {
         match enter_cgroups(&[cgroup]) {
@@ -178,7 +184,7 @@ fn arrive(journey: &Journey) -> Result<()> {
         privileges::set_dumpable(false);
     }
     let message = Message {
-        kind: from_init::BORN,
+        kind: from_init::STARTED,
         ..Message::default()
     };
     send(report, &message.to_bytes(), &[])?;

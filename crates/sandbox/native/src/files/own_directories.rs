@@ -1,8 +1,8 @@
-//! The places in which init acts for code: the session's workspace and its temporary directories.
+//! The directories in which init acts for code: the session's workspace and its temporary directories.
 //!
-//! Whatever a call names, by a path or by a descriptor, init acts on it only if it lies in one of these places, and that is looked at when
+//! Whatever a call names, by a path or by a descriptor, init acts on it only if it lies in one of these directories, and that is looked at when
 //! the file was found and stands as a descriptor of init's: then nobody can change any more which file it is. A path that is not in one of
-//! these places yet is followed as a text; no other directory is ever opened.
+//! these directories yet is followed as a text; no other directory is ever opened.
 
 use crate::files::lookup::{LastLink, Pathname, look_up};
 use crate::init::memory;
@@ -14,7 +14,7 @@ use crate::sys::{
 use crate::walls::mounts::MAX_PATH_BYTES;
 use core::ffi::CStr;
 
-/// A session has at most this many places.
+/// A session has at most this many own directories.
 pub const MAX_OWN_DIRECTORIES: usize = 3;
 
 /// The devices that init opens for code, with their numbers: all that a view has.
@@ -44,9 +44,9 @@ pub enum Purpose {
     Changing,
 }
 
-/// The places of one session.
-pub struct Places {
-    roots: [Root; MAX_OWN_DIRECTORIES],
+/// The directories of one session in which init acts for code.
+pub struct OwnDirectories {
+    roots: [OwnDirectory; MAX_OWN_DIRECTORIES],
     count: usize,
     bounds: Bounds,
     /// `/proc`, for our own descriptors.
@@ -55,39 +55,39 @@ pub struct Places {
 
 /// One of them.
 #[derive(Clone, Copy)]
-pub struct Root {
+pub struct OwnDirectory {
     directory: Fd,
     mount: u64,
     /// Device and inode.
     identity: (u64, u64),
     /// As code knows it.
-    given: Pathname,
+    path: Pathname,
     /// As the kernel knows it: without links.
     canonical: Pathname,
 }
 
-impl Root {
+impl OwnDirectory {
     /// What stands above it, as a text.
     pub fn above(&self) -> Pathname {
-        let mut above = self.given;
+        let mut above = self.path;
         above.leave();
         above
     }
 }
 
-impl Places {
-    /// The places with these paths, the workspace first. They are there as long as this process lives.
+impl OwnDirectories {
+    /// The directories with these paths, the workspace first. They are there as long as this process lives.
     pub fn new<'a>(
         paths: impl Iterator<Item = &'a CStr>,
         bounds: Bounds,
         proc_directory: Fd,
-    ) -> Result<&'static Places> {
-        let places = memory::room::<Places>()?.write(Places {
-            roots: [Root {
+    ) -> Result<&'static OwnDirectories> {
+        let own_directories = memory::allocate::<OwnDirectories>()?.write(OwnDirectories {
+            roots: [OwnDirectory {
                 directory: -1,
                 mount: 0,
                 identity: (0, 0),
-                given: Pathname::ROOT,
+                path: Pathname::ROOT,
                 canonical: Pathname::ROOT,
             }; MAX_OWN_DIRECTORIES],
             count: 0,
@@ -95,11 +95,11 @@ impl Places {
             proc_directory,
         });
         for path in paths.take(MAX_OWN_DIRECTORIES) {
-            places.add(path)?;
+            own_directories.add(path)?;
         }
-        match places.count {
+        match own_directories.count {
             0 => Err(Errno::NOENT),
-            _ => Ok(places),
+            _ => Ok(own_directories),
         }
     }
 
@@ -108,18 +108,18 @@ impl Places {
         let mut canonical = [0; MAX_PATH_BYTES];
         let length = self.path_of(directory, &mut canonical)?;
         let status = sys::status(directory)?;
-        self.roots[self.count] = Root {
+        self.roots[self.count] = OwnDirectory {
             directory,
             mount: location(directory)?.mount,
             identity: (status.device, status.inode),
-            given: Pathname::new(path.to_bytes())?,
+            path: Pathname::new(path.to_bytes())?,
             canonical: Pathname::new(&canonical[..length])?,
         };
         self.count += 1;
         Ok(())
     }
 
-    fn roots(&self) -> &[Root] {
+    fn roots(&self) -> &[OwnDirectory] {
         &self.roots[..self.count]
     }
 
@@ -167,7 +167,7 @@ impl Places {
         }
         self.roots().iter().find_map(|root| {
             let rest = path.to_bytes_with_nul();
-            let rest = rest.strip_prefix(root.given.as_bytes())?;
+            let rest = rest.strip_prefix(root.path.as_bytes())?;
             let first = rest.iter().position(|byte| *byte != b'/')?;
             match (first, &rest[first..]) {
                 // Another name that begins alike.
@@ -178,7 +178,7 @@ impl Places {
         })
     }
 
-    /// Opens a path that begins in one of the places; `XDEV` when it does not stay there.
+    /// Opens a path that begins in one of the own directories; `XDEV` when it does not stay there.
     pub(crate) fn open_within(&self, directory: Fd, path: &CStr, flags: usize) -> Result<Fd> {
         match self.bounds {
             Bounds::Mounts => open_on_one_file_system(directory, path, flags),
@@ -193,7 +193,7 @@ impl Places {
 
     /// A descriptor of what has this path, if that is the top of a place, or a device.
     pub(crate) fn enter(&self, path: &Pathname) -> Result<Option<Fd>> {
-        let is_root = |root: &&Root| root.given == *path || root.canonical == *path;
+        let is_root = |root: &&OwnDirectory| root.path == *path || root.canonical == *path;
         if let Some(root) = self.roots().iter().find(is_root) {
             return duplicate_above(root.directory, 0).map(Some);
         }
@@ -208,7 +208,7 @@ impl Places {
     }
 
     /// The place that this directory is the top of.
-    pub(crate) fn with_top(&self, directory: Fd) -> Option<&Root> {
+    pub(crate) fn with_top(&self, directory: Fd) -> Option<&OwnDirectory> {
         let status = sys::status(directory).ok()?;
         let mount = location(directory).ok()?.mount;
         let identity = (status.device, status.inode);
@@ -286,5 +286,5 @@ impl Places {
 }
 
 #[cfg(test)]
-#[path = "places_tests.rs"]
+#[path = "own_directories_tests.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! Init acts in the session's own places, and a path leads from one to the other and nowhere else.
+//! Init acts in the session's own directories, and a path leads from one to the other and nowhere else.
 
 use super::*;
 use crate::walls::mounts::open_proc;
@@ -12,12 +12,15 @@ use std::{fs, string::String};
 /// A workspace and a temporary directory beside something that is neither.
 struct Scene {
     top: PathBuf,
-    places: &'static Places,
+    own_directories: &'static OwnDirectories,
 }
 
 impl Scene {
     fn new(name: &str, bounds: Bounds) -> Scene {
-        let top = std::env::temp_dir().join(std::format!("places-{name}-{}", std::process::id()));
+        let top = std::env::temp_dir().join(std::format!(
+            "own_directories-{name}-{}",
+            std::process::id()
+        ));
         for directory in ["home/d", "tmp", "outside"] {
             fs::create_dir_all(top.join(directory)).unwrap();
         }
@@ -37,21 +40,27 @@ impl Scene {
         }
         let paths = ["home", "tmp"].map(|name| c_string(&top.join(name)));
         let paths = paths.iter().map(CString::as_c_str);
-        let places = Places::new(paths, bounds, open_proc().unwrap()).unwrap();
-        Scene { top, places }
+        let own_directories = OwnDirectories::new(paths, bounds, open_proc().unwrap()).unwrap();
+        Scene {
+            top,
+            own_directories,
+        }
     }
 
     /// What is in the file that a path leads to from here, if init may act on it.
     fn read(&self, start: &str, path: &str, last_link: LastLink) -> Result<String> {
         let start = open(&c_string(&self.top.join(start)), open_flags::PATH, 0).unwrap();
         let found = self
-            .places
+            .own_directories
             .open(start, &c_string(Path::new(path)), last_link);
         close(start);
         let found = found?;
-        let outcome = self.places.check(found, Purpose::Changing).map(|()| {
-            fs::read_to_string(std::format!("/proc/self/fd/{found}")).unwrap_or_default()
-        });
+        let outcome = self
+            .own_directories
+            .check(found, Purpose::Changing)
+            .map(|()| {
+                fs::read_to_string(std::format!("/proc/self/fd/{found}")).unwrap_or_default()
+            });
         close(found);
         outcome
     }
@@ -63,7 +72,7 @@ impl Scene {
 
 impl Drop for Scene {
     fn drop(&mut self) {
-        self.places.close();
+        self.own_directories.close();
         fs::remove_dir_all(&self.top).unwrap();
     }
 }
@@ -134,7 +143,7 @@ fn a_descriptor_is_judged_by_where_its_file_is() {
     let scene = Scene::new("descriptor", Bounds::Directories);
     let check = |path: &str| {
         let file = open(&c_string(&scene.top.join(path)), open_flags::PATH, 0).unwrap();
-        let outcome = scene.places.check(file, Purpose::Changing);
+        let outcome = scene.own_directories.check(file, Purpose::Changing);
         close(file);
         outcome
     };
@@ -148,7 +157,10 @@ fn a_descriptor_is_judged_by_where_its_file_is() {
     let nameless = fs::File::create(scene.top.join("home/nameless")).unwrap();
     fs::remove_file(scene.top.join("home/nameless")).unwrap();
     let nameless = std::os::fd::AsRawFd::as_raw_fd(&nameless);
-    assert_eq!(scene.places.check(nameless, Purpose::Changing), Ok(()));
+    assert_eq!(
+        scene.own_directories.check(nameless, Purpose::Changing),
+        Ok(())
+    );
     // A name that begins alike is another directory.
     fs::create_dir(scene.top.join("home2")).unwrap();
     assert_eq!(check("home2"), Err(Errno::ACCES));
@@ -159,7 +171,7 @@ fn mounts_of_others_are_closed_but_devices_and_pipes_can_be_opened() {
     let scene = Scene::new("devices", Bounds::Mounts);
     let check = |path: &CStr, purpose| {
         let file = open(path, open_flags::PATH, 0).unwrap();
-        let outcome = scene.places.check(file, purpose);
+        let outcome = scene.own_directories.check(file, purpose);
         close(file);
         outcome
     };
@@ -170,9 +182,12 @@ fn mounts_of_others_are_closed_but_devices_and_pipes_can_be_opened() {
     }
     let (reader, _writer) = std::io::pipe().unwrap();
     let reader = std::os::fd::AsRawFd::as_raw_fd(&reader);
-    assert_eq!(scene.places.check(reader, Purpose::Opening), Ok(()));
     assert_eq!(
-        scene.places.check(reader, Purpose::Changing),
+        scene.own_directories.check(reader, Purpose::Opening),
+        Ok(())
+    );
+    assert_eq!(
+        scene.own_directories.check(reader, Purpose::Changing),
         Err(Errno::ACCES)
     );
 }

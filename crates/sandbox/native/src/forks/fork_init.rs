@@ -1,13 +1,15 @@
-//! The init of a fork, from its birth to the moment when its head has come.
+//! The init of a fork: its start, until the head of the fork has come.
 //!
 //! It is a copy of the parent session's init, which never ran code of the user's.
 
-use crate::files::keep::Sharing;
-use crate::forks::fork::{FIRST, KINDS, Luggage, Prepared, credentials_of};
-use crate::forks::ownership::{NextUsers, clone_into};
+use crate::files::change_handler::Sharing;
+use crate::forks::fork::{FIRST_INIT, ForkFds, KINDS, Prepared, credentials_of};
+use crate::forks::user_namespace::{NextUserNamespace, clone_into};
 use crate::init::sweep::{self, Reach};
 use crate::init::{self, Init};
-use crate::launch::spawn::{Descriptors, keeper, namespaces, settle_in, watched_memory};
+use crate::launch::spawn::{
+    Descriptors, change_handler, namespaces, set_up_namespaces, watched_memory,
+};
 use crate::sys::text::Text;
 use crate::sys::{
     self, Errno, Fd, Forked, Pid, Poll, close, close_all_but, kill, open, open_at, open_flags,
@@ -29,14 +31,14 @@ const ARRIVAL_TIMEOUT_MS: i32 = 20_000;
 
 /// What the new init has from the one that makes it.
 pub struct Parent {
-    /// Questions of the system call filter.
+    /// Notifications of the system call filter.
     pub listener: Fd,
     /// `/proc` of the parent session.
     pub proc_directory: Fd,
 }
 
 /// How a new init is made known to the first of its family.
-pub struct Introduction {
+pub struct Registration {
     /// The first's end of their socket.
     pub socket: Fd,
     /// How many processes the fork may have.
@@ -46,10 +48,10 @@ pub struct Introduction {
 /// Makes the namespaces of a fork, with an init in them that waits for the head.
 pub fn prepare(
     parent: &Parent,
-    users: &mut NextUsers,
+    users: &mut NextUserNamespace,
     bytes: &[u8],
     descriptors: &[Fd],
-) -> Result<(Prepared, Introduction), Failure> {
+) -> Result<(Prepared, Registration), Failure> {
     let (request, strings) = Spawn::from_bytes(bytes).at(Stage::Request)?;
     let taken = Descriptors::from_wire(descriptors, true, request.keeps != 0).at(Stage::Request)?;
     let users = users.take(parent.proc_directory).at(Stage::Users)?;
@@ -59,13 +61,13 @@ pub fn prepare(
     // SAFETY: the child stays native.
     let outcome = unsafe { clone_into(users, namespaces(request.walls)) };
     if let Ok(Forked::Child) = outcome {
-        let kept = Kept {
+        let inherited = InheritedFds {
             parent: far,
             report: report_near,
             listener: parent.listener,
             view,
         };
-        live(&request, Items(strings), &taken, kept)
+        run_fork_init(&request, Items(strings), &taken, inherited)
     }
     [
         users,
@@ -74,12 +76,12 @@ pub fn prepare(
         report_near,
         taken.control,
         taken.workspace,
-        taken.keeper,
+        taken.change_socket,
     ]
     .into_iter()
     .filter(|fd| *fd >= 0)
     .for_each(close);
-    let luggage = Luggage {
+    let fds = ForkFds {
         namespaces: [-1; KINDS.len()],
         channel: taken.channel,
         output: taken.output,
@@ -91,17 +93,17 @@ pub fn prepare(
         Ok(Forked::Parent(pid)) => pid,
         Ok(Forked::Child) | Err(_) => {
             close(near);
-            luggage.close();
+            fds.close();
             return Err(outcome.err().unwrap_or(Errno::INVAL)).at(Stage::Namespaces);
         }
     };
     let mut prepared = Prepared {
         pid,
         socket: near,
-        luggage,
+        fds,
     };
-    match introduce(&request, &mut prepared) {
-        Ok(introduction) => Ok((prepared, introduction)),
+    match receive_namespaces(&request, &mut prepared) {
+        Ok(registration) => Ok((prepared, registration)),
         Err(failure) => {
             prepared.give_up();
             Err(failure)
@@ -110,14 +112,14 @@ pub fn prepare(
 }
 
 /// Waits until the new init has built everything, and takes what it made.
-fn introduce(request: &Spawn, prepared: &mut Prepared) -> Result<Introduction, Failure> {
+fn receive_namespaces(request: &Spawn, prepared: &mut Prepared) -> Result<Registration, Failure> {
     if !sweep::wait_readable(prepared.socket, BUILD_TIMEOUT_MS) {
         return Err(Errno::AGAIN).at(Stage::Namespaces);
     }
     let mut bytes = [0; Message::SIZE];
     let received = receive(prepared.socket, &mut bytes).at(Stage::Namespaces)?;
     let (message, _) = Message::from_bytes(&bytes[..received.bytes]).at(Stage::Namespaces)?;
-    if message.kind != from_init::BORN {
+    if message.kind != from_init::STARTED {
         return Err(Failure {
             stage: Stage::from_number(message.a).unwrap_or(Stage::Namespaces),
             errno: Errno(message.b as i32),
@@ -126,19 +128,19 @@ fn introduce(request: &Spawn, prepared: &mut Prepared) -> Result<Introduction, F
     let mut descriptors = received.descriptors[..received.count].iter().copied();
     let socket = descriptors.next().ok_or(Errno::PROTO).at(Stage::Request)?;
     let made = namespaces(request.walls);
-    for (slot, (flag, _)) in prepared.luggage.namespaces.iter_mut().zip(KINDS) {
+    for (slot, (flag, _)) in prepared.fds.namespaces.iter_mut().zip(KINDS) {
         if made & flag != 0 {
             *slot = descriptors.next().unwrap_or(-1);
         }
     }
-    Ok(Introduction {
+    Ok(Registration {
         socket,
         processes: request.processes,
     })
 }
 
-/// What the new init keeps of its parent's.
-struct Kept {
+/// Descriptors that the new init keeps from its parent.
+struct InheritedFds {
     parent: Fd,
     report: Fd,
     listener: Fd,
@@ -146,38 +148,43 @@ struct Kept {
 }
 
 /// The life of the new init.
-fn live(request: &Spawn, items: Items<'_>, taken: &Descriptors, kept: Kept) -> ! {
-    close_foreign(taken, &kept);
+fn run_fork_init(
+    request: &Spawn,
+    items: Items<'_>,
+    taken: &Descriptors,
+    inherited: InheritedFds,
+) -> ! {
+    close_other_fds(taken, &inherited);
     // As the init that it is a copy of.
     privileges::set_dumpable(false);
-    let (proc_directory, judge) = match build(request, items, taken, &kept) {
+    let (proc_directory, forwarded) = match build(request, items, taken, &inherited) {
         Ok(built) => built,
-        Err(failure) => fail(kept.parent, failure),
+        Err(failure) => fail(inherited.parent, failure),
     };
-    let head = match welcome(request, taken, &kept, proc_directory) {
+    let head = match accept_head(request, taken, &inherited, proc_directory) {
         Ok(head) => head,
         Err(failure) => fail(taken.control, failure),
     };
     // Who cannot read what the head names cannot ask; the host is told by what is not there.
-    let keeper = if can_look_into(proc_directory, head) {
-        keeper(
+    let change_handler = if can_look_into(proc_directory, head) {
+        change_handler(
             request,
             items,
-            taken.keeper,
+            taken.change_socket,
             proc_directory,
             Sharing::WithForks,
         )
     } else {
         None
     };
-    if keeper.is_none() && taken.keeper >= 0 {
-        close(taken.keeper);
+    if change_handler.is_none() && taken.change_socket >= 0 {
+        close(taken.change_socket);
     }
     init::run(Init {
         control: taken.control,
-        listener: kept.listener,
-        judge,
-        keeper,
+        listener: inherited.listener,
+        forwarded,
+        change_handler,
         proc_directory,
         head: Some(head),
         reach: Reach::Namespace,
@@ -194,18 +201,18 @@ fn fail(socket: Fd, failure: Failure) -> ! {
 }
 
 /// The sockets of the parent session must be seen to close when it lets go of them.
-fn close_foreign(taken: &Descriptors, kept: &Kept) {
+fn close_other_fds(taken: &Descriptors, inherited: &InheritedFds) {
     let mut own = [
         taken.control,
         taken.workspace,
-        taken.keeper,
+        taken.change_socket,
         taken.cgroups[0],
         taken.cgroups[1],
         taken.cgroups[2],
-        kept.parent,
-        kept.report,
-        kept.listener,
-        kept.view,
+        inherited.parent,
+        inherited.report,
+        inherited.listener,
+        inherited.view,
     ];
     own.sort_unstable();
     close_all_but(&own);
@@ -220,19 +227,19 @@ fn build(
     request: &Spawn,
     items: Items<'_>,
     taken: &Descriptors,
-    kept: &Kept,
+    inherited: &InheritedFds,
 ) -> Result<(Fd, Fd), Failure> {
-    let parent = kept.parent;
+    let parent = inherited.parent;
     mounts::make_private().at(Stage::Namespaces)?;
-    mounts::leave_parent_session(kept.view)?;
-    close(kept.view);
-    let proc_directory = settle_in(request, items, taken, Reach::Namespace)?;
+    mounts::leave_parent_session(inherited.view)?;
+    close(inherited.view);
+    let proc_directory = set_up_namespaces(request, items, taken, Reach::Namespace)?;
     for fd in taken.cgroups.into_iter().chain([taken.workspace]) {
         if fd >= 0 {
             close(fd);
         }
     }
-    let (judge, first) = packet_pair().at(Stage::Fork)?;
+    let (forwarded, first) = packet_pair().at(Stage::Fork)?;
     let mut handed = [-1; 1 + KINDS.len()];
     handed[0] = first;
     let mut count = 1;
@@ -242,25 +249,25 @@ fn build(
         count += 1;
     }
     let message = Message {
-        kind: from_init::BORN,
+        kind: from_init::STARTED,
         ..Message::default()
     };
     let sent = send(parent, &message.to_bytes(), &handed[..count]).at(Stage::Fork);
     handed[..count].iter().copied().for_each(close);
-    sent.map(|()| (proc_directory, judge))
+    sent.map(|()| (proc_directory, forwarded))
 }
 
 /// Waits for the head, and looks at it closely: it came from a process that hostile code may have prepared.
-fn welcome(
+fn accept_head(
     request: &Spawn,
     taken: &Descriptors,
-    kept: &Kept,
+    inherited: &InheritedFds,
     proc_directory: Fd,
 ) -> Result<Pid, Failure> {
     let mut wanted = [
-        Poll::readable(kept.report),
+        Poll::readable(inherited.report),
         Poll::readable(taken.control),
-        Poll::readable(kept.parent),
+        Poll::readable(inherited.parent),
     ];
     poll(&mut wanted, -1);
     let [report, control, parent] = wanted;
@@ -268,7 +275,7 @@ fn welcome(
     let came = report.seen & 1 != 0
         && control.seen == 0
         && parent.seen == 0
-        && receive(kept.report, &mut bytes).is_ok_and(|told| told.bytes > 0);
+        && receive(inherited.report, &mut bytes).is_ok_and(|told| told.bytes > 0);
     if !came {
         return Err(Errno::SRCH).at(Stage::Copy);
     }
@@ -286,11 +293,11 @@ fn welcome(
         limits::allow_processes(head, request.processes).at(Stage::Limits)?;
     }
     // The parent ends the helpers now, should one still be there.
-    send(kept.parent, &[1], &[]).at(Stage::Copy)?;
-    close(kept.parent);
+    send(inherited.parent, &[1], &[]).at(Stage::Copy)?;
+    close(inherited.parent);
     kill(head, signals::CONT).at(Stage::Copy)?;
-    send(kept.report, &[1], &[]).at(Stage::Copy)?;
-    close(kept.report);
+    send(inherited.report, &[1], &[]).at(Stage::Copy)?;
+    close(inherited.report);
     Ok(head)
 }
 
@@ -304,9 +311,9 @@ fn can_look_into(proc_directory: Fd, head: Pid) -> bool {
 /// Whether a process is in the cgroups that we are in.
 fn shares_cgroups(proc_directory: Fd, head: Pid) -> sys::Result<bool> {
     let path = Text::<32>::new(format_args!("{head}/cgroup"))?;
-    let (mut own, mut its) = ([0; 4096], [0; 4096]);
+    let (mut own, mut head_cgroups) = ([0; 4096], [0; 4096]);
     let own = sys::read_file_at(proc_directory, c"1/cgroup", &mut own)?;
-    Ok(own == sys::read_file_at(proc_directory, path.as_c_str(), &mut its)?)
+    Ok(own == sys::read_file_at(proc_directory, path.as_c_str(), &mut head_cgroups)?)
 }
 
 /// The one process beside us, stopped, once its helper has gone. It must be our child: else we would not see its end.
@@ -317,7 +324,7 @@ fn only_process(proc_directory: Fd) -> sys::Result<Pid> {
     loop {
         let (mut found, mut count) = (0, 0);
         sweep::each_entry(proc_directory, |pid| {
-            if pid != FIRST {
+            if pid != FIRST_INIT {
                 (found, count) = (pid, count + 1);
             }
         });

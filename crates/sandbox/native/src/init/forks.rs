@@ -1,96 +1,98 @@
 //! Init and its relatives: forks of its session, and in a fork the inits that were there before.
 
 use super::Session;
-use crate::files::keep::{Keeper, Sharing};
-use crate::files::named::{MAX_PASSED_BYTES, Named};
-use crate::forks::entering;
+use crate::files::change_handler::{ChangeHandler, Sharing};
+use crate::files::file_argument::{FileArgument, MAX_PASSED_BYTES};
+use crate::forks::enter_namespaces;
 use crate::forks::fork;
-use crate::init::notify::{self, Question};
+use crate::init::notify::{self, Notification};
 use crate::init::stillness;
 use crate::init::sweep;
 use crate::init::watchdog::user_objects::UserObjects;
 use crate::sys::{self, Errno, Pid, Received, nr, receive, send, send_now};
 use crate::walls::limits;
-use crate::wire::message::{At, Failure, Message, Stage, from_init, kin};
+use crate::wire::message::{At, Failure, Message, Stage, between_inits, from_init};
 
 impl Session {
     /// The kernel, or the first init of the family, asks about a call.
-    pub(super) fn hear_question(&mut self) {
-        if self.init.judge < 0 {
-            let Ok(question) = notify::receive(self.init.listener) else {
+    pub(super) fn receive_notification(&mut self) {
+        if self.init.forwarded < 0 {
+            let Ok(notification) = notify::receive(self.init.listener) else {
                 return;
             };
-            if Keeper::is_about(question.number()) {
-                return self.keep(question);
+            if ChangeHandler::is_about(notification.number()) {
+                return self.receive_file_call(notification);
             }
             match self
-                .kin
-                .responsible_for(self.init.proc_directory, question.asker())
+                .family
+                .responsible_for(self.init.proc_directory, notification.caller())
             {
-                None => self.judge(&question),
+                None => self.decide(&notification),
                 Some(socket) => {
                     // Who cannot keep up must not hold up the whole family.
                     let passed = self
-                        .as_its_session_counts(question)
-                        .and_then(|question| send_now(socket, question.as_bytes(), &[]));
+                        .with_inner_pid(notification)
+                        .and_then(|notification| send_now(socket, notification.as_bytes(), &[]));
                     if passed.is_err() {
-                        notify::answer(self.init.listener, &question, false);
+                        notify::answer(self.init.listener, &notification, false);
                     }
                 }
             }
             return;
         }
         let mut bytes = [0; MAX_PASSED_BYTES];
-        let received = receive(self.init.judge, &mut bytes).unwrap_or_default();
+        let received = receive(self.init.forwarded, &mut bytes).unwrap_or_default();
         let length = received.bytes;
         if length == 0 {
             // The first init is gone, and we with it.
-            self.init.judge = -1;
+            self.init.forwarded = -1;
             self.init.listener = -1;
-        } else if let Some(question) = Question::from_bytes(&bytes[..length]) {
-            self.judge(&question);
-        } else if let Some((question, named)) = Named::passed(&bytes[..length], &received) {
-            self.keep_named(&question, named);
-        } else if let Ok((message, _)) = Message::from_bytes(&bytes[..length])
-            && message.kind == kin::ROOM
+        } else if let Some(notification) = Notification::from_bytes(&bytes[..length]) {
+            self.decide(&notification);
+        } else if let Some((notification, file_argument)) =
+            FileArgument::passed(&bytes[..length], &received)
         {
-            self.make_room(message.a);
+            self.handle_file_call(&notification, file_argument);
+        } else if let Ok((message, _)) = Message::from_bytes(&bytes[..length])
+            && message.kind == between_inits::PROCESS_LIMIT
+        {
+            self.raise_process_limit(message.a);
         }
     }
 
-    /// A question for the init of a fork. If the call is about entering one of that session's own forks, its init must know the asker by the id
-    /// that the asker has there.
-    fn as_its_session_counts(&self, question: Question) -> sys::Result<Question> {
-        match question.number() {
+    /// A notification for the init of a fork. If the call is about entering one of that session's own forks, its init must know the caller by the id
+    /// that the caller has there.
+    fn with_inner_pid(&self, notification: Notification) -> sys::Result<Notification> {
+        match notification.number() {
             nr::PTRACE | nr::SETNS => {
-                entering::innermost_pid(self.init.proc_directory, question.asker())
-                    .map(|pid| question.asked_by(pid))
+                enter_namespaces::innermost_pid(self.init.proc_directory, notification.caller())
+                    .map(|pid| notification.with_caller(pid))
             }
-            _ => Ok(question),
+            _ => Ok(notification),
         }
     }
 
-    fn judge(&mut self, question: &Question) {
-        if UserObjects::is_about(question.number()) {
-            return self.judge_object(question);
+    fn decide(&mut self, notification: &Notification) {
+        if UserObjects::is_about(notification.number()) {
+            return self.answer_about_object(notification);
         }
         let listener = self.init.listener;
-        let (number, arguments) = (question.number(), question.arguments());
+        let (number, arguments) = (notification.number(), notification.arguments());
         let allowed = match number {
-            nr::PTRACE => return self.hear_of_tracing(question),
-            nr::SETNS => return self.hear_of_namespace(question),
+            nr::PTRACE => return self.handle_ptrace(notification),
+            nr::SETNS => return self.handle_setns(notification),
             _ => {
                 notify::is_harmless(number, arguments, &self.out_of_bounds())
                     && !self.may_hit_a_group_of_forks(number, arguments)
             }
         };
-        notify::answer(listener, question, allowed);
+        notify::answer(listener, notification, allowed);
     }
 
     /// The host asks us for a fork before it asks the head to enter it. On a busy machine both may have done so before we look.
-    pub(super) fn hear_of_a_fork(&mut self) {
+    pub(super) fn receive_fork_request(&mut self) {
         while !self.forks.is_preparing() && sweep::wait_readable(self.init.control, 0) {
-            self.obey();
+            self.receive_command();
         }
     }
 
@@ -104,39 +106,39 @@ impl Session {
     }
 
     /// An init of the family, of which we are the first, tells of another one, or is gone.
-    pub(super) fn hear_relative(&mut self, index: usize) {
-        let Some((socket, pid)) = self.kin.at(index) else {
+    pub(super) fn receive_from_member(&mut self, index: usize) {
+        let Some((socket, pid)) = self.family.at(index) else {
             return;
         };
         let mut bytes = [0; Message::SIZE];
         match receive(socket, &mut bytes) {
             Ok(received) if received.bytes > 0 => {
                 if let Ok((message, _)) = Message::from_bytes(&bytes[..received.bytes])
-                    && message.kind == kin::REGISTER
+                    && message.kind == between_inits::REGISTER
                     && let Some(socket) = received.descriptors[..received.count].first()
                 {
-                    let _ = self.kin.add(*socket, pid, message.a);
+                    let _ = self.family.add(*socket, pid, message.a);
                 }
             }
-            _ => self.kin.remove(index),
+            _ => self.family.remove(index),
         }
-        self.share_room();
+        self.share_process_limits();
     }
 
     /// All sessions of a family have one user, and the kernel counts the processes of forks as their parents' too.
-    fn share_room(&mut self) {
-        if self.init.judge < 0 {
-            self.make_room(self.kin.below(fork::FIRST));
-            self.kin.tell_room();
+    fn share_process_limits(&mut self) {
+        if self.init.forwarded < 0 {
+            self.raise_process_limit(self.family.processes_of_forks(fork::FIRST_INIT));
+            self.family.send_process_limits();
         }
     }
 
-    fn make_room(&mut self, room: u64) {
-        if room == self.room {
+    fn raise_process_limit(&mut self, fork_processes: u64) {
+        if fork_processes == self.fork_processes {
             return;
         }
-        self.room = room;
-        let most = self.init.processes.saturating_add(room);
+        self.fork_processes = fork_processes;
+        let most = self.init.processes.saturating_add(fork_processes);
         let forks = &self.forks;
         let processes = self.init.proc_directory;
         sweep::each_process(self.init.reach, processes, |pid| {
@@ -149,10 +151,10 @@ impl Session {
     /// Makes the init and the namespaces of a fork.
     pub(super) fn prepare_fork(&mut self, bytes: &[u8], received: &Received) {
         // The last one told that it lives before it told the host.
-        self.hear_fork();
+        self.settle_prepared_fork();
         // From now on: the host shares files with the fork when it hears that the fork is prepared.
-        if let Some(keeper) = &mut self.init.keeper {
-            keeper.sharing = Sharing::Begins;
+        if let Some(change_handler) = &mut self.init.change_handler {
+            change_handler.sharing = Sharing::Begins;
         }
         let outcome = if self.forks.is_preparing() {
             Err(Errno::AGAIN).at(Stage::Request)
@@ -164,20 +166,27 @@ impl Session {
                 proc_directory: self.init.proc_directory,
             };
             let descriptors = &received.descriptors[..received.count];
-            fork::prepare(&parent, &mut self.next_users, bytes, descriptors)
+            fork::prepare(&parent, &mut self.next_user_namespace, bytes, descriptors)
         };
-        let outcome = outcome.and_then(|(prepared, introduction)| {
-            let registered = if self.init.judge < 0 {
-                self.kin
-                    .add(introduction.socket, fork::FIRST, introduction.processes)
+        let outcome = outcome.and_then(|(prepared, registration)| {
+            let registered = if self.init.forwarded < 0 {
+                self.family.add(
+                    registration.socket,
+                    fork::FIRST_INIT,
+                    registration.processes,
+                )
             } else {
                 let message = Message {
-                    kind: kin::REGISTER,
-                    a: introduction.processes,
+                    kind: between_inits::REGISTER,
+                    a: registration.processes,
                     ..Message::default()
                 };
-                let sent = send(self.init.judge, &message.to_bytes(), &[introduction.socket]);
-                sys::close(introduction.socket);
+                let sent = send(
+                    self.init.forwarded,
+                    &message.to_bytes(),
+                    &[registration.socket],
+                );
+                sys::close(registration.socket);
                 sent
             };
             match registered {
@@ -191,7 +200,7 @@ impl Session {
         });
         match outcome {
             Ok(()) => {
-                self.share_room();
+                self.share_process_limits();
                 self.tell(from_init::PREPARED, 0, 0, 0);
             }
             Err(Failure { stage, errno }) => {
@@ -202,7 +211,7 @@ impl Session {
 
     /// Calls that went on when there was nothing to share may still be on their way to a file.
     fn let_calls_end(&self) -> sys::Result<()> {
-        if self.init.keeper.is_none() {
+        if self.init.change_handler.is_none() {
             return Ok(());
         }
         let processes = self.init.proc_directory;
@@ -212,7 +221,7 @@ impl Session {
     }
 
     /// Whether the fork that was prepared lives, if it has told.
-    pub(super) fn hear_fork(&mut self) {
+    pub(super) fn settle_prepared_fork(&mut self) {
         if self.forks.is_preparing() && sweep::wait_readable(self.forks.news(), 0) {
             self.forks.settle();
         }

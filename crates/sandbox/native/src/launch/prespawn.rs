@@ -5,21 +5,22 @@
 //! Being **born** is the rest: init makes the namespaces what the request wants, and the head puts its walls up. Until then neither
 //! runs anything but our own code.
 
-use crate::files::keep::Sharing;
-use crate::files::places::MAX_OWN_DIRECTORIES;
+use crate::files::change_handler::Sharing;
+use crate::files::own_directories::MAX_OWN_DIRECTORIES;
 use crate::init::sweep::{self, Reach};
 use crate::init::{self, Init};
 use crate::launch::launcher;
 use crate::launch::spawn::{
-    Descriptors, LibcFork, has, keeper, namespaces, settle_in, watched_memory, workspace_comes,
+    Descriptors, LibcFork, change_handler, has, has_workspace_mount, namespaces, set_up_namespaces,
+    watched_memory,
 };
 use crate::sys::{
     self, Errno, Fd, Forked, Pid, Poll, clone_flags, clone_process, close, close_all_but,
     packet_pair, poll, receive, send,
 };
-use crate::walls::doors;
-use crate::walls::harden::{Belongings, OUT_OF_THE_WAY, harden, hear, report};
+use crate::walls::harden::{HeadFds, OUT_OF_THE_WAY, harden, receive_report, report};
 use crate::walls::limits;
+use crate::walls::loopback;
 use crate::walls::privileges;
 use crate::walls::users::{Mapping, SESSION_ID, map_users};
 use crate::wire::config::{Items, Spawn, walls};
@@ -32,17 +33,17 @@ const ACCEPTANCE_TIMEOUT_MS: i32 = 10_000;
 
 /// A conceived session, as the zygote knows it.
 #[derive(Clone, Copy)]
-pub struct Unborn {
+pub struct Prespawned {
     /// Its init.
     pub init: Pid,
     /// On which init waits for the request. It ends when the zygote does.
     pub socket: Fd,
 }
 
-/// Where the caller of [`conceive`] finds itself afterwards.
-pub enum Conceived {
+/// Where the caller of [`spawn_ahead`] finds itself afterwards.
+pub enum SpawnedAhead {
     /// Still the zygote.
-    Zygote(Unborn),
+    Zygote(Prespawned),
     /// The head, which waits to be born on this socket.
     Head(Fd),
 }
@@ -51,14 +52,14 @@ pub enum Conceived {
 ///
 /// # Safety
 /// The caller must be single-threaded and have prepared Python for a fork.
-pub unsafe fn conceive(walls: u64, fork: LibcFork) -> sys::Result<Conceived> {
+pub unsafe fn spawn_ahead(walls: u64, fork: LibcFork) -> sys::Result<SpawnedAhead> {
     let (near, far) = packet_pair()?;
     // A child of the launcher, which reaps it, and not of the zygote, which waits for nobody.
     // SAFETY: init stays native; the head is made by libc's own fork below.
     match unsafe { clone_process(namespaces(walls) | clone_flags::PARENT) } {
         Ok(Forked::Parent(init)) => {
             close(far);
-            Ok(Conceived::Zygote(Unborn { init, socket: near }))
+            Ok(SpawnedAhead::Zygote(Prespawned { init, socket: near }))
         }
         Ok(Forked::Child) => {
             sys::set_signal_mask(u64::MAX);
@@ -67,8 +68,8 @@ pub unsafe fn conceive(walls: u64, fork: LibcFork) -> sys::Result<Conceived> {
             close(launcher::descriptors::ZYGOTE);
             // SAFETY: the caller's promise.
             match unsafe { fork_head(far, fork) } {
-                Ok((head, socket)) if head > 0 => wait_to_be_born(walls, far, head, socket),
-                Ok((_, socket)) => Ok(Conceived::Head(socket)),
+                Ok((head, socket)) if head > 0 => wait_for_request(walls, far, head, socket),
+                Ok((_, socket)) => Ok(SpawnedAhead::Head(socket)),
                 Err(_) => sys::exit(70),
             }
         }
@@ -101,9 +102,9 @@ unsafe fn fork_head(zygote: Fd, fork: LibcFork) -> sys::Result<(Pid, Fd)> {
 }
 
 /// Runs in the zygote: passes the request on. Fails when the session died before it was born, or is not of the kind that is asked for.
-pub fn deliver(unborn: Unborn, bytes: &[u8], descriptors: &[Fd]) -> sys::Result<()> {
+pub fn deliver(prespawned: Prespawned, bytes: &[u8], descriptors: &[Fd]) -> sys::Result<()> {
     let (request, _) = Spawn::from_bytes(bytes)?;
-    let mut ended = [Poll::readable(unborn.socket)];
+    let mut ended = [Poll::readable(prespawned.socket)];
     // Nobody sends anything on this socket but us. Asked first: the id of one who is gone may be another's.
     if poll(&mut ended, 0) > 0 {
         return Err(Errno::PIPE);
@@ -115,20 +116,20 @@ pub fn deliver(unborn: Unborn, bytes: &[u8], descriptors: &[Fd]) -> sys::Result<
             count: 1,
         };
         // A failure is seen by init, which cannot take its id and reports it.
-        let _ = map_users(unborn.init, map, map);
+        let _ = map_users(prespawned.init, map, map);
     }
-    send(unborn.socket, bytes, descriptors)?;
-    if !sweep::wait_readable(unborn.socket, ACCEPTANCE_TIMEOUT_MS) {
+    send(prespawned.socket, bytes, descriptors)?;
+    if !sweep::wait_readable(prespawned.socket, ACCEPTANCE_TIMEOUT_MS) {
         return Err(Errno::AGAIN);
     }
-    match receive(unborn.socket, &mut [0])? {
+    match receive(prespawned.socket, &mut [0])? {
         accepted if accepted.bytes > 0 => Ok(()),
         _ => Err(Errno::PIPE),
     }
 }
 
 /// The life of init.
-fn wait_to_be_born(walls: u64, zygote: Fd, head: Pid, socket: Fd) -> ! {
+fn wait_for_request(walls: u64, zygote: Fd, head: Pid, socket: Fd) -> ! {
     let mut wanted = [Poll::readable(zygote), Poll::readable(socket)];
     poll(&mut wanted, -1);
     if wanted[1].seen != 0 {
@@ -147,7 +148,8 @@ fn wait_to_be_born(walls: u64, zygote: Fd, head: Pid, socket: Fd) -> ! {
             return Err(Errno::INVAL);
         }
         let came = &received.descriptors[..received.count];
-        let taken = Descriptors::from_wire(came, workspace_comes(&request), request.keeps != 0)?;
+        let taken =
+            Descriptors::from_wire(came, has_workspace_mount(&request), request.keeps != 0)?;
         send(zygote, &[1], &[])?;
         Ok((request, Items(strings), taken))
     });
@@ -156,7 +158,7 @@ fn wait_to_be_born(walls: u64, zygote: Fd, head: Pid, socket: Fd) -> ! {
     let Ok((request, items, taken)) = read else {
         sys::exit(70)
     };
-    match be_session(&request, items, bytes, &taken, socket) {
+    match build_session(&request, items, bytes, &taken, socket) {
         Ok(built) => init::run(Init {
             head: Some(head),
             ..built
@@ -170,7 +172,7 @@ fn wait_to_be_born(walls: u64, zygote: Fd, head: Pid, socket: Fd) -> ! {
 }
 
 /// Builds the session around init, and has the head build its own walls.
-fn be_session(
+fn build_session(
     request: &Spawn,
     items: Items<'_>,
     bytes: &[u8],
@@ -182,41 +184,48 @@ fn be_session(
     } else {
         Reach::Descendants
     };
-    let proc_directory = settle_in(request, items, taken, reach)?;
-    doors::put_up_names(items)?;
+    let proc_directory = set_up_namespaces(request, items, taken, reach)?;
+    loopback::replace_files(items)?;
     // Before there is anyone who could look. What becomes another user is closed by the kernel; who says so need not think about when.
     privileges::set_dumpable(false);
-    let mut belongings = [taken.channel, taken.output, taken.error, -1, -1, -1];
-    belongings[3..].copy_from_slice(&taken.cgroups);
-    let count = belongings
+    let mut head_fds = [taken.channel, taken.output, taken.error, -1, -1, -1];
+    head_fds[3..].copy_from_slice(&taken.cgroups);
+    let count = head_fds
         .iter()
         .position(|fd| *fd < 0)
-        .unwrap_or(belongings.len());
-    send(socket, bytes, &belongings[..count]).at(Stage::Fork)?;
-    let listener = hear(socket)?;
-    let keeper = keeper(request, items, taken.keeper, proc_directory, Sharing::None);
-    if keeper.is_none() && request.guards_marks() {
+        .unwrap_or(head_fds.len());
+    send(socket, bytes, &head_fds[..count]).at(Stage::Fork)?;
+    let listener = receive_report(socket)?;
+    let change_handler = change_handler(
+        request,
+        items,
+        taken.change_socket,
+        proc_directory,
+        Sharing::None,
+    );
+    if change_handler.is_none() && request.guards_metadata() {
         return Err(Errno::NOENT).at(Stage::Home);
     }
-    let mut kept = [-1; 4 + MAX_OWN_DIRECTORIES];
-    kept[..3].copy_from_slice(&[taken.control, proc_directory, listener]);
-    if let Some(keeper) = &keeper {
-        let own = core::iter::once(keeper.socket).chain(keeper.places.descriptors());
-        kept[3..]
+    let mut open_fds = [-1; 4 + MAX_OWN_DIRECTORIES];
+    open_fds[..3].copy_from_slice(&[taken.control, proc_directory, listener]);
+    if let Some(change_handler) = &change_handler {
+        let own = core::iter::once(change_handler.socket)
+            .chain(change_handler.own_directories.descriptors());
+        open_fds[3..]
             .iter_mut()
             .zip(own)
             .for_each(|(slot, fd)| *slot = fd);
     }
-    kept.sort_unstable();
-    close_all_but(&kept);
+    open_fds.sort_unstable();
+    close_all_but(&open_fds);
     for fd in 0..3 {
         close(fd);
     }
     Ok(Init {
         control: taken.control,
         listener,
-        judge: -1,
-        keeper,
+        forwarded: -1,
+        change_handler,
         proc_directory,
         head: None,
         reach,
@@ -227,7 +236,7 @@ fn be_session(
 }
 
 /// Runs in the head: waits for the request, and puts the walls up. Without a request it ends here.
-pub fn be_born(socket: Fd) {
+pub fn harden_and_start(socket: Fd) {
     let mut bytes = [0; MAX_REQUEST_BYTES];
     let received = match receive(socket, &mut bytes) {
         Ok(received) if received.bytes > 0 => received,
@@ -237,13 +246,13 @@ pub fn be_born(socket: Fd) {
         sys::exit(70)
     };
     let at = |index: usize| received.descriptors[..received.count].get(index).copied();
-    let belongings = Belongings {
+    let head_fds = HeadFds {
         channel: at(0).unwrap_or(-1),
         output: at(1).unwrap_or(-1),
         error: at(2).unwrap_or(-1),
         cgroups: [3, 4, 5].map(|index| at(index).unwrap_or(-1)),
     };
-    let outcome = harden(&request, Items(strings), &belongings, socket);
+    let outcome = harden(&request, Items(strings), &head_fds, socket);
     report(socket, outcome);
     close(socket);
     let _ = limits::limit_open_files(request.open_files);
@@ -257,14 +266,14 @@ mod tests {
     fn delivered(init: fn(Fd)) -> sys::Result<()> {
         let (socket, far) = packet_pair().unwrap();
         let playing = std::thread::spawn(move || init(far));
-        let unborn = Unborn { init: 0, socket };
-        let outcome = deliver(unborn, &Spawn::default().to_bytes(), &[]);
+        let prespawned = Prespawned { init: 0, socket };
+        let outcome = deliver(prespawned, &Spawn::default().to_bytes(), &[]);
         playing.join().unwrap();
         close(socket);
         outcome
     }
 
-    fn hear_request(socket: Fd) {
+    fn receive_request(socket: Fd) {
         let mut bytes = [0; Spawn::SIZE];
         assert_eq!(receive(socket, &mut bytes).unwrap().bytes, Spawn::SIZE);
     }
@@ -272,13 +281,13 @@ mod tests {
     #[test]
     fn a_request_is_delivered_when_init_says_that_it_has_it() {
         let accepts = |socket| {
-            hear_request(socket);
+            receive_request(socket);
             send(socket, &[1], &[]).unwrap();
             close(socket);
         };
         assert_eq!(delivered(accepts), Ok(()));
         let dies_with_it = |socket| {
-            hear_request(socket);
+            receive_request(socket);
             close(socket);
         };
         assert!(delivered(dies_with_it).is_err());

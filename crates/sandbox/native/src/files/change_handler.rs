@@ -3,40 +3,42 @@
 //!
 //! Without forks only a copy is at stake, so the call just waits and then goes on. The path lies in the caller's memory, where it can be
 //! changed meanwhile: who lies about what they change loses the copy of it. With forks, files of others are at stake; then calls do not go on,
-//! and init does what they ask for (`own_file.rs`).
+//! and init does what they ask for (`files/own_file.rs`).
 
-use crate::files::named::Named;
-use crate::files::pending::Pending;
-use crate::files::places::Places;
-use crate::files::waiting::{Unanswered, Waiting};
-use crate::init::notify::Question;
+use crate::files::deferred_calls::DeferredCalls;
+use crate::files::file_argument::FileArgument;
+use crate::files::own_directories::OwnDirectories;
+use crate::files::waiting_calls::{Unanswered, WaitingCalls};
+use crate::init::notify::Notification;
 use crate::sys::{self, Errno, Fd, Result, close, nr};
 use crate::walls::mounts::MAX_PATH_BYTES;
-use crate::walls::seccomp::{ATTRIBUTE_READS, CHANGES, MARKS, OPENS, is_unseen_by_landlock};
+use crate::walls::seccomp::{
+    ATTRIBUTE_READS, CHANGES, METADATA_CHANGES, OPENS, is_unseen_by_landlock,
+};
 use crate::wire::message::{Message, from_init, to_init};
 
 /// What init needs for it.
-pub struct Keeper {
+pub struct ChangeHandler {
     /// To the host, for this and nothing else; -1 where it keeps nothing.
     pub socket: Fd,
     /// The session's own workspace and temporary directories.
-    pub places: &'static Places,
+    pub own_directories: &'static OwnDirectories,
     /// `/proc`, for our own descriptors.
     pub proc_directory: Fd,
     /// Nobody changed what is older than this, in nanoseconds. The host says when that is.
     pub since: u64,
-    /// Whether init changes marks of files in the place of code, for Landlock does not keep it from those of the host.
-    pub guards_marks: bool,
+    /// Whether init changes metadata of files in the place of code, for Landlock does not keep it from those of the host.
+    pub guards_metadata: bool,
     /// Whether a file with several names may be one that a fork has too.
     pub sharing: Sharing,
     /// The directory of the file that is being removed, and the call that does it.
-    pub removing: (u64, Place),
+    pub removing: (u64, WorkspacePath),
     /// A directory in which everything may be removed, because the host has kept it all. Whoever removes a tree would else ask for each file.
-    pub emptied: Option<Place>,
+    pub emptied: Option<WorkspacePath>,
     /// The calls that wait for the host.
-    pub waiting: Waiting,
+    pub waiting: WaitingCalls,
     /// Those of them, and others, that init will do itself.
-    pub pending: Pending,
+    pub deferred: DeferredCalls,
 }
 
 /// Whether files of the workspace may be the same as in other sessions.
@@ -50,9 +52,9 @@ pub enum Sharing {
     WithForks,
 }
 
-/// What became of a question.
+/// What became of a notification.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Told {
+pub enum Query {
     /// There is nothing to keep.
     Nothing,
     /// The call waits for the host.
@@ -60,7 +62,7 @@ pub enum Told {
 }
 
 /// What the host says.
-pub enum Heard {
+pub enum HostMessage {
     /// About a call: the file that is the session's own now, or why it must not be changed.
     Answer(u64, Result<u64>),
     /// Something else.
@@ -71,21 +73,21 @@ pub enum Heard {
 
 /// A path below the workspace.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct WorkspacePath {
     bytes: [u8; MAX_PATH_BYTES],
     length: usize,
 }
 
-impl Place {
+impl WorkspacePath {
     /// The workspace itself.
-    pub const TOP: Place = Place {
+    pub const TOP: WorkspacePath = WorkspacePath {
         bytes: [0; MAX_PATH_BYTES],
         length: 0,
     };
 
     /// The directory that `path` is in.
-    fn above(path: &[u8]) -> Place {
-        let mut place = Place::TOP;
+    fn parent_of(path: &[u8]) -> WorkspacePath {
+        let mut place = WorkspacePath::TOP;
         place.length = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
         place.bytes[..place.length].copy_from_slice(&path[..place.length]);
         place
@@ -102,70 +104,77 @@ impl Place {
 pub(crate) enum Change {
     Writes = 0,
     Removes = 1,
-    Marks = 2,
-    /// Gives it one more name: from then on they do not tell any more whether a fork has it too.
+    Metadata = 2,
+    /// Gives it one more name: from then on the names do not tell any more whether a fork has it too.
     Names = 3,
 }
 
-impl Keeper {
+impl ChangeHandler {
     /// Whether this call may change or remove a file.
     pub fn is_about(number: usize) -> bool {
-        [CHANGES, OPENS, MARKS, ATTRIBUTE_READS]
+        [CHANGES, OPENS, METADATA_CHANGES, ATTRIBUTE_READS]
             .iter()
             .any(|numbers| numbers.contains(&number))
     }
 
     /// Whether there is anything to ask about.
     pub fn has_work(&self) -> bool {
-        self.since != 0 || self.sharing != Sharing::None || self.guards_marks
+        self.since != 0 || self.sharing != Sharing::None || self.guards_metadata
     }
 
     /// Whether init does what this call asks for, instead of letting it go on.
-    pub fn acts(&self, number: usize) -> bool {
-        let is_guarded = self.guards_marks && is_unseen_by_landlock(number);
+    pub fn performs(&self, number: usize) -> bool {
+        let is_guarded = self.guards_metadata && is_unseen_by_landlock(number);
         is_guarded || self.sharing != Sharing::None && change(number) != Change::Removes
     }
 
     /// Tells the host what is about to be changed.
-    pub fn tell(&mut self, question: &Question, named: &Named) -> Told {
+    pub fn query_host(
+        &mut self,
+        notification: &Notification,
+        file_argument: &FileArgument,
+    ) -> Query {
         // What is moved there was not kept with the rest.
-        if matches!(question.number(), nr::RENAME | nr::RENAMEAT | nr::RENAMEAT2) {
+        if matches!(
+            notification.number(),
+            nr::RENAME | nr::RENAMEAT | nr::RENAMEAT2
+        ) {
             self.emptied = None;
         }
-        let change = change(question.number());
-        if named.is_unknown() || !self.waiting.has_room() {
-            return Told::Nothing;
+        let change = change(notification.number());
+        if file_argument.is_unknown() || !self.waiting.has_free_slot() {
+            return Query::Nothing;
         }
         let mut packet = [0; Message::SIZE + MAX_PATH_BYTES];
         let (_, text) = packet.split_at_mut(Message::SIZE);
-        let Ok(length) = self.look_up(named, change, text) else {
-            return Told::Nothing;
+        let Ok(length) = self.look_up(file_argument, change, text) else {
+            return Query::Nothing;
         };
         if change == Change::Removes {
-            let place = Place::above(&text[..length]);
+            let place = WorkspacePath::parent_of(&text[..length]);
             if self
                 .emptied
                 .is_some_and(|emptied| emptied.as_bytes() == place.as_bytes())
             {
-                return Told::Nothing;
+                return Query::Nothing;
             }
-            self.removing = (question.id(), place);
+            self.removing = (notification.id(), place);
         }
-        match self.ask_host(question, &mut packet[..Message::SIZE + length]) {
+        match self.ask_host(notification, &mut packet[..Message::SIZE + length]) {
             Ok(()) => {
                 let now = sys::monotonic_milliseconds();
-                self.waiting.add(question.id(), now, Unanswered::GoesOn);
-                Told::Waits
+                self.waiting.add(notification.id(), now, Unanswered::GoesOn);
+                Query::Waits
             }
-            Err(_) => Told::Nothing,
+            Err(_) => Query::Nothing,
         }
     }
 
-    pub(crate) fn ask_host(&self, question: &Question, packet: &mut [u8]) -> Result<()> {
+    pub(crate) fn ask_host(&self, notification: &Notification, packet: &mut [u8]) -> Result<()> {
         let message = Message {
             kind: from_init::CHANGING,
-            a: question.id(),
-            b: change(question.number()) as u64,
+            a: notification.id(),
+            b: change(notification.number()) as u64,
             c: 0,
         };
         packet[..Message::SIZE].copy_from_slice(&message.to_bytes());
@@ -173,11 +182,11 @@ impl Keeper {
     }
 
     /// Hears what the host says.
-    pub fn hear(&mut self) -> Heard {
+    pub fn receive_from_host(&mut self) -> HostMessage {
         let mut bytes = [0; Message::SIZE];
         let received = sys::receive(self.socket, &mut bytes).unwrap_or_default();
         let Ok((message, _)) = Message::from_bytes(&bytes[..received.bytes]) else {
-            return Heard::Gone;
+            return HostMessage::Gone;
         };
         match message.kind {
             to_init::KEPT => {
@@ -191,7 +200,7 @@ impl Keeper {
                     0 => Ok(message.b),
                     number => Err(Errno(number as i32)),
                 };
-                return Heard::Answer(message.a, outcome);
+                return HostMessage::Answer(message.a, outcome);
             }
             to_init::KEEP_OLDER => {
                 self.since = message.a;
@@ -199,7 +208,7 @@ impl Keeper {
             }
             _ => {}
         }
-        Heard::Nothing
+        HostMessage::Nothing
     }
 
     /// The host has gone, or is done with the session: nobody is asked any more, and nobody waits.
@@ -213,10 +222,15 @@ impl Keeper {
     }
 
     /// The path below the workspace of what a call is about. An error when the host need not know of it.
-    fn look_up(&self, named: &Named, change: Change, path: &mut [u8]) -> Result<usize> {
+    fn look_up(
+        &self,
+        file_argument: &FileArgument,
+        change: Change,
+        path: &mut [u8],
+    ) -> Result<usize> {
         let mut home = [0; MAX_PATH_BYTES];
         let home = self.home_path(&mut home)?;
-        let file = named.open(self.places)?;
+        let file = file_argument.open(self.own_directories)?;
         let outcome = self
             .look(file, change)
             .and_then(|()| self.path_below(home, file, path));
@@ -234,7 +248,7 @@ impl Keeper {
     }
 
     pub(crate) fn path_below(&self, home: &[u8], file: Fd, path: &mut [u8]) -> Result<usize> {
-        let length = self.places.path_of(file, path)?;
+        let length = self.own_directories.path_of(file, path)?;
         let below = path[..length]
             .strip_prefix(home)
             .and_then(|rest| rest.strip_prefix(b"/"))
@@ -246,7 +260,9 @@ impl Keeper {
 
     /// Where the workspace is now.
     pub(crate) fn home_path<'a>(&self, path: &'a mut [u8]) -> Result<&'a [u8]> {
-        let length = self.places.path_of(self.places.workspace(), path)?;
+        let length = self
+            .own_directories
+            .path_of(self.own_directories.workspace(), path)?;
         Ok(&path[..length])
     }
 }
@@ -256,7 +272,9 @@ pub(crate) fn change(number: usize) -> Change {
     match number {
         nr::UNLINK | nr::UNLINKAT | nr::RENAME | nr::RENAMEAT | nr::RENAMEAT2 => Change::Removes,
         nr::LINK | nr::LINKAT => Change::Names,
-        number if MARKS.contains(&number) || ATTRIBUTE_READS.contains(&number) => Change::Marks,
+        number if METADATA_CHANGES.contains(&number) || ATTRIBUTE_READS.contains(&number) => {
+            Change::Metadata
+        }
         _ => Change::Writes,
     }
 }

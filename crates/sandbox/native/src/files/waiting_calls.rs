@@ -12,7 +12,7 @@ pub const CHECK_PERIOD_MS: i32 = 1_000;
 const MAX_CALLS: usize = 256;
 
 /// The calls, in no order.
-pub struct Waiting {
+pub struct WaitingCalls {
     calls: [Option<Call>; MAX_CALLS],
     count: usize,
 }
@@ -50,9 +50,9 @@ impl Unanswered {
     }
 }
 
-impl Waiting {
+impl WaitingCalls {
     /// Nobody.
-    pub const NOBODY: Waiting = Waiting {
+    pub const EMPTY: WaitingCalls = WaitingCalls {
         calls: [None; MAX_CALLS],
         count: 0,
     };
@@ -63,7 +63,7 @@ impl Waiting {
     }
 
     /// Whether there is room for one more.
-    pub fn has_room(&self) -> bool {
+    pub fn has_free_slot(&self) -> bool {
         self.count < MAX_CALLS
     }
 
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn who_is_not_answered_goes_on_after_a_while() {
-        let mut waiting = Waiting::NOBODY;
+        let mut waiting = WaitingCalls::EMPTY;
         for id in 1..=3 {
             waiting.add(id, id * 1000, Unanswered::GoesOn);
         }
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn who_would_change_a_file_of_others_waits_longer_and_then_fails() {
-        let mut waiting = Waiting::NOBODY;
+        let mut waiting = WaitingCalls::EMPTY;
         waiting.add(1, 0, Unanswered::Fails);
         let early = released(|release| waiting.release_overdue(COPY_TIMEOUT_MS, release));
         let late = released(|release| waiting.release_overdue(SHARED_FILE_TIMEOUT_MS, release));
@@ -147,14 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn room_for_calls_is_bounded_and_comes_back() {
-        let mut waiting = Waiting::NOBODY;
+    fn slots_for_calls_are_bounded_and_come_back() {
+        let mut waiting = WaitingCalls::EMPTY;
         for id in 0..MAX_CALLS as u64 {
-            assert!(waiting.has_room());
+            assert!(waiting.has_free_slot());
             waiting.add(id, 0, Unanswered::GoesOn);
         }
-        assert!(!waiting.has_room());
+        assert!(!waiting.has_free_slot());
         waiting.remove(7);
-        assert!(waiting.has_room());
+        assert!(waiting.has_free_slot());
     }
 }

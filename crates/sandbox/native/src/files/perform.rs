@@ -3,9 +3,9 @@
 //! The path of a call lies in memory that other threads can change, and links and names on its way can be changed by other processes. So where
 //! it matters which file is meant, the call does not go on: init looks the path up once, and does to what it found what the call would do.
 
+use crate::files::file_argument::{FileArgument, Name};
 use crate::files::handover::Handover;
-use crate::files::named::{Name, Named};
-use crate::init::notify::{self, OnExecute, Question};
+use crate::init::notify::{self, Notification, OnExecute};
 use crate::sys::text::Text;
 use crate::sys::{
     self, Errno, Fd, Result, change_mode_at, change_owner, change_times, close, get_attribute,
@@ -21,7 +21,7 @@ pub enum Done {
     /// The same, and it was made for this.
     Made(Fd, Fd, Name),
     /// A file has one more name.
-    Named(Fd, Name),
+    Linked(Fd, Name),
     /// Something else.
     Changed,
     /// This is what the call returns: what it asks for is in the caller's memory.
@@ -30,34 +30,34 @@ pub enum Done {
 
 impl Done {
     /// Tells who asked. If it asks no more, because a signal came, it will ask again: then what was made must not be in its way.
-    pub fn report(self, listener: Fd, question: &Question, handover: &mut Handover) {
-        let id = question.id();
-        let on_execute = if question.open_flags() & flags::CLOEXEC == 0 {
+    pub fn report(self, listener: Fd, notification: &Notification, handover: &mut Handover) {
+        let id = notification.id();
+        let on_execute = if notification.open_flags() & flags::CLOEXEC == 0 {
             OnExecute::Kept
         } else {
             OnExecute::Closed
         };
         match self {
             Done::Changed => {
-                let _ = notify::tell_done(listener, id);
+                let _ = notify::return_success(listener, id);
             }
             Done::Told(length) => {
-                let _ = notify::tell_value(listener, id, length as i64);
+                let _ = notify::return_value(listener, id, length as i64);
             }
-            Done::Named(directory, name) => {
-                if notify::tell_done(listener, id).is_err() {
+            Done::Linked(directory, name) => {
+                if notify::return_success(listener, id).is_err() {
                     let _ = unlink_at(directory, name.as_c_str());
                 }
                 close(directory);
             }
             Done::Opened(file) => {
-                if let Err(errno) = handover.give(listener, question, file, on_execute) {
+                if let Err(errno) = handover.give(listener, notification, file, on_execute) {
                     notify::respond(listener, id, Err(errno));
                 }
                 close(file);
             }
             Done::Made(file, directory, name) => {
-                if let Err(errno) = handover.give(listener, question, file, on_execute) {
+                if let Err(errno) = handover.give(listener, notification, file, on_execute) {
                     let _ = unlink_at(directory, name.as_c_str());
                     notify::respond(listener, id, Err(errno));
                 }
@@ -89,8 +89,8 @@ impl Object {
     }
 
     /// Opens it as a call wants it, but does not empty it yet.
-    pub fn open(self, question: &Question) -> Result<Fd> {
-        let wanted = question.open_flags();
+    pub fn open(self, notification: &Notification) -> Result<Fd> {
+        let wanted = notification.open_flags();
         if wanted & (flags::CREAT | flags::EXCL) == flags::CREAT | flags::EXCL {
             return Err(Errno::EXIST);
         }
@@ -98,7 +98,7 @@ impl Object {
             return Err(Errno::LOOP);
         }
         if wanted & flags::TMPFILE != 0 {
-            return open_at(self.file, c".", wanted, question.mode());
+            return open_at(self.file, c".", wanted, notification.mode());
         }
         const NOT_AGAIN: usize = flags::CREAT | flags::EXCL | flags::NOFOLLOW | flags::TRUNC;
         let file = self.reopen(wanted & !NOT_AGAIN)?;
@@ -109,8 +109,8 @@ impl Object {
     }
 
     /// Empties it, as a call wants it that has opened it.
-    pub fn empty(self, opened: Fd, question: &Question) -> Result<()> {
-        let wanted = question.open_flags();
+    pub fn empty(self, opened: Fd, notification: &Notification) -> Result<()> {
+        let wanted = notification.open_flags();
         if wanted & flags::TRUNC == 0 || !sys::status(opened)?.is_file() {
             return Ok(());
         }
@@ -130,13 +130,13 @@ impl Object {
     /// Does anything but opening it. `largest` is how large it may become, `place` the name that a call gives it.
     pub fn change(
         self,
-        question: &Question,
-        named: &Named,
+        notification: &Notification,
+        file_argument: &FileArgument,
         largest: impl FnOnce() -> Result<u64>,
         place: impl FnOnce() -> Result<(Fd, Name)>,
     ) -> Result<Done> {
-        let [_, second, third, fourth, fifth, _] = *question.arguments();
-        match question.number() {
+        let [_, second, third, fourth, fifth, _] = *notification.arguments();
+        match notification.number() {
             nr::TRUNCATE if second > largest()? => Err(Errno::FBIG),
             nr::TRUNCATE => self.cut(second),
             nr::CHMOD | nr::FCHMOD => self.set_mode(second),
@@ -144,31 +144,32 @@ impl Object {
             nr::CHOWN | nr::LCHOWN | nr::FCHOWN => change_owner(self.file, second, third),
             nr::FCHOWNAT => change_owner(self.file, third, fourth),
             nr::SETXATTR | nr::LSETXATTR | nr::FSETXATTR => {
-                let (name, value) = named.attribute()?;
+                let (name, value) = file_argument.attribute()?;
                 self.by_path(|path| set_attribute(path, name, value, fifth))
             }
             nr::REMOVEXATTR | nr::LREMOVEXATTR | nr::FREMOVEXATTR => {
-                let (name, _) = named.attribute()?;
+                let (name, _) = file_argument.attribute()?;
                 self.by_path(|path| remove_attribute(path, name))
             }
-            nr::UTIME | nr::UTIMES | nr::FUTIMESAT | nr::UTIMENSAT => {
-                change_times(self.file, times(question.number(), named.other())?.as_ref())
-            }
+            nr::UTIME | nr::UTIMES | nr::FUTIMESAT | nr::UTIMENSAT => change_times(
+                self.file,
+                times(notification.number(), file_argument.other())?.as_ref(),
+            ),
             nr::LINK | nr::LINKAT => return self.give_name(place()?),
             nr::GETXATTR | nr::LGETXATTR | nr::FGETXATTR => {
-                let (name, _) = named.attribute()?;
+                let (name, _) = file_argument.attribute()?;
                 if self.is_link()? {
                     return Err(Errno::NO_DATA);
                 }
-                return self.tell(named, (third, fourth), |path, room| {
-                    get_attribute(path, name, room)
+                return self.tell(file_argument, (third, fourth), |path, buffer| {
+                    get_attribute(path, name, buffer)
                 });
             }
             nr::LISTXATTR | nr::LLISTXATTR | nr::FLISTXATTR => {
                 if self.is_link()? {
                     return Ok(Done::Told(0));
                 }
-                return self.tell(named, (second, third), list_attributes);
+                return self.tell(file_argument, (second, third), list_attributes);
             }
             _ => Err(Errno::NOSYS),
         }
@@ -187,24 +188,24 @@ impl Object {
         sys::status(self.file).map(|status| status.is_link())
     }
 
-    /// Writes what `read` finds of attributes into the memory of whoever asked: where a call wants it, and as much as it has room for.
+    /// Writes what `read` finds of attributes into the memory of whoever asked: where a call wants it, and as much as its buffer holds.
     #[inline(never)]
     fn tell(
         self,
-        named: &Named,
+        file_argument: &FileArgument,
         (address, size): (u64, u64),
         read: impl FnOnce(&CStr, &mut [u8]) -> Result<usize>,
     ) -> Result<Done> {
         const MAX_ATTRIBUTE_BYTES: usize = 64 << 10;
-        let mut room = [0; MAX_ATTRIBUTE_BYTES];
-        let room = &mut room[..(size as usize).min(MAX_ATTRIBUTE_BYTES)];
+        let mut buffer = [0; MAX_ATTRIBUTE_BYTES];
+        let buffer = &mut buffer[..(size as usize).min(MAX_ATTRIBUTE_BYTES)];
         let mut length = 0;
         self.by_path(|path| {
-            length = read(path, room)?;
+            length = read(path, buffer)?;
             Ok(())
         })?;
-        if !room.is_empty() && length > 0 {
-            named.write_back(address, &room[..length.min(room.len())])?;
+        if !buffer.is_empty() && length > 0 {
+            file_argument.write_back(address, &buffer[..length.min(buffer.len())])?;
         }
         Ok(Done::Told(length))
     }
@@ -229,15 +230,15 @@ impl Object {
         if linked.is_err() {
             close(directory);
         }
-        linked.map(|()| Done::Named(directory, name))
+        linked.map(|()| Done::Linked(directory, name))
     }
 }
 
 /// Makes a file that is not there. The directory is closed if that fails.
-pub fn make(question: &Question, directory: Fd, name: Name) -> Result<Done> {
-    let wanted = question.open_flags();
+pub fn make(notification: &Notification, directory: Fd, name: Name) -> Result<Done> {
+    let wanted = notification.open_flags();
     let how = wanted | flags::EXCL | flags::NOFOLLOW | flags::NONBLOCK;
-    let made = open_at(directory, name.as_c_str(), how, question.mode()).and_then(|file| {
+    let made = open_at(directory, name.as_c_str(), how, notification.mode()).and_then(|file| {
         match only_these_flags(file, wanted) {
             Ok(()) => Ok(file),
             Err(errno) => {

@@ -17,14 +17,14 @@ use crate::walls::seccomp;
 use crate::walls::users::{Mapping, SESSION_ID, map_users_at};
 
 /// The user namespace of the next fork. The first is made when it is needed, the others ahead of time.
-pub struct NextUsers {
+pub struct NextUserNamespace {
     made: Option<Fd>,
     is_due: bool,
 }
 
-impl NextUsers {
+impl NextUserNamespace {
     /// None yet.
-    pub const NONE: NextUsers = NextUsers {
+    pub const NONE: NextUserNamespace = NextUserNamespace {
         made: None,
         is_due: false,
     };
@@ -103,7 +103,7 @@ pub unsafe fn clone_into(users: Fd, flags: usize) -> Result<Forked> {
     let (near, far) = packet_pair()?;
     // Who enters a user namespace stays there, so another one does it for us, and makes the child ours.
     // SAFETY: the caller's promise.
-    let usher = match unsafe { clone_process(0) } {
+    let helper = match unsafe { clone_process(0) } {
         Ok(Forked::Child) => {
             close(near);
             let others = flags & !clone_flags::NEWUSER | clone_flags::PARENT;
@@ -132,7 +132,7 @@ pub unsafe fn clone_into(users: Fd, flags: usize) -> Result<Forked> {
     let mut bytes = [0; size_of::<Pid>()];
     let received = receive(near, &mut bytes);
     close(near);
-    let _ = reap(usher, true);
+    let _ = reap(helper, true);
     match Pid::from_le_bytes(bytes) {
         _ if received?.bytes != bytes.len() => Err(Errno::AGAIN),
         number if number <= 0 => Err(Errno(-number)),

@@ -1,11 +1,11 @@
-//! The file that a call is about: named by who waits in the call, and looked up where the mounts are that the name is meant for.
+//! The file that a call is about: its arguments are read from the memory of the calling process, and the path is looked up in the mounts of its session.
 //!
 //! Only the first init of a family sees the processes of all its sessions, and only the init of a session has its mounts as its own.
 //! So the one reads the name, and the other opens it.
 
 use crate::files::lookup::LastLink;
-use crate::files::places::{Places, Purpose};
-use crate::init::notify::{QUESTION_SIZE, Question};
+use crate::files::own_directories::{OwnDirectories, Purpose};
+use crate::init::notify::{NOTIFICATION_BYTES, Notification};
 use crate::sys::text::{Text, leading_number};
 use crate::sys::{
     self, AT_EMPTY_PATH, AT_FDCWD, Errno, Fd, Pid, Received, Result, close, nr, open_at, open_flags,
@@ -16,11 +16,11 @@ use core::ffi::CStr;
 /// What a call has in memory beside its first path: another one, or the name of an attribute and what it shall be.
 const MAX_OTHER_BYTES: usize = 256 + MAX_PATH_BYTES;
 const HEAD: usize = 4;
-/// A question about a file that one init passes on to another has at most this many bytes.
-pub const MAX_PASSED_BYTES: usize = QUESTION_SIZE + HEAD + MAX_PATH_BYTES + MAX_OTHER_BYTES;
+/// A notification about a file that one init passes on to another has at most this many bytes.
+pub const MAX_PASSED_BYTES: usize = NOTIFICATION_BYTES + HEAD + MAX_PATH_BYTES + MAX_OTHER_BYTES;
 
 /// The name of a file, as a call gives it.
-pub struct Named {
+pub struct FileArgument {
     /// Where the path begins; -1 for the root.
     directory: Fd,
     /// A C string. An empty one stands for the directory itself, which may be a file.
@@ -68,95 +68,96 @@ impl Name {
     }
 }
 
-impl Named {
+impl FileArgument {
     /// Reads what a call names; `processes` is a `/proc` that shows who asks.
-    pub fn by(question: &Question, processes: Fd) -> Result<Named> {
-        let (directory, address, last_link) = argument_of(question);
-        let mut named = Named {
+    pub fn by(notification: &Notification, processes: Fd) -> Result<FileArgument> {
+        let (directory, address, last_link) = argument_of(notification);
+        let mut file_argument = FileArgument {
             last_link,
-            ..Named::unknown()
+            ..FileArgument::unknown()
         };
         if address != 0 {
-            named.length = read_text(question.asker(), address, &mut named.path)? + 1;
-            if named.length == 1 && !allows_empty_path(question) {
+            file_argument.length =
+                read_text(notification.caller(), address, &mut file_argument.path)? + 1;
+            if file_argument.length == 1 && !allows_empty_path(notification) {
                 return Err(Errno::NOENT);
             }
-        } else if !takes_descriptor(question.number()) {
+        } else if !takes_descriptor(notification.number()) {
             return Err(Errno::FAULT);
         }
-        if named.path[0] != b'/' {
-            named.directory = directory_of(question.asker(), directory, processes)?;
+        if file_argument.path[0] != b'/' {
+            file_argument.directory = directory_of(notification.caller(), directory, processes)?;
         }
-        Ok(named)
+        Ok(file_argument)
     }
 
     /// Reads the rest of what init must know to act in the place of who asks.
-    pub fn read_on(&mut self, question: &mut Question, processes: Fd) -> Result<()> {
-        let asker = question.asker();
+    pub fn read_on(&mut self, notification: &mut Notification, processes: Fd) -> Result<()> {
+        let caller = notification.caller();
         if self.last_link == LastLink::IsFollowed
             && let Some(number) = descriptor_meant(&self.path[..self.length - 1])
         {
-            self.directory = directory_of(asker, number, processes)?;
+            self.directory = directory_of(caller, number, processes)?;
             (self.path, self.length) = ([0; MAX_PATH_BYTES], 1);
         }
-        let [_, second, third, fourth, ..] = *question.arguments();
-        match question.number() {
-            nr::LINK => self.read_other_path(asker, AT_FDCWD, second, processes)?,
-            nr::LINKAT => self.read_other_path(asker, third as Fd, fourth, processes)?,
+        let [_, second, third, fourth, ..] = *notification.arguments();
+        match notification.number() {
+            nr::LINK => self.read_other_path(caller, AT_FDCWD, second, processes)?,
+            nr::LINKAT => self.read_other_path(caller, third as Fd, fourth, processes)?,
             nr::SETXATTR | nr::LSETXATTR | nr::FSETXATTR => {
-                let length = read_text(asker, second, &mut self.other)? + 1;
-                let room = self.other[length..].get_mut(..fourth as usize);
-                let value = room.ok_or(Errno::TOO_BIG)?;
-                read_whole(asker, third, value)?;
+                let length = read_text(caller, second, &mut self.other)? + 1;
+                let buffer = self.other[length..].get_mut(..fourth as usize);
+                let value = buffer.ok_or(Errno::TOO_BIG)?;
+                read_whole(caller, third, value)?;
                 self.other_length = length + fourth as usize;
             }
             nr::REMOVEXATTR | nr::LREMOVEXATTR | nr::FREMOVEXATTR => {
-                self.other_length = read_text(asker, second, &mut self.other)? + 1;
+                self.other_length = read_text(caller, second, &mut self.other)? + 1;
             }
             nr::GETXATTR | nr::LGETXATTR | nr::FGETXATTR => {
-                self.other_length = read_text(asker, second, &mut self.other)? + 1;
-                self.memory = memory_of(asker, processes)?;
+                self.other_length = read_text(caller, second, &mut self.other)? + 1;
+                self.memory = memory_of(caller, processes)?;
             }
             nr::LISTXATTR | nr::LLISTXATTR | nr::FLISTXATTR => {
-                self.memory = memory_of(asker, processes)?;
+                self.memory = memory_of(caller, processes)?;
             }
-            nr::UTIME => self.read_times(asker, second, 16)?,
-            nr::UTIMES => self.read_times(asker, second, 32)?,
-            nr::UTIMENSAT | nr::FUTIMESAT => self.read_times(asker, third, 32)?,
+            nr::UTIME => self.read_times(caller, second, 16)?,
+            nr::UTIMES => self.read_times(caller, second, 32)?,
+            nr::UTIMENSAT | nr::FUTIMESAT => self.read_times(caller, third, 32)?,
             _ => {}
         }
-        if question.makes_a_file() {
-            question.apply_mask(mask_of(asker, processes)?);
+        if notification.makes_a_file() {
+            notification.apply_mask(mask_of(caller, processes)?);
         }
         Ok(())
     }
 
     fn read_other_path(
         &mut self,
-        asker: Pid,
+        caller: Pid,
         directory: Fd,
         address: u64,
         processes: Fd,
     ) -> Result<()> {
-        self.other_length = read_text(asker, address, &mut self.other[..MAX_PATH_BYTES])? + 1;
+        self.other_length = read_text(caller, address, &mut self.other[..MAX_PATH_BYTES])? + 1;
         if self.other[0] != b'/' {
-            self.other_directory = directory_of(asker, directory, processes)?;
+            self.other_directory = directory_of(caller, directory, processes)?;
         }
         Ok(())
     }
 
-    fn read_times(&mut self, asker: Pid, address: u64, size: usize) -> Result<()> {
+    fn read_times(&mut self, caller: Pid, address: u64, size: usize) -> Result<()> {
         if address == 0 {
             return Ok(());
         }
-        read_whole(asker, address, &mut self.other[..size])?;
+        read_whole(caller, address, &mut self.other[..size])?;
         self.other_length = size;
         Ok(())
     }
 
     /// What a call names that nobody may look into.
-    pub fn unknown() -> Named {
-        Named {
+    pub fn unknown() -> FileArgument {
+        FileArgument {
             directory: -1,
             path: [0; MAX_PATH_BYTES],
             length: 1,
@@ -173,15 +174,15 @@ impl Named {
         self.directory < 0 && self.path[0] == 0
     }
 
-    /// Passes the question on to another init.
-    pub fn pass(&self, question: &Question, socket: Fd) -> Result<()> {
+    /// Passes the notification on to another init.
+    pub fn pass(&self, notification: &Notification, socket: Fd) -> Result<()> {
         let mut bytes = [0; MAX_PASSED_BYTES];
-        let (head, rest) = bytes.split_at_mut(QUESTION_SIZE + HEAD);
-        head[..QUESTION_SIZE].copy_from_slice(question.as_bytes());
+        let (head, rest) = bytes.split_at_mut(NOTIFICATION_BYTES + HEAD);
+        head[..NOTIFICATION_BYTES].copy_from_slice(notification.as_bytes());
         let [low, high] = (self.length as u16).to_le_bytes();
         let has = |fd: Fd| u8::from(fd >= 0);
         let described = [has(self.directory), has(self.other_directory), low, high];
-        head[QUESTION_SIZE..].copy_from_slice(&described);
+        head[NOTIFICATION_BYTES..].copy_from_slice(&described);
         let (path, other) = rest.split_at_mut(self.length);
         path.copy_from_slice(&self.path[..self.length]);
         other[..self.other_length].copy_from_slice(&self.other[..self.other_length]);
@@ -192,34 +193,37 @@ impl Named {
             [0, 1, ..] => &both[1..],
             _ => &[],
         };
-        let length = QUESTION_SIZE + HEAD + self.length + self.other_length;
+        let length = NOTIFICATION_BYTES + HEAD + self.length + self.other_length;
         sys::send_now(socket, &bytes[..length], along)
     }
 
     /// What another init passed on: these bytes.
-    pub fn passed(bytes: &[u8], received: &Received) -> Option<(Question, Named)> {
+    pub fn passed(bytes: &[u8], received: &Received) -> Option<(Notification, FileArgument)> {
         let mut descriptors = received.descriptors[..received.count].iter().copied();
         let mut next = |has: u8| {
             let descriptor = if has == 1 { descriptors.next() } else { None };
             descriptor.unwrap_or(-1)
         };
-        let (question, rest) = bytes.split_at_checked(QUESTION_SIZE)?;
-        let question = Question::from_bytes(question)?;
+        let (notification, rest) = bytes.split_at_checked(NOTIFICATION_BYTES)?;
+        let notification = Notification::from_bytes(notification)?;
         let (head, rest) = rest.split_first_chunk::<HEAD>()?;
         let [has_directory, has_other, low, high] = *head;
-        let mut named = Named {
+        let mut file_argument = FileArgument {
             directory: next(has_directory),
             other_directory: next(has_other),
-            last_link: argument_of(&question).2,
-            ..Named::unknown()
+            last_link: argument_of(&notification).2,
+            ..FileArgument::unknown()
         };
         let (path, other) = rest.split_at_checked(usize::from(u16::from_le_bytes([low, high])))?;
-        named.length = path.len();
-        named.other_length = other.len();
-        let slot = named.path.get_mut(..path.len());
+        file_argument.length = path.len();
+        file_argument.other_length = other.len();
+        let slot = file_argument.path.get_mut(..path.len());
         slot.filter(|slot| !slot.is_empty())?.copy_from_slice(path);
-        named.other.get_mut(..other.len())?.copy_from_slice(other);
-        Some((question, named))
+        file_argument
+            .other
+            .get_mut(..other.len())?
+            .copy_from_slice(other);
+        Some((notification, file_argument))
     }
 
     /// Whether the call has the file by a descriptor, and will not look for its name.
@@ -245,27 +249,27 @@ impl Named {
     }
 
     /// Opens the file itself, as a descriptor that only stands for it. Whether it is one of the session's own is for the caller to check.
-    pub fn open(&self, places: &Places) -> Result<Fd> {
+    pub fn open(&self, own_directories: &OwnDirectories) -> Result<Fd> {
         if self.is_open_already() {
             return sys::duplicate_above(self.directory, 0);
         }
         let path = CStr::from_bytes_until_nul(&self.path).map_err(|_| Errno::INVAL)?;
-        places.open(self.directory, path, self.last_link)
+        own_directories.open(self.directory, path, self.last_link)
     }
 
     /// The same; or where it would be, if it is not there.
-    pub fn find(&self, places: &Places) -> Result<Target> {
-        match self.open(places) {
-            Err(Errno::NOENT) => self.find_place(places),
+    pub fn find(&self, own_directories: &OwnDirectories) -> Result<Target> {
+        match self.open(own_directories) {
+            Err(Errno::NOENT) => self.find_place(own_directories),
             outcome => outcome.map(Target::There),
         }
     }
 
     /// A link at the end that leads to nothing stands for where it leads.
-    fn find_place(&self, places: &Places) -> Result<Target> {
+    fn find_place(&self, own_directories: &OwnDirectories) -> Result<Target> {
         const MAX_LINKS: usize = 8;
         let mut target = [0; MAX_PATH_BYTES];
-        let (mut parent, mut name) = place(places, self.directory, &self.path)?;
+        let (mut parent, mut name) = place(own_directories, self.directory, &self.path)?;
         for _ in 0..MAX_LINKS {
             let read = match self.last_link {
                 LastLink::IsFollowed => sys::read_link_at(parent, name.as_c_str(), &mut target),
@@ -275,7 +279,7 @@ impl Named {
                 return Ok(Target::Missing(parent, name));
             };
             target[length] = 0;
-            let next = place(places, parent, &target);
+            let next = place(own_directories, parent, &target);
             close(parent);
             (parent, name) = next?;
         }
@@ -284,12 +288,12 @@ impl Named {
     }
 
     /// Where the other path leads: a directory of the session's own, and a name in it.
-    pub fn other_place(&self, places: &Places) -> Result<(Fd, Name)> {
-        place(places, self.other_directory, &self.other)
+    pub fn other_place(&self, own_directories: &OwnDirectories) -> Result<(Fd, Name)> {
+        place(own_directories, self.other_directory, &self.other)
     }
 }
 
-impl Drop for Named {
+impl Drop for FileArgument {
     fn drop(&mut self) {
         for fd in [self.directory, self.other_directory, self.memory] {
             if fd >= 0 {
@@ -300,7 +304,7 @@ impl Drop for Named {
 }
 
 /// The directory that a path leads to without its last part, and that part. The directory is one of the session's own.
-fn place(places: &Places, start: Fd, path: &[u8]) -> Result<(Fd, Name)> {
+fn place(own_directories: &OwnDirectories, start: Fd, path: &[u8]) -> Result<(Fd, Name)> {
     let path = CStr::from_bytes_until_nul(path).map_err(|_| Errno::INVAL)?;
     let bytes = path.to_bytes();
     let cut = bytes.iter().rposition(|byte| *byte == b'/');
@@ -311,8 +315,8 @@ fn place(places: &Places, start: Fd, path: &[u8]) -> Result<(Fd, Name)> {
         Some(cut) => parent[..=cut].copy_from_slice(&bytes[..=cut]),
     }
     let parent = CStr::from_bytes_until_nul(&parent).map_err(|_| Errno::INVAL)?;
-    let parent = places.open(start, parent, LastLink::IsFollowed)?;
-    match places.check(parent, Purpose::Changing) {
+    let parent = own_directories.open(start, parent, LastLink::IsFollowed)?;
+    match own_directories.check(parent, Purpose::Changing) {
         Ok(()) => Ok((parent, name)),
         Err(errno) => {
             close(parent);
@@ -322,31 +326,31 @@ fn place(places: &Places, start: Fd, path: &[u8]) -> Result<(Fd, Name)> {
 }
 
 /// Reads a C string of another process; its length without the zero byte.
-fn read_text(asker: Pid, address: u64, text: &mut [u8]) -> Result<usize> {
-    let read = sys::read_memory(asker, address, text)?;
+fn read_text(caller: Pid, address: u64, text: &mut [u8]) -> Result<usize> {
+    let read = sys::read_memory(caller, address, text)?;
     let text = CStr::from_bytes_until_nul(read).map_err(|_| Errno::INVAL)?;
     Ok(text.count_bytes())
 }
 
-fn read_whole(asker: Pid, address: u64, bytes: &mut [u8]) -> Result<()> {
+fn read_whole(caller: Pid, address: u64, bytes: &mut [u8]) -> Result<()> {
     let length = bytes.len();
-    if length > 0 && sys::read_memory(asker, address, bytes)?.len() < length {
+    if length > 0 && sys::read_memory(caller, address, bytes)?.len() < length {
         return Err(Errno::FAULT);
     }
     Ok(())
 }
 
 /// The memory of another process, to write to. It stays that one's, whoever has its number later.
-fn memory_of(asker: Pid, processes: Fd) -> Result<Fd> {
-    let name = Text::<32>::new(format_args!("{asker}/mem"))?;
+fn memory_of(caller: Pid, processes: Fd) -> Result<Fd> {
+    let name = Text::<32>::new(format_args!("{caller}/mem"))?;
     open_at(processes, name.as_c_str(), open_flags::RDWR, 0)
 }
 
 /// What a number of a descriptor stands for in another process.
-fn directory_of(asker: Pid, directory: Fd, processes: Fd) -> Result<Fd> {
+fn directory_of(caller: Pid, directory: Fd, processes: Fd) -> Result<Fd> {
     let name = match directory {
-        AT_FDCWD => Text::<64>::new(format_args!("{asker}/cwd")),
-        fd => Text::<64>::new(format_args!("{asker}/fd/{fd}")),
+        AT_FDCWD => Text::<64>::new(format_args!("{caller}/cwd")),
+        fd => Text::<64>::new(format_args!("{caller}/fd/{fd}")),
     }?;
     open_at(processes, name.as_c_str(), open_flags::PATH, 0).map_err(|errno| match errno {
         Errno::NOENT => Errno::BAD_DESCRIPTOR,
@@ -374,8 +378,8 @@ fn descriptor_meant(path: &[u8]) -> Option<Fd> {
 }
 
 /// The permissions that files of a process do not get when it makes them.
-fn mask_of(asker: Pid, processes: Fd) -> Result<u64> {
-    let path = Text::<32>::new(format_args!("{asker}/status"))?;
+fn mask_of(caller: Pid, processes: Fd) -> Result<u64> {
+    let path = Text::<32>::new(format_args!("{caller}/status"))?;
     let mut mask = Err(Errno::IO);
     sys::each_line_at(processes, path.as_c_str(), |line| {
         if let Some(digits) = line.strip_prefix(b"Umask:\t") {
@@ -388,13 +392,13 @@ fn mask_of(asker: Pid, processes: Fd) -> Result<u64> {
 }
 
 /// The directory of a path, where the path begins in the caller's memory (0 for none), and what a link at its end means.
-fn argument_of(question: &Question) -> (Fd, u64, LastLink) {
+fn argument_of(notification: &Notification) -> (Fd, u64, LastLink) {
     use LastLink::{IsFollowed, IsMeant};
     const NOFOLLOW: u64 = 0x100;
     const FOLLOW: u64 = 0x400;
-    let [first, second, third, fourth, fifth, _] = *question.arguments();
+    let [first, second, third, fourth, fifth, _] = *notification.arguments();
     let link = |is_followed: bool| if is_followed { IsFollowed } else { IsMeant };
-    match question.number() {
+    match notification.number() {
         nr::OPENAT => (first as Fd, second, link(is_opened_through(third))),
         nr::OPEN => (AT_FDCWD, first, link(is_opened_through(second))),
         nr::FCHMOD
@@ -439,9 +443,9 @@ fn takes_descriptor(number: usize) -> bool {
 }
 
 /// Whether an empty path stands for the descriptor beside it.
-fn allows_empty_path(question: &Question) -> bool {
-    let [_, _, _, fourth, fifth, _] = *question.arguments();
-    let flags = match question.number() {
+fn allows_empty_path(notification: &Notification) -> bool {
+    let [_, _, _, fourth, fifth, _] = *notification.arguments();
+    let flags = match notification.number() {
         nr::UTIMENSAT | nr::FCHMODAT2 => fourth,
         nr::FCHOWNAT | nr::LINKAT => fifth,
         _ => 0,

@@ -2,7 +2,7 @@
 
 use super::standbys::Uncounted;
 use super::{Reason, Session};
-use crate::init::notify::{self, Protected, Question};
+use crate::init::notify::{self, Notification, Protected};
 use crate::init::sweep::{Reach, each_process, is_descendant};
 use crate::init::watchdog::socket_memory::{netlink_sockets, unix_sockets};
 use crate::init::watchdog::user_objects::{
@@ -34,9 +34,9 @@ impl Session {
 
     fn has_too_many_locks(&self) -> bool {
         let processes = self.init.proc_directory;
-        let kept = self.kept();
+        let preserved = self.preserved();
         has_too_many_locks(processes, |pid| match self.init.reach {
-            Reach::Namespace => !kept.is_protected(pid),
+            Reach::Namespace => !preserved.is_protected(pid),
             // The list is that of the whole machine.
             Reach::Descendants => is_descendant(processes, pid),
         })
@@ -52,7 +52,7 @@ impl Session {
             proc_directory: self.init.proc_directory,
             walls: self.init.walls,
             head,
-            kept: &Uncounted(self.kept()),
+            preserved: &Uncounted(self.preserved()),
             standbys: &standbys[..count],
             pipe_bytes: self.objects.pipe_bytes(),
         };
@@ -85,10 +85,10 @@ impl Session {
 
     fn has_too_many_watches(&self) -> bool {
         let mut census = WatchCensus::new();
-        let kept = self.kept();
+        let preserved = self.preserved();
         let processes = self.init.proc_directory;
         each_process(self.init.reach, processes, |pid| {
-            if !kept.is_protected(pid) {
+            if !preserved.is_protected(pid) {
                 census.add(processes, pid);
             }
         });
@@ -96,24 +96,24 @@ impl Session {
     }
 
     /// A call asks for something that the kernel counts for each user.
-    pub(super) fn judge_object(&mut self, question: &Question) {
+    pub(super) fn answer_about_object(&mut self, notification: &Notification) {
         let mut objects = core::mem::take(&mut self.objects);
-        let outcome = if objects.allow(question.number(), || self.count_objects()) {
+        let outcome = if objects.allow(notification.number(), || self.count_objects()) {
             Ok(())
         } else {
             Err(Errno::MFILE)
         };
         self.objects = objects;
-        notify::respond(self.init.listener, question.id(), outcome);
+        notify::respond(self.init.listener, notification.id(), outcome);
     }
 
     /// What the session has at once, if all of it can be seen. Standbys have what the head had.
     fn count_objects(&self) -> Counted {
         let mut census = DescriptorCensus::new();
-        let kept = self.kept();
+        let preserved = self.preserved();
         let processes = self.init.proc_directory;
         each_process(self.init.reach, processes, |pid| {
-            if !kept.is_protected(pid) {
+            if !preserved.is_protected(pid) {
                 census.add(processes, pid);
             }
         });

@@ -1,10 +1,10 @@
-//! Init moves the helper of a head into the fork that was prepared (`entering.rs`), and serves other processes meanwhile.
+//! Init moves the helper of a head into the fork that was prepared (`forks/enter_namespaces.rs`), and serves other processes meanwhile.
 
 use super::{Session, drain};
-use crate::forks::entering::{Deadline, MAX_ATTEMPTS, Stopped};
+use crate::forks::cpu_affinity::SharedCpu;
+use crate::forks::enter_namespaces::{Deadline, MAX_ATTEMPTS, Stopped};
 use crate::forks::fork::{Hints, KINDS};
-use crate::forks::processor::OneProcessor;
-use crate::init::notify::{self, Protected, Question};
+use crate::init::notify::{self, Notification, Protected};
 use crate::init::sweep;
 use crate::sys::trace::{self, Waited};
 use crate::sys::{self, Errno, Fd, Pid, Poll, Result, kill, nr, poll, signals};
@@ -14,13 +14,13 @@ pub(super) struct Entering {
     pid: Pid,
     deadline: Deadline,
     /// The `setns` that the process waits in, its own or one that init made it begin.
-    asked: Option<Question>,
+    asked: Option<Notification>,
 }
 
 /// What init waits for while a process is entering.
 enum Event {
     /// The process waits for an answer to this `setns`.
-    Asked(Question),
+    Asked(Notification),
     /// The process has stopped.
     Stopped,
 }
@@ -28,28 +28,28 @@ enum Event {
 impl Session {
     /// A process asks to be traced by its parent. Init allows that to a child of its own that shall enter the fork which was
     /// prepared. From its next call on, that process is stopped until it has no capability.
-    pub(super) fn hear_of_tracing(&mut self, question: &Question) {
+    pub(super) fn handle_ptrace(&mut self, notification: &Notification) {
         let listener = self.init.listener;
-        let pid = question.asker();
-        let wish = trace::wish_to_be_traced(question.arguments());
+        let pid = notification.caller();
+        let wish = trace::wish_to_be_traced(notification.arguments());
         if self.is_entering(pid) {
             // The process was interrupted after it got the permission, and asks again.
-            return notify::answer(listener, question, wish.is_some());
+            return notify::answer(listener, notification, wish.is_some());
         }
         if self.entering.is_none() {
-            self.hear_of_a_fork();
+            self.receive_fork_request();
         }
         let granted =
-            wish.filter(|_| self.may_enter(pid) && notify::is_waiting(listener, question.id()));
+            wish.filter(|_| self.may_enter(pid) && notify::is_waiting(listener, notification.id()));
         let Some(hints) = granted else {
-            return notify::answer(listener, question, false);
+            return notify::answer(listener, notification, false);
         };
         self.entering = Some(Entering {
             pid,
             deadline: Deadline::of(self.init.proc_directory, pid),
             asked: None,
         });
-        notify::answer(listener, question, true);
+        notify::answer(listener, notification, true);
         let entered = self.enter_fork(pid, Hints::from_words(hints));
         self.entering = None;
         // Waiting took signals that may have been about other children.
@@ -65,10 +65,10 @@ impl Session {
     }
 
     /// A process asks to enter a namespace. Only the process that is entering does, and init makes its calls.
-    pub(super) fn hear_of_namespace(&mut self, question: &Question) {
+    pub(super) fn handle_setns(&mut self, notification: &Notification) {
         match &mut self.entering {
-            Some(own) if own.pid == question.asker() => own.asked = Some(*question),
-            _ => notify::answer(self.init.listener, question, false),
+            Some(own) if own.pid == notification.caller() => own.asked = Some(*notification),
+            _ => notify::answer(self.init.listener, notification, false),
         }
     }
 
@@ -81,7 +81,7 @@ impl Session {
         self.entering.is_none()
             && self.forks.is_enterable()
             && Some(pid) != self.init.head
-            && !self.kept().is_protected(pid)
+            && !self.preserved().is_protected(pid)
             && sweep::parent_of(self.init.proc_directory, pid) == Some(sys::own_pid())
     }
 
@@ -91,7 +91,7 @@ impl Session {
         let deadline = self.deadline()?;
         let stopped = Stopped::in_call(self.init.proc_directory, pid, &own, deadline)?;
         // Until the process is released, it and init take turns many times.
-        let together = OneProcessor::with(pid);
+        let together = SharedCpu::with(pid);
         stopped.hide()?;
         for (index, (kind, _)) in KINDS.into_iter().enumerate() {
             if let Some(namespace) = self.forks.namespace(index) {
@@ -106,10 +106,10 @@ impl Session {
     }
 
     /// Waits until the process, which runs, makes the call that it will be stopped in.
-    fn wait_for_call(&mut self, pid: Pid) -> Result<Question> {
+    fn wait_for_call(&mut self, pid: Pid) -> Result<Notification> {
         for _ in 0..MAX_ATTEMPTS {
             match self.next_event(pid)? {
-                Event::Asked(question) => return Ok(question),
+                Event::Asked(notification) => return Ok(notification),
                 Event::Stopped => trace::go_on(pid)?,
             }
         }
@@ -130,13 +130,13 @@ impl Session {
         for _ in 0..MAX_ATTEMPTS {
             let begun = stopped.begin(nr::SETNS, arguments)?;
             let mut was_reported = false;
-            if let Event::Asked(question) = self.next_event(stopped.pid())? {
-                if question.arguments()[..2] != arguments.map(|argument| argument as u64) {
+            if let Event::Asked(notification) = self.next_event(stopped.pid())? {
+                if notification.arguments()[..2] != arguments.map(|argument| argument as u64) {
                     return Err(Errno::PROTO);
                 }
                 self.forks
-                    .hand_over(listener, &question, namespace, hints)?;
-                notify::answer(listener, &question, true);
+                    .hand_over(listener, &notification, namespace, hints)?;
+                notify::answer(listener, &notification, true);
                 was_reported = true;
                 begun.wait()?;
             }
@@ -150,16 +150,16 @@ impl Session {
         Err(Errno::AGAIN)
     }
 
-    /// Waits for the process that is entering, and answers the questions of all others meanwhile: they come through the same listener.
+    /// Waits for the process that is entering, and answers the notifications of all others meanwhile: they come through the same listener.
     fn next_event(&mut self, pid: Pid) -> Result<Event> {
         let step = self.deadline()?.step();
         loop {
             let asked = self.entering.as_mut().and_then(|own| own.asked.take());
             // A call that was interrupted since then does not wait for an answer any more.
-            if let Some(question) =
-                asked.filter(|question| notify::is_waiting(self.init.listener, question.id()))
+            if let Some(notification) = asked
+                .filter(|notification| notify::is_waiting(self.init.listener, notification.id()))
             {
-                return Ok(Event::Asked(question));
+                return Ok(Event::Asked(notification));
             }
             match trace::look_for_stop(pid)? {
                 Some(Waited::Stopped) => return Ok(Event::Stopped),
@@ -168,16 +168,16 @@ impl Session {
             }
             let mut wanted = [
                 Poll::readable(self.children),
-                Poll::readable(self.questions()),
+                Poll::readable(self.notifications()),
             ];
             poll(&mut wanted, step.left()? as i32);
-            let [child, question] = wanted;
+            let [child, notification] = wanted;
             if child.seen != 0 {
                 drain(self.children);
             }
-            if question.seen & 1 != 0 {
-                self.hear_question();
-            } else if question.seen != 0 {
+            if notification.seen & 1 != 0 {
+                self.receive_notification();
+            } else if notification.seen != 0 {
                 return Err(Errno::PIPE);
             }
         }

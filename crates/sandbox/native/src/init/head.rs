@@ -5,7 +5,7 @@
 
 use super::standbys::MAX_STANDBYS;
 use super::{Reason, Session};
-use crate::forks::kin::MAX_FORKS;
+use crate::forks::family::MAX_FORKS;
 use crate::forks::waking::Waking;
 use crate::init::notify::Protected;
 use crate::init::sweep;
@@ -100,22 +100,23 @@ impl Session {
     pub(super) fn sweep(&mut self, head: Pid, next: Option<Next>) -> Option<Ended> {
         // A fork that is not finished needs the head.
         self.forks.cancel();
-        let kept = self.kept();
+        let preserved = self.preserved();
         let mut verdict = None;
         let mut lost = [None; MAX_STANDBYS + MAX_FORKS];
         let (mut woken, mut leaves_copy) = (None, false);
         let since = sys::boot_ticks();
         let next = next
-            .filter(|next| kept.standbys.has(next.pid))
+            .filter(|next| preserved.standbys.has(next.pid))
             .map(|next| (next.pid, self.waking(next.pid, next.leaves_copy)));
         sweep::sweep(
             self.init.reach,
             self.init.proc_directory,
-            &kept,
+            &preserved,
             |ended| {
                 if ended.pid == head {
                     verdict = Some(ended);
-                } else if (kept.standbys.is_protected(ended.pid) || kept.forks.made(ended.pid))
+                } else if (preserved.standbys.is_protected(ended.pid)
+                    || preserved.forks.made(ended.pid))
                     && let Some(slot) = lost.iter_mut().find(|slot| slot.is_none())
                 {
                     *slot = Some(ended);
@@ -165,7 +166,7 @@ impl Session {
 
     /// Whether the init of another session may let the standbys of this one go on.
     pub(super) fn may_be_swept_from_above(&self) -> bool {
-        self.init.judge >= 0 && self.standbys.newest().is_some()
+        self.init.forwarded >= 0 && self.standbys.newest().is_some()
     }
 
     fn forget_standby(&mut self, ended: Ended) {

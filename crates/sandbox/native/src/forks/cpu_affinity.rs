@@ -11,16 +11,16 @@ type Processors = [u64; 128];
 const SELF: Pid = 0;
 
 /// Holds this process and another one on the processor that this one runs on. Dropping it lets both run where they could before.
-pub struct OneProcessor {
+pub struct SharedCpu {
     other: Pid,
     own_before: Processors,
     others_before: Processors,
 }
 
-impl OneProcessor {
+impl SharedCpu {
     /// Moves the other process to the processor of this one. Where that is not allowed, entering a fork only takes longer.
-    pub fn with(other: Pid) -> Option<OneProcessor> {
-        let together = OneProcessor {
+    pub fn with(other: Pid) -> Option<SharedCpu> {
+        let together = SharedCpu {
             other,
             own_before: allowed(SELF).ok()?,
             others_before: allowed(other).ok()?,
@@ -35,7 +35,7 @@ impl OneProcessor {
     }
 }
 
-impl Drop for OneProcessor {
+impl Drop for SharedCpu {
     fn drop(&mut self) {
         let _ = allow(self.other, &self.others_before);
         let _ = allow(SELF, &self.own_before);

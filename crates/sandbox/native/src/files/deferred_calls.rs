@@ -1,22 +1,22 @@
 //! Calls that init will do once it has heard something: from the host, or of a fork that is being made.
 
-use crate::files::named::Named;
+use crate::files::file_argument::FileArgument;
 use crate::init::memory;
-use crate::init::notify::Question;
+use crate::init::notify::Notification;
 use crate::sys::{Errno, Result};
 use core::mem::MaybeUninit;
 
-/// Most of them at once. Each has room for two paths.
+/// Most of them at once. Each holds two paths.
 const MAX_CALLS: usize = 32;
 
 /// The calls, in no order.
-pub struct Pending {
+pub struct DeferredCalls {
     awaited: [Option<Awaited>; MAX_CALLS],
     /// Made when it is needed: most sessions never do, and the inits of forks of forks live on one stack.
     calls: Option<&'static mut Calls>,
 }
 
-type Calls = [MaybeUninit<(Question, Named)>; MAX_CALLS];
+type Calls = [MaybeUninit<(Notification, FileArgument)>; MAX_CALLS];
 
 /// What a call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,15 +29,20 @@ pub enum Awaited {
     Reader,
 }
 
-impl Pending {
+impl DeferredCalls {
     /// No calls.
-    pub const NONE: Pending = Pending {
+    pub const NONE: DeferredCalls = DeferredCalls {
         awaited: [None; MAX_CALLS],
         calls: None,
     };
 
-    /// One more. An error when there is no room.
-    pub fn add(&mut self, awaited: Awaited, question: Question, named: Named) -> Result<()> {
+    /// One more. An error when no slot is free.
+    pub fn add(
+        &mut self,
+        awaited: Awaited,
+        notification: Notification,
+        file_argument: FileArgument,
+    ) -> Result<()> {
         let Some(index) = self.awaited.iter().position(Option::is_none) else {
             return Err(Errno::AGAIN);
         };
@@ -47,13 +52,13 @@ impl Pending {
         let Some(calls) = &mut self.calls else {
             return Err(Errno::AGAIN);
         };
-        calls[index].write((question, named));
+        calls[index].write((notification, file_argument));
         self.awaited[index] = Some(awaited);
         Ok(())
     }
 
-    /// Whether there is room for one more.
-    pub fn has_room(&self) -> bool {
+    /// Whether a slot is free.
+    pub fn has_free_slot(&self) -> bool {
         self.awaited.iter().any(Option::is_none)
     }
 
@@ -63,7 +68,7 @@ impl Pending {
     }
 
     /// One that waited for this, if there is one.
-    pub fn take(&mut self, awaited: Awaited) -> Option<(Question, Named)> {
+    pub fn take(&mut self, awaited: Awaited) -> Option<(Notification, FileArgument)> {
         self.take_from(0, awaited).map(|(_, call)| call)
     }
 
@@ -72,7 +77,7 @@ impl Pending {
         &mut self,
         start: usize,
         awaited: Awaited,
-    ) -> Option<(usize, (Question, Named))> {
+    ) -> Option<(usize, (Notification, FileArgument))> {
         let slots = self.awaited.iter().enumerate().skip(start);
         let (index, _) = { slots }.find(|(_, slot)| **slot == Some(awaited))?;
         self.awaited[index] = None;
@@ -83,9 +88,9 @@ impl Pending {
 }
 
 fn empty_slots() -> Result<&'static mut Calls> {
-    let room = memory::room::<Calls>()?;
+    let buffer = memory::allocate::<Calls>()?;
     // SAFETY: an array of slots that need not be initialised needs not be either.
-    Ok(unsafe { room.assume_init_mut() })
+    Ok(unsafe { buffer.assume_init_mut() })
 }
 
 #[cfg(test)]
@@ -94,33 +99,41 @@ mod tests {
 
     #[test]
     fn a_call_comes_back_when_what_it_waited_for_has_come() {
-        let mut pending = Pending::NONE;
+        let mut deferred = DeferredCalls::NONE;
         for awaited in [Awaited::Host(7), Awaited::Fork, Awaited::Fork] {
             assert!(
-                pending
-                    .add(awaited, Question::default(), Named::unknown())
+                deferred
+                    .add(awaited, Notification::default(), FileArgument::unknown())
                     .is_ok()
             );
         }
-        let taken = [7, 8, 7].map(|id| pending.take(Awaited::Host(id)).is_some());
+        let taken = [7, 8, 7].map(|id| deferred.take(Awaited::Host(id)).is_some());
         assert_eq!(taken, [true, false, false]);
-        let taken = [(); 3].map(|()| pending.take(Awaited::Fork).is_some());
+        let taken = [(); 3].map(|()| deferred.take(Awaited::Fork).is_some());
         assert_eq!(taken, [true, true, false]);
     }
 
     #[test]
-    fn room_is_bounded() {
-        let mut pending = Pending::NONE;
-        while pending.has_room() {
+    fn slots_are_bounded() {
+        let mut deferred = DeferredCalls::NONE;
+        while deferred.has_free_slot() {
             assert!(
-                pending
-                    .add(Awaited::Fork, Question::default(), Named::unknown())
+                deferred
+                    .add(
+                        Awaited::Fork,
+                        Notification::default(),
+                        FileArgument::unknown()
+                    )
                     .is_ok()
             );
         }
         assert!(
-            pending
-                .add(Awaited::Fork, Question::default(), Named::unknown())
+            deferred
+                .add(
+                    Awaited::Fork,
+                    Notification::default(),
+                    FileArgument::unknown()
+                )
                 .is_err()
         );
     }

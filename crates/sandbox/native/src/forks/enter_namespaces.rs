@@ -11,7 +11,7 @@
 //! more filter of the process's own, can have faked them.
 
 use crate::forks::fork::credentials_of;
-use crate::init::notify::Question;
+use crate::init::notify::Notification;
 use crate::init::stillness::is_runnable;
 use crate::sys::text::{Text, leading_number};
 use crate::sys::trace::{self, Progress, Registers, Waited};
@@ -94,11 +94,11 @@ pub struct Stopped {
 }
 
 impl Stopped {
-    /// Stops a traced child of ours, which waits for an answer to `question`.
+    /// Stops a traced child of ours, which waits for an answer to `notification`.
     pub fn in_call(
         processes: Fd,
         pid: Pid,
-        question: &Question,
+        notification: &Notification,
         deadline: Deadline,
     ) -> Result<Stopped> {
         // If init did not trace the process, the kernel would not report the stop to init.
@@ -108,7 +108,7 @@ impl Stopped {
         kill(pid, signals::STOP)?;
         wait_for_stop(pid, deadline)?;
         let own = trace::registers(pid)?;
-        if own.are_interrupted_in(question.number(), question.instruction()) {
+        if own.are_interrupted_in(notification.number(), notification.instruction()) {
             Ok(Stopped { pid, deadline, own })
         } else {
             Err(Errno::PROTO)

@@ -20,39 +20,39 @@ struct Address {
     zero: [u8; 8],
 }
 
-/// Opens the doors that `items` list and hands them to the host.
+/// Listens on the loopback ports that `items` list, and sends the sockets to the host.
 pub fn open(items: Items<'_>, control: Fd) -> core::result::Result<(), Failure> {
-    let mut doors = items.of(Item::Door).peekable();
-    if doors.peek().is_none() {
+    let mut ports = items.of(Item::LoopbackPort).peekable();
+    if ports.peek().is_none() {
         return Ok(());
     }
-    raise_loopback().at(Stage::Doors)?;
-    for (number, (port, place)) in doors.enumerate() {
-        let socket = listen(port, place).at(Stage::Doors)?;
+    raise_loopback().at(Stage::Loopback)?;
+    for (number, (port, place)) in ports.enumerate() {
+        let socket = listen(port, place).at(Stage::Loopback)?;
         let message = Message {
-            kind: from_init::DOOR,
+            kind: from_init::LOOPBACK_SOCKET,
             a: number as u64,
             ..Message::default()
         };
         let sent = send(control, &message.to_bytes(), &[socket]);
         close(socket);
-        sent.at(Stage::Doors)?;
+        sent.at(Stage::Loopback)?;
     }
     Ok(())
 }
 
-/// Puts the names of what is behind the doors where programs look for them. Forks find them there.
-pub fn put_up_names(items: Items<'_>) -> core::result::Result<(), Failure> {
+/// Puts each text of `items` in the place of a file that the session sees, such as `/etc/hosts`. Forks see it too.
+pub fn replace_files(items: Items<'_>) -> core::result::Result<(), Failure> {
     for (text, path) in items.of(Item::File) {
-        mounts::cover(path, text.to_bytes()).at(Stage::Doors)?;
+        mounts::cover(path, text.to_bytes()).at(Stage::Loopback)?;
     }
     Ok(())
 }
 
-/// The ports of all doors.
+/// All loopback ports at which the host listens.
 pub fn ports(items: Items<'_>) -> impl Iterator<Item = u16> {
     items
-        .of(Item::Door)
+        .of(Item::LoopbackPort)
         .filter_map(|(port, _)| number(port).ok())
 }
 
