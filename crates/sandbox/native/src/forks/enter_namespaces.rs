@@ -12,7 +12,7 @@
 
 use crate::forks::fork::credentials_of;
 use crate::init::notify::Notification;
-use crate::init::stillness::is_runnable;
+use crate::init::stopped::is_runnable;
 use crate::sys::text::{Text, leading_number};
 use crate::sys::trace::{self, Progress, Registers, Waited};
 use crate::sys::{

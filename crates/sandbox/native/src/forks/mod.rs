@@ -10,4 +10,3 @@ pub mod side_fork;
 pub mod standby;
 pub mod threads;
 pub mod user_namespace;
-pub mod waking;

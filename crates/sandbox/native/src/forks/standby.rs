@@ -2,10 +2,10 @@
 
 use crate::forks::side_fork::side_fork;
 use crate::forks::threads::{Obstacle, Stopped};
-use crate::forks::waking::Waking;
 use crate::launch::spawn::LibcFork;
 use crate::sys::{
-    self, Fd, Forked, Pid, Poll, nr, open, open_flags, poll, receive, syscall, write_all,
+    self, Fd, Forked, Pid, Poll, kill, nr, open, open_flags, poll, receive, signals, syscall,
+    write_all,
 };
 use crate::walls::landlock;
 use crate::walls::privileges;
@@ -48,8 +48,8 @@ pub unsafe fn stand_by(copying: Copying, heads: Fd, own: Fd) -> Pid {
     sys::close(heads);
     loop {
         let frozen = Frozen::freeze();
-        let waking = wait_for_init();
-        if waking.apart {
+        let wake_request = wait_for_init();
+        if wake_request.apart {
             let _ = landlock::part_from_forks();
         }
         frozen.thaw();
@@ -57,7 +57,7 @@ pub unsafe fn stand_by(copying: Copying, heads: Fd, own: Fd) -> Pid {
         let next = take_enclosed(own);
         let copy = match next {
             // SAFETY: the caller's promise.
-            Some(next) if waking.leaves_copy => unsafe { leave_copy(copying, next, own) },
+            Some(next) if wake_request.leaves_copy => unsafe { leave_copy(copying, next, own) },
             _ => Copied::Original(0),
         };
         if let Some(next) = next {
@@ -211,9 +211,9 @@ fn take_enclosed(channel: Fd) -> Option<Fd> {
     (received.count > 0).then_some(received.descriptors[0])
 }
 
-fn wait_for_init() -> Waking {
+fn wait_for_init() -> WakeRequest {
     const USER: i32 = 0;
-    let wanted = Waking::SIGNALS;
+    let wanted = WakeRequest::SIGNALS;
     loop {
         // `siginfo`: number, error, code, padding, sender.
         let mut info = [0i32; 32];
@@ -227,7 +227,41 @@ fn wait_for_init() -> Waking {
         // Only init's word counts: its sender is the parent, or unknown (0) where the sender lives outside the process namespace.
         // Asked for now: at birth the parent was still the helper of the fork.
         if outcome.is_ok() && info[2] == USER && (info[4] == 0 || info[4] == sys::parent_pid()) {
-            return Waking::from_signal(info[0]);
+            return WakeRequest::from_signal(info[0]);
+        }
+    }
+}
+
+/// What a standby has to do before it goes on as the head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WakeRequest {
+    /// Part from the forks of its session: it is older than one of them.
+    pub apart: bool,
+    /// Leave a copy of itself as the next standby, so that the next cell need not wait for one.
+    pub leaves_copy: bool,
+}
+
+impl WakeRequest {
+    /// All signals that wake, as a mask.
+    pub const SIGNALS: u64 = 0b1111 << (signals::WAKE - 1);
+
+    /// The signal that says this.
+    pub fn signal(self) -> i32 {
+        signals::WAKE + i32::from(self.apart) + 2 * i32::from(self.leaves_copy)
+    }
+
+    /// Wakes a standby, which is stopped.
+    pub fn send(self, pid: Pid) -> sys::Result<()> {
+        kill(pid, self.signal())?;
+        kill(pid, signals::CONT)
+    }
+
+    /// What one of those signals says.
+    pub fn from_signal(signal: i32) -> WakeRequest {
+        let bits = signal - signals::WAKE;
+        WakeRequest {
+            apart: bits & 1 != 0,
+            leaves_copy: bits & 2 != 0,
         }
     }
 }
@@ -246,5 +280,15 @@ mod tests {
         assert_eq!(written(4_194_304), "   4194304,\"faults\":9");
         assert_eq!(written(70), "        70,\"faults\":9");
         assert_eq!(written(0), "         0,\"faults\":9");
+    }
+
+    #[test]
+    fn each_way_has_a_signal_of_its_own_that_wakes() {
+        for (apart, leaves_copy) in [(false, false), (false, true), (true, false), (true, true)] {
+            let wake_request = WakeRequest { apart, leaves_copy };
+            let signal = wake_request.signal();
+            assert_eq!(WakeRequest::from_signal(signal), wake_request);
+            assert_ne!(WakeRequest::SIGNALS & 1 << (signal - 1), 0);
+        }
     }
 }

@@ -6,7 +6,7 @@ use crate::files::file_argument::{FileArgument, MAX_PASSED_BYTES};
 use crate::forks::enter_namespaces;
 use crate::forks::fork;
 use crate::init::notify::{self, Notification};
-use crate::init::stillness;
+use crate::init::stopped;
 use crate::init::sweep;
 use crate::init::watchdog::user_objects::UserObjects;
 use crate::sys::{self, Errno, Pid, Received, nr, receive, send, send_now};
@@ -215,7 +215,7 @@ impl Session {
             return Ok(());
         }
         let processes = self.init.proc_directory;
-        stillness::let_calls_end(self.init.reach, processes, |pid| {
+        stopped::let_calls_end(self.init.reach, processes, |pid| {
             self.forks.has(processes, pid)
         })
     }

@@ -6,7 +6,7 @@
 use super::standbys::MAX_STANDBYS;
 use super::{Reason, Session};
 use crate::forks::family::MAX_FORKS;
-use crate::forks::waking::Waking;
+use crate::forks::standby::WakeRequest;
 use crate::init::notify::Protected;
 use crate::init::sweep;
 use crate::sys::{self, Ended, Errno, Pid, reap, signals};
@@ -34,16 +34,16 @@ impl Session {
         if self.init.head.is_some() || !self.standbys.has(pid) {
             return Err(Errno::SRCH);
         }
-        let waking = self.waking(pid, false);
+        let wake_request = self.wake_request(pid, false);
         self.standbys.replace(pid, 0);
         self.copy_since = None;
-        waking.send(pid)?;
+        wake_request.send(pid)?;
         self.init.head = Some(pid);
         Ok(())
     }
 
-    fn waking(&self, pid: Pid, leaves_copy: bool) -> Waking {
-        Waking {
+    fn wake_request(&self, pid: Pid, leaves_copy: bool) -> WakeRequest {
+        WakeRequest {
             // Who is older than a fork of the session must part from it.
             apart: self.standbys.forks_before(pid) < self.forks.made_so_far(),
             leaves_copy,
@@ -107,7 +107,7 @@ impl Session {
         let since = sys::boot_ticks();
         let next = next
             .filter(|next| preserved.standbys.has(next.pid))
-            .map(|next| (next.pid, self.waking(next.pid, next.leaves_copy)));
+            .map(|next| (next.pid, self.wake_request(next.pid, next.leaves_copy)));
         sweep::sweep(
             self.init.reach,
             self.init.proc_directory,
@@ -122,16 +122,16 @@ impl Session {
                     *slot = Some(ended);
                 }
             },
-            next.map(|(pid, waking)| {
+            next.map(|(pid, wake_request)| {
                 let (woken, leaves_copy) = (&mut woken, &mut leaves_copy);
                 move |is_over| {
                     // While somebody is left to be ended, nobody may be added.
-                    *leaves_copy = waking.leaves_copy && is_over;
-                    let waking = Waking {
+                    *leaves_copy = wake_request.leaves_copy && is_over;
+                    let wake_request = WakeRequest {
                         leaves_copy: *leaves_copy,
-                        ..waking
+                        ..wake_request
                     };
-                    *woken = waking.send(pid).is_ok().then_some(pid);
+                    *woken = wake_request.send(pid).is_ok().then_some(pid);
                 }
             }),
         );

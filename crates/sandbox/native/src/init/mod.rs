@@ -9,9 +9,8 @@ mod head;
 mod limits;
 pub mod memory;
 pub mod notify;
-pub mod rest;
 mod standbys;
-pub mod stillness;
+pub mod stopped;
 pub mod sweep;
 pub mod watchdog;
 

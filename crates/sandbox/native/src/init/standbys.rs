@@ -1,7 +1,7 @@
 //! Whom init protects: the standbys, the sessions that were forked from this one, and itself.
 
 use crate::forks::fork::Forks;
-use crate::forks::waking::Waking;
+use crate::forks::standby::WakeRequest;
 use crate::init::notify::Protected;
 use crate::init::sweep::{self, Reach};
 use crate::sys::text::{Text, hexadecimal};
@@ -195,5 +195,5 @@ fn waits_to_be_woken(proc_directory: Fd, pid: Pid) -> bool {
             }
         })
     });
-    blocked | NEVER_BLOCKED == !Waking::SIGNALS
+    blocked | NEVER_BLOCKED == !WakeRequest::SIGNALS
 }

@@ -1,11 +1,11 @@
 //! Ending everything in a session but its standbys.
 
 use crate::init::notify::Protected;
-use crate::init::rest::is_at_rest;
+use crate::init::stopped::is_at_rest;
 use crate::sys::text::{Text, leading_number};
 use crate::sys::{
-    self, Ended, Fd, Pid, Poll, close, each_part_at, kill, open_at, open_flags, poll,
-    read_directory, reap, seek, signals,
+    self, Ended, Fd, Pid, Poll, STAT_BYTES, close, each_part_at, kill, open_at, open_flags, poll,
+    read_directory, read_stat, reap, seek, signals,
 };
 
 /// How the processes of a session are found.
@@ -223,39 +223,14 @@ pub fn is_there(proc_directory: Fd, pid: Pid) -> bool {
 
 /// The parent of a process or thread.
 pub fn parent_of(proc_directory: Fd, pid: Pid) -> Option<Pid> {
-    let path = Text::<32>::new(format_args!("{pid}/stat")).ok()?;
-    let mut buffer = [0u8; 512];
-    let text = sys::read_file_at(proc_directory, path.as_c_str(), &mut buffer).ok()?;
-    parent_in(text)
+    let mut buffer = [0; STAT_BYTES];
+    read_stat(proc_directory, pid, &mut buffer).ok()?.parent()
 }
 
-/// The fourth field. The second is the name in brackets, which may hold anything; the last bracket ends it.
-fn parent_in(stat: &[u8]) -> Option<Pid> {
-    let end = stat.iter().rposition(|byte| *byte == b')')?;
-    let parent = stat[end + 1..]
-        .split(|byte| *byte == b' ')
-        .filter(|field| !field.is_empty())
-        .nth(1)?;
-    leading_number(parent).map(|parent| parent as Pid)
-}
-
-/// When a process was started, in ticks since the machine was.
+/// When a process was started, in ticks since the machine was started.
 pub fn start_of(proc_directory: Fd, pid: Pid) -> Option<u64> {
-    let path = Text::<32>::new(format_args!("{pid}/stat")).ok()?;
-    let mut buffer = [0u8; 512];
-    let text = sys::read_file_at(proc_directory, path.as_c_str(), &mut buffer).ok()?;
-    start_in(text)
-}
-
-/// The twenty-second field, counted behind the name as in [`parent_in`].
-fn start_in(stat: &[u8]) -> Option<u64> {
-    const BEHIND_NAME: usize = 19;
-    let end = stat.iter().rposition(|byte| *byte == b')')?;
-    let start = stat[end + 1..]
-        .split(|byte| *byte == b' ')
-        .filter(|field| !field.is_empty())
-        .nth(BEHIND_NAME)?;
-    leading_number(start)
+    let mut buffer = [0; STAT_BYTES];
+    read_stat(proc_directory, pid, &mut buffer).ok()?.started()
 }
 
 /// Waits until `fd` is readable or the time is over.
@@ -272,27 +247,5 @@ mod tests {
         assert!(whole_numbers(b"12 345 67").eq([12, 345]));
         assert!(whole_numbers(b"12 345 ").eq([12, 345]));
         assert!(whole_numbers(b"").eq([]));
-    }
-
-    #[test]
-    fn a_process_cannot_choose_its_parent_by_its_name() {
-        assert_eq!(parent_in(b"77 (a) S 1 1 (b) R 42 7 7 0"), Some(42));
-        assert_eq!(parent_in(b"77 (a"), None);
-    }
-
-    #[test]
-    fn a_process_cannot_choose_when_it_was_started_by_its_name() {
-        let stat = b"77 (a) S 1 2 3) S 1 77 77 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 678 9";
-        assert_eq!(start_in(stat), Some(12345));
-        assert_eq!(start_in(b"77 (a) S 1 2"), None);
-        let processes = crate::walls::mounts::open_proc().unwrap();
-        let now = sys::boot_ticks();
-        let own = start_of(processes, sys::own_pid()).unwrap();
-        assert!((1..=now).contains(&own), "{own} is after {now}");
-        let child = std::process::Command::new("/bin/true").spawn();
-        let mut child = child.unwrap();
-        assert!(start_of(processes, child.id() as Pid).unwrap() >= now);
-        child.wait().unwrap();
-        sys::close(processes);
     }
 }

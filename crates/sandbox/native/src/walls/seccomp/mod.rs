@@ -1,252 +1,20 @@
 //! The system call filter: a deny list of what no snippet needs and what kernels are attacked through.
 
-use crate::sys::{Errno, Fd, Result, clone_flags, nr, syscall};
+use crate::sys::{Fd, Result, clone_flags, nr};
 
+mod calls;
 mod memory;
+mod program;
+
+use calls::{ASKED, ASKED_FOR_OTHERS, DENIED, FILE_FLAGS, IPC, RESERVES, UNSEEN_AND_NOT_NEEDED};
+pub use calls::{ATTRIBUTE_READS, CHANGES, METADATA_CHANGES, OPENS, is_unseen_by_landlock};
 pub use memory::{KernelMemory, UserObjects};
-
-/// One instruction of the filter machine.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Instruction {
-    code: u16,
-    if_true: u8,
-    if_false: u8,
-    value: u32,
-}
-
-const LOAD: u16 = 0x20;
-const JUMP_EQUAL: u16 = 0x15;
-const JUMP_GREATER_EQUAL: u16 = 0x35;
-const JUMP_ANY_BIT: u16 = 0x45;
-const RETURN: u16 = 0x06;
-
-const OFFSET_NUMBER: u32 = 0;
-const OFFSET_ARCHITECTURE: u32 = 4;
-const X86_64: u32 = 0xC000_003E;
-const X32: u32 = 0x4000_0000;
-
-const ALLOW: u32 = 0x7FFF_0000;
-const NOTIFY_INIT: u32 = 0x7FC0_0000;
-const KILL: u32 = 0x8000_0000;
-
-const fn fail_with(errno: u32) -> u32 {
-    0x0005_0000 | errno
-}
-const PERM: u32 = fail_with(1);
-const ACCES: u32 = fail_with(13);
-const NO_CONTROL: u32 = fail_with(25);
-const NOSYS: u32 = fail_with(38);
-const NOT_SUPPORTED: u32 = fail_with(95);
-const NO_FAMILY: u32 = fail_with(97);
-
-const fn argument(index: u32) -> u32 {
-    16 + 8 * index
-}
-
-/// Refused with "operation not permitted".
-const DENIED: &[usize] = &[
-    // Mounts and roots.
-    nr::MOUNT,
-    nr::UMOUNT2,
-    nr::PIVOT_ROOT,
-    nr::CHROOT,
-    nr::MOVE_MOUNT,
-    nr::OPEN_TREE,
-    nr::OPEN_TREE_ATTR,
-    nr::FSOPEN,
-    nr::FSCONFIG,
-    nr::FSMOUNT,
-    nr::FSPICK,
-    nr::MOUNT_SETATTR,
-    nr::QUOTACTL,
-    nr::QUOTACTL_FD,
-    nr::SWAPON,
-    nr::SWAPOFF,
-    // Other processes' memory and descriptors.
-    nr::PROCESS_VM_READV,
-    nr::PROCESS_VM_WRITEV,
-    nr::PROCESS_MADVISE,
-    nr::PROCESS_MRELEASE,
-    nr::PIDFD_GETFD,
-    nr::KCMP,
-    nr::MOVE_PAGES,
-    nr::MIGRATE_PAGES,
-    nr::MBIND,
-    nr::SET_MEMPOLICY,
-    // Kernel interfaces with a long history of holes.
-    nr::BPF,
-    nr::PERF_EVENT_OPEN,
-    nr::USERFAULTFD,
-    nr::IO_URING_SETUP,
-    nr::IO_URING_ENTER,
-    nr::IO_URING_REGISTER,
-    nr::KEYCTL,
-    nr::ADD_KEY,
-    nr::REQUEST_KEY,
-    nr::FANOTIFY_INIT,
-    nr::MEMFD_SECRET,
-    nr::MODIFY_LDT,
-    nr::VHANGUP,
-    nr::PERSONALITY,
-    nr::LOOKUP_DCOOKIE,
-    nr::USELIB,
-    nr::USTAT,
-    nr::SYSFS,
-    nr::NFSSERVCTL,
-    // The machine itself.
-    nr::KEXEC_LOAD,
-    nr::KEXEC_FILE_LOAD,
-    nr::INIT_MODULE,
-    nr::FINIT_MODULE,
-    nr::DELETE_MODULE,
-    nr::REBOOT,
-    nr::ACCT,
-    nr::SYSLOG,
-    nr::SETTIMEOFDAY,
-    nr::CLOCK_SETTIME,
-    nr::CLOCK_ADJTIME,
-    nr::ADJTIMEX,
-    nr::IOPL,
-    nr::IOPERM,
-    // Opening by handle goes around every directory.
-    nr::OPEN_BY_HANDLE_AT,
-    nr::NAME_TO_HANDLE_AT,
-];
-
-/// Refused where there is no namespace for them. Not only the calls that find an object: its number can be guessed.
-const IPC: &[usize] = &[
-    nr::SHMGET,
-    nr::SHMAT,
-    nr::SHMCTL,
-    nr::SEMGET,
-    nr::SEMOP,
-    nr::SEMTIMEDOP,
-    nr::SEMCTL,
-    nr::MSGGET,
-    nr::MSGSND,
-    nr::MSGRCV,
-    nr::MSGCTL,
-    nr::MQ_OPEN,
-    nr::MQ_UNLINK,
-    nr::MQ_TIMEDSEND,
-    nr::MQ_TIMEDRECEIVE,
-    nr::MQ_NOTIFY,
-    nr::MQ_GETSETATTR,
-];
-
-/// Sent to init, which refuses what would hit itself or a standby (`init/notify.rs`).
-const ASKED: &[usize] = &[
-    nr::KILL,
-    nr::TKILL,
-    nr::TGKILL,
-    nr::RT_SIGQUEUEINFO,
-    nr::RT_TGSIGQUEUEINFO,
-    nr::PIDFD_OPEN,
-    nr::SETPRIORITY,
-    nr::IOPRIO_SET,
-];
-
-/// Sent to init only when they name another process: the first argument is not 0.
-const ASKED_FOR_OTHERS: &[usize] = &[
-    nr::PRLIMIT64,
-    nr::SCHED_SETAFFINITY,
-    nr::SCHED_SETATTR,
-    nr::SCHED_SETPARAM,
-    nr::SCHED_SETSCHEDULER,
-];
-
-/// These open files; sent to init when it is for writing.
-pub const OPENS: &[usize] = &[nr::OPENAT, nr::OPEN];
-
-/// What changes or removes the contents of a file that was not opened for it, or the time from which init knows that it is as it was.
-pub const CHANGES: &[usize] = &[
-    nr::CREAT,
-    nr::TRUNCATE,
-    nr::UNLINK,
-    nr::UNLINKAT,
-    nr::RENAME,
-    nr::RENAMEAT,
-    nr::RENAMEAT2,
-    nr::UTIME,
-    nr::UTIMES,
-    nr::FUTIMESAT,
-    nr::UTIMENSAT,
-];
-
-/// What changes a file, but not its contents; a second name too: who has one sees what is written by the other.
-pub const METADATA_CHANGES: &[usize] = &[
-    nr::CHMOD,
-    nr::FCHMODAT,
-    nr::FCHMODAT2,
-    nr::CHOWN,
-    nr::LCHOWN,
-    nr::FCHOWNAT,
-    nr::FCHMOD,
-    nr::FCHOWN,
-    nr::FSETXATTR,
-    nr::FREMOVEXATTR,
-    nr::SETXATTR,
-    nr::LSETXATTR,
-    nr::REMOVEXATTR,
-    nr::LREMOVEXATTR,
-    nr::LINK,
-    nr::LINKAT,
-];
-
-/// What reads extended attributes.
-pub const ATTRIBUTE_READS: &[usize] = &[
-    nr::GETXATTR,
-    nr::LGETXATTR,
-    nr::FGETXATTR,
-    nr::LISTXATTR,
-    nr::LLISTXATTR,
-    nr::FLISTXATTR,
-];
-
-/// What Landlock does not look at: init does these itself where a session sees the host's files. Before version 3 it does not look at
-/// `truncate` either. A second name is not among them: Landlock judges where it may be.
-pub fn is_unseen_by_landlock(number: usize) -> bool {
-    let is_time = matches!(
-        number,
-        nr::UTIME | nr::UTIMES | nr::FUTIMESAT | nr::UTIMENSAT | nr::TRUNCATE
-    );
-    let is_name = matches!(number, nr::LINK | nr::LINKAT);
-    is_time || METADATA_CHANGES.contains(&number) && !is_name || ATTRIBUTE_READS.contains(&number)
-}
-
-/// What Landlock does not look at, and programs can do without: newer ways to do the same, and hearing of names in a directory.
-const UNSEEN_AND_NOT_NEEDED: &[usize] = &[
-    nr::SETXATTRAT,
-    nr::REMOVEXATTRAT,
-    nr::GETXATTRAT,
-    nr::LISTXATTRAT,
-    nr::FILE_GETATTR,
-    nr::FILE_SETATTR,
-    nr::INOTIFY_INIT,
-    nr::INOTIFY_INIT1,
-    nr::INOTIFY_ADD_WATCH,
-];
-
-/// Requests that change flags of a file which is only open for reading: `FS_IOC_SETFLAGS`, `FS_IOC_SETVERSION` and the old one of ext4,
-/// `FS_IOC_FSSETXATTR`, `FS_IOC_ENABLE_VERITY`. Many file systems do not know them, so programs can do without.
-const FILE_FLAGS: &[u32] = &[
-    0x4008_6602,
-    0x4008_7602,
-    0x4008_6604,
-    0x401C_5820,
-    0x4080_6685,
-];
-
-/// Requests that reserve blocks for any file, as `fallocate` does: `FS_IOC_RESVSP`, `FS_IOC_RESVSP64`, `FS_IOC_ZERO_RANGE`, and two that
-/// XFS had until Linux 5.17.
-const RESERVES: &[u32] = &[
-    0x4030_5828,
-    0x4030_582A,
-    0x4030_5839,
-    0x4030_580A,
-    0x4030_5824,
-];
+use program::{
+    ACCES, ALLOW, JUMP_ANY_BIT, JUMP_EQUAL, JUMP_GREATER_EQUAL, KILL, LOAD, NO_CONTROL, NO_FAMILY,
+    NOSYS, NOT_SUPPORTED, NOTIFY_INIT, OFFSET_NUMBER, PERM, Program, argument, fail_with,
+};
+#[cfg(test)]
+use program::{Instruction, MAX_INSTRUCTIONS, OFFSET_ARCHITECTURE, RETURN, X32, X86_64};
 
 const UNIX: u32 = 1;
 const INET: u32 = 2;
@@ -348,13 +116,6 @@ impl Rules {
     }
 }
 
-const MAX_INSTRUCTIONS: usize = 600;
-
-struct Program {
-    instructions: [Instruction; MAX_INSTRUCTIONS],
-    length: usize,
-}
-
 /// Installs the filter for this process and all it starts. The listener, if asked for, belongs into init's hands.
 pub fn install(rules: Rules) -> Result<Option<Fd>> {
     const NEW_LISTENER: usize = 8;
@@ -377,51 +138,6 @@ pub fn allow_only_waiting() -> Result<()> {
 }
 
 impl Program {
-    fn enforce(&self, flags: usize) -> Result<usize> {
-        const SET_MODE_FILTER: usize = 1;
-        if self.length > MAX_INSTRUCTIONS {
-            return Err(Errno::OVERFLOW);
-        }
-        #[repr(C)]
-        struct Filter {
-            length: u16,
-            instructions: *const Instruction,
-        }
-        let filter = Filter {
-            length: self.length as u16,
-            instructions: self.instructions.as_ptr(),
-        };
-        // SAFETY: the program lives through the call and its length is told.
-        unsafe {
-            syscall(
-                nr::SECCOMP,
-                [SET_MODE_FILTER, flags, &raw const filter as usize],
-            )
-        }
-    }
-
-    fn new() -> Program {
-        Program {
-            instructions: [Instruction {
-                code: 0,
-                if_true: 0,
-                if_false: 0,
-                value: 0,
-            }; MAX_INSTRUCTIONS],
-            length: 0,
-        }
-    }
-
-    /// Of this architecture only; then the number of the call is at hand.
-    fn begin(&mut self) {
-        self.add(LOAD, OFFSET_ARCHITECTURE, 0, 0);
-        self.add(JUMP_EQUAL, X86_64, 1, 0);
-        self.answer(KILL);
-        self.add(LOAD, OFFSET_NUMBER, 0, 0);
-        self.add(JUMP_GREATER_EQUAL, X32, 0, 1);
-        self.answer(NOSYS);
-    }
-
     fn build(&mut self, rules: Rules) {
         self.begin();
         let asks_about_objects =
@@ -696,44 +412,9 @@ impl Program {
             self.answer(NO_FAMILY);
         }
     }
-
-    fn when(&mut self, number: usize, answer: u32) {
-        self.add(JUMP_EQUAL, number as u32, 0, 1);
-        self.answer(answer);
-    }
-
-    fn when_argument(&mut self, number: usize, index: u32, test: u16, value: u32, answer: u32) {
-        self.add(JUMP_EQUAL, number as u32, 0, 4);
-        self.add(LOAD, argument(index), 0, 0);
-        self.add(test, value, 0, 1);
-        self.answer(answer);
-        self.answer(ALLOW);
-    }
-
-    fn unless_zero(&mut self, number: usize, answer: u32) {
-        self.add(JUMP_EQUAL, number as u32, 0, 4);
-        self.add(LOAD, argument(0), 0, 0);
-        self.add(JUMP_EQUAL, 0, 0, 1);
-        self.answer(ALLOW);
-        self.answer(answer);
-    }
-
-    fn answer(&mut self, answer: u32) {
-        self.add(RETURN, answer, 0, 0);
-    }
-
-    fn add(&mut self, code: u16, value: u32, if_true: u8, if_false: u8) {
-        if let Some(slot) = self.instructions.get_mut(self.length) {
-            *slot = Instruction {
-                code,
-                if_true,
-                if_false,
-                value,
-            };
-        }
-        self.length += 1;
-    }
 }
 
+#[cfg(test)]
+mod memory_tests;
 #[cfg(test)]
 mod tests;
