@@ -16,16 +16,16 @@ pub use files::{
     claim_directory, private_directory, private_file, remove_directory, unguessable_name,
 };
 pub use launch::{
-    Birth, GUEST_DIRECTORY, LaunchPlan, Launched, Mechanism, Probe, Verdict, View, first_id,
+    GUEST_DIRECTORY, LaunchPlan, Launched, Mechanism, Probe, SpawnRequest, Verdict, View, first_id,
     is_session_id, native_walls, reachable_rung,
 };
 pub use processes::{
-    Cgroup, Cgroups, Holdings, Loan, SessionProcesses, Size, Written, descriptors_waiting_in,
-    end_with_parent, ignore_file_size_signal,
+    Cgroup, Cgroups, MemoryAllowance, SessionProcesses, Size, UnnamedFiles, Written,
+    descriptors_waiting_in, end_with_parent, ignore_file_size_signal,
 };
 pub use rustix::fs::Stat;
 pub use wire::{
-    Change, Changing, Death, Exit, FromInit, FromLauncher, HowMuch, Made, Moment, Over, Packet,
-    ToInit, Unprepared, fork_request, mount_request, packet_pair, readiness, receive_bytes,
-    receive_packet, send_bytes, send_packet, stream_pair,
+    BootTime, Change, Death, ExceededLimit, Exit, ForkFailure, FromInit, FromLauncher, KeptScope,
+    Packet, PendingChange, StandbyOrigin, ToInit, async_fd, fork_request, mount_request,
+    packet_pair, receive_bytes, receive_packet, send_bytes, send_packet, stream_pair,
 };

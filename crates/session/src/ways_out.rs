@@ -6,7 +6,7 @@ use cellblock_network::{Connection, Credential, Guard, Log, Proxies};
 use cellblock_protocol::{
     CellError, CredentialRule, Event, HostPattern, NetworkRule, SessionOptions,
 };
-use cellblock_sandbox::Birth;
+use cellblock_sandbox::SpawnRequest as Birth;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::Ipv4Addr;

@@ -5,12 +5,13 @@
 //! lead through links, and only to what is inside. And what is found is held by a descriptor ([`Entry`]): whatever is decided about it is done to that
 //! very file, never to its name again.
 
-use crate::files::draft::Draft;
 use crate::files::entry::Entry;
+use crate::files::temporary_file::TemporaryFile;
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Uid, chownat, fchown, fstat,
-    lgetxattr, linkat, mkdirat, openat, openat2, renameat, renameat_with, symlinkat, unlinkat,
+    fstatfs, lgetxattr, linkat, mkdirat, openat, openat2, renameat, renameat_with, symlinkat,
+    unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -125,8 +126,8 @@ impl Confined {
     /// Fails where nothing can be written: no permission, a read-only file system, a full disk. Nothing that is there is opened, and where the
     /// file system can do it, nothing gets a name.
     pub fn check_writable(&self) -> io::Result<()> {
-        let draft = Draft::new(self.directory())?;
-        (&draft.file).write_all(&[0; 512])
+        let temporary_file = TemporaryFile::new(self.directory())?;
+        (&temporary_file.file).write_all(&[0; 512])
     }
 
     /// Finds what is at a path. A path that ends in a link finds the link or what it leads to, as `links` says.
@@ -325,6 +326,43 @@ fn plain_parts(path: &Path) -> impl Iterator<Item = io::Result<&OsStr>> {
                 "the path must be relative and stay in the workspace",
             )),
         })
+}
+
+/// What a file system says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSystem {
+    kind: u64,
+    /// Bytes that are free.
+    pub free: u64,
+}
+
+const EXT: u64 = 0xEF53;
+const XFS: u64 = 0x5846_5342;
+const BTRFS: u64 = 0x9123_683E;
+
+impl FileSystem {
+    /// Whether the kernel counts for each process what it writes here. It does not for files in memory, and others are not known.
+    pub fn counts_writes(self) -> bool {
+        [EXT, XFS, BTRFS].contains(&self.kind)
+    }
+
+    /// Whether it reserves blocks by itself for files that grow: about as many again as they have.
+    pub fn reserves_ahead(self) -> bool {
+        self.kind == XFS
+    }
+}
+
+impl Confined {
+    /// The file system that it is on.
+    pub fn file_system(&self) -> io::Result<FileSystem> {
+        let found = fstatfs(self.directory())?;
+        Ok(FileSystem {
+            kind: u64::from(found.f_type as u32),
+            free: found
+                .f_bfree
+                .saturating_mul(u64::try_from(found.f_bsize).unwrap_or(0)),
+        })
+    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,7 @@
 
 use crate::Error;
 use crate::View;
-use crate::launch::birth::item;
-use crate::launch::library;
+use crate::launch::spawn_request::item;
 use crate::launch::view::Entry;
 use crate::packet_pair;
 use crate::send_packet;
@@ -11,6 +10,7 @@ use cellblock_native::launch::launcher::{IDS, descriptors};
 use cellblock_native::sys;
 use cellblock_native::wire::config::{Item, Launch, walls};
 use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -187,7 +187,7 @@ pub(crate) fn start_native(
     zygote: Option<OwnedFd>,
     inherited: Inherited,
 ) -> Result<Child, Error> {
-    let library = library::open()?;
+    let library = open_library()?;
     const WHAT: &str = "starting the launcher";
     let wrap = |error: rustix::io::Errno| Error::system(WHAT, error);
     // Out of the way of the numbers that they will have in the child.
@@ -232,4 +232,29 @@ fn arrange(
         sys::close_on_exec_from(descriptors::LIBRARY as u32 + 1);
     }
     Ok(())
+}
+
+static NATIVE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/cellblock-native.so"));
+
+/// A sealed file in memory with the native code: to be executed as the launcher and loaded by the guest.
+fn open_library() -> Result<OwnedFd, Error> {
+    let what = "putting the native code into memory";
+    let wrap = |error| Error::system(what, error);
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // Kernels before 6.3 do not know EXEC and need not be told.
+    let file = memfd_create("cellblock", flags | MemfdFlags::EXEC)
+        .or_else(|_| memfd_create("cellblock", flags))
+        .map_err(wrap)?;
+    let mut rest = NATIVE;
+    while !rest.is_empty() {
+        let written = rustix::io::write(&file, rest).map_err(wrap)?;
+        rest = &rest[written..];
+    }
+    // Writers inside must not be able to change what the next session loads.
+    fcntl_add_seals(
+        &file,
+        SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL,
+    )
+    .map_err(wrap)?;
+    Ok(file)
 }

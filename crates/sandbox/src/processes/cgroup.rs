@@ -4,6 +4,7 @@
 //! numbered, and one below it per session. A host that was killed cannot clean up; the next one does.
 
 use crate::Error;
+use crate::processes::session_processes::started;
 use rustix::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -44,13 +45,13 @@ pub struct Cgroup {
     /// The limits of memory and processes.
     limits: Mutex<(u64, u64)>,
     /// Bytes that are charged here and held by a fork of the session.
-    lent: AtomicU64,
+    allowed_for_forks: AtomicU64,
 }
 
 /// Memory of a session that a fork of it holds as well. The kernel charges the session with it as long as the fork has it, even
 /// when the session itself has written something else in its place; so the session may have that much more, until this is dropped.
 #[derive(Debug)]
-pub struct Loan {
+pub struct MemoryAllowance {
     cgroup: Arc<Cgroup>,
     bytes: u64,
 }
@@ -76,7 +77,7 @@ impl Cgroups {
             directories: Vec::new(),
             events: None,
             limits: Mutex::new((memory, processes)),
-            lent: AtomicU64::new(0),
+            allowed_for_forks: AtomicU64::new(0),
         };
         for hierarchy in &*self.hierarchies {
             let path = hierarchy.own.join(session);
@@ -131,21 +132,21 @@ impl Cgroup {
     }
 
     /// What the session holds now is held by a fork of it as well.
-    pub fn lend(self: &Arc<Self>) -> Loan {
+    pub fn allow_for_fork(self: &Arc<Self>) -> MemoryAllowance {
         let bytes = self.anonymous_memory().unwrap_or(0);
-        self.lent.fetch_add(bytes, Ordering::Relaxed);
-        self.apply_with_loans();
-        Loan {
+        self.allowed_for_forks.fetch_add(bytes, Ordering::Relaxed);
+        self.apply_with_allowances();
+        MemoryAllowance {
             cgroup: Arc::clone(self),
             bytes,
         }
     }
 
-    fn apply_with_loans(&self) {
+    fn apply_with_allowances(&self) {
         let (memory, processes) = *self.limits.lock().unwrap_or_else(PoisonError::into_inner);
-        let lent = self.lent.load(Ordering::Relaxed);
+        let allowed_for_forks = self.allowed_for_forks.load(Ordering::Relaxed);
         // Fails when more is in use; then the next time tells.
-        let _ = self.apply(memory.saturating_add(lent), processes);
+        let _ = self.apply(memory.saturating_add(allowed_for_forks), processes);
     }
 
     fn apply(&self, memory: u64, processes: u64) -> Result<(), Error> {
@@ -229,13 +230,13 @@ impl Cgroup {
     /// Whether less than this many bytes are left below the limit. Files that the kernel could drop do not count.
     pub fn is_short_of(&self, room: u64) -> bool {
         let (limit, _) = *self.limits.lock().unwrap_or_else(PoisonError::into_inner);
-        let lent = self.lent.load(Ordering::Relaxed);
+        let allowed_for_forks = self.allowed_for_forks.load(Ordering::Relaxed);
         let is_short = |used: u64| used.saturating_add(room) > limit;
         // The exact answer takes longer to read.
         self.memory_used().is_some_and(is_short)
             && self
                 .anonymous_memory()
-                .is_none_or(|own| is_short(own.saturating_sub(lent)))
+                .is_none_or(|own| is_short(own.saturating_sub(allowed_for_forks)))
     }
 
     /// Bytes of memory in use now, without what forks may hold.
@@ -254,14 +255,16 @@ impl Cgroup {
             .trim()
             .parse()
             .ok()?;
-        Some(used.saturating_sub(self.lent.load(Ordering::Relaxed)))
+        Some(used.saturating_sub(self.allowed_for_forks.load(Ordering::Relaxed)))
     }
 }
 
-impl Drop for Loan {
+impl Drop for MemoryAllowance {
     fn drop(&mut self) {
-        self.cgroup.lent.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.cgroup.apply_with_loans();
+        self.cgroup
+            .allowed_for_forks
+            .fetch_sub(self.bytes, Ordering::Relaxed);
+        self.cgroup.apply_with_allowances();
     }
 }
 
@@ -317,7 +320,7 @@ fn is_busy(path: &Path) -> bool {
 
 fn own_name(runtime: u32) -> String {
     let pid = std::process::id();
-    format!("{PREFIX}{pid}-{}-{runtime}", start_time(pid).unwrap_or(0))
+    format!("{PREFIX}{pid}-{}-{runtime}", started(pid).unwrap_or(0))
 }
 
 /// The process that a directory is named after, and when it started; `None` for a name that is not ours.
@@ -326,24 +329,13 @@ fn owner(name: &str) -> Option<(u32, u64)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// When a process started, in the kernel's ticks; `None` when it is not there.
-fn start_time(pid: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    text.rsplit_once(')')?
-        .1
-        .split_whitespace()
-        .nth(19)?
-        .parse()
-        .ok()
-}
-
 fn remove_orphans(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let Some((pid, started)) = name.to_str().and_then(owner) else {
+        let Some((pid, start)) = name.to_str().and_then(owner) else {
             continue;
         };
-        if start_time(pid) != Some(started) {
+        if started(pid) != Some(start) {
             for session in fs::read_dir(entry.path())
                 .into_iter()
                 .flatten()

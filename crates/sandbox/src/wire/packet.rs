@@ -8,6 +8,7 @@ use rustix::net::{
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use tokio::io::unix::AsyncFd;
 
 const MAX_DESCRIPTORS: usize = cellblock_native::sys::MAX_DESCRIPTORS;
 
@@ -113,4 +114,10 @@ fn descriptors_of(control: &mut RecvAncillaryBuffer<'_>) -> Vec<OwnedFd> {
         })
         .flatten()
         .collect()
+}
+
+/// Registers a non-blocking descriptor with the runtime that this is called in.
+pub fn async_fd(descriptor: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` keeps its descriptor open, and the same one, until it is dropped with the `AsyncFd`.
+    Ok(unsafe { AsyncFd::register(descriptor) }?)
 }

@@ -295,7 +295,6 @@ impl Session {
                 self.tell(from_init::WOKEN, message.a, errno as u64, 0);
             }
             to_init::DROP => self.drop_standby(pid),
-            to_init::MEMORY => self.init.memory = message.a,
             to_init::FORK => self.prepare_fork(rest, &received),
             to_init::CANCEL => self.forks.cancel(),
             _ => {}

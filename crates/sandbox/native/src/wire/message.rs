@@ -30,8 +30,6 @@ pub mod to_init {
     pub const WAKE: u64 = 4;
     /// Let the standby `a` go.
     pub const DROP: u64 = 5;
-    /// The memory limit is `a` now.
-    pub const MEMORY: u64 = 6;
     /// Make the init and the namespaces of a fork. A [`Spawn`](crate::wire::config::Spawn) follows, with strings and descriptors.
     pub const FORK: u64 = 7;
     /// The fork that was prepared is not wanted any more, or has been there for too long.

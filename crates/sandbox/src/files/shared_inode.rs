@@ -1,8 +1,8 @@
 //! Files that several directories have in common until one of them changes its own: the same inode under a name in each.
 
 use crate::files::confined::{Access, Confined, Links};
-use crate::files::draft::Draft;
 use crate::files::entry::Entry;
+use crate::files::temporary_file::TemporaryFile;
 use rustix::fd::AsFd as _;
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, Timespec, Timestamps, Uid, fchmod, fchown, fstat, futimens, linkat,
@@ -27,11 +27,11 @@ impl Confined {
         let (parent, name) = self.split(path, Links::AreNotFollowed)?;
         let source = found.read()?;
         let stat = fstat(&source)?;
-        let draft = Draft::new(parent.as_fd())?;
+        let temporary_file = TemporaryFile::new(parent.as_fd())?;
         // The kernel shares the blocks where the file system can. One that grows as fast as it is copied has no end.
         io::copy(
             &mut (&source).take(stat.st_size.unsigned_abs()),
-            &mut &draft.file,
+            &mut &temporary_file.file,
         )?;
         let time = |seconds: i64, rest: u64| Timespec {
             tv_sec: seconds,
@@ -41,10 +41,10 @@ impl Confined {
             last_access: time(stat.st_atime, stat.st_atime_nsec),
             last_modification: time(stat.st_mtime, stat.st_mtime_nsec),
         };
-        make_like(&draft.file, Access::of(&stat), &times)?;
+        make_like(&temporary_file.file, Access::of(&stat), &times)?;
         let now = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if (now.st_dev, now.st_ino) == (stat.st_dev, stat.st_ino) {
-            draft.move_to(name)?;
+            temporary_file.move_to(name)?;
         }
         Ok(())
     }
@@ -59,8 +59,8 @@ impl Confined {
         modified: (i64, i64),
     ) -> io::Result<()> {
         let (parent, name) = self.split(path, Links::AreNotFollowed)?;
-        let draft = Draft::new(parent.as_fd())?;
-        io::copy(contents, &mut &draft.file)?;
+        let temporary_file = TemporaryFile::new(parent.as_fd())?;
+        io::copy(contents, &mut &temporary_file.file)?;
         let time = Timespec {
             tv_sec: modified.0,
             tv_nsec: modified.1,
@@ -69,8 +69,8 @@ impl Confined {
             last_access: time,
             last_modification: time,
         };
-        make_like(&draft.file, access, &times)?;
-        draft.move_to(name)
+        make_like(&temporary_file.file, access, &times)?;
+        temporary_file.move_to(name)
     }
 }
 
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(
             fs::read_dir(theirs.parent().unwrap()).unwrap().count(),
             1,
-            "the draft is gone"
+            "the temporary_file is gone"
         );
     }
 

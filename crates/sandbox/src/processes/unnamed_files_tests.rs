@@ -10,7 +10,7 @@ fn own() -> SessionProcesses {
 #[test]
 fn what_is_not_there_holds_nothing() {
     let nobody = SessionProcesses::below(u32::MAX);
-    assert_eq!(nobody.holdings(&[], &[]), Holdings::default());
+    assert_eq!(nobody.unnamed_files(&[], &[]), UnnamedFiles::default());
     assert_eq!(nobody.written(), []);
     assert!(!nobody.kill_head(1));
 }
@@ -22,7 +22,7 @@ fn a_file_without_a_name_counts_for_the_process_that_has_it_open() {
     let metadata = file.metadata().unwrap();
     let size = || {
         own()
-            .holdings(&[metadata.dev()], &[])
+            .unnamed_files(&[metadata.dev()], &[])
             .nameless
             .get(&metadata.ino())
             .copied()
@@ -42,8 +42,11 @@ fn a_file_whose_size_is_told_by_its_length_alone_counts_in_full() {
     let file = tempfile::tempfile().unwrap();
     file.set_len(1 << 30).unwrap();
     let metadata = file.metadata().unwrap();
-    let holdings = own().holdings(&[metadata.dev()], &[]);
-    assert_eq!(holdings.nameless[&metadata.ino()], Size::Exactly(1 << 30));
+    let unnamed_files = own().unnamed_files(&[metadata.dev()], &[]);
+    assert_eq!(
+        unnamed_files.nameless[&metadata.ino()],
+        Size::Exactly(1 << 30)
+    );
 }
 
 #[test]
@@ -54,14 +57,15 @@ fn a_descriptor_that_waits_in_a_socket_is_counted_unless_the_host_put_it_there()
     let inode = rustix::fs::fstat(&far).unwrap().st_ino;
     assert_eq!(descriptors_waiting_in(far.as_raw_fd()), 1);
     assert_eq!(descriptors_waiting_in(near.as_raw_fd()), 0);
-    let all = own().holdings(&[], &[]).in_flight;
-    let others = own().holdings(&[], &[inode]).in_flight;
+    let all = own().unnamed_files(&[], &[]).in_flight;
+    let others = own().unnamed_files(&[], &[inode]).in_flight;
     // Other tests have sockets as well.
     assert!(
         all > others
             || (0..50).any(|_| {
                 std::thread::sleep(Duration::from_millis(20));
-                own().holdings(&[], &[]).in_flight > own().holdings(&[], &[inode]).in_flight
+                own().unnamed_files(&[], &[]).in_flight
+                    > own().unnamed_files(&[], &[inode]).in_flight
             })
     );
 }

@@ -9,20 +9,20 @@ use std::fs::File;
 use std::io;
 
 /// It is removed when it is dropped.
-pub(crate) struct Draft<'a> {
+pub(crate) struct TemporaryFile<'a> {
     parent: BorrowedFd<'a>,
     pub(crate) file: File,
     /// Where there are no files without a name.
     name: Option<OsString>,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> TemporaryFile<'a> {
     /// Begins one in a directory, for its owner alone.
-    pub(crate) fn new(parent: BorrowedFd<'a>) -> io::Result<Draft<'a>> {
+    pub(crate) fn new(parent: BorrowedFd<'a>) -> io::Result<TemporaryFile<'a>> {
         let mode = Mode::from_raw_mode(0o600);
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
         match openat(parent, ".", flags | OFlags::TMPFILE, mode) {
-            Ok(file) => Ok(Draft {
+            Ok(file) => Ok(TemporaryFile {
                 parent,
                 file: File::from(file),
                 name: None,
@@ -31,7 +31,7 @@ impl<'a> Draft<'a> {
                 let name = unguessable_name();
                 let new = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
                 let file = openat(parent, &name, new, mode)?;
-                Ok(Draft {
+                Ok(TemporaryFile {
                     parent,
                     file: File::from(file),
                     name: Some(name),
@@ -43,18 +43,24 @@ impl<'a> Draft<'a> {
 
     /// Puts it in the place of what has this name in the same directory.
     pub(crate) fn move_to(mut self, name: &OsStr) -> io::Result<()> {
-        let draft = match self.name.take() {
-            Some(draft) => draft,
+        let temporary_file = match self.name.take() {
+            Some(temporary_file) => temporary_file,
             None => {
-                let draft = unguessable_name();
+                let temporary_file = unguessable_name();
                 let itself = format!("/proc/self/fd/{}", self.file.as_fd().as_raw_fd());
-                linkat(CWD, itself, self.parent, &draft, AtFlags::SYMLINK_FOLLOW)?;
-                draft
+                linkat(
+                    CWD,
+                    itself,
+                    self.parent,
+                    &temporary_file,
+                    AtFlags::SYMLINK_FOLLOW,
+                )?;
+                temporary_file
             }
         };
-        let renamed = renameat(self.parent, &draft, self.parent, name);
+        let renamed = renameat(self.parent, &temporary_file, self.parent, name);
         if renamed.is_err() {
-            self.name = Some(draft);
+            self.name = Some(temporary_file);
         }
         renamed?;
         // Code sees the name as soon as it is there, and can put something else under it before it is moved.
@@ -70,7 +76,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-impl Drop for Draft<'_> {
+impl Drop for TemporaryFile<'_> {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
             let _ = unlinkat(self.parent, name, AtFlags::empty());

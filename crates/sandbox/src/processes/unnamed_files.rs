@@ -4,7 +4,7 @@
 //! a socket. The first three are found here. Of the last the kernel tells how many descriptors wait, not what they are.
 
 use crate::SessionProcesses;
-use crate::processes::outside::{children, ids_of, maps, started};
+use crate::processes::session_processes::{children, ids_of, maps, started};
 use rustix::fs::makedev;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 
 /// What a session's processes hold beyond what has a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Holdings {
+pub struct UnnamedFiles {
     /// The files without a name that are open, mapped or executed, by their inode: what each takes on disk, as far as that can be told.
     pub nameless: HashMap<u64, Size>,
     /// How many descriptors wait in sockets that a process of the session has open. Each may be a file, or a socket in which others wait.
@@ -52,22 +52,22 @@ pub struct Written {
 impl SessionProcesses {
     /// What its processes hold on the file systems `devices` (as `stat` numbers them). Descriptors that wait in one of the sockets `own`, given by
     /// their inodes, do not count: the host has put them there.
-    pub fn holdings(self, devices: &[u64], own: &[u64]) -> Holdings {
-        let mut holdings = Holdings::default();
+    pub fn unnamed_files(self, devices: &[u64], own: &[u64]) -> UnnamedFiles {
+        let mut unnamed_files = UnnamedFiles::default();
         let mut sockets = HashMap::new();
         for pid in self.ids() {
             for task in tables_of(pid) {
-                holdings.add_open(&task, devices, &mut sockets);
+                unnamed_files.add_open(&task, devices, &mut sockets);
             }
-            holdings.add_mapped(pid, devices);
+            unnamed_files.add_mapped(pid, devices);
         }
         // Init has what the zygote had mapped, and nothing of the session's: a library that was replaced on disk meanwhile.
         for mapping in deleted_mappings(&self.init().to_string(), devices) {
-            holdings.nameless.remove(&mapping.inode);
+            unnamed_files.nameless.remove(&mapping.inode);
         }
         sockets.retain(|inode, _| !own.contains(inode));
-        holdings.in_flight = sockets.into_values().sum();
-        holdings
+        unnamed_files.in_flight = sockets.into_values().sum();
+        unnamed_files
     }
 
     /// What each of its processes has written.
@@ -77,7 +77,7 @@ impl SessionProcesses {
             // None where it has ended meanwhile.
             let inside = ids_of(pid).last().copied()?;
             Some(Written {
-                process: (pid, started(pid)),
+                process: (pid, started(pid).unwrap_or(0)),
                 inside,
                 bytes,
             })
@@ -108,7 +108,7 @@ pub fn descriptors_waiting_in(socket: i32) -> u64 {
     waiting_in(&format!("/proc/self/fdinfo/{socket}")).map_or(0, |(_, count)| count)
 }
 
-impl Holdings {
+impl UnnamedFiles {
     /// Whether there is something whose size cannot be told.
     pub fn has_unknown(&self) -> bool {
         let is_unknown = |size: &Size| matches!(size, Size::AtLeast(_));
@@ -269,5 +269,5 @@ fn deleted_mapping(line: &str, devices: &[u64]) -> Option<Mapping> {
 }
 
 #[cfg(test)]
-#[path = "holdings_tests.rs"]
+#[path = "unnamed_files_tests.rs"]
 mod tests;

@@ -1,7 +1,7 @@
 //! Typed messages to and from init and the launcher.
 
-use crate::Birth;
 use crate::Error;
+use crate::SpawnRequest;
 use cellblock_native::wire::message::{Message, from_init, from_launcher, to_init, to_launcher};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -21,35 +21,33 @@ pub enum ToInit {
         /// Its id inside.
         pid: u32,
         /// Since when it can be there.
-        made: Made,
+        origin: StandbyOrigin,
     },
     /// This standby is the head now.
     Wake(u32),
     /// This standby is not needed any more.
     Drop(u32),
-    /// The watchdog's limit in bytes.
-    Memory(u64),
     /// The fork that was prepared is not wanted any more.
     CancelFork,
 }
 
-/// When a standby was made. Init takes no process for a standby that is older.
+/// When a standby was origin. Init takes no process for a standby that is older.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Made {
+pub enum StandbyOrigin {
     /// After the head was asked for it.
-    Since(Moment),
+    Since(BootTime),
     /// When its original was woken, which init knows.
     WhenWoken,
 }
 
 /// A point in time, in ticks since the machine was started: the clock by which the kernel says when a process was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment(u64);
+pub struct BootTime(u64);
 
-impl Moment {
+impl BootTime {
     /// This one.
-    pub fn now() -> Moment {
-        Moment(cellblock_native::sys::boot_ticks())
+    pub fn now() -> BootTime {
+        BootTime(cellblock_native::sys::boot_ticks())
     }
 }
 
@@ -60,8 +58,8 @@ impl ToInit {
         let (kind, a) = match self {
             ToInit::Signal(signal) => (to_init::SIGNAL, u64::from(signal.unsigned_abs())),
             ToInit::Sweep(next) => (to_init::SWEEP, next.unwrap_or(0).into()),
-            ToInit::Protect { pid, made } => {
-                if let Made::Since(Moment(ticks)) = made {
+            ToInit::Protect { pid, origin } => {
+                if let StandbyOrigin::Since(BootTime(ticks)) = origin {
                     // 0 is for the other case, and no process is that old.
                     b = ticks.max(1);
                 }
@@ -69,7 +67,6 @@ impl ToInit {
             }
             ToInit::Wake(pid) => (to_init::WAKE, pid.into()),
             ToInit::Drop(pid) => (to_init::DROP, pid.into()),
-            ToInit::Memory(bytes) => (to_init::MEMORY, bytes),
             ToInit::CancelFork => (to_init::CANCEL, 0),
         };
         Message { kind, a, b, c: 0 }.to_bytes().to_vec()
@@ -113,26 +110,26 @@ pub enum FromInit {
         number: usize,
     },
     /// Whether the init and the namespaces of a fork stand.
-    Prepared(Result<(), Unprepared>),
+    Prepared(Result<(), ForkFailure>),
 }
 
 /// Why a fork could not be prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unprepared {
+pub struct ForkFailure {
     stage: u64,
     errno: u64,
 }
 
-impl Unprepared {
+impl ForkFailure {
     /// Whether the kernel allows no more namespaces, or none so deep.
-    pub fn is_for_want_of_room(self) -> bool {
+    pub fn is_namespace_limit(self) -> bool {
         self.errno == rustix::io::Errno::NOSPC.raw_os_error() as u64
             || self.errno == rustix::io::Errno::USERS.raw_os_error() as u64
     }
 }
 
-impl From<Unprepared> for Error {
-    fn from(Unprepared { stage, errno }: Unprepared) -> Error {
+impl From<ForkFailure> for Error {
+    fn from(ForkFailure { stage, errno }: ForkFailure) -> Error {
         Error::build("the fork", stage, errno)
     }
 }
@@ -143,7 +140,7 @@ pub struct Death {
     /// How.
     pub exit: Exit,
     /// Because init ended it for this.
-    pub over: Option<Over>,
+    pub over: Option<ExceededLimit>,
     /// Milliseconds of CPU in its whole life, with its children's.
     pub cpu_ms: f64,
     /// The most bytes it held.
@@ -152,7 +149,7 @@ pub struct Death {
 
 /// A limit of which init saw that a session is over it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
+pub enum ExceededLimit {
     /// Memory, that of the kernel included.
     Memory,
     /// Objects that the kernel counts for each user.
@@ -194,8 +191,8 @@ impl FromInit {
             from_init::ENDED => FromInit::Ended(Death {
                 exit: Exit::from_status(message.a),
                 over: match message.b & 0xFF {
-                    1 => Some(Over::Memory),
-                    2 => Some(Over::UserObjects),
+                    1 => Some(ExceededLimit::Memory),
+                    2 => Some(ExceededLimit::UserObjects),
                     _ => None,
                 },
                 cpu_ms: (message.b >> 8) as f64 / 1e3,
@@ -209,7 +206,7 @@ impl FromInit {
             },
             from_init::PREPARED => FromInit::Prepared(match message.b {
                 0 => Ok(()),
-                errno => Err(Unprepared {
+                errno => Err(ForkFailure {
                     stage: message.a,
                     errno,
                 }),
@@ -221,7 +218,7 @@ impl FromInit {
 
 /// A call that waits until the host has kept what it is about to change. It comes on a socket of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changing {
+pub struct PendingChange {
     /// The call.
     pub call: u64,
     /// The file, below the workspace.
@@ -243,15 +240,15 @@ pub enum Change {
     Names,
 }
 
-impl Changing {
+impl PendingChange {
     /// Reads the wire form.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Changing, Error> {
+    pub fn from_bytes(bytes: &[u8]) -> Result<PendingChange, Error> {
         let refused = || Error::Protocol { process: "init" };
         let (message, path) = Message::from_bytes(bytes).map_err(|_| refused())?;
         if message.kind != from_init::CHANGING {
             return Err(refused());
         }
-        Ok(Changing {
+        Ok(PendingChange {
             call: message.a,
             path: PathBuf::from(OsStr::from_bytes(path)),
             how: match message.b {
@@ -264,11 +261,11 @@ impl Changing {
     }
 
     /// The answer: the call may go on.
-    pub fn kept(&self, how_much: HowMuch) -> Vec<u8> {
-        let told = match how_much {
-            HowMuch::TheFile { own } => own.unwrap_or(0),
-            HowMuch::Removed => 0,
-            HowMuch::TheDirectory => 1,
+    pub fn kept(&self, scope: KeptScope) -> Vec<u8> {
+        let told = match scope {
+            KeptScope::TheFile { own } => own.unwrap_or(0),
+            KeptScope::Removed => 0,
+            KeptScope::TheDirectory => 1,
         };
         on_file_socket(to_init::KEPT, self.call, told, 0)
     }
@@ -287,7 +284,7 @@ impl Changing {
 
 /// What was kept before a call went on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HowMuch {
+pub enum KeptScope {
     /// What was needed of the file. This is its inode, if no other session has it.
     TheFile {
         /// Its number.
@@ -336,14 +333,14 @@ impl FromLauncher {
     }
 }
 
-/// Asks init for the namespaces of a fork; the descriptors of a birth go along.
-pub fn fork_request(birth: &Birth) -> Vec<u8> {
+/// Asks init for the namespaces of a fork; the descriptors of a request go along.
+pub fn fork_request(request: &SpawnRequest) -> Vec<u8> {
     let message = Message {
         kind: to_init::FORK,
         ..Message::default()
     };
     let mut bytes = message.to_bytes().to_vec();
-    bytes.extend(birth.to_bytes());
+    bytes.extend(request.to_bytes());
     bytes
 }
 
@@ -356,7 +353,7 @@ pub fn mount_request(path: &Path, owner: u32, group: u32, user: u32) -> Result<V
         c: user.into(),
     };
     let mut bytes = message.to_bytes().to_vec();
-    bytes.extend_from_slice(crate::launch::plain_path(path)?.as_bytes());
+    bytes.extend_from_slice(crate::launch::path_to_c_string(path)?.as_bytes());
     bytes.push(0);
     Ok(bytes)
 }

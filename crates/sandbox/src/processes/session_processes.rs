@@ -3,6 +3,7 @@
 //! Standbys share most of their pages with the head, and how many is only known to who may look into them. They are closed to
 //! everyone of the session, init included; but the user who started the session owns its namespaces, so the host may look.
 
+use cellblock_native::sys::ProcessStat;
 use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
@@ -86,7 +87,7 @@ impl SessionProcesses {
         };
         let inits = self.all_below().filter(is_init);
         inits
-            .max_by_key(|pid| started(*pid))
+            .max_by_key(|pid| started(*pid).unwrap_or(0))
             .map(|init| SessionProcesses { init })
     }
 
@@ -130,26 +131,19 @@ pub(crate) fn ids_of(pid: u32) -> Vec<u32> {
 fn processor_time(pid: u32) -> Duration {
     /// The kernel counts in ticks of this length for everyone who asks.
     const TICK: Duration = Duration::from_millis(10);
-    /// Its own time, in user and kernel mode, and that of its children.
-    const TIMES: std::ops::Range<usize> = 11..15;
-    let ticks: u64 = stat(pid).get(TIMES).unwrap_or_default().iter().sum();
+    let text = stat(pid);
+    let ticks = ProcessStat::parse(&text).map_or(0, |stat| stat.cpu_ticks());
     TICK * u32::try_from(ticks).unwrap_or(u32::MAX)
 }
 
-/// When it began, in ticks of the machine.
-pub(crate) fn started(pid: u32) -> u64 {
-    const START: usize = 19;
-    stat(pid).get(START).copied().unwrap_or(0)
+/// When a process was started, in ticks since the machine was started; `None` when it is not there.
+pub(crate) fn started(pid: u32) -> Option<u64> {
+    ProcessStat::parse(&stat(pid))?.started()
 }
 
-/// The numbers after its name, which may hold anything.
-fn stat(pid: u32) -> Vec<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let after_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
-    after_name
-        .split_whitespace()
-        .map(|word| word.parse().unwrap_or(0))
-        .collect()
+/// The text of `/proc/PID/stat`; empty when the process is not there.
+fn stat(pid: u32) -> Vec<u8> {
+    fs::read(format!("/proc/{pid}/stat")).unwrap_or_default()
 }
 
 /// The children of all its threads.
