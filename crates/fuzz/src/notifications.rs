@@ -3,7 +3,7 @@
 use crate::Outcome;
 use crate::choices::Choices;
 use cellblock_native::files::file_argument::FileArgument;
-use cellblock_native::init::notify::{Protected, NOTIFICATION_BYTES, Notification, is_harmless};
+use cellblock_native::init::notify::{NOTIFICATION_BYTES, Notification, Protected, is_harmless};
 use cellblock_native::sys::{Pid, Received, nr};
 
 /// Who is protected: init, and a standby.

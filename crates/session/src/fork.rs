@@ -16,7 +16,10 @@ use crate::ways_out::Doors;
 use crate::workspace::Workspace;
 use cellblock_protocol::SessionOptions;
 use cellblock_protocol::guest::{Reply, ToHead};
-use cellblock_sandbox::{SpawnRequest as Birth, Cgroup, FromInit, MemoryAllowance as Loan, ToInit, fork_request, remove_directory};
+use cellblock_sandbox::{
+    Cgroup, FromInit, MemoryAllowance as Loan, SpawnRequest as Birth, ToInit, fork_request,
+    remove_directory,
+};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
