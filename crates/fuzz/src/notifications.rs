@@ -1,9 +1,9 @@
-//! Questions of the kernel to init: what code calls, with any arguments.
+//! Notifications of the kernel to init: what code calls, with any arguments.
 
 use crate::Outcome;
 use crate::choices::Choices;
-use cellblock_native::named::Named;
-use cellblock_native::notify::{Protected, QUESTION_SIZE, Question, is_harmless};
+use cellblock_native::files::file_argument::FileArgument;
+use cellblock_native::init::notify::{NOTIFICATION_BYTES, Notification, Protected, is_harmless};
 use cellblock_native::sys::{Pid, Received, nr};
 
 /// Who is protected: init, and a standby.
@@ -25,7 +25,7 @@ const CALLS: [usize; 11] = [
     nr::SCHED_SETAFFINITY,
 ];
 
-/// Judges a call, and reads a question that another init passed on. A call that the kernel would let touch the protected is refused.
+/// Judges a call, and reads a notification that another init passed on. A call that the kernel would let touch the protected is refused.
 pub fn notifications(bytes: &[u8]) -> Outcome {
     let mut choices = Choices::new(bytes);
     passed_on(&mut choices);
@@ -98,25 +98,25 @@ fn touches(call: usize, arguments: &[u64; 6]) -> bool {
     }
 }
 
-/// Bytes from another init. They are a question with a name, or nothing.
+/// Bytes from another init. They are a notification with a name, or nothing.
 fn passed_on(choices: &mut Choices<'_>) {
     let mut bytes = Vec::new();
     let numbers = [nr::OPENAT, nr::OPEN, nr::CREAT, nr::SETXATTR, nr::LINKAT];
-    for field in 0..QUESTION_SIZE / 8 {
+    for field in 0..NOTIFICATION_BYTES / 8 {
         let mut number = choices.number();
         if field == 2 {
             number = numbers[choices.below(numbers.len())] as u64;
         }
         bytes.extend_from_slice(&number.to_le_bytes());
     }
-    let Some(mut question) = Question::from_bytes(&bytes) else {
-        panic!("{} bytes are no question", bytes.len());
+    let Some(mut notification) = Notification::from_bytes(&bytes) else {
+        panic!("{} bytes are no notification", bytes.len());
     };
-    assert_eq!(question.as_bytes()[..], bytes[..]);
-    assert!(question.mode() <= 0o1777);
-    let before = question.mode();
-    question.apply_mask(choices.number() & 0o777);
-    assert_eq!(question.mode() & !before, 0, "a mask gave a permission");
+    assert_eq!(notification.as_bytes()[..], bytes[..]);
+    assert!(notification.mode() <= 0o1777);
+    let before = notification.mode();
+    notification.apply_mask(choices.number() & 0o777);
+    assert_eq!(notification.mode() & !before, 0, "a mask gave a permission");
     let length = choices.below(5000);
     let path = choices.below(5000) as u16;
     bytes.extend_from_slice(&[choices.byte() & 1, choices.byte() & 1]);
@@ -130,7 +130,7 @@ fn passed_on(choices: &mut Choices<'_>) {
         bytes: bytes.len(),
         ..Received::default()
     };
-    if let Some((_, named)) = Named::passed(&bytes, &received) {
+    if let Some((_, named)) = FileArgument::passed(&bytes, &received) {
         assert!(named.other().len() <= bytes.len());
         let _ = (named.is_unknown(), named.is_open_already());
         // An attribute has a name that ends, or there is none.

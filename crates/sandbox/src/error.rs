@@ -63,7 +63,7 @@ impl Error {
         let source = std::io::Error::from_raw_os_error(i32::try_from(errno).unwrap_or(0));
         Error::Build {
             process,
-            step: cellblock_native::message::Stage::describe(stage),
+            step: cellblock_native::wire::message::Stage::describe(stage),
             source,
         }
     }

@@ -6,7 +6,7 @@ use crate::file_history::FileHistory;
 use crate::line::Line;
 use cellblock_protocol::guest::{Armed, ToHead};
 use cellblock_protocol::{Arming, Strategy};
-use cellblock_sandbox::{FromInit, Made, Moment, ToInit};
+use cellblock_sandbox::{BootTime as Moment, FromInit, StandbyOrigin as Made, ToInit};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, SystemTime};
 use tokio::time::timeout;
@@ -123,7 +123,7 @@ impl Actor {
     pub(crate) async fn protect(&mut self, pid: u32, made: Made) -> Result<(), String> {
         let lost = "init is gone";
         self.init
-            .send(&ToInit::Protect { pid, made }.to_bytes(), &[])
+            .send(&ToInit::Protect { pid, origin: made }.to_bytes(), &[])
             .await
             .map_err(|_| lost)?;
         loop {

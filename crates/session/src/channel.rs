@@ -2,7 +2,7 @@
 
 use cellblock_protocol::codec::{FrameDecoder, MAX_FRAME_FROM_HEAD};
 use cellblock_protocol::guest::{FromHead, ToHead};
-use cellblock_sandbox::{readiness, receive_bytes, send_bytes};
+use cellblock_sandbox::{async_fd as readiness, receive_bytes, send_bytes};
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};

@@ -10,7 +10,7 @@ use cellblock_protocol::{
     CellResult, CheckpointState, CheckpointStatus, Event, FileChanges, State, StateOutcome, Status,
     Usage, VariableChanges,
 };
-use cellblock_sandbox::{Death, Exit, Over};
+use cellblock_sandbox::{Death, ExceededLimit as Over, Exit};
 
 /// What became of the state.
 pub(crate) struct Settled {

@@ -142,7 +142,7 @@ impl Looker {
             return look;
         };
         let own = lock(&self.own).clone();
-        let mut holdings = processes.holdings(&devices, &own.laid);
+        let mut holdings = processes.unnamed_files(&devices, &own.laid);
         let at_host = own.ends.iter().map(|end| descriptors_waiting_in(*end));
         holdings.in_flight += at_host.sum::<u64>();
         let written = processes.written();

@@ -9,7 +9,7 @@ use crate::file_store::{FileStore, Stored};
 use crate::given::{Given, Kept};
 use crate::keeper::Keeper;
 use crate::workspace::{Kind, Seen, Stamp, Workspace};
-use cellblock_sandbox::{Access, Change, Entry, HowMuch};
+use cellblock_sandbox::{Access, Change, Entry, KeptScope as HowMuch};
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};

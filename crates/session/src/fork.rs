@@ -16,7 +16,10 @@ use crate::ways_out::Doors;
 use crate::workspace::Workspace;
 use cellblock_protocol::SessionOptions;
 use cellblock_protocol::guest::{Reply, ToHead};
-use cellblock_sandbox::{Birth, Cgroup, FromInit, Loan, ToInit, fork_request, remove_directory};
+use cellblock_sandbox::{
+    Cgroup, FromInit, MemoryAllowance as Loan, SpawnRequest as Birth, ToInit, fork_request,
+    remove_directory,
+};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -72,7 +75,7 @@ impl Lineage {
 
     fn next(&self, cgroup: Option<&Arc<Cgroup>>) -> Lineage {
         let mut ancestors = self.ancestors.clone();
-        ancestors.extend(cgroup.map(|cgroup| Arc::new(cgroup.lend())));
+        ancestors.extend(cgroup.map(|cgroup| Arc::new(cgroup.allow_for_fork())));
         Lineage {
             runtime: self.runtime.clone(),
             depth: self.depth + 1,
@@ -304,7 +307,7 @@ impl Actor {
             let packet = self.init.receive().await.map_err(|_| lost())?;
             match FromInit::from_bytes(&packet.bytes) {
                 Ok(FromInit::Prepared(Ok(()))) => return Ok(()),
-                Ok(FromInit::Prepared(Err(failure))) if failure.is_for_want_of_room() => {
+                Ok(FromInit::Prepared(Err(failure))) if failure.is_namespace_limit() => {
                     return Err(Error::Refused(
                         "the session cannot be forked: the kernel allows no more namespaces, or none so deep".to_owned(),
                     ));

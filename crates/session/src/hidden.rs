@@ -3,7 +3,7 @@
 //! Of descriptors that wait in sockets the kernel does not tell what they are; of mapped files it tells only root how large they are. So while
 //! there are any, all that the session's processes have written since, and that is not seen elsewhere, counts as kept there.
 
-use cellblock_sandbox::{FileSystem, Holdings, Size, Written};
+use cellblock_sandbox::{FileSystem, Size, UnnamedFiles as Holdings, Written};
 use std::collections::HashMap;
 
 /// What is known of files without a name from one look to the next.

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::history::History;
 use crate::packets::Packets;
 use crate::workspace::Seen;
-use cellblock_sandbox::{Change, Changing, HowMuch};
+use cellblock_sandbox::{Change, KeptScope as HowMuch, PendingChange as Changing};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

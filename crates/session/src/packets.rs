@@ -1,6 +1,6 @@
 //! Packet sockets, asynchronously.
 
-use cellblock_sandbox::{Packet, readiness, receive_packet, send_packet};
+use cellblock_sandbox::{Packet, async_fd as readiness, receive_packet, send_packet};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use tokio::io::Interest;

@@ -1,7 +1,7 @@
 //! The head's standard output and error.
 
 use cellblock_protocol::Stream;
-use cellblock_sandbox::readiness;
+use cellblock_sandbox::async_fd as readiness;
 use std::io;
 use std::os::fd::OwnedFd;
 use tokio::io::unix::AsyncFd;

@@ -8,7 +8,7 @@ use crate::runtime::Inner;
 use crate::ways_out::{self, Doors};
 use crate::workspace::Workspace;
 use cellblock_protocol::{Rung, SessionOptions, Wall};
-use cellblock_sandbox::{Birth, Cgroup};
+use cellblock_sandbox::{Cgroup, SpawnRequest as Birth};
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;

@@ -9,7 +9,7 @@ use crate::line::{Line, Successor};
 use crate::tracker::Changes;
 use cellblock_protocol::FileChanges;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
-use cellblock_sandbox::{FromInit, Made, ToInit};
+use cellblock_sandbox::{FromInit, StandbyOrigin as Made, ToInit};
 use std::time::Duration;
 use tokio::time::timeout;
 

@@ -116,7 +116,9 @@ impl Sockets {
             ) {
                 (FromInit::Born { head, asks: true }, _) => break (head, Asked::Before),
                 (FromInit::Born { head, asks: false }, _) => break (head, Asked::Never),
-                (FromInit::Door { number }, Some(socket)) => self.opened.push((number, socket)),
+                (FromInit::LoopbackSocket { number }, Some(socket)) => {
+                    self.opened.push((number, socket))
+                }
                 _ => return Err(cellblock_sandbox::Error::Protocol { process: "init" }.into()),
             }
         };

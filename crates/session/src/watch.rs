@@ -171,7 +171,7 @@ impl Listener {
 fn read_always(state: &State, watcher: &Weak<Watcher>) -> Option<JoinHandle<()>> {
     let runtime = tokio::runtime::Handle::try_current().ok()?;
     let queue = state.instance.as_ref()?.try_clone().ok()?;
-    let queue = cellblock_sandbox::readiness(queue).ok()?;
+    let queue = cellblock_sandbox::async_fd(queue).ok()?;
     let watcher = Weak::clone(watcher);
     Some(runtime.spawn(async move {
         while let Ok(mut filled) = queue.readable().await {

@@ -6,7 +6,7 @@ use cellblock_network::{Connection, Credential, Guard, Log, Proxies};
 use cellblock_protocol::{
     CellError, CredentialRule, Event, HostPattern, NetworkRule, SessionOptions,
 };
-use cellblock_sandbox::Birth;
+use cellblock_sandbox::SpawnRequest as Birth;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::Ipv4Addr;
@@ -113,7 +113,7 @@ impl Doors {
         }
         let (places, names) = self.places();
         for (place, port) in places {
-            birth = birth.door(port, place)?;
+            birth = birth.loopback_port(port, place)?;
         }
         Ok(birth.file(Path::new("/etc/hosts"), &names)?)
     }

@@ -354,10 +354,6 @@ hold(in_children(6, fill))
 
 #[test]
 fn answers_of_the_kernel_that_nobody_reads() {
-    // A cgroup does not count them, and where there is one, init does not look: docs/limitations.md says so.
-    if is_root() {
-        return;
-    }
     is_bounded(
         r"
 LINK = struct.pack('IHHIIBxHiII', 32, 18, 1, 1, 0, 0, 0, 1, 0, 0)
@@ -372,4 +368,46 @@ def work():
 hold(in_children(12, work))
 ",
     );
+}
+
+/// A session gets a few sockets to the kernel at once, however they are held, and gets others when it has closed these.
+#[test]
+fn netlink_sockets_are_few_and_are_had_again_when_they_are_closed() {
+    let session = behind(Isolation::on(Rung::Full), Limits::default(), &Map::new());
+    let code = r"
+import array, resource, socket
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+def open_all():
+    got = []
+    try:
+        for _ in range(200):
+            got.append(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0))
+    except OSError as error:
+        return got, error.errno
+    return got, 0
+first, refusal = open_all()
+near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+near.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [s.fileno() for s in first]))])
+count = len(first)
+del first
+in_flight = len(open_all()[0])
+near.close(), far.close()
+counts = [count, refusal, in_flight]
+for _ in range(3):
+    counts.append(len(open_all()[0]))
+buffer = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+before = buffer.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+buffer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 30)
+grows = buffer.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) > before
+print(counts, grows)
+";
+    let result = run(&session, Cell::new(code).timeout(20.0));
+    assert_eq!(result.status, Success, "{}", short(&result));
+    assert_eq!(
+        result.stdout.trim(),
+        "[64, 24, 0, 64, 64, 64] False",
+        "{}",
+        short(&result)
+    );
+    wait(session.close());
 }

@@ -20,7 +20,7 @@ def load(descriptor: int) -> None:
     """Loads the library. Called once, in the zygote."""
     global _library, _fork
     _library = ctypes.PyDLL(f"/proc/self/fd/{descriptor}")
-    _library.cellblock_conceive.argtypes = [ctypes.c_uint64, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)]
+    _library.cellblock_spawn_ahead.argtypes = [ctypes.c_uint64, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)]
     _library.cellblock_deliver.argtypes = [
         ctypes.c_int,
         ctypes.c_int,
@@ -29,7 +29,7 @@ def load(descriptor: int) -> None:
         ctypes.POINTER(ctypes.c_int),
         ctypes.c_size_t,
     ]
-    _library.cellblock_be_born.argtypes = [ctypes.c_int]
+    _library.cellblock_harden_and_start.argtypes = [ctypes.c_int]
     _library.cellblock_side_fork.argtypes = [ctypes.c_void_p]
     _library.cellblock_stand_by.argtypes = [
         ctypes.c_void_p,
@@ -42,7 +42,7 @@ def load(descriptor: int) -> None:
     ]
     _library.cellblock_restartable_sequences.argtypes = [ctypes.c_ssize_t, ctypes.c_size_t]
     _library.cellblock_thread_id.argtypes = [ctypes.c_int]
-    _library.cellblock_cross.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int)]
+    _library.cellblock_copy_into_fork.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int)]
     # libc's own fork: it runs the handlers that BLAS libraries and allocators registered.
     libc = ctypes.CDLL(None)
     _fork = ctypes.cast(libc.fork, ctypes.c_void_p)
@@ -52,7 +52,7 @@ def load(descriptor: int) -> None:
 def conceive(walls: int) -> tuple[int, int]:
     """Make the processes of a session that will be behind these walls: the id of its init in the zygote, 0 in its head, each with a socket."""
     assert _library is not None
-    return _with_descriptor(lambda own: _library.cellblock_conceive(walls, _fork, own))
+    return _with_descriptor(lambda own: _library.cellblock_spawn_ahead(walls, _fork, own))
 
 
 def deliver(init: int, socket: int, request: bytes, descriptors: list[int]) -> int:
@@ -65,7 +65,7 @@ def deliver(init: int, socket: int, request: bytes, descriptors: list[int]) -> i
 def be_born(socket: int) -> None:
     """In the head: wait for that, and put up the walls."""
     assert _library is not None
-    _library.cellblock_be_born(socket)
+    _library.cellblock_harden_and_start(socket)
 
 
 def side_fork() -> int:
@@ -119,7 +119,7 @@ def cross(channel: int, has_threads: bool) -> tuple[int, int]:
     assert _library is not None
     told = ctypes.c_int(0)
     fork = None if has_threads else _fork
-    pid = _around_fork(lambda: _library.cellblock_cross(fork, channel, ctypes.byref(told)), has_threads)
+    pid = _around_fork(lambda: _library.cellblock_copy_into_fork(fork, channel, ctypes.byref(told)), has_threads)
     if pid < 0 and has_threads and told.value:
         raise ThreadInTheWay(-pid, told.value)
     if pid < 0:

@@ -2,7 +2,7 @@
 //! directory that is mounted into the container.
 
 use crate::Error;
-use cellblock_sandbox::readiness;
+use cellblock_sandbox::async_fd as readiness;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };

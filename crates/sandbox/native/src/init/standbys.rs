@@ -1,24 +1,24 @@
 //! Whom init protects: the standbys, the sessions that were forked from this one, and itself.
 
-use crate::fork::Forks;
-use crate::notify::Protected;
-use crate::sweep::{self, Reach};
+use crate::forks::fork::Forks;
+use crate::forks::standby::WakeRequest;
+use crate::init::notify::Protected;
+use crate::init::sweep::{self, Reach};
+use crate::sys::text::{Text, hexadecimal};
 use crate::sys::{self, Fd, Pid, each_line_at, kill, signals};
-use crate::text::{Text, hexadecimal};
-use crate::waking::Waking;
 
 /// Most standbys of one session: the history and the newest.
-pub(super) const MOST_STANDBYS: usize = 64;
+pub(super) const MAX_STANDBYS: usize = 64;
 
 /// The standbys, in no order. Zero marks a free slot.
 pub(super) struct Standbys {
-    pub(super) pids: [Pid; MOST_STANDBYS],
+    pub(super) pids: [Pid; MAX_STANDBYS],
     /// How many forks there had been when each was made.
-    pub(super) forks: [u32; MOST_STANDBYS],
+    pub(super) forks: [u32; MAX_STANDBYS],
     /// Which of all that were ever made each is.
-    pub(super) made: [u64; MOST_STANDBYS],
+    pub(super) made: [u64; MAX_STANDBYS],
     /// Which of them are stopped, and stay so until they are woken.
-    frozen: [bool; MOST_STANDBYS],
+    frozen: [bool; MAX_STANDBYS],
     /// How often it was looked whether a new one waits to be stopped.
     looks: u32,
     so_far: u64,
@@ -34,27 +34,28 @@ impl Protected for Standbys {
 /// Whom a session's code may not signal: init, the standbys, the forks of the session, and without a process namespace everyone
 /// who is not of the session. Landlock would refuse these too, but only from version 6 on.
 pub(super) struct OutOfBounds<'a> {
-    pub(super) kept: Kept<'a>,
+    pub(super) preserved: Preserved<'a>,
     pub(super) reach: Reach,
 }
 
 impl Protected for OutOfBounds<'_> {
     fn is_protected(&self, pid: Pid) -> bool {
         let foreign = || {
-            self.reach == Reach::Descendants && !sweep::is_descendant(self.kept.proc_directory, pid)
+            self.reach == Reach::Descendants
+                && !sweep::is_descendant(self.preserved.proc_directory, pid)
         };
-        self.kept.is_protected(pid) || pid != 0 && foreign()
+        self.preserved.is_protected(pid) || pid != 0 && foreign()
     }
 }
 
 /// Whom ending the head leaves alone, and whose memory is not the head's: init, the standbys, and sessions forked from this one.
-pub(super) struct Kept<'a> {
+pub(super) struct Preserved<'a> {
     pub(super) standbys: &'a Standbys,
     pub(super) forks: &'a Forks,
     pub(super) proc_directory: Fd,
 }
 
-impl Protected for Kept<'_> {
+impl Protected for Preserved<'_> {
     fn is_protected(&self, pid: Pid) -> bool {
         self.standbys.is_protected(pid) || self.forks.has(self.proc_directory, pid)
     }
@@ -65,7 +66,7 @@ impl Protected for Kept<'_> {
 }
 
 /// Whose memory is not the head's, or is not to grow any more. A standby that is not yet stopped may run code of the session.
-pub(super) struct Uncounted<'a>(pub(super) Kept<'a>);
+pub(super) struct Uncounted<'a>(pub(super) Preserved<'a>);
 
 impl Protected for Uncounted<'_> {
     fn is_protected(&self, pid: Pid) -> bool {
@@ -77,10 +78,10 @@ impl Protected for Uncounted<'_> {
 impl Standbys {
     pub(super) fn none() -> Standbys {
         Standbys {
-            pids: [0; MOST_STANDBYS],
-            forks: [0; MOST_STANDBYS],
-            made: [0; MOST_STANDBYS],
-            frozen: [false; MOST_STANDBYS],
+            pids: [0; MAX_STANDBYS],
+            forks: [0; MAX_STANDBYS],
+            made: [0; MAX_STANDBYS],
+            frozen: [false; MAX_STANDBYS],
             looks: 0,
             so_far: 0,
             init: sys::own_pid(),
@@ -124,8 +125,8 @@ impl Standbys {
     }
 
     /// Those that are stopped, the oldest first, and how many they are.
-    pub(super) fn frozen_by_age(&self) -> ([Pid; MOST_STANDBYS], usize) {
-        let mut living = [(u64::MAX, 0); MOST_STANDBYS];
+    pub(super) fn frozen_by_age(&self) -> ([Pid; MAX_STANDBYS], usize) {
+        let mut living = [(u64::MAX, 0); MAX_STANDBYS];
         let mut count = 0;
         for (index, pid) in self.pids.into_iter().enumerate() {
             if pid != 0 && self.frozen[index] {
@@ -151,7 +152,7 @@ impl Standbys {
     /// Stops each new one as soon as it waits to be woken. Returns one that does not wait after some time: code of the session may run in it.
     pub(super) fn freeze(&mut self, proc_directory: Fd) -> Option<Pid> {
         /// A copy of gigabytes on a busy machine takes its time until it first runs.
-        const MOST_LOOKS: u32 = 500;
+        const MAX_LOOKS: u32 = 500;
         self.looks += 1;
         let mut runs = None;
         for (pid, frozen) in self.pids.into_iter().zip(&mut self.frozen) {
@@ -160,7 +161,7 @@ impl Standbys {
             }
             if waits_to_be_woken(proc_directory, pid) {
                 *frozen = kill(pid, signals::STOP).is_ok();
-            } else if self.looks > MOST_LOOKS {
+            } else if self.looks > MAX_LOOKS {
                 runs = Some(pid);
             }
         }
@@ -194,5 +195,5 @@ fn waits_to_be_woken(proc_directory: Fd, pid: Pid) -> bool {
             }
         })
     });
-    blocked | NEVER_BLOCKED == !Waking::SIGNALS
+    blocked | NEVER_BLOCKED == !WakeRequest::SIGNALS
 }

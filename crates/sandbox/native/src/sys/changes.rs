@@ -1,4 +1,4 @@
-//! Changes to files: their size, their names and their marks.
+//! Changes to files: their size, their names and their metadata.
 
 use super::{AT_EMPTY_PATH, Fd, Result, nr, syscall};
 use core::ffi::CStr;

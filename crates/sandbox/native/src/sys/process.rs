@@ -18,7 +18,7 @@ pub mod signals {
     pub const STOP: i32 = 19;
     /// The first of those that wake a standby (`waking.rs`): real-time signals that C libraries leave alone.
     pub const WAKE: i32 = 40;
-    /// Stops a thread while its process is copied (`threads.rs`).
+    /// Stops a thread while its process is copied (`forks/threads.rs`).
     pub const STOP_THREAD: i32 = 44;
 }
 

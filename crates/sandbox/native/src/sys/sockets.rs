@@ -3,7 +3,7 @@
 use super::{Errno, Fd, Result, nr, syscall};
 
 /// Most descriptors in one message.
-pub const MOST_DESCRIPTORS: usize = 16;
+pub const MAX_DESCRIPTORS: usize = 16;
 
 const SOL_SOCKET: i32 = 1;
 const SCM_RIGHTS: i32 = 1;
@@ -32,7 +32,7 @@ struct Control {
     length: usize,
     level: i32,
     kind: i32,
-    descriptors: [Fd; MOST_DESCRIPTORS],
+    descriptors: [Fd; MAX_DESCRIPTORS],
 }
 
 const CONTROL_HEAD: usize = 16;
@@ -68,7 +68,7 @@ fn send_with(flags: usize, socket: Fd, bytes: &[u8], descriptors: &[Fd]) -> Resu
         length: 0,
         level: SOL_SOCKET,
         kind: SCM_RIGHTS,
-        descriptors: [0; MOST_DESCRIPTORS],
+        descriptors: [0; MAX_DESCRIPTORS],
     };
     let mut slice = Slice {
         base: bytes.as_ptr() as usize,
@@ -76,7 +76,7 @@ fn send_with(flags: usize, socket: Fd, bytes: &[u8], descriptors: &[Fd]) -> Resu
     };
     let mut control_length = 0;
     if !descriptors.is_empty() {
-        if descriptors.len() > MOST_DESCRIPTORS {
+        if descriptors.len() > MAX_DESCRIPTORS {
             return Err(Errno::OVERFLOW);
         }
         for (slot, fd) in control.descriptors.iter_mut().zip(descriptors) {
@@ -140,7 +140,7 @@ pub struct Received {
     /// How many bytes; 0 means that the other side has gone.
     pub bytes: usize,
     /// The descriptors that came along.
-    pub descriptors: [Fd; MOST_DESCRIPTORS],
+    pub descriptors: [Fd; MAX_DESCRIPTORS],
     /// How many of them.
     pub count: usize,
 }
@@ -151,7 +151,7 @@ pub fn receive(socket: Fd, buffer: &mut [u8]) -> Result<Received> {
         length: 0,
         level: 0,
         kind: 0,
-        descriptors: [-1; MOST_DESCRIPTORS],
+        descriptors: [-1; MAX_DESCRIPTORS],
     };
     let mut slice = Slice {
         base: buffer.as_mut_ptr() as usize,
@@ -193,6 +193,6 @@ pub fn receive(socket: Fd, buffer: &mut [u8]) -> Result<Received> {
     Ok(Received {
         bytes,
         descriptors: control.descriptors,
-        count: count.min(MOST_DESCRIPTORS),
+        count: count.min(MAX_DESCRIPTORS),
     })
 }

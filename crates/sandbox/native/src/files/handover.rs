@@ -1,0 +1,67 @@
+//! How a descriptor of init's gets to who asked for it, as what its call returns.
+//!
+//! The kernel adds a descriptor and answers in one step. But if init is stopped in the middle of it, the caller is told 0 and has no descriptor; and an
+//! init that has others above it is stopped for a moment whenever one of these sweeps. Such an init takes two steps, each of which begins again when
+//! it goes on.
+//!
+//! Between the two, a signal may make the caller ask once more, with a descriptor that it knows nothing of. The one that it is given then
+//! takes its place. Only where the signal comes just as it is answered, nobody can tell, and the descriptor is left to it.
+
+use crate::init::notify::{self, Notification, OnExecute};
+use crate::sys::{Errno, Fd, Result};
+
+/// How an init hands descriptors over.
+pub struct Handover {
+    can_be_stopped: bool,
+    stray: Option<Stray>,
+}
+
+/// A descriptor in the table of someone who has not heard of it.
+struct Stray {
+    notification: Notification,
+    number: Fd,
+}
+
+impl Handover {
+    /// That of an init which can be stopped by one above it, or not.
+    pub fn of(can_be_stopped: bool) -> Handover {
+        Handover {
+            can_be_stopped,
+            stray: None,
+        }
+    }
+
+    /// Gives whoever asked this a descriptor of ours, at a number of its own.
+    pub fn give(
+        &mut self,
+        listener: Fd,
+        notification: &Notification,
+        descriptor: Fd,
+        on_execute: OnExecute,
+    ) -> Result<()> {
+        if !self.can_be_stopped {
+            match notify::add_and_answer(listener, notification, descriptor, on_execute) {
+                // Before Linux 5.14 these are two steps.
+                Err(Errno::INVAL) => {}
+                outcome => return outcome,
+            }
+        }
+        let stray = self.stray.as_ref();
+        let stray = stray.filter(|stray| stray.notification.is_repeated_by(notification));
+        let number = match stray {
+            Some(Stray { number, .. }) => {
+                notify::give(listener, notification, descriptor, *number, on_execute)
+                    .map(|()| *number)
+            }
+            None => notify::add(listener, notification, descriptor, on_execute),
+        }?;
+        let notification = *notification;
+        self.stray = Some(Stray {
+            notification,
+            number,
+        });
+        notify::return_value(listener, notification.id(), i64::from(number)).inspect(|()| {
+            self.stray = None;
+        })
+    }
+}

@@ -1,0 +1,342 @@
+//! The init of a fork: its start, until the head of the fork has come.
+//!
+//! It is a copy of the parent session's init, which never ran code of the user's.
+
+use crate::files::change_handler::Sharing;
+use crate::forks::fork::{FIRST_INIT, ForkFds, KINDS, Prepared, credentials_of};
+use crate::forks::user_namespace::{NextUserNamespace, clone_into};
+use crate::init::sweep::{self, Reach};
+use crate::init::{self, Init};
+use crate::launch::spawn::{
+    Descriptors, change_handler, namespaces, set_up_namespaces, watched_memory,
+};
+use crate::sys::text::Text;
+use crate::sys::{
+    self, Errno, Fd, Forked, Pid, Poll, close, close_all_but, kill, open, open_at, open_flags,
+    packet_pair, poll, reap, receive, send, signals,
+};
+use crate::walls::limits;
+use crate::walls::mounts;
+use crate::walls::privileges;
+use crate::wire::config::{Items, Spawn};
+use crate::wire::message::{At, Failure, Message, Stage, from_init};
+
+/// The longest request for a fork.
+pub const MAX_FORK_REQUEST_BYTES: usize = 16 << 10;
+
+/// How long the namespaces and mounts of a fork may take, in milliseconds. A few, but the machine may be busy.
+const BUILD_TIMEOUT_MS: i32 = 10_000;
+/// How long the helper that copied the head may take to go.
+const ARRIVAL_TIMEOUT_MS: i32 = 20_000;
+
+/// What the new init has from the one that makes it.
+pub struct Parent {
+    /// Notifications of the system call filter.
+    pub listener: Fd,
+    /// `/proc` of the parent session.
+    pub proc_directory: Fd,
+}
+
+/// How a new init is made known to the first of its family.
+pub struct Registration {
+    /// The first's end of their socket.
+    pub socket: Fd,
+    /// How many processes the fork may have.
+    pub processes: u64,
+}
+
+/// Makes the namespaces of a fork, with an init in them that waits for the head.
+pub fn prepare(
+    parent: &Parent,
+    users: &mut NextUserNamespace,
+    bytes: &[u8],
+    descriptors: &[Fd],
+) -> Result<(Prepared, Registration), Failure> {
+    let (request, strings) = Spawn::from_bytes(bytes).at(Stage::Request)?;
+    let taken = Descriptors::from_wire(descriptors, true, request.keeps != 0).at(Stage::Request)?;
+    let users = users.take(parent.proc_directory).at(Stage::Users)?;
+    let view = mounts::whole_view().at(Stage::Root)?;
+    let (near, far) = packet_pair().at(Stage::Fork)?;
+    let (report_near, report) = packet_pair().at(Stage::Fork)?;
+    // SAFETY: the child stays native.
+    let outcome = unsafe { clone_into(users, namespaces(request.walls)) };
+    if let Ok(Forked::Child) = outcome {
+        let inherited = InheritedFds {
+            parent: far,
+            report: report_near,
+            listener: parent.listener,
+            view,
+        };
+        run_fork_init(&request, Items(strings), &taken, inherited)
+    }
+    [
+        users,
+        view,
+        far,
+        report_near,
+        taken.control,
+        taken.workspace,
+        taken.change_socket,
+    ]
+    .into_iter()
+    .filter(|fd| *fd >= 0)
+    .for_each(close);
+    let fds = ForkFds {
+        namespaces: [-1; KINDS.len()],
+        channel: taken.channel,
+        output: taken.output,
+        error: taken.error,
+        report,
+        cgroups: taken.cgroups,
+    };
+    let pid = match outcome {
+        Ok(Forked::Parent(pid)) => pid,
+        Ok(Forked::Child) | Err(_) => {
+            close(near);
+            fds.close();
+            return Err(outcome.err().unwrap_or(Errno::INVAL)).at(Stage::Namespaces);
+        }
+    };
+    let mut prepared = Prepared {
+        pid,
+        socket: near,
+        fds,
+    };
+    match receive_namespaces(&request, &mut prepared) {
+        Ok(registration) => Ok((prepared, registration)),
+        Err(failure) => {
+            prepared.give_up();
+            Err(failure)
+        }
+    }
+}
+
+/// Waits until the new init has built everything, and takes what it made.
+fn receive_namespaces(request: &Spawn, prepared: &mut Prepared) -> Result<Registration, Failure> {
+    if !sweep::wait_readable(prepared.socket, BUILD_TIMEOUT_MS) {
+        return Err(Errno::AGAIN).at(Stage::Namespaces);
+    }
+    let mut bytes = [0; Message::SIZE];
+    let received = receive(prepared.socket, &mut bytes).at(Stage::Namespaces)?;
+    let (message, _) = Message::from_bytes(&bytes[..received.bytes]).at(Stage::Namespaces)?;
+    if message.kind != from_init::STARTED {
+        return Err(Failure {
+            stage: Stage::from_number(message.a).unwrap_or(Stage::Namespaces),
+            errno: Errno(message.b as i32),
+        });
+    }
+    let mut descriptors = received.descriptors[..received.count].iter().copied();
+    let socket = descriptors.next().ok_or(Errno::PROTO).at(Stage::Request)?;
+    let made = namespaces(request.walls);
+    for (slot, (flag, _)) in prepared.fds.namespaces.iter_mut().zip(KINDS) {
+        if made & flag != 0 {
+            *slot = descriptors.next().unwrap_or(-1);
+        }
+    }
+    Ok(Registration {
+        socket,
+        processes: request.processes,
+    })
+}
+
+/// Descriptors that the new init keeps from its parent.
+struct InheritedFds {
+    parent: Fd,
+    report: Fd,
+    listener: Fd,
+    view: Fd,
+}
+
+/// The life of the new init.
+fn run_fork_init(
+    request: &Spawn,
+    items: Items<'_>,
+    taken: &Descriptors,
+    inherited: InheritedFds,
+) -> ! {
+    close_other_fds(taken, &inherited);
+    // As the init that it is a copy of.
+    privileges::set_dumpable(false);
+    let (proc_directory, forwarded) = match build(request, items, taken, &inherited) {
+        Ok(built) => built,
+        Err(failure) => fail(inherited.parent, failure),
+    };
+    let head = match accept_head(request, taken, &inherited, proc_directory) {
+        Ok(head) => head,
+        Err(failure) => fail(taken.control, failure),
+    };
+    // Who cannot read what the head names cannot ask; the host is told by what is not there.
+    let change_handler = if can_look_into(proc_directory, head) {
+        change_handler(
+            request,
+            items,
+            taken.change_socket,
+            proc_directory,
+            Sharing::WithForks,
+        )
+    } else {
+        None
+    };
+    if change_handler.is_none() && taken.change_socket >= 0 {
+        close(taken.change_socket);
+    }
+    init::run(Init {
+        control: taken.control,
+        listener: inherited.listener,
+        forwarded,
+        change_handler,
+        proc_directory,
+        head: Some(head),
+        reach: Reach::Namespace,
+        memory: watched_memory(request),
+        processes: request.processes,
+        walls: request.walls,
+    })
+}
+
+fn fail(socket: Fd, failure: Failure) -> ! {
+    let message = failure.to_message(from_init::FAILED);
+    let _ = send(socket, &message.to_bytes(), &[]);
+    sys::exit(70)
+}
+
+/// The sockets of the parent session must be seen to close when it lets go of them.
+fn close_other_fds(taken: &Descriptors, inherited: &InheritedFds) {
+    let mut own = [
+        taken.control,
+        taken.workspace,
+        taken.change_socket,
+        taken.cgroups[0],
+        taken.cgroups[1],
+        taken.cgroups[2],
+        inherited.parent,
+        inherited.report,
+        inherited.listener,
+        inherited.view,
+    ];
+    own.sort_unstable();
+    close_all_but(&own);
+    // An init has no standard streams: these are as good as any other number, and a fork that forks has its own sockets there.
+    for fd in (0..3).filter(|fd| !own.contains(fd)) {
+        close(fd);
+    }
+}
+
+/// Builds the session around this process, and hands its namespaces out.
+fn build(
+    request: &Spawn,
+    items: Items<'_>,
+    taken: &Descriptors,
+    inherited: &InheritedFds,
+) -> Result<(Fd, Fd), Failure> {
+    let parent = inherited.parent;
+    mounts::make_private().at(Stage::Namespaces)?;
+    mounts::leave_parent_session(inherited.view)?;
+    close(inherited.view);
+    let proc_directory = set_up_namespaces(request, items, taken, Reach::Namespace)?;
+    for fd in taken.cgroups.into_iter().chain([taken.workspace]) {
+        if fd >= 0 {
+            close(fd);
+        }
+    }
+    let (forwarded, first) = packet_pair().at(Stage::Fork)?;
+    let mut handed = [-1; 1 + KINDS.len()];
+    handed[0] = first;
+    let mut count = 1;
+    let made = namespaces(request.walls);
+    for (_, path) in KINDS.iter().filter(|(flag, _)| made & flag != 0) {
+        handed[count] = open(path, open_flags::RDONLY, 0).at(Stage::Namespaces)?;
+        count += 1;
+    }
+    let message = Message {
+        kind: from_init::STARTED,
+        ..Message::default()
+    };
+    let sent = send(parent, &message.to_bytes(), &handed[..count]).at(Stage::Fork);
+    handed[..count].iter().copied().for_each(close);
+    sent.map(|()| (proc_directory, forwarded))
+}
+
+/// Waits for the head, and looks at it closely: it came from a process that hostile code may have prepared.
+fn accept_head(
+    request: &Spawn,
+    taken: &Descriptors,
+    inherited: &InheritedFds,
+    proc_directory: Fd,
+) -> Result<Pid, Failure> {
+    let mut wanted = [
+        Poll::readable(inherited.report),
+        Poll::readable(taken.control),
+        Poll::readable(inherited.parent),
+    ];
+    poll(&mut wanted, -1);
+    let [report, control, parent] = wanted;
+    let mut bytes = [0; Message::SIZE];
+    let came = report.seen & 1 != 0
+        && control.seen == 0
+        && parent.seen == 0
+        && receive(inherited.report, &mut bytes).is_ok_and(|told| told.bytes > 0);
+    if !came {
+        return Err(Errno::SRCH).at(Stage::Copy);
+    }
+    let head = only_process(proc_directory).at(Stage::Copy)?;
+    if !credentials_of(proc_directory, head)
+        .at(Stage::Copy)?
+        .is_confined()
+    {
+        return Err(Errno::PERM).at(Stage::Copy);
+    }
+    if !shares_cgroups(proc_directory, head).at(Stage::Cgroup)? {
+        return Err(Errno::PERM).at(Stage::Cgroup);
+    }
+    if request.walls & crate::wire::config::walls::PROCESS_COUNT != 0 {
+        limits::allow_processes(head, request.processes).at(Stage::Limits)?;
+    }
+    // The parent ends the helpers now, should one still be there.
+    send(inherited.parent, &[1], &[]).at(Stage::Copy)?;
+    close(inherited.parent);
+    kill(head, signals::CONT).at(Stage::Copy)?;
+    send(inherited.report, &[1], &[]).at(Stage::Copy)?;
+    close(inherited.report);
+    Ok(head)
+}
+
+/// Whether we may see what a process does. A head that could not be parted from its parent is closed to everyone.
+fn can_look_into(proc_directory: Fd, head: Pid) -> bool {
+    let opened = Text::<32>::new(format_args!("{head}/cwd"))
+        .and_then(|path| open_at(proc_directory, path.as_c_str(), open_flags::PATH, 0));
+    opened.map(close).is_ok()
+}
+
+/// Whether a process is in the cgroups that we are in.
+fn shares_cgroups(proc_directory: Fd, head: Pid) -> sys::Result<bool> {
+    let path = Text::<32>::new(format_args!("{head}/cgroup"))?;
+    let (mut own, mut head_cgroups) = ([0; 4096], [0; 4096]);
+    let own = sys::read_file_at(proc_directory, c"1/cgroup", &mut own)?;
+    Ok(own == sys::read_file_at(proc_directory, path.as_c_str(), &mut head_cgroups)?)
+}
+
+/// The one process beside us, stopped, once its helper has gone. It must be our child: else we would not see its end.
+fn only_process(proc_directory: Fd) -> sys::Result<Pid> {
+    // All at once, so that nobody can run away from the count.
+    let _ = kill(-1, signals::STOP);
+    let start = sys::monotonic_milliseconds();
+    loop {
+        let (mut found, mut count) = (0, 0);
+        sweep::each_entry(proc_directory, |pid| {
+            if pid != FIRST_INIT {
+                (found, count) = (pid, count + 1);
+            }
+        });
+        match (count, reap(found, false)) {
+            (1, Ok(None)) => return Ok(found),
+            (1.., _) if sys::monotonic_milliseconds() - start < ARRIVAL_TIMEOUT_MS as u64 => {}
+            _ => return Err(Errno::CHILD),
+        }
+        let _ = kill(-1, signals::CONT);
+        poll(&mut [], 0);
+        // SAFETY: no pointers.
+        let _ = unsafe { sys::syscall(sys::nr::SCHED_YIELD, []) };
+        let _ = kill(-1, signals::STOP);
+    }
+}

@@ -1,0 +1,12 @@
+//! Copies of the head: standbys, which wait in the same session, and the heads of forks, which live in namespaces of their own.
+
+pub mod copy_into_fork;
+pub mod cpu_affinity;
+pub mod enter_namespaces;
+pub mod family;
+pub mod fork;
+pub mod fork_init;
+pub mod side_fork;
+pub mod standby;
+pub mod threads;
+pub mod user_namespace;

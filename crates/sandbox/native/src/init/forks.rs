@@ -1,0 +1,229 @@
+//! Init and its relatives: forks of its session, and in a fork the inits that were there before.
+
+use super::Session;
+use crate::files::change_handler::{ChangeHandler, Sharing};
+use crate::files::file_argument::{FileArgument, MAX_PASSED_BYTES};
+use crate::forks::enter_namespaces;
+use crate::forks::fork;
+use crate::init::notify::{self, Notification};
+use crate::init::stopped;
+use crate::init::sweep;
+use crate::init::watchdog::user_objects::UserObjects;
+use crate::sys::{self, Errno, Pid, Received, nr, receive, send, send_now};
+use crate::walls::limits;
+use crate::wire::message::{At, Failure, Message, Stage, between_inits, from_init};
+
+impl Session {
+    /// The kernel, or the first init of the family, asks about a call.
+    pub(super) fn receive_notification(&mut self) {
+        if self.init.forwarded < 0 {
+            let Ok(notification) = notify::receive(self.init.listener) else {
+                return;
+            };
+            if ChangeHandler::is_about(notification.number()) {
+                return self.receive_file_call(notification);
+            }
+            match self
+                .family
+                .responsible_for(self.init.proc_directory, notification.caller())
+            {
+                None => self.decide(&notification),
+                Some(socket) => {
+                    // Who cannot keep up must not hold up the whole family.
+                    let passed = self
+                        .with_inner_pid(notification)
+                        .and_then(|notification| send_now(socket, notification.as_bytes(), &[]));
+                    if passed.is_err() {
+                        notify::answer(self.init.listener, &notification, false);
+                    }
+                }
+            }
+            return;
+        }
+        let mut bytes = [0; MAX_PASSED_BYTES];
+        let received = receive(self.init.forwarded, &mut bytes).unwrap_or_default();
+        let length = received.bytes;
+        if length == 0 {
+            // The first init is gone, and we with it.
+            self.init.forwarded = -1;
+            self.init.listener = -1;
+        } else if let Some(notification) = Notification::from_bytes(&bytes[..length]) {
+            self.decide(&notification);
+        } else if let Some((notification, file_argument)) =
+            FileArgument::passed(&bytes[..length], &received)
+        {
+            self.handle_file_call(&notification, file_argument);
+        } else if let Ok((message, _)) = Message::from_bytes(&bytes[..length])
+            && message.kind == between_inits::PROCESS_LIMIT
+        {
+            self.raise_process_limit(message.a);
+        }
+    }
+
+    /// A notification for the init of a fork. If the call is about entering one of that session's own forks, its init must know the caller by the id
+    /// that the caller has there.
+    fn with_inner_pid(&self, notification: Notification) -> sys::Result<Notification> {
+        match notification.number() {
+            nr::PTRACE | nr::SETNS => {
+                enter_namespaces::innermost_pid(self.init.proc_directory, notification.caller())
+                    .map(|pid| notification.with_caller(pid))
+            }
+            _ => Ok(notification),
+        }
+    }
+
+    fn decide(&mut self, notification: &Notification) {
+        if UserObjects::is_about(notification.number()) {
+            return self.answer_about_object(notification);
+        }
+        let listener = self.init.listener;
+        let (number, arguments) = (notification.number(), notification.arguments());
+        let allowed = match number {
+            nr::PTRACE => return self.handle_ptrace(notification),
+            nr::SETNS => return self.handle_setns(notification),
+            _ => {
+                notify::is_harmless(number, arguments, &self.out_of_bounds())
+                    && !self.may_hit_a_group_of_forks(number, arguments)
+            }
+        };
+        notify::answer(listener, notification, allowed);
+    }
+
+    /// The host asks us for a fork before it asks the head to enter it. On a busy machine both may have done so before we look.
+    pub(super) fn receive_fork_request(&mut self) {
+        while !self.forks.is_preparing() && sweep::wait_readable(self.init.control, 0) {
+            self.receive_command();
+        }
+    }
+
+    /// A process group can outlive the process that it is named after; then nobody can tell whose it is.
+    fn may_hit_a_group_of_forks(&self, number: usize, arguments: &[u64; 6]) -> bool {
+        let group = (arguments[0] as Pid).wrapping_neg();
+        number == nr::KILL
+            && group > 1
+            && !self.forks.is_empty()
+            && !sweep::is_there(self.init.proc_directory, group)
+    }
+
+    /// An init of the family, of which we are the first, tells of another one, or is gone.
+    pub(super) fn receive_from_member(&mut self, index: usize) {
+        let Some((socket, pid)) = self.family.at(index) else {
+            return;
+        };
+        let mut bytes = [0; Message::SIZE];
+        match receive(socket, &mut bytes) {
+            Ok(received) if received.bytes > 0 => {
+                if let Ok((message, _)) = Message::from_bytes(&bytes[..received.bytes])
+                    && message.kind == between_inits::REGISTER
+                    && let Some(socket) = received.descriptors[..received.count].first()
+                {
+                    let _ = self.family.add(*socket, pid, message.a);
+                }
+            }
+            _ => self.family.remove(index),
+        }
+        self.share_process_limits();
+    }
+
+    /// All sessions of a family have one user, and the kernel counts the processes of forks as their parents' too.
+    fn share_process_limits(&mut self) {
+        if self.init.forwarded < 0 {
+            self.raise_process_limit(self.family.processes_of_forks(fork::FIRST_INIT));
+            self.family.send_process_limits();
+        }
+    }
+
+    fn raise_process_limit(&mut self, fork_processes: u64) {
+        if fork_processes == self.fork_processes {
+            return;
+        }
+        self.fork_processes = fork_processes;
+        let most = self.init.processes.saturating_add(fork_processes);
+        let forks = &self.forks;
+        let processes = self.init.proc_directory;
+        sweep::each_process(self.init.reach, processes, |pid| {
+            if !forks.has(processes, pid) {
+                let _ = limits::allow_processes(pid, most);
+            }
+        });
+    }
+
+    /// Makes the init and the namespaces of a fork.
+    pub(super) fn prepare_fork(&mut self, bytes: &[u8], received: &Received) {
+        // The last one told that it lives before it told the host.
+        self.settle_prepared_fork();
+        // From now on: the host shares files with the fork when it hears that the fork is prepared.
+        if let Some(change_handler) = &mut self.init.change_handler {
+            change_handler.sharing = Sharing::Begins;
+        }
+        let outcome = if self.forks.is_preparing() {
+            Err(Errno::AGAIN).at(Stage::Request)
+        } else if let Err(errno) = self.let_calls_end() {
+            Err(errno).at(Stage::Calls)
+        } else {
+            let parent = fork::Parent {
+                listener: self.init.listener,
+                proc_directory: self.init.proc_directory,
+            };
+            let descriptors = &received.descriptors[..received.count];
+            fork::prepare(&parent, &mut self.next_user_namespace, bytes, descriptors)
+        };
+        let outcome = outcome.and_then(|(prepared, registration)| {
+            let registered = if self.init.forwarded < 0 {
+                self.family.add(
+                    registration.socket,
+                    fork::FIRST_INIT,
+                    registration.processes,
+                )
+            } else {
+                let message = Message {
+                    kind: between_inits::REGISTER,
+                    a: registration.processes,
+                    ..Message::default()
+                };
+                let sent = send(
+                    self.init.forwarded,
+                    &message.to_bytes(),
+                    &[registration.socket],
+                );
+                sys::close(registration.socket);
+                sent
+            };
+            match registered {
+                Ok(()) => self.forks.expect(prepared),
+                Err(errno) => {
+                    prepared.give_up();
+                    Err(errno)
+                }
+            }
+            .at(Stage::Namespaces)
+        });
+        match outcome {
+            Ok(()) => {
+                self.share_process_limits();
+                self.tell(from_init::PREPARED, 0, 0, 0);
+            }
+            Err(Failure { stage, errno }) => {
+                self.tell(from_init::PREPARED, stage as u64, errno.0 as u64, 0);
+            }
+        }
+    }
+
+    /// Calls that went on when there was nothing to share may still be on their way to a file.
+    fn let_calls_end(&self) -> sys::Result<()> {
+        if self.init.change_handler.is_none() {
+            return Ok(());
+        }
+        let processes = self.init.proc_directory;
+        stopped::let_calls_end(self.init.reach, processes, |pid| {
+            self.forks.has(processes, pid)
+        })
+    }
+
+    /// Whether the fork that was prepared lives, if it has told.
+    pub(super) fn settle_prepared_fork(&mut self) {
+        if self.forks.is_preparing() && sweep::wait_readable(self.forks.news(), 0) {
+            self.forks.settle();
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Init as a watchdog: memory where no cgroup counts it, and what the kernel counts for each user.
+
+use super::standbys::Uncounted;
+use super::{Reason, Session};
+use crate::init::notify::{self, Notification, Protected};
+use crate::init::sweep::{Reach, each_process, is_descendant};
+use crate::init::watchdog::socket_memory::{netlink_sockets, unix_sockets};
+use crate::init::watchdog::user_objects::{
+    Counted, DescriptorCensus, WatchCensus, has_too_many_locks,
+};
+use crate::init::watchdog::{self, Finding, Watched};
+use crate::sys::{Errno, Pid, signals};
+use crate::wire::message::from_init;
+
+impl Session {
+    /// Whether there is something to look at every now and then.
+    pub(super) fn is_watching(&self) -> bool {
+        self.init.head.is_some() && (self.init.memory > 0 || self.objects.has_epoll())
+    }
+
+    /// Looks once, and ends the head if it has more than it may.
+    pub(super) fn watch(&mut self) {
+        if self.init.head.is_none() || self.unclaimed {
+            return;
+        }
+        let is_over = self.objects.has_epoll() && self.has_too_many_watches()
+            || self.init.memory > 0 && self.has_too_many_locks();
+        if is_over {
+            self.end_head(Reason::UserObjects, self.standbys.newest());
+        } else if self.init.memory > 0 {
+            self.watch_memory();
+        }
+    }
+
+    fn has_too_many_locks(&self) -> bool {
+        let processes = self.init.proc_directory;
+        let preserved = self.preserved();
+        has_too_many_locks(processes, |pid| match self.init.reach {
+            Reach::Namespace => !preserved.is_protected(pid),
+            // The list is that of the whole machine.
+            Reach::Descendants => is_descendant(processes, pid),
+        })
+    }
+
+    fn watch_memory(&mut self) {
+        let Some(head) = self.init.head else {
+            return;
+        };
+        let (standbys, count) = self.standbys.frozen_by_age();
+        let watched = Watched {
+            reach: self.init.reach,
+            proc_directory: self.init.proc_directory,
+            walls: self.init.walls,
+            head,
+            preserved: &Uncounted(self.preserved()),
+            standbys: &standbys[..count],
+            pipe_bytes: self.objects.pipe_bytes(),
+        };
+        let over = match watched.look(self.init.memory) {
+            Finding::Fine => {
+                self.doubts = 0;
+                false
+            }
+            Finding::Doubtful(bytes) => {
+                self.doubts += 1;
+                self.doubts >= watchdog::max_doubts(bytes)
+            }
+            Finding::OverWith(standby) => {
+                self.lose_standby(standby);
+                false
+            }
+            Finding::Over => true,
+        };
+        if over {
+            self.doubts = 0;
+            self.end_head(Reason::Memory, self.standbys.newest());
+        }
+    }
+
+    /// Ends a standby that cannot be kept, and tells the host.
+    pub(super) fn lose_standby(&mut self, standby: Pid) {
+        self.drop_standby(standby);
+        self.tell(from_init::LOST, standby as u64, signals::KILL as u64, 0);
+    }
+
+    fn has_too_many_watches(&self) -> bool {
+        let mut census = WatchCensus::new();
+        let preserved = self.preserved();
+        let processes = self.init.proc_directory;
+        each_process(self.init.reach, processes, |pid| {
+            if !preserved.is_protected(pid) {
+                census.add(processes, pid);
+            }
+        });
+        census.is_over()
+    }
+
+    /// A call asks for something that the kernel counts for each user.
+    pub(super) fn answer_about_object(&mut self, notification: &Notification) {
+        let mut objects = core::mem::take(&mut self.objects);
+        let outcome = if objects.allow(notification.number(), || self.count_objects()) {
+            Ok(())
+        } else {
+            Err(Errno::MFILE)
+        };
+        self.objects = objects;
+        notify::respond(self.init.listener, notification.id(), outcome);
+    }
+
+    /// What the session has at once, if all of it can be seen. Standbys have what the head had.
+    fn count_objects(&self) -> Counted {
+        let mut census = DescriptorCensus::new();
+        let preserved = self.preserved();
+        let processes = self.init.proc_directory;
+        each_process(self.init.reach, processes, |pid| {
+            if !preserved.is_protected(pid) {
+                census.add(processes, pid);
+            }
+        });
+        if !self.has_own_network() {
+            return census.counted(None);
+        }
+        Counted {
+            netlink_sockets: Some(netlink_sockets(processes)),
+            ..census.counted(Some(self.unix_sockets_of_code()))
+        }
+    }
+
+    /// Unix sockets of the session's network, without those that init made: at its start, and for each fork.
+    fn unix_sockets_of_code(&self) -> u64 {
+        const FOR_A_FORK: u64 = 4;
+        let own = self.own_sockets + FOR_A_FORK * self.forks.living();
+        unix_sockets(self.init.proc_directory).saturating_sub(own)
+    }
+
+    fn has_own_network(&self) -> bool {
+        use crate::wire::config::walls::{NAMESPACES, NETWORK};
+        self.init.walls & (NAMESPACES | NETWORK) == NAMESPACES | NETWORK
+    }
+}

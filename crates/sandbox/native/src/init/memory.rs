@@ -1,0 +1,74 @@
+//! The memory of init, which came from Python and is nearly all of no use to it.
+
+use crate::sys::{Result, nr, syscall};
+use core::mem::MaybeUninit;
+
+/// Memory for one `T`, for as long as this process lives. For what would be too much on a stack that the inits of forks of forks share.
+pub fn allocate<T>() -> Result<&'static mut MaybeUninit<T>> {
+    const READ_WRITE: usize = 3;
+    const PRIVATE_ANONYMOUS: usize = 0x22;
+    const { assert!(align_of::<T>() <= 4096) };
+    let words = [
+        0,
+        size_of::<T>(),
+        READ_WRITE,
+        PRIVATE_ANONYMOUS,
+        usize::MAX,
+        0,
+    ];
+    // SAFETY: fresh memory, large enough and aligned to a page, that nobody else knows of; it need not be initialised.
+    unsafe { syscall(nr::MMAP, words).map(|address| &mut *(address as *mut MaybeUninit<T>)) }
+}
+
+/// From now on a child of init has only what native code needs. To copy the tables of all the rest would take milliseconds.
+#[cfg(standalone)]
+pub fn keep_what_init_needs() {
+    use core::arch::asm;
+    const PAGE: usize = 4096;
+    const GET_THREAD_POINTER: usize = 0x1003;
+    const NOT_IN_CHILDREN: usize = 10;
+    const IN_CHILDREN: usize = 11;
+    /// What is below the frame that this runs in.
+    const STACK_BYTES: usize = 512 << 10;
+
+    let (start, end, stack): (usize, usize, usize);
+    // SAFETY: only addresses are computed.
+    unsafe {
+        asm!(
+            "lea {start}, [rip + __ehdr_start]",
+            "lea {end}, [rip + _end]",
+            "mov {stack}, rsp",
+            start = out(reg) start,
+            end = out(reg) end,
+            stack = out(reg) stack,
+            options(nomem, nostack, preserves_flags),
+        );
+    }
+    let mut thread = 0usize;
+    let advise = |from: usize, to: usize, advice: usize| {
+        if from < to {
+            // Gaps are no mistake: what is mapped in between is dealt with.
+            // SAFETY: no memory changes, only what a fork copies.
+            let _ = unsafe { syscall(nr::MADVISE, [from, to - from, advice]) };
+        }
+    };
+    // SAFETY: room for one word.
+    let known = unsafe {
+        syscall(
+            nr::ARCH_PRCTL,
+            [GET_THREAD_POINTER, &raw mut thread as usize],
+        )
+    };
+    let below_stack = (stack - STACK_BYTES) & !(PAGE - 1);
+    advise(16 * PAGE, start & !(PAGE - 1), NOT_IN_CHILDREN);
+    advise(end.next_multiple_of(PAGE), below_stack, NOT_IN_CHILDREN);
+    if known.is_ok() {
+        // The kernel writes there which processor a thread is on.
+        let around = thread & !(PAGE - 1);
+        advise(around - PAGE, around + 2 * PAGE, IN_CHILDREN);
+    }
+}
+
+/// The host's own copy of this code never becomes an init.
+#[cfg(not(standalone))]
+pub fn keep_what_init_needs() {}

@@ -1,0 +1,361 @@
+//! Process 1 of a session: reaps, judges, sweeps, wakes. It never runs Python and never returns to it.
+//!
+//! It is the only judge of how a head ended: it holds a socket to the host that no head ever had.
+
+mod file_changes;
+mod fork_entry;
+mod forks;
+mod head;
+mod limits;
+pub mod memory;
+pub mod notify;
+mod standbys;
+pub mod stopped;
+pub mod sweep;
+pub mod watchdog;
+
+use crate::files::change_handler::ChangeHandler;
+use crate::files::handover::Handover;
+use crate::files::waiting_calls;
+use crate::forks::family::{ForkFamily, MAX_FORKS};
+use crate::forks::fork::{self, Forks};
+use crate::forks::user_namespace::NextUserNamespace;
+use crate::init::notify::Protected;
+use crate::init::sweep::Reach;
+use crate::init::watchdog::socket_memory::unix_sockets;
+use crate::init::watchdog::user_objects::UserObjects;
+use crate::sys::{
+    self, Errno, Fd, Pid, Poll, kill, poll, reap, receive, send, signal_descriptor, signals,
+};
+use crate::wire::message::{Message, from_init, to_init};
+use standbys::{OutOfBounds, Preserved, Standbys};
+
+/// How often it is looked whether somebody reads from a pipe that shall be opened, in milliseconds.
+const PIPE_PERIOD_MS: i32 = 10;
+
+/// How often the standbys of a fork are stopped again, in milliseconds: the init of its parent lets everyone go on when it has swept.
+const KEEP_FROZEN_PERIOD_MS: i32 = 1_000;
+
+/// How often it is looked whether a new standby waits, and can be stopped, in milliseconds.
+const FREEZE_PERIOD_MS: i32 = 2;
+
+/// How long nothing must have happened before the next fork is prepared for, in milliseconds.
+const IDLE_BEFORE_PREPARING_MS: i32 = 10;
+
+/// What init holds.
+pub struct Init {
+    /// To the host.
+    pub control: Fd,
+    /// Notifications of the system call filter, or -1.
+    pub listener: Fd,
+    /// In a fork: the socket on which the first init of the family, who alone receives the notifications, passes ours on. Else -1.
+    pub forwarded: Fd,
+    /// Who keeps what is about to be changed, if anyone.
+    pub change_handler: Option<ChangeHandler>,
+    /// `/proc`, opened before any code of the user's ran.
+    pub proc_directory: Fd,
+    /// The live interpreter.
+    pub head: Option<Pid>,
+    /// How processes of this session are found.
+    pub reach: Reach,
+    /// The memory limit that the watchdog holds, or 0 for none.
+    pub memory: u64,
+    /// How many processes it may have.
+    pub processes: u64,
+    /// Its walls, as bits of [`walls`](crate::wire::config::walls).
+    pub walls: u64,
+}
+
+/// Why the head is about to end, when we are the reason.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    Itself = 0,
+    Memory = 1,
+    UserObjects = 2,
+}
+
+/// Runs until the host goes away.
+pub fn run(init: Init) -> ! {
+    sys::set_signal_mask(u64::MAX);
+    let Ok(children) = signal_descriptor(1 << (signals::CHLD - 1)) else {
+        sys::exit(70)
+    };
+    let mut session = Session {
+        handover: Handover::of(init.forwarded >= 0),
+        init,
+        standbys: Standbys::none(),
+        unclaimed: false,
+        doubts: 0,
+        forks: Forks::none(),
+        family: ForkFamily::none(),
+        fork_processes: 0,
+        next_user_namespace: NextUserNamespace::NONE,
+        entering: None,
+        children,
+        has_unreaped: false,
+        objects: UserObjects::default(),
+        copy_since: None,
+        own_sockets: 0,
+    };
+    session.own_sockets = unix_sockets(session.init.proc_directory);
+    // Files that it makes in the place of others have the permissions that those want.
+    sys::umask(0);
+    notify::set_synchronous_wake_up(session.init.listener);
+    session.tell(
+        from_init::STARTED,
+        session.init.head.unwrap_or(0) as u64,
+        u64::from(session.asks_host()),
+        0,
+    );
+    let mut next_look = 0;
+    loop {
+        let watching = session.is_watching();
+        let period = if session.standbys.has_one_to_freeze() {
+            FREEZE_PERIOD_MS
+        } else if session.has_pipes_to_open() {
+            PIPE_PERIOD_MS
+        } else if watching {
+            watchdog::PERIOD_MS
+        } else if session.keeps_someone_waiting() {
+            waiting_calls::CHECK_PERIOD_MS
+        } else if session.may_be_swept_from_above() {
+            KEEP_FROZEN_PERIOD_MS
+        } else if session.may_be_forked_again() {
+            IDLE_BEFORE_PREPARING_MS
+        } else {
+            -1
+        };
+        let mut wanted = [Poll::readable(-1); 5 + MAX_FORKS];
+        for (slot, fd) in wanted.iter_mut().zip(
+            [
+                session.init.control,
+                children,
+                session.notifications(),
+                session.forks.news(),
+                session
+                    .init
+                    .change_handler
+                    .as_ref()
+                    .map_or(-1, |change_handler| change_handler.socket),
+            ]
+            .into_iter()
+            .chain(session.family.sockets()),
+        ) {
+            *slot = Poll::readable(fd);
+        }
+        let is_quiet = poll(&mut wanted, period) == 0;
+        if is_quiet && session.may_be_forked_again() {
+            session
+                .next_user_namespace
+                .make(session.init.proc_directory);
+        }
+        let [
+            control,
+            child,
+            notification,
+            news,
+            host_answer,
+            members @ ..,
+        ] = wanted;
+        // A new member makes itself known before there is anyone who could ask on its behalf.
+        for (index, member) in members.into_iter().enumerate() {
+            if member.seen != 0 {
+                session.receive_from_member(index);
+            }
+        }
+        if host_answer.seen != 0 {
+            session.receive_host_answer();
+        }
+        session.release_overdue();
+        // The host asks for a fork before the head does.
+        if control.seen != 0 {
+            session.receive_command();
+        }
+        if notification.seen & 1 != 0 {
+            session.receive_notification();
+        } else if notification.seen != 0 {
+            // Nobody is left under the filter. A closed listener would keep the loop spinning.
+            session.init.listener = -1;
+        }
+        if news.seen != 0 {
+            session.settle_prepared_fork();
+        }
+        if child.seen != 0 {
+            drain(children);
+            session.has_unreaped = true;
+        }
+        if core::mem::take(&mut session.has_unreaped) {
+            session.reap_all();
+        }
+        session.end_sharing();
+        session.open_pipes();
+        if session.init.control < 0 && session.forks.is_empty() {
+            sys::exit(0);
+        }
+        session.freeze_standbys(is_quiet);
+        // By the clock: a process that keeps us busy with notifications must not keep us from looking.
+        let now = sys::monotonic_milliseconds();
+        if watching && now >= next_look {
+            session.watch();
+            let after = sys::monotonic_milliseconds();
+            next_look = after + watchdog::pause_after(after - now);
+        }
+    }
+}
+
+struct Session {
+    init: Init,
+    standbys: Standbys,
+    /// The head was woken by us, and the host has not asked for it yet.
+    unclaimed: bool,
+    /// How often in a row the watchdog was not sure.
+    doubts: u32,
+    /// Sessions that were made from this one.
+    forks: Forks,
+    /// In the first init of a family: all the others.
+    family: ForkFamily,
+    /// What was added to the limit of processes, for those of the forks count as ours too.
+    fork_processes: u64,
+    /// Where the users of the next fork will be.
+    next_user_namespace: NextUserNamespace,
+    handover: Handover,
+    /// The process that is entering a fork.
+    entering: Option<fork_entry::Entering>,
+    /// Readable when a child has ended or stopped.
+    children: Fd,
+    /// Whether a SIGCHLD was taken and children were not reaped since.
+    has_unreaped: bool,
+    /// What the session was allowed of what the kernel counts for each user.
+    objects: UserObjects,
+    /// When the head was woken, in ticks, if it was told to leave a copy of itself and the host has not yet named that copy.
+    copy_since: Option<u64>,
+    /// Unix sockets that were there before any code of the session ran.
+    own_sockets: u64,
+}
+
+impl Session {
+    fn out_of_bounds(&self) -> OutOfBounds<'_> {
+        OutOfBounds {
+            preserved: self.preserved(),
+            reach: self.init.reach,
+        }
+    }
+
+    fn preserved(&self) -> Preserved<'_> {
+        Preserved {
+            standbys: &self.standbys,
+            forks: &self.forks,
+            proc_directory: self.init.proc_directory,
+        }
+    }
+
+    /// The descriptor on which notifications of the system call filter come.
+    fn notifications(&self) -> Fd {
+        if self.init.forwarded < 0 {
+            self.init.listener
+        } else {
+            self.init.forwarded
+        }
+    }
+
+    fn tell(&self, kind: u64, a: u64, b: u64, c: u64) {
+        let _ = send(
+            self.init.control,
+            &Message { kind, a, b, c }.to_bytes(),
+            &[],
+        );
+    }
+
+    fn receive_command(&mut self) {
+        let mut bytes = [0; Message::SIZE + fork::MAX_FORK_REQUEST_BYTES];
+        let received = match receive(self.init.control, &mut bytes) {
+            Ok(received) if received.bytes > 0 => received,
+            _ => return self.end(),
+        };
+        let Ok((message, rest)) = Message::from_bytes(&bytes[..received.bytes]) else {
+            return;
+        };
+        let pid = message.a as Pid;
+        match message.kind {
+            to_init::SIGNAL => {
+                if let Some(head) = self.init.head.filter(|_| !self.unclaimed) {
+                    let _ = kill(head, message.a as i32);
+                }
+            }
+            to_init::SWEEP => self.end_head(Reason::Itself, Some(pid)),
+            to_init::PROTECT => {
+                let errno = self
+                    .protect(pid, message.b)
+                    .err()
+                    .map_or(0, |error| error.0);
+                self.tell(from_init::PROTECTED, message.a, errno as u64, 0);
+            }
+            to_init::WAKE => {
+                let errno = self.wake(pid).err().map_or(0, |error| error.0);
+                self.tell(from_init::WOKEN, message.a, errno as u64, 0);
+            }
+            to_init::DROP => self.drop_standby(pid),
+            to_init::FORK => self.prepare_fork(rest, &received),
+            to_init::CANCEL => self.forks.cancel(),
+            _ => {}
+        }
+    }
+
+    /// Makes a process a standby that was made at the host's request: not before `since`, in ticks; or, where that is 0, when the head was woken.
+    ///
+    /// A head may only name a child of ours, and for each request only one that is younger than the request. Whatever code runs in that
+    /// process, it stops here ([`Session::freeze_standbys`]).
+    fn protect(&mut self, pid: Pid, since: u64) -> sys::Result<()> {
+        if pid <= 1 || Some(pid) == self.init.head || self.standbys.is_protected(pid) {
+            return Err(Errno::INVAL);
+        }
+        let since = match since {
+            0 => self.copy_since.take().ok_or(Errno::PERM)?,
+            since => since,
+        };
+        if reap(pid, false)?.is_some() {
+            return Err(Errno::SRCH);
+        }
+        let started = sweep::start_of(self.init.proc_directory, pid).ok_or(Errno::SRCH)?;
+        if started < since {
+            return Err(Errno::PERM);
+        }
+        if self.standbys.add(pid, self.forks.made_so_far()) {
+            Ok(())
+        } else {
+            Err(Errno::AGAIN)
+        }
+    }
+
+    /// Whether it was forked before, and the next fork would find nothing ready for it.
+    fn may_be_forked_again(&self) -> bool {
+        self.init.control >= 0 && !self.forks.is_preparing() && self.next_user_namespace.is_due()
+    }
+
+    fn drop_standby(&mut self, pid: Pid) {
+        if pid > 1 && self.standbys.replace(pid, 0) {
+            let _ = kill(pid, signals::KILL);
+        }
+    }
+
+    /// The host is done with this session: nothing of it may stay. Init itself must as long as there are forks, for they live in
+    /// its process namespace.
+    fn end(&mut self) {
+        // Before we go, so that whoever waits for our end finds that nothing is left.
+        self.standbys = Standbys::none();
+        self.init.head = None;
+        self.sweep(0, None);
+        sys::close(self.init.control);
+        self.init.control = -1;
+        let listener = self.init.listener;
+        if let Some(mut change_handler) = self.init.change_handler.take() {
+            change_handler.end(|id, outcome| notify::respond(listener, id, outcome));
+            change_handler.own_directories.close();
+        }
+    }
+}
+
+fn drain(descriptor: Fd) {
+    let mut buffer = [0u8; 128 * 4];
+    while let Ok(1..) = sys::read(descriptor, &mut buffer) {}
+}

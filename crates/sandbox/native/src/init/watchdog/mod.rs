@@ -1,0 +1,228 @@
+//! The memory limit where there is no cgroup: `RLIMIT_DATA` bounds one process, this bounds all of them together, with what the kernel holds for
+//! them.
+
+pub mod kernel_memory;
+pub mod process_memory;
+pub mod socket_memory;
+pub mod user_objects;
+
+use crate::init::notify::Protected;
+use crate::init::sweep::{Reach, each_process};
+use crate::init::watchdog::process_memory::{ProcessMemory, Share, living_thread, most_areas};
+use crate::init::watchdog::user_objects::DescriptorCensus;
+use crate::sys::{Fd, Pid};
+use crate::wire::config::walls;
+
+/// How often it looks, in milliseconds.
+pub const PERIOD_MS: i32 = 100;
+
+/// When to look again, in milliseconds, after a look that took so long: not all of the time.
+pub fn pause_after(cost: u64) -> u64 {
+    const MAX_PAUSE_MS: u64 = 1_000;
+    (5 * cost).clamp(PERIOD_MS as u64, MAX_PAUSE_MS)
+}
+
+/// How often in a row it may be in doubt over so many bytes. Making a copy of a head of gigabytes takes a second where others compute too,
+/// and nobody shall lose a session because the machine is busy.
+pub fn max_doubts(bytes: u64) -> u32 {
+    const MIN_DOUBTS: u32 = 3;
+    const MAX_EXTRA_DOUBTS: u32 = 50;
+    (bytes >> 28).min(u64::from(MAX_EXTRA_DOUBTS)) as u32 + MIN_DOUBTS
+}
+
+/// What a look at the memory showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// There is room.
+    Fine,
+    /// There may be none: of a process that cannot be looked into it is not known what it shares. A standby is one for the
+    /// moment between its birth and the host's word that it is one. How many bytes these have.
+    Doubtful(u64),
+    /// There is room once this standby, which is not the newest, is gone.
+    OverWith(Pid),
+    /// There is none.
+    Over,
+}
+
+/// Whose memory is looked at.
+pub struct Watched<'a, P> {
+    /// How the processes of the session are found.
+    pub reach: Reach,
+    /// `/proc`.
+    pub proc_directory: Fd,
+    /// The session's walls: which namespaces are its own.
+    pub walls: u64,
+    /// The live interpreter.
+    pub head: Pid,
+    /// Processes that do not count like others: init, the standbys, and those of forks.
+    pub preserved: &'a P,
+    /// The standbys, the oldest first.
+    pub standbys: &'a [Pid],
+    /// Bytes that the session's pipes can hold.
+    pub pipe_bytes: u64,
+}
+
+/// What a session holds, but for its standbys.
+struct HeldMemory {
+    certain: u64,
+    doubtful: u64,
+    /// What the head has in common with others: standbys, and whatever it forked.
+    shared_by_head: u64,
+}
+
+impl<P: Protected> Watched<'_, P> {
+    /// Whether the session holds more than `limit` bytes.
+    ///
+    /// Resident sizes are quick to read but count shared pages once per process; only when their sum is over the limit are the
+    /// exact, slower shares read.
+    pub fn look(&self, limit: u64) -> Finding {
+        let named = kernel_memory::named(self.walls, self.reach, self.proc_directory);
+        let in_kernel = self.in_kernel(limit);
+        let most_areas = most_areas(self.proc_directory);
+        let has_own_network = self.has_own_network();
+        let mut most = named + in_kernel;
+        self.each_counted(|pid| {
+            let memory = self.of(pid);
+            most += memory.most(most_areas);
+            if !has_own_network {
+                most += memory.most_for_sockets();
+            }
+        });
+        most += self.page_tables_of_standbys();
+        most += self
+            .standbys
+            .iter()
+            .map(|pid| self.of(*pid).anonymous)
+            .max()
+            .unwrap_or(0);
+        if most <= limit {
+            return Finding::Fine;
+        }
+        self.decide(self.measure(named, in_kernel, limit), limit)
+    }
+
+    fn measure(&self, named: u64, mut in_kernel: u64, limit: u64) -> HeldMemory {
+        let most_areas = most_areas(self.proc_directory);
+        let (mut own, mut shared, mut doubtful) = (0, 0, 0);
+        if !self.has_own_network() {
+            in_kernel += self.open_sockets() * socket_memory::BUFFER_BYTES;
+        }
+        let mut shared_by_head = self.of(self.head).resident;
+        self.each_counted(|pid| {
+            let memory = self.of(pid);
+            own += memory.in_kernel();
+            // To look at all of a hundred processes takes long; what is over is over.
+            if own > limit {
+                return;
+            }
+            let thread = living_thread(self.proc_directory, pid);
+            match memory.areas(self.proc_directory, thread, most_areas) {
+                Ok(areas) => own += areas,
+                Err(areas) => doubtful += areas,
+            }
+        });
+        self.each_counted(|pid| {
+            if own > limit {
+                return;
+            }
+            let thread = living_thread(self.proc_directory, pid);
+            match Share::of(self.proc_directory, thread) {
+                Some(share) if pid == self.head => {
+                    // The head counts in full: what it shares with its standbys is still its own.
+                    own += share.own_in_full;
+                    shared += share.shared;
+                    shared_by_head = share.with_others;
+                }
+                Some(share) => {
+                    own += share.own;
+                    shared += share.shared;
+                }
+                // A process that made itself unreadable counts in full.
+                None => {
+                    let memory = self.of(pid);
+                    doubtful += memory.resident + memory.swapped;
+                }
+            }
+        });
+        HeldMemory {
+            // What is mapped and has a name stands in both; to add them would end a session at half its limit.
+            certain: own + shared.max(named) + in_kernel + self.page_tables_of_standbys(),
+            doubtful,
+            shared_by_head,
+        }
+    }
+
+    fn decide(&self, held: HeldMemory, limit: u64) -> Finding {
+        let HeldMemory {
+            certain,
+            doubtful,
+            shared_by_head,
+        } = held;
+        if certain > limit {
+            return Finding::Over;
+        }
+        // Nobody of the session may look into a standby. But what it has in common with the head is not more than what the head has in
+        // common with anybody: the rest is the standby's alone.
+        let alone = |pid: Pid| {
+            let memory = self.of(pid);
+            (memory.anonymous + memory.swapped).saturating_sub(shared_by_head)
+        };
+        if let Some((newest, older)) = self.standbys.split_last() {
+            let is_too_large = |pid: &&Pid| certain + alone(**pid) > limit;
+            if let Some(oldest) = older.iter().find(is_too_large) {
+                return Finding::OverWith(*oldest);
+            }
+            if is_too_large(&newest) {
+                return match older.first() {
+                    Some(oldest) => Finding::OverWith(*oldest),
+                    None => Finding::Over,
+                };
+            }
+        }
+        if certain + doubtful > limit {
+            Finding::Doubtful(doubtful)
+        } else {
+            Finding::Fine
+        }
+    }
+
+    /// Bytes that the kernel holds for the session and that no process shows.
+    fn in_kernel(&self, limit: u64) -> u64 {
+        let mut sum = self.pipe_bytes;
+        sum += kernel_memory::unmapped(self.walls, self.reach, self.proc_directory);
+        if self.has_own_network() {
+            sum += socket_memory::bytes(self.proc_directory, limit);
+        }
+        sum
+    }
+
+    /// Whether the sockets of its network are the session's own, and no others.
+    fn has_own_network(&self) -> bool {
+        const OWN_NETWORK: u64 = walls::NAMESPACES | walls::NETWORK;
+        self.walls & OWN_NETWORK == OWN_NETWORK
+    }
+
+    /// How many sockets its processes have open. How full they are, nobody can tell one of many users of a network.
+    fn open_sockets(&self) -> u64 {
+        let mut census = DescriptorCensus::new();
+        self.each_counted(|pid| census.add(self.proc_directory, pid));
+        census.sockets()
+    }
+
+    fn page_tables_of_standbys(&self) -> u64 {
+        let tables = self.standbys.iter().map(|pid| self.of(*pid).page_tables);
+        tables.sum()
+    }
+
+    fn of(&self, pid: Pid) -> ProcessMemory {
+        ProcessMemory::of(self.proc_directory, pid)
+    }
+
+    fn each_counted(&self, mut visit: impl FnMut(Pid)) {
+        each_process(self.reach, self.proc_directory, |pid| {
+            if !self.preserved.is_protected(pid) {
+                visit(pid);
+            }
+        });
+    }
+}

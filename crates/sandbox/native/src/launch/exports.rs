@@ -1,0 +1,169 @@
+//! The door for Python: what the guest calls through `ctypes`.
+
+use crate::forks::copy_into_fork::{ForkSide, copy_head_into_fork};
+use crate::forks::side_fork;
+use crate::forks::standby;
+use crate::forks::standby::Copying;
+use crate::forks::threads;
+use crate::forks::threads::Obstacle;
+use crate::launch::prespawn::{Prespawned, SpawnedAhead, deliver, harden_and_start, spawn_ahead};
+use crate::launch::spawn::LibcFork;
+use crate::sys::{Errno, Fd, Forked, Pid, set_signal_mask};
+use crate::walls::landlock;
+
+/// Makes the processes of a session that will be behind these walls, ahead of any request. Returns the id of its init in the zygote, 0 in
+/// the head, each with its socket in `socket`; or a negative error number.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cellblock_spawn_ahead(walls: u64, fork: LibcFork, socket: *mut Fd) -> i32 {
+    // SAFETY: the zygote is single-threaded and called Python's hooks before this.
+    let (pid, own) = match unsafe { spawn_ahead(walls, fork) } {
+        Ok(SpawnedAhead::Zygote(Prespawned { init, socket })) => (init, socket),
+        Ok(SpawnedAhead::Head(socket)) => (0, socket),
+        Err(Errno(number)) => return -number,
+    };
+    // SAFETY: the guest passes room for a number.
+    unsafe { socket.write(own) };
+    pid
+}
+
+/// Passes a request of the host's on to a session that was conceived. Returns 0, or a negative error number when it is no more.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cellblock_deliver(
+    init: Pid,
+    socket: Fd,
+    request: *const u8,
+    length: usize,
+    descriptors: *const Fd,
+    count: usize,
+) -> i32 {
+    // SAFETY: the guest passes a bytes object and an array with their lengths.
+    let (bytes, descriptors) = unsafe {
+        (
+            core::slice::from_raw_parts(request, length),
+            core::slice::from_raw_parts(descriptors, count),
+        )
+    };
+    deliver(Prespawned { init, socket }, bytes, descriptors)
+        .err()
+        .map_or(0, |Errno(number)| -number)
+}
+
+/// In the head: waits for the request and puts up its walls.
+#[unsafe(no_mangle)]
+extern "C" fn cellblock_harden_and_start(socket: Fd) {
+    harden_and_start(socket);
+}
+
+/// Forks to the side: the child belongs to init and is never seen by the caller's `wait`. Returns as `fork` does, or a
+/// negative error number.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cellblock_side_fork(fork: LibcFork) -> i32 {
+    // SAFETY: the guest calls Python's hooks around this.
+    match unsafe { side_fork::side_fork(fork) } {
+        Ok(Forked::Parent(pid)) => pid,
+        Ok(Forked::Child) => 0,
+        Err(Errno(number)) => -number,
+    }
+}
+
+/// Makes a standby of a head that speaks on `channel`, and sends `answer` there with its id written at `place`. With `libc_fork` the head has
+/// one thread; without, all its threads are carried. Returns the standby's id at once in the caller; in the standby, 0 when init wakes it to
+/// speak on `next`, with the id of the copy that it left behind in `copy`; or a negative error number, and then nothing was sent. If a thread
+/// is in the way, its id is in `copy`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cellblock_stand_by(
+    libc_fork: Option<LibcFork>,
+    channel: Fd,
+    next: Fd,
+    answer: *const u8,
+    length: usize,
+    place: usize,
+    copy: *mut Pid,
+) -> i32 {
+    // SAFETY: the guest passes a bytes object with its length.
+    let answer = unsafe { core::slice::from_raw_parts(answer, length) };
+    // Blocked before there is a standby: a signal that wakes it, or one meant for the head, must find it ready.
+    let before = set_signal_mask(u64::MAX);
+    let copying = match Copying::prepare(libc_fork) {
+        Ok(copying) => copying,
+        Err(Obstacle { errno, thread }) => {
+            set_signal_mask(before);
+            // SAFETY: the guest passes room for a number.
+            unsafe { copy.write(thread) };
+            return -errno.0;
+        }
+    };
+    // SAFETY: the guest calls Python's hooks around this; nothing of libc is used while threads are stopped.
+    let outcome = match unsafe { copying.copy() } {
+        Ok(Forked::Parent(pid)) => {
+            copying.release_threads();
+            pid
+        }
+        Ok(Forked::Child) => {
+            // SAFETY: as above, and the guest passes room for a number.
+            unsafe { copy.write(standby::stand_by(copying, channel, next)) };
+            0
+        }
+        Err(Errno(number)) => {
+            copying.release_threads();
+            -number
+        }
+    };
+    set_signal_mask(before);
+    if outcome > 0 {
+        // Who hears of it may take us for the head that we are again.
+        standby::announce(channel, answer, place, outcome);
+    }
+    outcome
+}
+
+/// Tells where libc keeps a thread's area for restartable sequences, seen from its thread pointer.
+#[unsafe(no_mangle)]
+extern "C" fn cellblock_restartable_sequences(offset: isize, bytes: usize) {
+    threads::remember_restartable_sequences(offset, bytes);
+}
+
+/// Whether this process has other threads than the caller: 1 or 0.
+#[unsafe(no_mangle)]
+extern "C" fn cellblock_has_other_threads() -> i32 {
+    i32::from(threads::has_other_threads())
+}
+
+/// In a standby that was woken: the id that a thread has now which had another before; 0 for one that is not known.
+#[unsafe(no_mangle)]
+extern "C" fn cellblock_thread_id(old: Pid) -> Pid {
+    threads::new_id_of(old).unwrap_or(0)
+}
+
+/// Copies a head that speaks on `channel` into the fork that init has prepared. With `libc_fork` the head has one thread; without, all its
+/// threads are carried. Returns the copy's id in the caller, as the fork counts; in the copy 0, with the number of its own channel in `answer`;
+/// or a negative error number, with the id of the thread that is in the way in `answer`, or 0.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cellblock_copy_into_fork(
+    libc_fork: Option<LibcFork>,
+    channel: Fd,
+    answer: *mut i32,
+) -> i32 {
+    let before = set_signal_mask(u64::MAX);
+    let side = Copying::prepare(libc_fork).and_then(|copying| {
+        // SAFETY: the guest calls Python's hooks around this; nothing of libc is used while threads are stopped.
+        unsafe { copy_head_into_fork(copying, channel) }.map_err(Obstacle::from)
+    });
+    set_signal_mask(before);
+    let (outcome, told) = match side {
+        Ok(ForkSide::Original(pid)) => (pid, 0),
+        Ok(ForkSide::Fork(channel)) => (0, channel),
+        Err(Obstacle { errno, thread }) => (-errno.0, thread),
+    };
+    // SAFETY: the guest passes room for a number.
+    unsafe { answer.write(told) };
+    outcome
+}
+
+/// Gives up every way to change the file system. Returns 0, or a negative error number.
+#[unsafe(no_mangle)]
+extern "C" fn cellblock_forbid_changes() -> i32 {
+    landlock::forbid_changes()
+        .err()
+        .map_or(0, |Errno(number)| -number)
+}

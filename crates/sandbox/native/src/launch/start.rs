@@ -1,0 +1,68 @@
+//! The door for the kernel: this shared object can be executed.
+//!
+//! Nobody relocates it then, so it does that itself before anything else.
+
+use crate::launch::launcher;
+use crate::walls::probe;
+use core::arch::global_asm;
+
+global_asm!(
+    ".globl _start",
+    ".type _start, @function",
+    "_start:",
+    "xor ebp, ebp",
+    "mov rdi, rsp",
+    "lea rsi, [rip + _DYNAMIC]",
+    "lea rdx, [rip + __ehdr_start]",
+    "and rsp, -16",
+    "call {start}",
+    "ud2",
+    ".hidden _DYNAMIC",
+    ".hidden __ehdr_start",
+    start = sym start,
+);
+
+/// `stack` is what the kernel left: the count of arguments, then pointers to them.
+unsafe extern "C" fn start(stack: *const usize, dynamic: *const [usize; 2], base: usize) -> ! {
+    // SAFETY: the linker's own table at the address where the kernel loaded us.
+    unsafe { relocate(dynamic, base) };
+    // SAFETY: the count comes first.
+    let arguments = unsafe { *stack };
+    if arguments > 1 {
+        probe::run()
+    } else {
+        launcher::run()
+    }
+}
+
+/// Adds the base to every address in the image. The linker makes no other kind of relocation for this object.
+#[inline(always)]
+unsafe fn relocate(mut dynamic: *const [usize; 2], base: usize) {
+    const RELA: usize = 7;
+    const RELA_SIZE: usize = 8;
+    const RELATIVE: usize = 8;
+    let (mut table, mut size) = (0, 0);
+    // SAFETY: the table ends with a zero tag; its entries are `offset, info, addend` within the image.
+    unsafe {
+        loop {
+            let [tag, value] = *dynamic;
+            if tag == 0 {
+                break;
+            } else if tag == RELA {
+                table = base + value;
+            } else if tag == RELA_SIZE {
+                size = value;
+            }
+            dynamic = dynamic.add(1);
+        }
+        let mut entry = table as *const [usize; 3];
+        let end = (table + size) as *const [usize; 3];
+        while entry < end {
+            let [offset, info, addend] = *entry;
+            if info & 0xFFFF_FFFF == RELATIVE {
+                ((base + offset) as *mut usize).write_volatile(base.wrapping_add(addend));
+            }
+            entry = entry.add(1);
+        }
+    }
+}

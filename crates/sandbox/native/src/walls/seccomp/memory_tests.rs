@@ -1,0 +1,103 @@
+//! The filter's rules about memory of the kernel and about what the kernel counts for each user.
+
+use super::tests::Verdict::{Allowed, Asked, Refused};
+use super::tests::{BARE, SEALED, decide};
+use super::{KernelMemory, Rules, UserObjects};
+use crate::sys::nr;
+
+#[test]
+fn memory_that_init_cannot_see_is_not_given_out_where_init_counts() {
+    let both = |number, arguments| [SEALED, BARE].map(|rules| decide(rules, number, arguments));
+    for number in [nr::MEMFD_CREATE, nr::VMSPLICE, nr::SPLICE, nr::SENDFILE] {
+        assert_eq!(both(number, [0; 6]), [Refused(38), Allowed]);
+    }
+    let process = |option| both(nr::PRCTL, [option, 0, 0, 0, 0, 0]);
+    assert_eq!(
+        [process(78), process(15)],
+        [[Refused(22), Allowed], [Allowed; 2]]
+    );
+    let lock = |command| both(nr::FCNTL, [3, command, 0, 0, 0, 0]);
+    let [of_process, of_open_file, lease] = [6, 37, 1024];
+    assert_eq!(
+        [lock(of_process), lock(of_open_file), lock(lease)],
+        [[Allowed; 2], [Refused(22), Allowed], [Refused(22); 2]]
+    );
+    let option = |level, name| both(nr::SETSOCKOPT, [3, level, name, 0, 0, 0]);
+    let [send_buffer, receive_buffer, reuse_address] = [7, 8, 2];
+    assert_eq!(
+        [
+            option(1, send_buffer),
+            option(1, receive_buffer),
+            option(1, reuse_address),
+            option(6, send_buffer)
+        ],
+        [
+            [Refused(0), Allowed],
+            [Refused(0); 2],
+            [Allowed; 2],
+            [Allowed; 2]
+        ]
+    );
+}
+
+#[test]
+fn memory_that_no_cgroup_counts_is_not_given_out() {
+    let both = |number, arguments| [SEALED, BARE].map(|rules| decide(rules, number, arguments));
+    assert_eq!(both(nr::IO_SETUP, [0; 6]), [Refused(38); 2]);
+    assert_eq!(both(nr::SETXATTRAT, [0; 6]), [Refused(38); 2]);
+    for number in [nr::SETXATTR, nr::LSETXATTR, nr::FSETXATTR] {
+        let of = |bytes| both(number, [0, 0, 0, bytes, 0, 0]);
+        assert_eq!([of(512), of(513)], [[Allowed, Asked], [Refused(28); 2]]);
+    }
+    let program = 26;
+    assert_eq!(
+        both(nr::SETSOCKOPT, [3, 1, program, 0, 0, 0]),
+        [Refused(1); 2]
+    );
+}
+
+#[test]
+fn init_is_asked_before_a_netlink_socket_is_made() {
+    const WITH_CGROUP: Rules = Rules {
+        memory: KernelMemory::CountedByCgroup,
+        objects: UserObjects::Free,
+        ..SEALED
+    };
+    let netlink = |rules, protocol| decide(rules, nr::SOCKET, [16, 3, protocol, 0, 0, 0]);
+    let [routes, between_processes] = [0, 2];
+    for rules in [SEALED, WITH_CGROUP] {
+        assert_eq!(
+            [netlink(rules, routes), netlink(rules, between_processes)],
+            [Asked, Refused(93)]
+        );
+    }
+    assert_eq!(netlink(BARE, routes), Refused(13));
+}
+
+#[test]
+fn init_is_asked_before_something_is_made_that_is_counted_for_each_user() {
+    let both = |number, arguments| [SEALED, BARE].map(|rules| decide(rules, number, arguments));
+    for number in [nr::PIPE, nr::PIPE2, nr::EPOLL_CREATE, nr::EPOLL_CREATE1] {
+        assert_eq!(both(number, [0; 6]), [Asked, Allowed]);
+    }
+    // Where the host's files are in sight, their names must not be overheard.
+    for number in [nr::INOTIFY_INIT, nr::INOTIFY_INIT1] {
+        assert_eq!(both(number, [0; 6]), [Asked, Refused(38)]);
+    }
+    let made = |mode| both(nr::MKNODAT, [0, 0, mode, 0, 0, 0]);
+    assert_eq!(
+        [made(0o010_644), made(0o100_644), made(0o014_644)],
+        [[Asked, Allowed], [Allowed; 2], [Refused(1); 2]]
+    );
+    let size = |bytes| both(nr::FCNTL, [3, 1031, bytes, 0, 0, 0]);
+    assert_eq!(
+        [size(64 << 10), size((64 << 10) + 1)],
+        [[Allowed; 2], [Refused(1), Allowed]]
+    );
+    let rule = |kind| both(nr::LANDLOCK_ADD_RULE, [3, kind, 0, 0, 0, 0]);
+    let [path, port] = [1, 2];
+    assert_eq!(
+        [rule(path), rule(port)],
+        [[Asked, Allowed], [Refused(95), Allowed]]
+    );
+}

@@ -1,0 +1,420 @@
+//! The system call filter: a deny list of what no snippet needs and what kernels are attacked through.
+
+use crate::sys::{Fd, Result, clone_flags, nr};
+
+mod calls;
+mod memory;
+mod program;
+
+use calls::{ASKED, ASKED_FOR_OTHERS, DENIED, FILE_FLAGS, IPC, RESERVES, UNSEEN_AND_NOT_NEEDED};
+pub use calls::{ATTRIBUTE_READS, CHANGES, METADATA_CHANGES, OPENS, is_unseen_by_landlock};
+pub use memory::{KernelMemory, UserObjects};
+use program::{
+    ACCES, ALLOW, JUMP_ANY_BIT, JUMP_EQUAL, JUMP_GREATER_EQUAL, KILL, LOAD, NO_CONTROL, NO_FAMILY,
+    NOSYS, NOT_SUPPORTED, NOTIFY_INIT, OFFSET_NUMBER, PERM, Program, argument, fail_with,
+};
+#[cfg(test)]
+use program::{Instruction, MAX_INSTRUCTIONS, OFFSET_ARCHITECTURE, RETURN, X32, X86_64};
+
+const UNIX: u32 = 1;
+const INET: u32 = 2;
+const INET6: u32 = 10;
+const NETLINK: u32 = 16;
+
+/// Which sockets a session may make.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Sockets {
+    /// Internet sockets too: a network namespace around them leads nowhere.
+    InEmptyNamespace,
+    /// Only pairs of Unix sockets: without namespaces a socket of the host's is one `connect` away, and Landlock does not
+    /// look at sockets in the file system.
+    PairsOnly,
+}
+
+/// Which shared memory, semaphores and queues of System V and POSIX a session finds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ipc {
+    /// Those of its namespace: its own, or by a public policy the host's.
+    OfItsNamespace,
+    /// None: they would be the host's.
+    Forbidden,
+}
+
+/// Who is asked about signals.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Signals {
+    /// Init, through the listener that [`install`] returns.
+    NotifyInit,
+    /// Nobody.
+    Free,
+}
+
+/// Whether a copy of the head may become a session of its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Forks {
+    /// When init, asked through the listener, says so.
+    NotifyInit,
+    /// Never.
+    Forbidden,
+}
+
+/// Who is asked before a file is changed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Changes {
+    /// Init, who has a copy kept of what is not the session's own.
+    NotifyInit,
+    /// Nobody.
+    Free,
+}
+
+/// How a file gets blocks on disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Blocks {
+    /// Only by writing, which takes time: gigabytes are reserved faster than anyone could look.
+    ByWriting,
+    /// Also by reserving them.
+    ByReserving,
+}
+
+/// Who changes a file's permissions, owner, times and attributes, and reads the latter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Metadata {
+    /// Init, in the place of the code: the session sees the host's files, and Landlock does not look at these calls.
+    ByInit,
+    /// The code itself: it sees no files but those that it may change, or that mounts keep it from changing.
+    Free,
+}
+
+/// What a session is allowed beyond the common list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// Which sockets.
+    pub sockets: Sockets,
+    /// Who decides about signals.
+    pub signals: Signals,
+    /// What counts the kernel's memory.
+    pub memory: KernelMemory,
+    /// What bounds the objects that are counted for each user.
+    pub objects: UserObjects,
+    /// Whose objects of System V and POSIX.
+    pub ipc: Ipc,
+    /// Whether it can be forked.
+    pub forks: Forks,
+    /// Who is asked before a file is changed.
+    pub changes: Changes,
+    /// How files get blocks on disk.
+    pub blocks: Blocks,
+    /// Who changes what Landlock does not look at.
+    pub metadata: Metadata,
+}
+
+impl Rules {
+    fn notifies_init(&self) -> bool {
+        self.signals == Signals::NotifyInit
+            || self.changes == Changes::NotifyInit
+            || self.metadata == Metadata::ByInit
+    }
+}
+
+/// Installs the filter for this process and all it starts. The listener, if asked for, belongs into init's hands.
+pub fn install(rules: Rules) -> Result<Option<Fd>> {
+    const NEW_LISTENER: usize = 8;
+    let mut program = Program::new();
+    program.build(rules);
+    let asks = rules.notifies_init();
+    let outcome = program.enforce(if asks { NEW_LISTENER } else { 0 })?;
+    Ok(asks.then_some(outcome as Fd))
+}
+
+/// Leaves this process nothing but to open itself, to say so, to wait and to end: for one that others may tamper with.
+pub fn allow_only_waiting() -> Result<()> {
+    let mut program = Program::new();
+    program.begin();
+    for number in [nr::PRCTL, nr::SENDMSG, nr::POLL, nr::EXIT_GROUP] {
+        program.when(number, ALLOW);
+    }
+    program.answer(KILL);
+    program.enforce(0).map(drop)
+}
+
+impl Program {
+    fn build(&mut self, rules: Rules) {
+        self.begin();
+        let asks_about_objects =
+            rules.objects == UserObjects::NotifyInit && rules.signals == Signals::NotifyInit;
+        if asks_about_objects {
+            self.named_pipes(NOTIFY_INIT);
+        }
+        // First what is called most: the kernel remembers the answers that depend on the number alone, but not these.
+        self.privileged_files(rules);
+        for &number in DENIED {
+            self.when(number, PERM);
+        }
+        self.namespaces();
+        // C libraries fall back to `clone`, whose flags can be read; those of `clone3` lie in memory and cannot.
+        self.when(nr::CLONE3, NOSYS);
+        self.when(nr::OPENAT2, NOSYS);
+        self.when_argument(
+            nr::CLONE,
+            0,
+            JUMP_ANY_BIT,
+            clone_flags::ALL_NAMESPACES as u32 & !0x80,
+            PERM,
+        );
+        if rules.blocks == Blocks::ByWriting {
+            self.reservations();
+        }
+        self.controls(rules);
+        // No cgroup counts what waits in netlink sockets, so init bounds their number.
+        let asks_about_netlink =
+            rules.sockets == Sockets::InEmptyNamespace && rules.signals == Signals::NotifyInit;
+        self.netlink_protocols(NETLINK, asks_about_netlink.then_some(NOTIFY_INIT));
+        self.sockets(rules.sockets);
+        self.uncounted_memory();
+        self.leases();
+        self.socket_options(rules.memory);
+        if rules.memory == KernelMemory::CountedByInit {
+            self.hidden_memory();
+        }
+        if rules.objects == UserObjects::NotifyInit {
+            self.user_objects(asks_about_objects.then_some(NOTIFY_INIT));
+        }
+        if rules.ipc == Ipc::Forbidden {
+            for &number in IPC {
+                self.when(number, PERM);
+            }
+        }
+        match rules.forks {
+            Forks::Forbidden => {
+                self.when(nr::SETNS, PERM);
+                self.when(nr::PTRACE, PERM);
+            }
+            // A helper of the head enters the namespaces of a fork while init traces it (`forks/enter_namespaces.rs`).
+            Forks::NotifyInit => {
+                self.when(nr::SETNS, NOTIFY_INIT);
+                self.being_traced();
+                self.process_limit();
+            }
+        }
+        if rules.signals == Signals::NotifyInit {
+            self.signals_by_descriptor();
+            for &number in ASKED {
+                self.when(number, NOTIFY_INIT);
+            }
+            for &number in ASKED_FOR_OTHERS {
+                self.unless_zero(number, NOTIFY_INIT);
+            }
+        }
+        if rules.changes == Changes::NotifyInit {
+            for &number in CHANGES.iter().chain(METADATA_CHANGES) {
+                self.when(number, NOTIFY_INIT);
+            }
+            // Newer ways to do the same, which programs can do without.
+            for number in [nr::SETXATTRAT, nr::REMOVEXATTRAT, nr::FILE_SETATTR] {
+                self.when(number, NOSYS);
+            }
+        }
+        if rules.metadata == Metadata::ByInit {
+            let all = CHANGES
+                .iter()
+                .chain(METADATA_CHANGES)
+                .chain(ATTRIBUTE_READS);
+            for &number in all.filter(|number| is_unseen_by_landlock(**number)) {
+                self.when(number, NOTIFY_INIT);
+            }
+            for &number in UNSEEN_AND_NOT_NEEDED {
+                self.when(number, NOSYS);
+            }
+        }
+        self.answer(ALLOW);
+    }
+
+    /// `unshare` makes namespaces. With `CLONE_THREAD` alone it changes nothing, but fails where the process has other threads: so the
+    /// guest learns whether it has any, also where it cannot read `/proc` (`forks/threads.rs`).
+    fn namespaces(&mut self) {
+        self.add(JUMP_EQUAL, nr::UNSHARE as u32, 0, 4);
+        self.add(LOAD, argument(0), 0, 0);
+        self.add(JUMP_EQUAL, clone_flags::THREAD as u32, 0, 1);
+        self.answer(ALLOW);
+        self.answer(PERM);
+    }
+
+    /// Files with the set-user-id or set-group-id bit. What a session writes to its workspace belongs to the owner of that
+    /// directory, who may be root; outside, anyone could run such a file as him.
+    fn privileged_files(&mut self, rules: Rules) {
+        const SET_ID: u32 = 0o6000;
+        const CREATE_OR_TEMPORARY: u32 = 0o20_000_100;
+        const WRITE: u32 = 0o3;
+        const EMPTY: u32 = 0o1000;
+        let write = match rules.changes {
+            Changes::NotifyInit => NOTIFY_INIT,
+            Changes::Free => ALLOW,
+        };
+        // To empty what is open for reading is no writing to Landlock, before version 3.
+        let empty = match rules.metadata {
+            Metadata::ByInit => ACCES,
+            Metadata::Free => write,
+        };
+        for (number, flags, mode) in [(nr::OPENAT, 2, 3), (nr::OPEN, 1, 2)] {
+            // The mode counts only when the call makes a file; otherwise the register may hold anything.
+            self.add(JUMP_EQUAL, number as u32, 0, 11);
+            self.add(LOAD, argument(mode), 0, 0);
+            self.add(JUMP_ANY_BIT, SET_ID, 0, 3);
+            self.add(LOAD, argument(flags), 0, 0);
+            self.add(JUMP_ANY_BIT, CREATE_OR_TEMPORARY, 0, 1);
+            self.answer(PERM);
+            self.add(LOAD, argument(flags), 0, 0);
+            self.add(JUMP_ANY_BIT, WRITE, 0, 1);
+            self.answer(write);
+            self.add(JUMP_ANY_BIT, EMPTY, 0, 1);
+            self.answer(empty);
+            self.answer(ALLOW);
+        }
+        for (number, mode) in [
+            (nr::CHMOD, 1),
+            (nr::FCHMOD, 1),
+            (nr::FCHMODAT, 2),
+            (nr::FCHMODAT2, 2),
+            (nr::CREAT, 1),
+            (nr::MKNOD, 1),
+            (nr::MKNODAT, 2),
+        ] {
+            let otherwise = match number {
+                number if is_unseen_by_landlock(number) && rules.metadata == Metadata::ByInit => {
+                    NOTIFY_INIT
+                }
+                number if number == nr::CREAT || METADATA_CHANGES.contains(&number) => write,
+                _ => ALLOW,
+            };
+            self.add(JUMP_EQUAL, number as u32, 0, 4);
+            self.add(LOAD, argument(mode), 0, 0);
+            self.add(JUMP_ANY_BIT, SET_ID, 0, 1);
+            self.answer(PERM);
+            self.answer(otherwise);
+        }
+    }
+
+    /// Reserving blocks. C libraries write instead where `fallocate` is not supported, as on some file systems; what makes a file
+    /// smaller on disk stays.
+    fn reservations(&mut self) {
+        const PUNCH_HOLE_KEEP_SIZE: u32 = 3;
+        const COLLAPSE_RANGE: u32 = 8;
+        self.add(JUMP_EQUAL, nr::FALLOCATE as u32, 0, 5);
+        self.add(LOAD, argument(1), 0, 0);
+        self.add(JUMP_EQUAL, PUNCH_HOLE_KEEP_SIZE, 1, 0);
+        self.add(JUMP_EQUAL, COLLAPSE_RANGE, 0, 1);
+        self.answer(ALLOW);
+        self.answer(NOT_SUPPORTED);
+        self.add(
+            JUMP_EQUAL,
+            nr::IOCTL as u32,
+            0,
+            2 + 2 * RESERVES.len() as u8,
+        );
+        self.add(LOAD, argument(1), 0, 0);
+        for &request in RESERVES {
+            self.when(request as usize, NO_CONTROL);
+        }
+        self.add(LOAD, OFFSET_NUMBER, 0, 0);
+    }
+
+    /// Typing into a terminal that is shared with a person; and signals to a process that a descriptor is tied to, which the
+    /// kernel sends by itself: the process stands in memory, where nobody can judge it.
+    fn controls(&mut self, rules: Rules) {
+        const TIOCSTI: u32 = 0x5412;
+        const TIOCLINUX: u32 = 0x541C;
+        const FIOSETOWN: u32 = 0x8901;
+        const SIOCSPGRP: u32 = 0x8902;
+        let metadata = match (rules.changes, rules.metadata) {
+            (Changes::Free, Metadata::Free) => &[],
+            _ => FILE_FLAGS,
+        };
+        self.add(
+            JUMP_EQUAL,
+            nr::IOCTL as u32,
+            0,
+            7 + 2 * metadata.len() as u8,
+        );
+        self.add(LOAD, argument(1), 0, 0);
+        for &request in metadata {
+            self.add(JUMP_EQUAL, request, 0, 1);
+            self.answer(NO_CONTROL);
+        }
+        self.add(JUMP_EQUAL, TIOCSTI, 3, 0);
+        self.add(JUMP_EQUAL, FIOSETOWN, 2, 0);
+        self.add(JUMP_EQUAL, SIOCSPGRP, 1, 0);
+        self.add(JUMP_EQUAL, TIOCLINUX, 0, 1);
+        self.answer(PERM);
+        self.answer(ALLOW);
+    }
+
+    /// The same by `fcntl`: in a register init can judge it, in memory nobody can.
+    fn signals_by_descriptor(&mut self) {
+        const F_SETOWN: u32 = 8;
+        const F_SETOWN_EX: u32 = 15;
+        self.add(JUMP_EQUAL, nr::FCNTL as u32, 0, 6);
+        self.add(LOAD, argument(1), 0, 0);
+        self.add(JUMP_EQUAL, F_SETOWN, 0, 1);
+        self.answer(NOTIFY_INIT);
+        self.add(JUMP_EQUAL, F_SETOWN_EX, 0, 1);
+        self.answer(PERM);
+        self.answer(ALLOW);
+    }
+
+    /// Tracing another process is refused. Being traced by the parent is what init is asked about, for init may be that parent.
+    fn being_traced(&mut self) {
+        const TRACE_ME: u32 = 0;
+        self.add(JUMP_EQUAL, nr::PTRACE as u32, 0, 4);
+        self.add(LOAD, argument(0), 0, 0);
+        self.add(JUMP_EQUAL, TRACE_ME, 0, 1);
+        self.answer(NOTIFY_INIT);
+        self.answer(PERM);
+    }
+
+    /// The limit of processes is a soft one, for init raises it when forks of the session need room. So the session itself may
+    /// not change it.
+    fn process_limit(&mut self) {
+        const PROCESSES: u32 = 6;
+        self.when_argument(nr::SETRLIMIT, 0, JUMP_EQUAL, PROCESSES, PERM);
+        // A null pointer only asks. What is not about this limit goes on to the notifications about other processes.
+        self.add(JUMP_EQUAL, nr::PRLIMIT64 as u32, 0, 8);
+        self.add(LOAD, argument(1), 0, 0);
+        self.add(JUMP_EQUAL, PROCESSES, 0, 5);
+        self.add(LOAD, argument(2), 0, 0);
+        self.add(JUMP_EQUAL, 0, 0, 2);
+        self.add(LOAD, argument(2) + 4, 0, 0);
+        self.add(JUMP_EQUAL, 0, 1, 0);
+        self.answer(PERM);
+        self.add(LOAD, OFFSET_NUMBER, 0, 0);
+    }
+
+    /// An allow list of families: the others (`AF_VSOCK` to the machine's owner, `AF_ALG`, raw packets, …) are not namespaced
+    /// or not needed.
+    fn sockets(&mut self, sockets: Sockets) {
+        let (unix, internet) = match sockets {
+            Sockets::InEmptyNamespace => (ALLOW, ALLOW),
+            Sockets::PairsOnly => (ACCES, ACCES),
+        };
+        // Datagrams of a pair can be sent to any socket with a name. Of the kinds of sockets only they have this bit.
+        const DATAGRAMS: u32 = 2;
+        for (number, unix) in [(nr::SOCKET, unix), (nr::SOCKETPAIR, ALLOW)] {
+            self.add(JUMP_EQUAL, number as u32, 0, 11);
+            self.add(LOAD, argument(0), 0, 0);
+            self.add(JUMP_EQUAL, UNIX, 0, 4);
+            self.add(LOAD, argument(1), 0, 0);
+            self.add(JUMP_ANY_BIT, DATAGRAMS, 0, 1);
+            self.answer(internet);
+            self.answer(unix);
+            self.add(JUMP_EQUAL, INET, 2, 0);
+            self.add(JUMP_EQUAL, INET6, 1, 0);
+            self.add(JUMP_EQUAL, NETLINK, 0, 1);
+            self.answer(internet);
+            self.answer(NO_FAMILY);
+        }
+    }
+}
+
+#[cfg(test)]
+mod memory_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,15 @@
+//! The host's access to directories that hostile code can change: no name in them is trusted.
+
+mod confined;
+mod entry;
+mod private;
+mod removal;
+mod shared_inode;
+mod temporary_file;
+mod walk;
+
+pub use confined::{Access, Confined, FileSystem, Links, unguessable_name};
+pub use entry::{Entry, Identity, SET_ID_BITS};
+pub use private::{Reach, claim_directory, private_directory, private_file};
+pub use removal::remove_directory;
+pub use walk::{Budget, Closed, Step};

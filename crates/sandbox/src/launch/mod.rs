@@ -1,0 +1,14 @@
+//! Starting the launcher and sessions: what the machine can enforce, what a session sees, and the request that makes it.
+
+mod launcher;
+mod probe;
+mod spawn_request;
+mod view;
+mod walls;
+
+pub use launcher::{LaunchPlan, Launched, first_id, is_session_id};
+pub use probe::{Mechanism, Probe, Verdict};
+pub use spawn_request::SpawnRequest;
+pub(crate) use spawn_request::path_to_c_string;
+pub use view::{GUEST_DIRECTORY, View};
+pub use walls::{native_walls, reachable_rung};

@@ -1,0 +1,178 @@
+//! What this machine can enforce, mechanism by mechanism, found out by trying.
+
+use crate::Error;
+use crate::launch::launcher::{self, Inherited};
+use crate::packet_pair;
+use crate::receive_packet;
+use cellblock_native::walls::probe::mechanisms;
+use cellblock_native::wire::message::Message;
+use std::collections::BTreeMap;
+
+/// A mechanism of the kernel that walls are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mechanism {
+    /// User namespaces.
+    Users,
+    /// Mount namespaces with a root of our own.
+    Mounts,
+    /// Process namespaces with their own `/proc`.
+    Processes,
+    /// Network namespaces.
+    Network,
+    /// IPC namespaces.
+    Ipc,
+    /// Host name namespaces.
+    Hostname,
+    /// cgroup namespaces.
+    CgroupNamespace,
+    /// Landlock.
+    Landlock,
+    /// System call filters.
+    Seccomp,
+    /// System call filters that ask another process.
+    SeccompNotify,
+}
+
+impl Mechanism {
+    /// All of them, in the order of a report.
+    pub const ALL: [Mechanism; 10] = [
+        Mechanism::Users,
+        Mechanism::Mounts,
+        Mechanism::Processes,
+        Mechanism::Network,
+        Mechanism::Ipc,
+        Mechanism::Hostname,
+        Mechanism::CgroupNamespace,
+        Mechanism::Landlock,
+        Mechanism::Seccomp,
+        Mechanism::SeccompNotify,
+    ];
+    /// What the rung `full` stands on.
+    pub const FULL: [Mechanism; 10] = Mechanism::ALL;
+    /// What the rung `landlock` stands on.
+    pub const LANDLOCK: [Mechanism; 3] = [
+        Mechanism::Landlock,
+        Mechanism::Seccomp,
+        Mechanism::SeccompNotify,
+    ];
+
+    /// Its name for a person.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mechanism::Users => "user namespaces",
+            Mechanism::Mounts => "mount namespaces",
+            Mechanism::Processes => "process namespaces with their own /proc",
+            Mechanism::Network => "network namespaces",
+            Mechanism::Ipc => "IPC namespaces",
+            Mechanism::Hostname => "host name namespaces",
+            Mechanism::CgroupNamespace => "cgroup namespaces",
+            Mechanism::Landlock => "Landlock",
+            Mechanism::Seccomp => "seccomp filters",
+            Mechanism::SeccompNotify => "seccomp user notification",
+        }
+    }
+
+    /// How a person gets it where it is missing.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Mechanism::Users => {
+                "allow user namespaces: `sysctl user.max_user_namespaces` must not be 0; on Ubuntu `sysctl \
+                 kernel.apparmor_restrict_unprivileged_userns=0`; in Docker start the container with `--security-opt seccomp=unconfined`"
+            }
+            Mechanism::Processes => {
+                "in a container, /proc is often masked: start it with `--security-opt systempaths=unconfined` (Docker) or `--security-opt unmask=ALL` (Podman)"
+            }
+            Mechanism::Landlock => {
+                "use a kernel from 5.13 on with CONFIG_SECURITY_LANDLOCK, and `landlock` in the list of `lsm=`"
+            }
+            Mechanism::Seccomp | Mechanism::SeccompNotify => {
+                "use a kernel from 5.5 on with CONFIG_SECCOMP_FILTER"
+            }
+            _ => {
+                "use a kernel with this kind of namespace, and a container that does not forbid it"
+            }
+        }
+    }
+
+    fn kind(self) -> u64 {
+        match self {
+            Mechanism::Users => mechanisms::USERS,
+            Mechanism::Mounts => mechanisms::MOUNTS,
+            Mechanism::Processes => mechanisms::PROCESSES,
+            Mechanism::Network => mechanisms::NETWORK,
+            Mechanism::Ipc => mechanisms::IPC,
+            Mechanism::Hostname => mechanisms::HOSTNAME,
+            Mechanism::CgroupNamespace => mechanisms::CGROUP,
+            Mechanism::Landlock => mechanisms::LANDLOCK,
+            Mechanism::Seccomp => mechanisms::SECCOMP,
+            Mechanism::SeccompNotify => mechanisms::NOTIFY,
+        }
+    }
+}
+
+/// What became of one mechanism.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It works; some have a version.
+    Works {
+        /// The version, or 0.
+        version: u64,
+    },
+    /// It does not, and this is what the kernel said.
+    Fails(String),
+}
+
+/// The report on this machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Probe {
+    verdicts: BTreeMap<Mechanism, Verdict>,
+}
+
+impl Probe {
+    /// Tries everything. A few milliseconds.
+    pub fn run() -> Result<Probe, Error> {
+        let (near, far) = packet_pair()?;
+        rustix::io::ioctl_fionbio(&near, false)
+            .map_err(|error| Error::system("probing the machine", error))?;
+        let mut child = launcher::start_native(&["probe"], far, None, Inherited::Nothing)?;
+        let mut verdicts = BTreeMap::new();
+        loop {
+            let packet = receive_packet(&near, Message::SIZE)
+                .map_err(|error| Error::system("probing the machine", error))?;
+            let Ok((message, _)) = Message::from_bytes(&packet.bytes) else {
+                break;
+            };
+            if let Some(mechanism) = Mechanism::ALL
+                .into_iter()
+                .find(|mechanism| mechanism.kind() == message.kind)
+            {
+                verdicts.insert(mechanism, Verdict::from_message(message));
+            }
+        }
+        child
+            .wait()
+            .map_err(|error| Error::system("waiting for the probe", error))?;
+        Ok(Probe { verdicts })
+    }
+
+    /// Whether it works here.
+    pub fn has(&self, mechanism: Mechanism) -> bool {
+        matches!(self.verdicts.get(&mechanism), Some(Verdict::Works { .. }))
+    }
+
+    /// What became of each.
+    pub fn verdicts(&self) -> impl Iterator<Item = (Mechanism, &Verdict)> {
+        self.verdicts
+            .iter()
+            .map(|(mechanism, verdict)| (*mechanism, verdict))
+    }
+}
+
+impl Verdict {
+    fn from_message(message: Message) -> Verdict {
+        match message.a {
+            0 => Verdict::Works { version: message.b },
+            errno => Verdict::Fails(std::io::Error::from_raw_os_error(errno as i32).to_string()),
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The processes of a session as the host sees them: what they hold, their cgroup, and programs of the host's own.
+
+mod cgroup;
+mod host_process;
+mod session_processes;
+mod unnamed_files;
+
+pub use cgroup::{Cgroup, Cgroups, MemoryAllowance};
+pub use host_process::{end_with_parent, ignore_file_size_signal};
+pub use session_processes::SessionProcesses;
+pub use unnamed_files::{Size, UnnamedFiles, Written, descriptors_waiting_in};

@@ -1,0 +1,13 @@
+//! The host's ends of the sockets to init, the launcher and the head, and the messages on them.
+
+mod messages;
+mod packet;
+
+pub use messages::{
+    BootTime, Change, Death, ExceededLimit, Exit, ForkFailure, FromInit, FromLauncher, KeptScope,
+    PendingChange, StandbyOrigin, ToInit, fork_request, mount_request,
+};
+pub use packet::{
+    Packet, async_fd, packet_pair, receive_bytes, receive_packet, send_bytes, send_packet,
+    stream_pair,
+};
