@@ -5,8 +5,10 @@ use crate::cell_run::CellRun;
 use crate::channel::Channel;
 use crate::checkpoints::Checkpoints;
 use crate::disk::{Disk, Own};
+use crate::file_history::{Author, FileHistory};
 use crate::fork::Lineage;
 use crate::guard::Duty;
+use crate::held_files::HeldFiles;
 use crate::history::History;
 use crate::home::Home;
 use crate::journal::{Record, SessionJournal};
@@ -26,7 +28,7 @@ use cellblock_protocol::{
     Stream, Undone, Wall,
 };
 use cellblock_sandbox::{Cgroup, Death, Exit, FromInit, ToInit};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -117,6 +119,8 @@ pub(crate) struct Actor {
     pub(crate) postponed: VecDeque<Command>,
     /// The safety net that was last told of.
     pub(crate) told: CheckpointState,
+    /// Whether code of the session could run on when the last cell ended.
+    pub(crate) is_left_running: bool,
     /// The head's end, when init told it while something else was waited for.
     pub(crate) ended: Option<Death>,
     /// Those who asked something while a cell ran.
@@ -332,6 +336,7 @@ impl Actor {
 
     /// What the cell that just ended did to the files is part of the state after it.
     pub(crate) async fn note_changes_of(&mut self, cell: u64) -> Changes {
+        self.look_for_left_running();
         let changes = self.disk.changes().await;
         // Where nobody ever goes back, nothing is kept to go back to.
         if !changes.paths.is_empty() && !self.checkpoints.never {
@@ -362,8 +367,40 @@ impl Actor {
         let changes = self.disk.settle().await;
         if !changes.paths.is_empty() && !self.checkpoints.never {
             let cell = self.checkpoints.current();
-            self.history.lock().note_outside(cell, changes.paths);
+            let author = match self.is_left_running {
+                true => Author::Unclear,
+                false => Author::Outside,
+            };
+            self.history
+                .lock()
+                .note_between(cell, author, changes.paths);
         }
+    }
+
+    /// Before what changed is taken for the work of the cell that ended: whatever has ended by then did nothing later.
+    pub(crate) fn look_for_left_running(&mut self) {
+        self.is_left_running = !self.checkpoints.never && self.disk.can_run_on();
+    }
+
+    /// Takes note of files that can be changed without being noticed, and of what was written to them by now.
+    pub(crate) async fn note_held_files(&mut self, look: JoinHandle<HeldFiles>) {
+        let mut held = look.await.unwrap_or_default();
+        held.unknown
+            .retain(|pid| !self.checkpoints.is_standby(*pid));
+        if held.is_empty() {
+            self.history.lock().held = Some(BTreeSet::new());
+            return;
+        }
+        // What someone else has changed is not the cell's.
+        self.note_outside_changes().await;
+        let cell = self.checkpoints.current();
+        let work = move |files: &mut FileHistory| {
+            files.catch_up();
+            files.note_held(cell, held);
+        };
+        // If the host fails at it, that is a flaw as well.
+        let _ = self.history.with(work).await;
+        self.checkpoints.flaw = self.history.lock().flaw();
     }
 
     /// Asks the head something that is not a cell.

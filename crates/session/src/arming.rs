@@ -37,9 +37,12 @@ impl Actor {
             return;
         }
         self.copy_files().await;
+        // While the head copies itself: both take about as long.
+        let look = self.disk.look_for_held_files();
         if let Err(reason) = self.make_standby(hurry).await {
             self.checkpoints.obstacle = Some(reason);
         }
+        self.note_held_files(look).await;
     }
 
     /// What must be there before a cell may start.

@@ -95,6 +95,7 @@ pub(crate) fn assemble(
         steps: Steps::default(),
         postponed: VecDeque::new(),
         told: CheckpointState::armed(),
+        is_left_running: false,
         ended: None,
         looks: Looks::default(),
         spent_ms: 0.0,

@@ -89,6 +89,12 @@ impl CellRun {
     ) -> CellRun {
         actor.note_outside_changes().await;
         actor.copy_files().await;
+        let is_looked_for = actor.checkpoints.is_armed() && actor.history.lock().held.is_some();
+        if !actor.checkpoints.never && !is_looked_for {
+            // No checkpoint was made since the last cell, or the session went back.
+            let look = actor.disk.look_for_held_files();
+            actor.note_held_files(look).await;
+        }
         // What was left running may have changed files of the user's: that was no cell's doing.
         actor.history.lock().take_unkept();
         actor.guard_disk(Duty::Cell);

@@ -81,6 +81,12 @@ impl Checkpoints {
         self.standbys.push_back(standby);
     }
 
+    /// Whether a process of the session, by its id there, is a standby.
+    pub(crate) fn is_standby(&self, pid: u32) -> bool {
+        let mut standbys = self.standbys.iter().chain(&self.taken_back);
+        standbys.any(|standby| standby.pid == pid)
+    }
+
     /// A cell's effects stay.
     pub(crate) fn keep(&mut self, cell: u64, pure: bool) {
         // A copy from before a cell that changed nothing is as good as one from after.

@@ -2,6 +2,7 @@
 //! that serve sessions serve all of them.
 
 use crate::guard::{Duty, Guard, Report};
+use crate::held_files::{HeldFiles, SeenProcesses};
 use crate::hidden::{Hidden, Tallied};
 use crate::tracker::{Changes, Tracker};
 use crate::verdict::LimitHit;
@@ -37,6 +38,7 @@ pub(crate) struct Looker {
     listeners: Vec<Listener>,
     processes: Mutex<Arc<Processes>>,
     own: Mutex<Own>,
+    seen: Mutex<SeenProcesses>,
     hidden: Mutex<Hidden>,
     /// Bytes that someone else brought.
     brought: AtomicU64,
@@ -172,6 +174,27 @@ impl Looker {
         now == tallied && processes.processor_time() == processor
     }
 
+    /// Whether code of the session can run while no cell does.
+    fn can_run_on(&self) -> bool {
+        let own = lock(&self.own).processes.clone();
+        let session = self.processes().find();
+        lock(&self.seen).can_run_on(session, &own)
+    }
+
+    /// The files of the workspace that processes of the session hold.
+    fn held_files(&self) -> HeldFiles {
+        let own = lock(&self.own).processes.clone();
+        let session = self.processes().find();
+        let device = lock(&self.tracker).workspace().device();
+        let held = lock(&self.seen).held(session, &own, device);
+        let tracker = lock(&self.tracker);
+        HeldFiles {
+            mapped: tracker.paths_of(&held.mapped),
+            open: tracker.paths_of(&held.open),
+            unknown: held.unknown,
+        }
+    }
+
     /// Kills the head, as far as this process may.
     pub(crate) fn kill_head(&self) {
         let head = lock(&self.own).processes.first().copied();
@@ -221,6 +244,7 @@ impl Disk {
             listeners,
             processes: Mutex::new(Arc::new(processes)),
             own: Mutex::default(),
+            seen: Mutex::default(),
             hidden: Mutex::default(),
             brought: AtomicU64::new(0),
         });
@@ -235,6 +259,7 @@ impl Disk {
     /// The session has other processes from now on.
     pub(crate) fn move_to(&mut self, processes: Processes) {
         *lock(&self.looker.processes) = Arc::new(processes);
+        *lock(&self.looker.seen) = SeenProcesses::default();
     }
 
     /// Whether there was nothing in the workspace when the session began.
@@ -327,6 +352,17 @@ impl Disk {
         if let Some(search) = self.search.take() {
             let _ = search.await;
         }
+    }
+
+    /// Whether code of the session can run while no cell does: in a process or a thread that a cell left running.
+    pub(crate) fn can_run_on(&self) -> bool {
+        self.looker.can_run_on()
+    }
+
+    /// Begins to look for files that can be changed without being noticed, on a thread of its own.
+    pub(crate) fn look_for_held_files(&self) -> JoinHandle<HeldFiles> {
+        let looker = Arc::clone(&self.looker);
+        spawn_blocking(move || looker.held_files())
     }
 
     /// What the cell that just ended changed.

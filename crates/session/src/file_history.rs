@@ -5,12 +5,14 @@
 //! (`given.rs`). Where nobody is asked before that, it is copied at the start if it is small; beyond that, a first change cannot be
 //! taken back, and the result says so.
 
+use crate::attributes::Attributes;
 use crate::file_store::{FileStore, Stored};
 use crate::given::{Given, Kept};
+use crate::held_files::HeldFiles;
 use crate::keeper::Keeper;
 use crate::workspace::{Kind, Seen, Stamp, Workspace};
 use cellblock_sandbox::{Access, Change, Entry, HowMuch};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,6 +45,12 @@ pub(crate) struct FileHistory {
     missing: BTreeMap<PathBuf, (String, Option<Seen>)>,
     /// Files of the user's that were changed and could not be kept before, and why; since someone last asked.
     unkept: BTreeMap<PathBuf, String>,
+    /// Files that the session's processes could write to without being noticed when they were last looked at. `None` since they went back.
+    pub(crate) held: Option<BTreeSet<PathBuf>>,
+    /// Of these, mapped ones that cannot be compared with a copy, why, and the last cell after which that was so.
+    pub(crate) uncompared: BTreeMap<PathBuf, (u64, &'static str)>,
+    /// The last cell after which a process could not be looked into.
+    pub(crate) unseen_after: Option<u64>,
     /// Whether work on the history was broken off in the middle.
     is_damaged: bool,
 }
@@ -73,7 +81,10 @@ pub(crate) struct Version {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Author {
     Cell,
+    /// The user, or the host.
     Outside,
+    /// The user, or something that a cell left running.
+    Unclear,
 }
 
 #[derive(Clone, Debug)]
@@ -90,6 +101,7 @@ pub(crate) enum Content {
         copy: Arc<Stored>,
         modified: i128,
         access: Access,
+        attributes: Attributes,
     },
     /// What was there before the session, or was moved from there: it is where it is, or it is kept.
     Given(Seen),
@@ -107,7 +119,7 @@ impl FileHistory {
         let given = if workspace.began_empty() {
             Given::default()
         } else {
-            Given::new(known.clone())
+            Given::new(known.clone(), &workspace)
         };
         let mut history = FileHistory {
             workspace,
@@ -121,6 +133,9 @@ impl FileHistory {
             uncopied: Vec::new(),
             missing: BTreeMap::new(),
             unkept: BTreeMap::new(),
+            held: Some(BTreeSet::new()),
+            uncompared: BTreeMap::new(),
+            unseen_after: None,
             is_damaged: false,
         };
         let bytes: u64 = known.values().map(|seen| seen.bytes).sum();
@@ -150,13 +165,53 @@ impl FileHistory {
         });
     }
 
-    /// Someone else changed these after `cell`.
-    pub(crate) fn note_outside(&mut self, cell: u64, paths: Vec<PathBuf>) {
-        self.uncopied.push(Uncopied {
-            cell,
-            by: Author::Outside,
-            paths,
-        });
+    /// These were changed after `cell`, while no cell ran.
+    pub(crate) fn note_between(&mut self, cell: u64, by: Author, paths: Vec<PathBuf>) {
+        self.uncopied.push(Uncopied { cell, by, paths });
+    }
+
+    /// After `cell`, the session's processes hold these files. What was written to mapped ones since they were last copied is noted.
+    pub(crate) fn note_held(&mut self, cell: u64, held: HeldFiles) {
+        if !held.unknown.is_empty() {
+            self.unseen_after = Some(cell);
+        }
+        for path in &held.mapped {
+            let newest = self.at(path, u64::MAX);
+            match self.compare(path, &newest) {
+                Ok(true) => {}
+                Ok(false) => self.copy(cell, Author::Cell, vec![path.clone()]),
+                Err(reason) => _ = self.uncompared.insert(path.clone(), (cell, reason)),
+            }
+        }
+        self.held = Some(held.mapped.into_iter().chain(held.open).collect());
+    }
+
+    /// Whether a file has these contents, byte by byte; or why that cannot be told.
+    pub(crate) fn compare(&self, path: &Path, content: &Content) -> Result<bool, &'static str> {
+        /// Comparing more after each cell would take too long.
+        const MAX_BYTES: u64 = 32 << 20;
+        let copy = match content {
+            Content::File { copy, .. } => copy.as_ref(),
+            Content::Given(seen) => match self.given.kept(seen) {
+                Some(Kept::Copy(copy)) => copy,
+                _ => return Err("there is no copy to compare it with"),
+            },
+            Content::Unknown => return Err("there is no copy to compare it with"),
+            Content::Absent | Content::Directory { .. } | Content::Link { .. } => {
+                return Ok(self.workspace.look(path).is_none());
+            }
+        };
+        let Some((entry, seen)) = self.workspace.find(path) else {
+            return Ok(false);
+        };
+        if seen.kind != Kind::File || seen.bytes != copy.bytes() {
+            return Ok(false);
+        }
+        if seen.bytes > MAX_BYTES {
+            return Err("it is too large to be compared with its copy");
+        }
+        let file = entry.read().map_err(|_| "it cannot be read")?;
+        copy.has_same_bytes(&file).map_err(|_| "it cannot be read")
     }
 
     /// Whether something was noted and not copied.
@@ -335,7 +390,9 @@ impl FileHistory {
                 "the copies would take more than the limit `disk`",
             ));
         }
-        self.store.copy(entry).map(Kept::Copy)
+        let copy = self.store.copy(entry).map(Kept::Copy)?;
+        self.given.note_attributes(entry);
+        Ok(copy)
     }
 
     /// Bytes that the copies of earlier versions take on disk: all but the newest of each file.
@@ -473,6 +530,7 @@ impl FileHistory {
                 copy: Arc::new(self.store.copy(&entry)?),
                 modified: seen.modified,
                 access,
+                attributes: Attributes::of(&entry)?,
             },
         })
     }

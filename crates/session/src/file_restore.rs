@@ -4,6 +4,7 @@
 //! followed, not even one that stays inside; what stands in the way of a path that was recorded is replaced by what was there, or the path is
 //! named as not restored. A file is written to only if it is the very file that the copy was taken from.
 
+use crate::attributes::Attributes;
 use crate::file_history::{Author, Content, FileHistory};
 use crate::file_store::Stored;
 use crate::given::Kept;
@@ -28,7 +29,8 @@ impl FileHistory {
         // What was parted since may be shared again.
         self.begin_sharing();
         let mut failed = Vec::new();
-        let paths = self.changed_since(cell, dirty.paths, &mut failed);
+        let mut paths = self.changed_since(cell, dirty.paths, &mut failed);
+        self.add_held(cell, &mut paths, &mut failed);
         let wanted: Vec<(PathBuf, Content)> = paths
             .into_iter()
             .map(|path| (path.clone(), self.at(&path, cell)))
@@ -73,7 +75,7 @@ impl FileHistory {
             versions.retain(|version| version.cell <= cell);
         }
         // What stays as it is, is part of the state from here on.
-        self.note_outside(cell, stay);
+        self.note_between(cell, Author::Outside, stay);
         failed.extend(self.damage());
         failed
     }
@@ -94,21 +96,62 @@ impl FileHistory {
                 paths.insert(path.clone());
                 continue;
             }
-            // Someone changed it after the cells did. It is part of the state that we go back to.
-            if versions
-                .iter()
-                .any(|version| version.cell > cell && version.by == Author::Cell)
-            {
-                failed.push(format!(
-                    "{}: it was changed by someone else since, and was left alone",
-                    path.display()
-                ));
-            }
+            // It was changed after the cells did so. It is part of the state that we go back to.
+            let mut later = versions.iter().filter(|version| version.cell > cell);
+            let authors: Vec<Author> = later.by_ref().map(|version| version.by).collect();
+            let what = if authors.contains(&Author::Unclear) {
+                Some(
+                    "it was changed between cells, maybe by a process or thread that a cell left running, and was left alone",
+                )
+            } else if authors.contains(&Author::Cell) {
+                Some("it was changed by someone else since, and was left alone")
+            } else {
+                None
+            };
+            failed.extend(what.map(|what| format!("{}: {what}", path.display())));
             if let Some(newest) = versions.last_mut() {
                 newest.cell = cell;
             }
         }
         paths
+    }
+
+    /// Adds files that were written to without being noticed, and in `failed` those of which that cannot be told.
+    fn add_held(&mut self, cell: u64, paths: &mut BTreeSet<PathBuf>, failed: &mut Vec<String>) {
+        for path in self.held.take().unwrap_or_default() {
+            if paths.contains(&path) {
+                continue;
+            }
+            let wanted = self.at(&path, cell);
+            let is_same = self.compare(&path, &wanted).unwrap_or_else(|_| {
+                let now = self.workspace.look(&path).map(|seen| seen.modified);
+                match wanted {
+                    Content::File { modified, .. } => now == Some(modified),
+                    Content::Given(seen) => now == Some(seen.modified),
+                    _ => true,
+                }
+            });
+            if !is_same {
+                paths.insert(path);
+            }
+        }
+        for (path, (last, reason)) in &mut self.uncompared {
+            if *last >= cell && !paths.contains(path) {
+                failed.push(format!(
+                    "{}: it is mapped into memory and {reason}, so what was written to it by that way may still be there",
+                    path.display()
+                ));
+            }
+            // For a way further back.
+            *last = cell.min(*last);
+        }
+        if let Some(last) = self.unseen_after.filter(|last| *last >= cell) {
+            self.unseen_after = Some(cell.min(last));
+            failed.push(
+                "files that are mapped into memory: a process of the session could not be looked into, so what was written to them by that way may still be there"
+                    .to_owned(),
+            );
+        }
     }
 
     /// A directory that a cell closed is opened, so that what was in it can be put back. Where that fails, putting something back fails too,
@@ -184,14 +227,25 @@ impl FileHistory {
         if seen.kind == Kind::Directory {
             return self.put(path, &Content::Directory { access });
         }
-        if !self.is_in_place(path, seen) {
+        let attributes = self.given.attributes(seen);
+        let mut may_differ = false;
+        if let Some(now) = self
+            .workspace
+            .look(path)
+            .filter(|now| now.has_same_content(seen))
+        {
+            may_differ = now.has_one_name() && !seen.is_untouched_by(&now);
+        } else {
             match self.given.kept(seen) {
                 // It stays kept: it may be removed again.
                 Some(Kept::Itself(stored)) => {
                     self.make_way(path)?;
                     self.workspace.directory().link_in(stored.path(), path)?;
                 }
-                Some(Kept::Copy(copy)) => return self.put_file(path, copy, seen.modified, access),
+                Some(Kept::Copy(copy)) => {
+                    self.put_file(path, copy, seen.modified, access, attributes)?;
+                    return attributes.map(drop).ok_or_else(not_recorded);
+                }
                 Some(Kept::Link(target)) => {
                     let target = target.clone();
                     return self.put(path, &Content::Link { target, access });
@@ -209,7 +263,33 @@ impl FileHistory {
                 }
             }
         }
-        self.workspace.set_access(path, seen)
+        if seen.kind == Kind::File
+            && let Some(attributes) = attributes
+        {
+            self.put_attributes(path, seen, attributes)?;
+            may_differ = false;
+        }
+        self.workspace.set_access(path, seen)?;
+        if may_differ && seen.kind == Kind::File {
+            return Err(not_recorded());
+        }
+        Ok(())
+    }
+
+    /// Gives a file that is where it was the extended attributes that it had.
+    fn put_attributes(&self, path: &Path, seen: &Seen, attributes: &Attributes) -> io::Result<()> {
+        let entry = self
+            .workspace
+            .directory()
+            .find(path, Links::AreNotFollowed)?;
+        if entry.stat().st_ino != seen.inode {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
+        // What others have too is not changed: a session's own changes are made to a copy.
+        if self.workspace.is_shared(&entry) {
+            return Ok(());
+        }
+        attributes.put_back(&entry)
     }
 
     fn put(&self, path: &Path, content: &Content) -> io::Result<()> {
@@ -244,7 +324,8 @@ impl FileHistory {
                 copy,
                 modified,
                 access,
-            } => self.put_file(path, copy, *modified, *access),
+                attributes,
+            } => self.put_file(path, copy, *modified, *access, Some(attributes)),
         }
     }
 
@@ -254,12 +335,13 @@ impl FileHistory {
         copy: &Stored,
         modified: i128,
         access: Access,
+        attributes: Option<&Attributes>,
     ) -> io::Result<()> {
         let directory = self.workspace.directory();
         let found = directory.find(path, Links::AreNotFollowed).ok();
         // One that cannot be opened, because someone has a lease on it or runs it, is replaced.
         if let Some(entry) = found.as_ref().filter(|entry| copy.is_copy_of(entry))
-            && let Ok(true) = self.write_back(entry, copy, modified, access)
+            && let Ok(true) = self.write_back(entry, copy, modified, access, attributes)
         {
             return Ok(());
         }
@@ -268,7 +350,13 @@ impl FileHistory {
             self.make_way(path)?;
         }
         let mut contents = File::open(copy.path())?;
-        directory.replace_by(path, &mut contents, access, time_of(modified))
+        directory.replace_by(path, &mut contents, access, time_of(modified))?;
+        let Some(attributes) = attributes else {
+            return Ok(());
+        };
+        let made = directory.find(path, Links::AreNotFollowed)?;
+        attributes.put_back(&made)?;
+        made.set_access(access)
     }
 
     /// Writes what was in a file into that file, so that open handles stay good. False when other sessions have it too.
@@ -278,6 +366,7 @@ impl FileHistory {
         copy: &Stored,
         modified: i128,
         access: Access,
+        attributes: Option<&Attributes>,
     ) -> io::Result<bool> {
         let writing = match self.workspace.write_to(entry) {
             // One that may not be written, not even by its owner.
@@ -296,6 +385,9 @@ impl FileHistory {
         };
         writing.file.set_len(0)?;
         io::copy(&mut File::open(copy.path())?, &mut writing.file)?;
+        if let Some(attributes) = attributes {
+            attributes.put_back(entry)?;
+        }
         entry.set_access(access)?;
         writing.file.set_modified(system_time_of(modified))?;
         Ok(true)
@@ -325,6 +417,12 @@ fn kind_of(entry: &Entry) -> Option<Kind> {
 
 fn nothing_kept() -> io::Error {
     io::Error::other("it was changed, and no copy from before was kept")
+}
+
+fn not_recorded() -> io::Error {
+    io::Error::other(
+        "its extended attributes and access list were not recorded before the first change, so they may not be as they were",
+    )
 }
 
 fn system_time_of(nanoseconds: i128) -> SystemTime {

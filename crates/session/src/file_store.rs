@@ -96,6 +96,25 @@ impl Stored {
         self.bytes
     }
 
+    /// Whether a file has the same contents.
+    pub(crate) fn has_same_bytes(&self, file: &fs::File) -> io::Result<bool> {
+        const BLOCK: u64 = 256 << 10;
+        let (mut copy, mut file) = (fs::File::open(&self.path)?, file);
+        let (mut one, mut other) = (Vec::new(), Vec::new());
+        loop {
+            one.clear();
+            other.clear();
+            (&mut copy).take(BLOCK).read_to_end(&mut one)?;
+            (&mut file).take(BLOCK).read_to_end(&mut other)?;
+            if one != other {
+                return Ok(false);
+            }
+            if one.is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+
     fn count(&mut self, bytes: u64) {
         self.bytes = bytes;
         self.total.fetch_add(bytes, Ordering::Relaxed);

@@ -180,6 +180,7 @@ impl Actor {
             actor.shared.packages.add(&directory);
         }
         actor.cells = self.cells;
+        actor.is_left_running = self.is_left_running;
         actor.checkpoints.never = self.checkpoints.never;
         draft.keep();
         let cell = self.checkpoints.current();

@@ -3,11 +3,16 @@
 //! It is not copied beforehand: that would cost as much as there is. A file stays where it is until the session's code is about
 //! to write to it or to remove it; then the system call waits until a copy is kept (see `keeper.rs`).
 
+use crate::attributes::Attributes;
 use crate::file_store::Stored;
-use crate::workspace::{Kind, Seen, Stamp};
+use crate::workspace::{Kind, Seen, Stamp, Workspace};
+use cellblock_sandbox::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
+
+/// In a larger directory, extended attributes are only known of files that were kept before they were changed.
+const MAX_ENTRIES_WITH_ATTRIBUTES: usize = 256;
 
 /// What was there.
 #[derive(Debug, Default)]
@@ -16,6 +21,8 @@ pub(crate) struct Given {
     /// Files and links by what stays theirs when they are moved, and where they were.
     by_inode: HashMap<u64, (Seen, Home)>,
     kept: HashMap<Stamp, (Kept, Home)>,
+    /// Extended attributes by inode, as far as they are known.
+    attributes: HashMap<u64, Attributes>,
 }
 
 #[derive(Clone, Debug)]
@@ -37,7 +44,7 @@ pub(crate) enum Kept {
 }
 
 impl Given {
-    pub(crate) fn new(entries: BTreeMap<PathBuf, Seen>) -> Given {
+    pub(crate) fn new(entries: BTreeMap<PathBuf, Seen>, workspace: &Workspace) -> Given {
         let mut by_inode = HashMap::new();
         for (path, seen) in &entries {
             if seen.kind != Kind::Directory {
@@ -47,11 +54,20 @@ impl Given {
                     .or_insert_with(|| (*seen, Home::At(path.clone())));
             }
         }
-        Given {
-            entries,
+        let mut given = Given {
+            entries: BTreeMap::new(),
             by_inode,
             kept: HashMap::new(),
+            attributes: HashMap::new(),
+        };
+        if entries.len() <= MAX_ENTRIES_WITH_ATTRIBUTES {
+            let files = entries.iter().filter(|(_, seen)| seen.kind == Kind::File);
+            for (entry, _) in files.filter_map(|(path, _)| workspace.find(path)) {
+                given.note_attributes(&entry);
+            }
         }
+        given.entries = entries;
+        given
     }
 
     /// What was at a path.
@@ -98,6 +114,28 @@ impl Given {
         if let Some((_, home)) = self.by_inode.get(&seen.inode) {
             self.kept.insert(seen.stamp(), (kept, home.clone()));
         }
+    }
+
+    /// Records the extended attributes of a given file, if they are not known and cannot have been changed yet.
+    pub(crate) fn note_attributes(&mut self, entry: &Entry) {
+        let now = entry
+            .stat_now()
+            .ok()
+            .and_then(|stat| Seen::from_stat(&stat));
+        let Some(now) = now.filter(|now| !self.attributes.contains_key(&now.inode)) else {
+            return;
+        };
+        let given = self.by_inode.get(&now.inode);
+        if given.is_some_and(|(given, _)| given.is_untouched_by(&now))
+            && let Ok(attributes) = Attributes::of(entry)
+        {
+            self.attributes.insert(now.inode, attributes);
+        }
+    }
+
+    /// The extended attributes that a given file had; `None` where they are not known.
+    pub(crate) fn attributes(&self, seen: &Seen) -> Option<&Attributes> {
+        self.attributes.get(&seen.inode)
     }
 
     /// What is kept takes this much on disk.

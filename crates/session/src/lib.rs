@@ -7,6 +7,7 @@
 mod actor;
 mod arming;
 mod assembly;
+mod attributes;
 mod birth;
 mod calls;
 mod capture;
@@ -27,6 +28,7 @@ mod fork;
 mod given;
 mod guard;
 mod guest;
+mod held_files;
 mod hidden;
 mod history;
 mod home;

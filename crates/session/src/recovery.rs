@@ -94,6 +94,8 @@ impl Actor {
     /// There is a head with the state after `cell`.
     async fn go_on_after(&mut self, cell: u64, dirty: Changes) -> Recovered {
         let not_restored = self.history.go_back(cell, dirty).await;
+        self.guard_disk(Duty::Nobody);
+        self.look_for_left_running();
         let files = self.disk.changes().await.files;
         self.spent_ms = 0.0;
         self.checkpoints.kept.retain(|kept| *kept <= cell);

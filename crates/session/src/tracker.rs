@@ -5,7 +5,7 @@ use crate::measure::Measure;
 use crate::watch::{Listener, Touched, Watch, Watcher};
 use crate::workspace::{Found, Kind, Seen, Workspace};
 use cellblock_protocol::{FileChange, FileChanges, mime_of};
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -96,6 +96,16 @@ impl Tracker {
     /// What is there, as far as was looked.
     pub(crate) fn known(&self) -> &BTreeMap<PathBuf, Seen> {
         &self.known
+    }
+
+    /// The paths of the files with these inodes.
+    pub(crate) fn paths_of(&self, inodes: &HashSet<u64>) -> Vec<PathBuf> {
+        if inodes.is_empty() {
+            return Vec::new();
+        }
+        let is_wanted = |seen: &Seen| seen.kind == Kind::File && inodes.contains(&seen.inode);
+        let found = self.known.iter().filter(|(_, seen)| is_wanted(seen));
+        found.map(|(path, _)| path.clone()).collect()
     }
 
     /// Whether what happened since the last look is looked at in no time.

@@ -74,7 +74,11 @@ impl Actor {
         let mut standbys = self.checkpoints.standbys.iter().rev();
         let next = standbys.find(|standby| standby.is_after(target));
         let next = next.map(|standby| standby.pid);
+        let look = self.disk.look_for_held_files();
+        self.note_held_files(look).await;
         self.end_head_for(next).await;
+        // What was left running has written until now.
+        self.note_outside_changes().await;
         // News of a standby that died may have come only now. Then the newest goes on, and nothing was taken back.
         if !self.checkpoints.reach(target) {
             self.recover(Changes::default())

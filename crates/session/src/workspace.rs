@@ -466,6 +466,11 @@ impl Seen {
         self.kind == other.kind && self.stamp() == other.stamp()
     }
 
+    /// Whether a later look found the same file with nothing changed, not even its owner, permissions or attributes.
+    pub(crate) fn is_untouched_by(&self, later: &Seen) -> bool {
+        self.has_same_content(later) && self.changed == later.changed
+    }
+
     /// Whether nothing leads to it but this one path.
     pub(crate) fn has_one_name(&self) -> bool {
         self.names == 1
