@@ -1,11 +1,11 @@
 //! A Python, warmed up and walled in, that sessions are born from.
 
-use crate::guest;
-use crate::loan::{self, Loan, Loans};
-use crate::pool::{Pool, PoolState};
-use crate::watch::Watcher;
-use crate::workspace::Workspace;
-use crate::zygote::{Zygote, ZygotePlan};
+use crate::files::borrowed::{self, Loan, Loans};
+use crate::files::watch::Watcher;
+use crate::files::workspace::Workspace;
+use crate::spawn::guest;
+use crate::spawn::pool::{Pool, PoolState};
+use crate::spawn::zygote::{Zygote, ZygotePlan};
 use crate::{Error, Preload, Python, Session};
 use cellblock_network::Proxies;
 use cellblock_protocol::{Isolation, Rung, SessionOptions, Wall};
@@ -267,7 +267,7 @@ pub(crate) fn remove_orphans(sessions: &Path) {
             .to_str()
             .and_then(|name| name.rsplit('-').nth(1)?.parse::<u32>().ok());
         if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            loan::give_back_for(&entry.path());
+            borrowed::give_back_for(&entry.path());
             let _ = remove_directory(&entry.path());
         }
     }

@@ -1,10 +1,10 @@
 //! The handle of a session: what a caller holds.
 
+use crate::actor::outputs::LONGEST_PAGE;
 use crate::actor::{Command, Effect};
+use crate::files::workspace::Workspace;
 use crate::journal::Recorder;
-use crate::outputs::LONGEST_PAGE;
 use crate::packages::Packages;
-use crate::workspace::Workspace;
 use crate::{Error, Running};
 use cellblock_network::Connection;
 use cellblock_protocol::guest::{Reply, ToHead, ToolContent};

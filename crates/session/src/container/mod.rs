@@ -1,26 +1,27 @@
 //! Sessions in containers: the session's processes run in a container of an engine instead of behind
 //! the walls of this machine.
 
+pub(crate) mod console_log;
 mod running;
 mod socket;
 
 use crate::Error;
 use crate::actor::Command;
-use crate::assembly::{Standing, assemble, prepare};
-use crate::disk::Processes;
-use crate::file_history::Asked;
-use crate::fork::Lineage;
-use crate::guest;
-use crate::home::Home;
+use crate::files::disk::Processes;
+use crate::files::history::Asked;
+use crate::files::session_files::Files;
+use crate::files::watch::Watcher;
+use crate::files::workspace::Workspace;
 use crate::journal::{self, PythonUsed, SessionJournal};
-use crate::own_files::Files;
+use crate::network::{self, Doors};
 use crate::packages::Packages;
 use crate::runtime::{claim, next_number, remove_orphans, session_directory};
 use crate::session::{MAX_LOG_EVENTS, Session, Shared};
-use crate::sockets::Sockets;
-use crate::watch::Watcher;
-use crate::ways_out::{self, Doors};
-use crate::workspace::Workspace;
+use crate::spawn::fork::Lineage;
+use crate::spawn::guest;
+use crate::spawn::prepared::{Standing, assemble, prepare};
+use crate::spawn::process_host::Home;
+use crate::spawn::sockets::Sockets;
 use cellblock_docker::{ContainerSpec, Engine, Mount};
 use cellblock_protocol::{ContainerOptions, Rung, SessionOptions, import_statement};
 use cellblock_sandbox::{private_file, remove_directory};
@@ -95,7 +96,7 @@ impl Containers {
     /// names the image where Python does not start in it.
     pub async fn open(&self, options: SessionOptions) -> Result<Session, Error> {
         options.validate()?;
-        ways_out::refuse_addresses(&options.network)?;
+        network::refuse_addresses(&options.network)?;
         timeout(START_TIMEOUT, self.backend.open(options))
             .await
             .unwrap_or_else(|_| {

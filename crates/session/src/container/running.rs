@@ -1,7 +1,7 @@
 //! A session's container while it runs: its output, its end, its removal.
 
 use crate::Error;
-use crate::echo::{self, Echo};
+use crate::container::console_log::{self, Echo};
 use crate::session::log_pieces;
 use cellblock_docker::{Container, Output};
 use cellblock_protocol::Event;
@@ -169,8 +169,8 @@ impl Drop for RunningContainer {
 async fn read_output(mut output: Output, last_lines: LastLines, log: Option<ContainerLog>) {
     while let Some(line) = output.next_line().await {
         if let Some(ContainerLog { label, events }) = &log {
-            let logged = echo::line_of(label, &line.stream.to_string(), &line.text);
-            echo::write(&logged);
+            let logged = console_log::line_of(label, &line.stream.to_string(), &line.text);
+            console_log::write(&logged);
             for text in log_pieces(format!("{logged}\n")) {
                 let _ = events.send(Event::Log { text });
             }

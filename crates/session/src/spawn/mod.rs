@@ -1,0 +1,294 @@
+//! The making of one session.
+
+pub(crate) mod fork;
+pub(crate) mod guest;
+pub(crate) mod plan;
+pub(crate) mod pool;
+pub(crate) mod prepared;
+pub(crate) mod process_host;
+pub(crate) mod sockets;
+pub(crate) mod zygote;
+
+use crate::Error;
+use crate::actor::{Actor, Command};
+use crate::files::disk::Processes;
+use crate::files::history::Asked;
+use crate::files::session_files::Files;
+use crate::files::workspace::Workspace;
+use crate::journal::SessionJournal;
+use crate::network::Doors;
+use crate::packages::Packages;
+use crate::runtime::Inner;
+use crate::session::{MAX_LOG_EVENTS, Session, Shared};
+use crate::spawn::fork::{Draft, Lineage};
+use crate::spawn::plan::{Place, Plan};
+use crate::spawn::prepared::{Standing, assemble, prepare};
+use crate::spawn::process_host::Home;
+use crate::spawn::sockets::{Born, Sockets};
+use crate::spawn::zygote::Zygote;
+use cellblock_protocol::{SessionOptions, Strategy, import_statement};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::{broadcast, mpsc};
+use tokio::time::timeout;
+
+/// How long a fork and its walls may take. Milliseconds, but the machine may be busy.
+const BIRTH_LIMIT: Duration = Duration::from_secs(30);
+/// How many zygotes are asked for one session before we give up.
+const MOST_ZYGOTES: usize = 3;
+
+impl Inner {
+    /// Makes a session, or takes one that waits in the pool, seeds it, and hands out its handle.
+    pub(crate) async fn open(
+        self: &Arc<Self>,
+        mut options: SessionOptions,
+    ) -> Result<Session, Error> {
+        options.validate()?;
+        let imports = options
+            .imports
+            .iter()
+            .map(|entry| import_statement(entry))
+            .collect::<Result<Vec<_>, _>>()?;
+        let id = options
+            .session
+            .get_or_insert_with(|| self.fresh_id())
+            .clone();
+        let mut actor = match self.take_pooled(&options) {
+            Some(actor) => actor,
+            None => self.make(&id, options.clone()).await?,
+        };
+        let (commands, receiver) = mpsc::unbounded_channel::<Command>();
+        let (logs, _) = broadcast::channel(MAX_LOG_EVENTS);
+        let workspace = Arc::clone(&actor.shared.workspace);
+        let journal = self.begin_journal(&actor, &options, &logs);
+        let shared = Arc::new(Shared {
+            id,
+            workspace,
+            rung: self.rung,
+            logs,
+            connections: broadcast::channel(MAX_LOG_EVENTS).0,
+            end: OnceLock::new(),
+            journal: journal.clone(),
+            python: self.python().executable.clone(),
+            packages: Packages::default(),
+            wall: options.limits.wall,
+        });
+        let mut environment = self.environment(&actor.directory);
+        let doors = Doors::of(&options).through(&self.proxies);
+        environment.extend(doors.environment());
+        actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared)?;
+        actor.shared = Arc::clone(&shared);
+        actor.commands = receiver;
+        actor.checkpoints.never = options.strategy == Strategy::Direct;
+        actor.options = options;
+        actor.lineage.runtime = Some(Arc::clone(self));
+        prepare(&mut actor, imports, environment).await?;
+        actor.journal = SessionJournal::new(journal);
+        tokio::spawn(actor.serve());
+        Ok(Session { shared, commands })
+    }
+
+    /// Makes everything of a session but the one who will hold it.
+    pub(crate) async fn make(&self, id: &str, options: SessionOptions) -> Result<Actor, Error> {
+        let workspace = Arc::new(match &options.workspace {
+            Some(path) => Workspace::given(path)?,
+            None => Workspace::fresh(&self.state, id)?,
+        });
+        let asked = self.asked_before_changes(&workspace);
+        let directory = self.session_directory(id)?;
+        let draft = Draft::of(&directory);
+        let (delivered, files) = tokio::join!(
+            self.bear(id, &options, &workspace, &directory),
+            self.watch_files(&workspace, &directory, options.limits.disk, asked)
+        );
+        let (delivered, mut files) = (delivered?, files?);
+        draft.keep();
+        let Delivered {
+            mut born,
+            zygote,
+            user,
+        } = delivered;
+        if let Some(socket) = born.keeper.take() {
+            files.keep_by(socket)?;
+        }
+        if !self.has_view() {
+            files.watch_temporary(&directory.join("tmp"), &self.watcher)?;
+        }
+        let lineage = Lineage::first(user);
+        let place = (workspace, directory);
+        let home = Home::Zygote(zygote);
+        Ok(self.actor(id, options, home, born, files, place, lineage))
+    }
+
+    /// Makes the processes of a session. That a zygote was killed is only seen when it is asked for something; then a new one is asked.
+    pub(crate) async fn bear(
+        &self,
+        id: &str,
+        options: &SessionOptions,
+        workspace: &Workspace,
+        directory: &Path,
+    ) -> Result<Delivered, Error> {
+        let mut attempts = 1;
+        loop {
+            let zygote = self.zygote().await?;
+            let place = Place {
+                user: self.next_user(),
+                workspace,
+                asked: self.asked_before_changes(workspace),
+                directory,
+            };
+            match self.try_to_bear(id, options, &place).await {
+                Err(_) if !zygote.is_alive() && attempts < MOST_ZYGOTES => attempts += 1,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Looks at what is in a workspace, and watches it from now on. Copies of what the user has there may take `limit` bytes.
+    pub(crate) async fn watch_files(
+        &self,
+        workspace: &Arc<Workspace>,
+        directory: &Path,
+        limit: u64,
+        asked: Asked,
+    ) -> Result<Files, Error> {
+        Files::watch(workspace, &self.watcher, directory, limit, asked).await
+    }
+
+    /// The same for a fork whose init cannot ask: it must share nothing.
+    pub(crate) async fn watch_own_files(
+        &self,
+        workspace: &Arc<Workspace>,
+        directory: &Path,
+        limit: u64,
+    ) -> Result<Files, Error> {
+        self.share_nothing(workspace).await?;
+        self.watch_files(workspace, directory, limit, Asked::Never)
+            .await
+    }
+
+    /// Copies what a workspace shares with those of other sessions.
+    pub(crate) async fn share_nothing(&self, workspace: &Arc<Workspace>) -> Result<(), Error> {
+        let parted = Arc::clone(workspace);
+        let parting = tokio::task::spawn_blocking(move || parted.part_all()).await;
+        parting
+            .unwrap_or_else(|error| Err(std::io::Error::other(error)))
+            .map_err(Error::system("copying the workspace"))
+    }
+
+    /// Everything of a session, with nobody who holds it yet.
+    #[allow(clippy::too_many_arguments, reason = "each is a part of the session")]
+    pub(crate) fn actor(
+        &self,
+        id: &str,
+        options: SessionOptions,
+        home: Home,
+        born: Born,
+        files: Files,
+        place: (Arc<Workspace>, PathBuf),
+        lineage: Lineage,
+    ) -> Actor {
+        let standing = Standing {
+            rung: self.rung,
+            isolation: self.described.clone(),
+            python: self.python().executable.clone(),
+        };
+        assemble(id, options, standing, home, born, files, place, lineage)
+    }
+
+    async fn try_to_bear(
+        &self,
+        id: &str,
+        options: &SessionOptions,
+        place: &Place<'_>,
+    ) -> Result<Delivered, Error> {
+        // While the launcher makes the mount, we make the rest.
+        let (mounted, planned) =
+            tokio::join!(self.zygote_with_mount(place.workspace, place.user), async {
+                self.plan(id, options, place)
+            });
+        let (zygote, mount) = mounted?;
+        let Plan {
+            birth,
+            cgroup,
+            loan,
+        } = planned?;
+        let (mut near, far) = Sockets::new(cgroup.as_deref(), mount, place.asked)?;
+        let init = zygote.spawn(&birth.to_bytes(), &far.descriptors()).await?;
+        // Ours must go, so that the end of theirs can be seen.
+        drop(far);
+        let (head, _) = match timeout(BIRTH_LIMIT, near.up()).await {
+            Ok(outcome) => outcome?,
+            Err(_) => {
+                return Err(Error::System {
+                    what: "making a session",
+                    source: std::io::ErrorKind::TimedOut.into(),
+                });
+            }
+        };
+        let processes = Processes::of(zygote.launcher_pid, init);
+        let born = Born {
+            loan,
+            ..near.with(cgroup, processes, head)
+        };
+        Ok(Delivered {
+            born,
+            zygote,
+            user: place.user,
+        })
+    }
+
+    /// Without a view, `/tmp` is everybody's, so the session has a directory of its own.
+    fn environment(&self, directory: &Path) -> Vec<(String, String)> {
+        if self.has_view() {
+            return Vec::new();
+        }
+        let private = directory.join("tmp").display().to_string();
+        ["TMPDIR", "HOME", "MPLCONFIGDIR"]
+            .map(|name| (name.to_owned(), private.clone()))
+            .to_vec()
+    }
+
+    /// The zygote, and the workspace as the session will mount it.
+    ///
+    /// A launcher sees the mounts that were there when it started, and later ones only where the system passes them on. If it
+    /// found another directory than we do, a new one finds the right one.
+    pub(crate) async fn zygote_with_mount(
+        &self,
+        workspace: &Workspace,
+        user: u32,
+    ) -> Result<(Arc<Zygote>, Option<OwnedFd>), Error> {
+        let path = workspace.path();
+        let refuse = |problem: String| Error::Workspace {
+            path: path.to_owned(),
+            problem,
+        };
+        for _ in 0..2 {
+            let zygote = self.zygote().await?;
+            if !self.has_view() {
+                return Ok((zygote, None));
+            }
+            let own = workspace.directory().own_stat();
+            let own = own.map_err(|error| refuse(error.to_string()))?;
+            let mount = zygote.mount(path, own.st_uid, own.st_gid, user).await?;
+            let found = rustix::fs::fstat(&mount).map_err(|error| refuse(error.to_string()))?;
+            // The directory that the host has open, whatever its path led to just now.
+            if (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino) {
+                return Ok((zygote, Some(mount)));
+            }
+            zygote.retire();
+        }
+        Err(refuse(
+            "the sandbox does not find the same directory there".to_owned(),
+        ))
+    }
+}
+
+/// The processes of a session, the zygote that they are from, and the user that they are.
+pub(crate) struct Delivered {
+    pub(crate) born: Born,
+    pub(crate) zygote: Arc<Zygote>,
+    pub(crate) user: u32,
+}
