@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use tokio::time::Instant;
 
 /// Tool calls of one cell that a result lists, in number and with their arguments together.
-const MOST_LISTED: usize = 10_000;
-const MOST_BYTES: usize = 16 << 20;
+const MAX_LISTED: usize = 10_000;
+const MAX_LISTED_BYTES: usize = 16 << 20;
 /// Calls and questions that wait for an answer at the same time, in number and in bytes together.
 const MAX_WAITING: usize = 10_000;
 const MAX_WAITING_BYTES: usize = 64 << 20;
@@ -17,20 +17,20 @@ const MAX_WAITING_BYTES: usize = 64 << 20;
 pub(crate) struct Calls {
     listed: Vec<ToolCall>,
     bytes: usize,
-    waiting: HashMap<String, Waiting>,
+    waiting: HashMap<String, PendingCall>,
     waiting_bytes: usize,
 }
 
 /// Something without an answer yet.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
-    what: Asked,
+struct PendingCall {
+    what: PendingKind,
     since: Instant,
     bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Asked {
+enum PendingKind {
     /// A call of a tool, and its place in the list, if it is listed.
     Tool(Option<usize>),
     Question,
@@ -38,7 +38,7 @@ enum Asked {
 
 impl Calls {
     /// Someone is waited for.
-    pub(crate) fn wait(&self) -> bool {
+    pub(crate) fn has_pending(&self) -> bool {
         !self.waiting.is_empty()
     }
 
@@ -55,7 +55,7 @@ impl Calls {
             return Err(reason);
         }
         let index = self.list(call, name, arguments, ToolOutcome::Unanswered);
-        self.expect(call, Asked::Tool(index), bytes);
+        self.expect(call, PendingKind::Tool(index), bytes);
         Ok(())
     }
 
@@ -68,7 +68,7 @@ impl Calls {
     pub(crate) fn question(&mut self, call: &str, prompt: &str) -> Result<(), String> {
         let bytes = call.len() + prompt.len();
         self.check_room(bytes)?;
-        self.expect(call, Asked::Question, bytes);
+        self.expect(call, PendingKind::Question, bytes);
         Ok(())
     }
 
@@ -88,7 +88,7 @@ impl Calls {
         } else {
             ToolOutcome::Error
         };
-        self.settle(waiting, Some(outcome));
+        self.record_outcome(waiting, Some(outcome));
         true
     }
 
@@ -97,14 +97,14 @@ impl Calls {
         const REASON: &str = "nobody listens any more";
         let waiting = std::mem::take(&mut self.waiting);
         self.waiting_bytes = 0;
-        let answer = |(call, waiting): (String, Waiting)| {
-            self.settle(waiting, Some(ToolOutcome::Error));
+        let answer = |(call, waiting): (String, PendingCall)| {
+            self.record_outcome(waiting, Some(ToolOutcome::Error));
             match waiting.what {
-                Asked::Tool(_) => ToHead::ToolResult {
+                PendingKind::Tool(_) => ToHead::ToolResult {
                     call,
                     outcome: Err(REASON.to_owned()),
                 },
-                Asked::Question => ToHead::Input {
+                PendingKind::Question => ToHead::Input {
                     call,
                     outcome: Err(REASON.to_owned()),
                 },
@@ -116,7 +116,7 @@ impl Calls {
     /// The list, when the cell is over: what still waits will not be answered.
     pub(crate) fn into_list(mut self) -> Vec<ToolCall> {
         for waiting in std::mem::take(&mut self.waiting).into_values() {
-            self.settle(waiting, None);
+            self.record_outcome(waiting, None);
         }
         self.listed
     }
@@ -137,9 +137,9 @@ impl Calls {
         }
     }
 
-    fn expect(&mut self, call: &str, what: Asked, bytes: usize) {
+    fn expect(&mut self, call: &str, what: PendingKind, bytes: usize) {
         let since = Instant::now();
-        let waiting = Waiting { what, since, bytes };
+        let waiting = PendingCall { what, since, bytes };
         self.waiting_bytes += bytes;
         if let Some(before) = self.waiting.insert(call.to_owned(), waiting) {
             // Only forged frames use an id twice.
@@ -148,8 +148,8 @@ impl Calls {
     }
 
     /// Notes in the list how long it waited, and what came of it.
-    fn settle(&mut self, waiting: Waiting, outcome: Option<ToolOutcome>) {
-        let Asked::Tool(Some(index)) = waiting.what else {
+    fn record_outcome(&mut self, waiting: PendingCall, outcome: Option<ToolOutcome>) {
+        let PendingKind::Tool(Some(index)) = waiting.what else {
             return;
         };
         if let Some(call) = self.listed.get_mut(index) {
@@ -166,7 +166,7 @@ impl Calls {
         outcome: ToolOutcome,
     ) -> Option<usize> {
         self.bytes += call.len() + name.len() + arguments.as_json().len();
-        if self.listed.len() >= MOST_LISTED || self.bytes > MOST_BYTES {
+        if self.listed.len() >= MAX_LISTED || self.bytes > MAX_LISTED_BYTES {
             return None;
         }
         self.listed.push(ToolCall {

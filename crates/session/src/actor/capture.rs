@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 /// Alternating between the streams costs a segment each time; past this many, single streams can no longer be told apart.
-const MOST_SEGMENTS: usize = 1 << 16;
+const MAX_SEGMENTS: usize = 1 << 16;
 
 /// The output of the cell that runs.
 #[derive(Debug)]
@@ -19,14 +19,14 @@ pub(crate) struct Capture {
     spill: Option<File>,
     spilled: u64,
     segments: Vec<Segment>,
-    stdout: Kept,
-    stderr: Kept,
-    output: Kept,
+    stdout: BoundedText,
+    stderr: BoundedText,
+    output: BoundedText,
 }
 
 /// The beginning of one text, and how long it really was.
 #[derive(Debug, Default)]
-struct Kept {
+struct BoundedText {
     bytes: Vec<u8>,
     total: u64,
     /// A character that is not whole yet, for the live text.
@@ -42,9 +42,9 @@ impl Capture {
             spill: None,
             spilled: 0,
             segments: Vec::new(),
-            stdout: Kept::default(),
-            stderr: Kept::default(),
-            output: Kept::default(),
+            stdout: BoundedText::default(),
+            stderr: BoundedText::default(),
+            output: BoundedText::default(),
         }
     }
 
@@ -89,7 +89,7 @@ impl Capture {
 
     fn note_segment(&mut self, stream: Stream, length: u64) {
         let end = self.output.total + length;
-        let full = self.segments.len() >= MOST_SEGMENTS;
+        let full = self.segments.len() >= MAX_SEGMENTS;
         match self.segments.last_mut() {
             Some(last) if last.stream == stream || full => last.end = end,
             _ => self.segments.push(Segment { stream, end }),
@@ -124,7 +124,7 @@ impl Capture {
     }
 }
 
-impl Kept {
+impl BoundedText {
     fn keep(&mut self, bytes: &[u8], limit: usize) {
         let room = limit.saturating_sub(self.bytes.len());
         self.bytes

@@ -2,7 +2,7 @@
 
 use crate::actor::capture::Capture;
 use crate::actor::cell_run::{CellRun, Finish};
-use crate::actor::exit_status::{Ending, LimitHit, Verdict};
+use crate::actor::exit_status::{Ending, ExitStatus, LimitHit};
 use crate::actor::{Actor, Fate};
 use crate::checkpoint::replay::Restoration;
 use cellblock_protocol::guest::Done;
@@ -13,17 +13,17 @@ use cellblock_protocol::{
 use cellblock_sandbox::{Death, Exit, Over};
 
 /// What became of the state.
-pub(crate) struct Settled {
+pub(crate) struct StateEffect {
     outcome: StateOutcome,
     fate: Fate,
     files: FileChanges,
     restoration: Restoration,
 }
 
-impl Settled {
+impl StateEffect {
     /// What the cell did is there, with these files.
-    pub(crate) fn kept(files: FileChanges) -> Settled {
-        Settled {
+    pub(crate) fn kept(files: FileChanges) -> StateEffect {
+        StateEffect {
             outcome: StateOutcome::Kept,
             fate: Fate::Lives,
             files,
@@ -32,8 +32,8 @@ impl Settled {
     }
 
     /// The session is over.
-    fn over(fate: Fate, files: FileChanges) -> Settled {
-        Settled {
+    fn over(fate: Fate, files: FileChanges) -> StateEffect {
+        StateEffect {
             outcome: StateOutcome::Ended,
             fate,
             files,
@@ -52,10 +52,10 @@ impl CellRun {
         if !matches!(finish, Finish::Done(_)) {
             self.drain(actor);
         }
-        let (mut verdict, done, death) = match finish {
+        let (mut exit, done, death) = match finish {
             Finish::Done(done) => {
                 actor.spent_ms += done.cpu_ms;
-                (Verdict::of_done(&done, self.interrupted), *done, None)
+                (ExitStatus::of_done(&done, self.interrupted), *done, None)
             }
             Finish::Ended(death, ending) => {
                 // The head's last words are missing; init saw what its whole life cost.
@@ -66,29 +66,31 @@ impl CellRun {
                     ..Done::default()
                 };
                 (
-                    Verdict::of_exit(death.exit, &ending),
+                    ExitStatus::of_exit(death.exit, &ending),
                     done,
                     Some(ending.reason(death.exit)),
                 )
             }
             Finish::Lost => {
-                let reason = actor.home.why_lost().await;
-                let verdict = Verdict::of_loss(actor.home.backend(), &reason);
-                (verdict, Done::default(), Some(reason))
+                let reason = actor.process_host.why_lost().await;
+                let exit = ExitStatus::of_loss(actor.process_host.backend(), &reason);
+                (exit, Done::default(), Some(reason))
             }
         };
-        if let Some(error) = verdict.error.as_mut().filter(|error| error.hint.is_none()) {
-            error.hint = actor.ways_out.hint(error);
+        if let Some(error) = exit.error.as_mut().filter(|error| error.hint.is_none()) {
+            error.hint = actor.network_access.hint(error);
         }
-        let settled = self.settle(actor, verdict.status, done.pure, death).await;
-        self.echo.end();
-        if let Some(reason) = actor.history.lock().take_unkept()
+        let effect = self
+            .decide_state(actor, exit.status, done.pure, death)
+            .await;
+        self.console_log.end();
+        if let Some(reason) = actor.history.lock().take_unpreserved()
             && self.net.status == CheckpointStatus::Armed
         {
             self.net = CheckpointState::behind(0, reason);
         }
-        let (number, fate) = (self.number, settled.fate.clone());
-        let (result, capture) = self.result(actor, verdict, done, settled);
+        let (number, fate) = (self.number, effect.fate.clone());
+        let (result, capture) = self.result(actor, exit, done, effect);
         actor.outputs.keep(number, capture.into_written());
         (result, fate)
     }
@@ -97,16 +99,16 @@ impl CellRun {
     pub(crate) fn result(
         self,
         actor: &Actor,
-        verdict: Verdict,
+        exit: ExitStatus,
         done: Done,
-        settled: Settled,
+        effect: StateEffect,
     ) -> (CellResult, Capture) {
-        let Settled {
+        let StateEffect {
             outcome,
             files,
             restoration,
             ..
-        } = settled;
+        } = effect;
         let Restoration {
             not_restored,
             lost,
@@ -124,16 +126,16 @@ impl CellRun {
         let result = CellResult {
             session: actor.shared.id.clone(),
             cell: self.number,
-            status: verdict.status,
-            exit_code: verdict.exit_code,
-            signal: verdict.signal,
+            status: exit.status,
+            exit_code: exit.exit_code,
+            signal: exit.signal,
             stdout,
             stderr,
             output,
             truncated,
             value: done.value,
             displays: self.displays,
-            error: verdict.error,
+            error: exit.error,
             variables: if outcome == StateOutcome::Kept {
                 done.variables
             } else {
@@ -158,7 +160,7 @@ impl CellRun {
             },
             tool_calls: self.calls.into_list(),
             strategy: actor.options.strategy,
-            backend: actor.home.backend(),
+            backend: actor.process_host.backend(),
             isolation: actor.isolation.clone(),
             isolation_note: actor.shared.rung.caveat().map(str::to_owned),
         };
@@ -166,19 +168,19 @@ impl CellRun {
     }
 
     /// What becomes of the state: kept, or as before the cell, or gone with the session.
-    async fn settle(
+    async fn decide_state(
         &mut self,
         actor: &mut Actor,
         status: Status,
         pure: bool,
         death: Option<String>,
-    ) -> Settled {
+    ) -> StateEffect {
         let atomic = self.cell.atomic.unwrap_or(actor.options.atomic);
         let reason = match death {
             Some(_) if actor.closing.is_some() || actor.commands.is_closed() => {
                 let fate = Fate::Over("it was closed".to_owned());
                 let files = actor.disk.changes().await.files;
-                return Settled::over(fate, files);
+                return StateEffect::over(fate, files);
             }
             Some(reason) => reason,
             None if status != Status::Success && atomic && actor.checkpoints.is_armed() => {
@@ -190,7 +192,7 @@ impl CellRun {
                 actor
                     .checkpoints
                     .keep(self.number, pure && files.is_empty());
-                return Settled::kept(files);
+                return StateEffect::kept(files);
             }
         };
         let changes = actor.disk.changes().await;
@@ -204,14 +206,14 @@ impl CellRun {
                     }),
                     None => actor.announce_restored(),
                 }
-                Settled {
+                StateEffect {
                     outcome: StateOutcome::Restored,
                     fate,
                     files: FileChanges::default(),
                     restoration,
                 }
             }
-            Fate::Over(_) => Settled::over(fate, files),
+            Fate::Over(_) => StateEffect::over(fate, files),
         }
     }
 

@@ -6,8 +6,8 @@ use crate::actor::capture::Capture;
 use crate::actor::clock::{Clock, Pulse};
 use crate::actor::exit_status::Ending;
 use crate::actor::{Actor, Command, Effect, INTERRUPT_GRACE};
-use crate::container::console_log::Echo;
-use crate::files::disk_guard::{Duty, LOOK_PERIOD};
+use crate::container::console_log::ConsoleLog;
+use crate::files::disk_guard::{LOOK_PERIOD, WatchTarget};
 use crate::journal::{Answer, Answers};
 use cellblock_protocol::guest::{Done, FromHead, ToHead};
 use cellblock_protocol::{Cell, CheckpointState, Event, MimeBundle, Strategy, Stream, Wall};
@@ -20,12 +20,12 @@ use tokio::time::{Instant, sleep_until};
 /// How long an interrupt may go unheard before the head is nudged.
 const NUDGE_PERIOD: Duration = Duration::from_millis(100);
 /// Displays of one cell, in number and together.
-const MOST_DISPLAYS: usize = 1000;
-const MOST_DISPLAY_BYTES: usize = 64 << 20;
+const MAX_DISPLAYS: usize = 1000;
+const MAX_DISPLAY_BYTES: usize = 64 << 20;
 /// Questions of a cell that runs again and asks them in other words: as many as this are told.
 const MAX_ODDITIES: usize = 10;
 /// One frame brings at most this many events: itself, and what was in both pipes before it.
-const ROOM: usize = 6;
+const MAX_EVENTS_PER_FRAME: usize = 6;
 
 /// The host's side of a running cell.
 pub(crate) struct CellRun {
@@ -44,7 +44,7 @@ pub(crate) struct CellRun {
     /// The safety net that the cell started with.
     pub(crate) net: CheckpointState,
     /// What it prints, for the log.
-    pub(crate) echo: Echo,
+    pub(crate) console_log: ConsoleLog,
     /// What it is answered, if it ran before and runs again.
     recorded: Option<Recorded>,
 }
@@ -90,15 +90,15 @@ impl CellRun {
         actor.note_outside_changes().await;
         actor.copy_files().await;
         let is_looked_for = actor.checkpoints.is_armed() && actor.history.lock().held.is_some();
-        if !actor.checkpoints.never && !is_looked_for {
+        if !actor.checkpoints.is_disabled && !is_looked_for {
             // No checkpoint was made since the last cell, or the session went back.
             let look = actor.disk.look_for_held_files();
             actor.note_held_files(look).await;
         }
         // What was left running may have changed files of the user's: that was no cell's doing.
-        actor.history.lock().take_unkept();
-        actor.guard_disk(Duty::Cell);
-        actor.ways_out.begin_cell();
+        actor.history.lock().take_unpreserved();
+        actor.guard_disk(WatchTarget::Cell);
+        actor.network_access.begin_cell();
         let limits = &actor.options.limits;
         let walled = !actor.options.isolation.without.contains(&Wall::Output);
         let kept = if walled { limits.output_kept } else { u64::MAX };
@@ -124,7 +124,7 @@ impl CellRun {
             calls: Calls::default(),
             interrupted: false,
             net: actor.checkpoints.state(),
-            echo: actor.home.echo(),
+            console_log: actor.process_host.console_log(),
             recorded: None,
         }
     }
@@ -190,11 +190,11 @@ impl CellRun {
             let room = self
                 .events
                 .as_ref()
-                .is_none_or(|events| events.capacity() >= ROOM);
+                .is_none_or(|events| events.capacity() >= MAX_EVENTS_PER_FRAME);
             // A reader that does not read stops the cell, and so its clock.
             if !room {
                 self.clock.stop();
-            } else if !self.calls.wait() {
+            } else if !self.calls.has_pending() {
                 self.clock.go_on();
             }
             if told
@@ -272,7 +272,7 @@ impl CellRun {
                     if let Some(hit) = actor.disk.hit() {
                         return self.end(actor, Ending::Limit(hit)).await;
                     }
-                    actor.looks.expire();
+                    actor.pending_queries.expire();
                     self.clock.charge(report.processor, Instant::now());
                     if self.clock.is_over() {
                         return self.end(actor, Ending::Timeout).await;
@@ -286,8 +286,8 @@ impl CellRun {
     /// is no outcome.
     async fn send(&mut self, actor: &Actor, message: &ToHead) -> Option<io::Result<()>> {
         /// For a cell whose clock stands still.
-        const PATIENCE: Duration = Duration::from_secs(60);
-        let patience = Instant::now() + PATIENCE;
+        const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+        let patience = Instant::now() + SEND_TIMEOUT;
         let sending = actor.channel.send(message);
         tokio::pin!(sending);
         loop {
@@ -366,7 +366,7 @@ impl CellRun {
                 reply,
             }) if self.can_answer(actor, effect) => {
                 actor.questions += 1;
-                actor.looks.expect(actor.questions, reply, limit);
+                actor.pending_queries.expect(actor.questions, reply, limit);
                 return Obeyed::Send(operation(actor.questions));
             }
             Some(Command::Ask { reply, .. }) => drop(reply.send(Err(busy()))),
@@ -396,8 +396,10 @@ impl CellRun {
     /// Whether the head answers such a question in the middle of a cell.
     fn can_answer(&self, actor: &Actor, effect: Effect) -> bool {
         match effect {
-            Effect::Glances => actor.options.strategy == Strategy::Thread || self.calls.wait(),
-            Effect::Looks => actor.options.strategy == Strategy::Thread,
+            Effect::ReadOnlyDuringCall => {
+                actor.options.strategy == Strategy::Thread || self.calls.has_pending()
+            }
+            Effect::ReadOnly => actor.options.strategy == Strategy::Thread,
             Effect::Changes => false,
         }
     }
@@ -407,7 +409,7 @@ impl CellRun {
         match frame {
             FromHead::Display { mime } => {
                 self.display_bytes += mime.bytes();
-                if self.displays.len() < MOST_DISPLAYS && self.display_bytes <= MOST_DISPLAY_BYTES {
+                if self.displays.len() < MAX_DISPLAYS && self.display_bytes <= MAX_DISPLAY_BYTES {
                     self.emit(Event::Display { mime: mime.clone() });
                     self.displays.push(mime);
                 }
@@ -482,7 +484,7 @@ impl CellRun {
                 Some(ToHead::ToolResult { call, outcome })
             }
             FromHead::Reply(reply) => {
-                actor.looks.answer(reply);
+                actor.pending_queries.answer(reply);
                 None
             }
             // Left over from earlier, or a lie: a wrong cell number.
@@ -523,7 +525,7 @@ impl CellRun {
 
     fn emit_text(&mut self, stream: Stream, text: String) {
         if !text.is_empty() {
-            self.echo.take(stream, &text);
+            self.console_log.take(stream, &text);
             self.emit(if stream == Stream::Stderr {
                 Event::Stderr { text }
             } else {
@@ -551,7 +553,7 @@ enum Obeyed {
 async fn room_again(events: Option<&mpsc::Sender<Event>>) {
     if let Some(events) = events {
         // Gone, or free: either way there is nothing to wait for.
-        let _ = events.reserve_many(ROOM).await;
+        let _ = events.reserve_many(MAX_EVENTS_PER_FRAME).await;
     }
 }
 

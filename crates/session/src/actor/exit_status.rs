@@ -39,22 +39,22 @@ pub(crate) enum LimitHit {
 
 /// The part of a result that says how the process ended.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Verdict {
+pub(crate) struct ExitStatus {
     pub(crate) status: Status,
     pub(crate) exit_code: Option<i32>,
     pub(crate) signal: Option<i32>,
     pub(crate) error: Option<CellError>,
 }
 
-impl Verdict {
+impl ExitStatus {
     /// The cell ran to its end and the head lives.
-    pub(crate) fn of_done(done: &Done, interrupted: bool) -> Verdict {
+    pub(crate) fn of_done(done: &Done, interrupted: bool) -> ExitStatus {
         let status = match (done.ok, interrupted) {
             (true, _) => Status::Success,
             (false, true) => Status::Interrupted,
             (false, false) => Status::Failure,
         };
-        Verdict {
+        ExitStatus {
             status,
             exit_code: None,
             signal: None,
@@ -63,7 +63,7 @@ impl Verdict {
     }
 
     /// The head ended.
-    pub(crate) fn of_exit(exit: Exit, ending: &Ending) -> Verdict {
+    pub(crate) fn of_exit(exit: Exit, ending: &Ending) -> ExitStatus {
         let (exit_code, signal) = match exit {
             Exit::Code(code) => (Some(code), None),
             Exit::Signal(signal) => (None, Some(signal)),
@@ -83,7 +83,7 @@ impl Verdict {
             ),
             Ending::Itself => (Status::Crashed, None),
         };
-        Verdict {
+        ExitStatus {
             status,
             exit_code,
             signal,
@@ -92,13 +92,13 @@ impl Verdict {
     }
 }
 
-impl Verdict {
+impl ExitStatus {
     /// Nobody is left who could say how it ended.
-    pub(crate) fn of_loss(backend: Backend, reason: &str) -> Verdict {
-        let verdict = Verdict::of_exit(Exit::Signal(9), &Ending::Itself);
+    pub(crate) fn of_loss(backend: Backend, reason: &str) -> ExitStatus {
+        let verdict = ExitStatus::of_exit(Exit::Signal(9), &Ending::Itself);
         match backend {
             Backend::Local => verdict,
-            Backend::Docker => Verdict {
+            Backend::Docker => ExitStatus {
                 error: Some(plain("ContainerLost", reason)),
                 ..verdict
             },

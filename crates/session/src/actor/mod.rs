@@ -13,21 +13,21 @@ use crate::Error;
 use crate::actor::cell_run::CellRun;
 use crate::actor::exit_status::Ending;
 use crate::actor::outputs::Outputs;
-use crate::actor::pending_queries::Looks;
+use crate::actor::pending_queries::PendingQueries;
 use crate::checkpoint::Checkpoints;
 use crate::checkpoint::steps::Steps;
-use crate::files::borrowed::Loan;
+use crate::files::borrowed::BorrowedDirectory;
 use crate::files::disk::{Disk, Own};
-use crate::files::disk_guard::Duty;
+use crate::files::disk_guard::WatchTarget;
 use crate::files::held_files::HeldFiles;
 use crate::files::history::{Author, FileHistory};
 use crate::files::shared_history::History;
 use crate::files::tracker::Changes;
 use crate::journal::{Record, SessionJournal};
-use crate::network::{Opened, WaysOut};
+use crate::network::{NetworkAccess, OpenedListener};
 use crate::session::{Session, Shared};
 use crate::spawn::fork::Lineage;
-use crate::spawn::process_host::Home;
+use crate::spawn::process_host::ProcessHost;
 use crate::wire::channel::Channel;
 use crate::wire::packets::Packets;
 use crate::wire::pipes::Pipes;
@@ -54,9 +54,11 @@ pub(crate) const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 /// What an operation does to the session's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    Looks,
-    /// Looks, and can be asked of code that waits for the answer to a call.
-    Glances,
+    /// Reads the state.
+    ReadOnly,
+    /// Reads the state, and can be asked for while code waits for the answer to a call.
+    ReadOnlyDuringCall,
+    /// Changes the state.
     Changes,
 }
 
@@ -111,7 +113,7 @@ pub(crate) struct Actor {
     pub(crate) disk: Disk,
     pub(crate) history: History,
     /// Whoever keeps files of the user's before they are changed. It ends when init is done with the session.
-    pub(crate) keeping: Option<JoinHandle<()>>,
+    pub(crate) preserve_task: Option<JoinHandle<()>>,
     pub(crate) outputs: Outputs,
     pub(crate) journal: SessionJournal,
     pub(crate) cgroup: Option<Arc<Cgroup>>,
@@ -127,24 +129,24 @@ pub(crate) struct Actor {
     /// What was asked for while cells ran again: it waits until they have.
     pub(crate) postponed: VecDeque<Command>,
     /// The safety net that was last told of.
-    pub(crate) told: CheckpointState,
+    pub(crate) announced_checkpoint: CheckpointState,
     /// Whether code of the session could run on when the last cell ended.
     pub(crate) is_left_running: bool,
     /// The head's end, when init told it while something else was waited for.
     pub(crate) ended: Option<Death>,
     /// Those who asked something while a cell ran.
-    pub(crate) looks: Looks,
+    pub(crate) pending_queries: PendingQueries,
     /// Milliseconds of CPU that the head's earlier cells took.
     pub(crate) spent_ms: f64,
     /// Someone waits for the session to be closed.
     pub(crate) closing: Option<oneshot::Sender<()>>,
     /// A directory of the user's that is ours for as long as we work in it.
-    pub(crate) loan: Option<Loan>,
+    pub(crate) borrowed: Option<BorrowedDirectory>,
     /// Ways to the network, which are served from when somebody holds the session.
-    pub(crate) opened: Vec<Opened>,
-    pub(crate) ways_out: WaysOut,
+    pub(crate) opened_listeners: Vec<OpenedListener>,
+    pub(crate) network_access: NetworkAccess,
     /// Where its processes are.
-    pub(crate) home: Home,
+    pub(crate) process_host: ProcessHost,
     /// Whom it was forked from, and what forks of it will have.
     pub(crate) lineage: Lineage,
 }
@@ -166,9 +168,9 @@ impl Actor {
         // Handles that are waiting see their replies dropped and read the reason.
         self.commands.close();
         self.end_processes().await;
-        self.home.end().await;
-        self.end_keeping().await;
-        self.end_loan().await;
+        self.process_host.end().await;
+        self.end_preserve_task().await;
+        self.return_borrowed().await;
         self.journal.recorder.close(&reason).await;
         if let Some(closing) = self.closing.take() {
             // Its descriptors and its directory go too before anyone hears that nothing is left.
@@ -185,7 +187,7 @@ impl Actor {
                 self.end_head().await;
                 return hit.reason();
             }
-            self.guard_disk(Duty::LeftBehind);
+            self.guard_disk(WatchTarget::LeftBehind);
             let expiry = idle_since + self.options.limits.idle;
             let due = self.checkpoints.due();
             if let Some(Death { exit, .. }) = self.ended.take() {
@@ -221,7 +223,7 @@ impl Actor {
                         Ok(Ok(FromInit::Ended(death))) => self.ended = Some(death),
                         Ok(Ok(FromInit::Lost { pid })) => self.checkpoints.lose(pid),
                         Ok(Ok(_)) => {}
-                        _ => return self.home.why_lost().await,
+                        _ => return self.process_host.why_lost().await,
                     }
                 }
                 frame = self.channel.receive() => match frame {
@@ -229,7 +231,7 @@ impl Actor {
                     Ok(frame) => self.refuse_stray(frame).await,
                     Err(_) => match self.end_head().await {
                         Some(death) => self.ended = Some(death),
-                        None => return self.home.why_lost().await,
+                        None => return self.process_host.why_lost().await,
                     },
                 },
                 read = self.pipes.read() => {
@@ -263,7 +265,7 @@ impl Actor {
                 self.arm_before_cell().await;
                 let (result, fate) = self.run(cell.clone(), self.cells, events).await;
                 let record = self.journal.ended(&result, self.checkpoints.current());
-                self.told = result.state.checkpoint.clone();
+                self.announced_checkpoint = result.state.checkpoint.clone();
                 let _ = reply.send(Ok(result));
                 self.journal.cell(&record.ended);
                 if record.ended.result.state.outcome == StateOutcome::Kept {
@@ -348,7 +350,7 @@ impl Actor {
         self.look_for_left_running();
         let changes = self.disk.changes().await;
         // Where nobody ever goes back, nothing is kept to go back to.
-        if !changes.paths.is_empty() && !self.checkpoints.never {
+        if !changes.paths.is_empty() && !self.checkpoints.is_disabled {
             self.history.lock().note(cell, changes.paths.clone());
         }
         changes
@@ -365,16 +367,21 @@ impl Actor {
     /// Tells who listens to the session when the safety net of the next cell is another one than was told last.
     fn announce_net(&mut self) {
         let checkpoint = self.checkpoints.state();
-        if (checkpoint.status, &checkpoint.reason) != (self.told.status, &self.told.reason) {
-            self.told = checkpoint.clone();
+        if (checkpoint.status, &checkpoint.reason)
+            != (
+                self.announced_checkpoint.status,
+                &self.announced_checkpoint.reason,
+            )
+        {
+            self.announced_checkpoint = checkpoint.clone();
             let _ = self.shared.logs.send(Event::Checkpoint { checkpoint });
         }
     }
 
     /// What happened to the files between two cells, by the user's hand or ours, is part of the state before the next one.
     pub(crate) async fn note_outside_changes(&mut self) {
-        let changes = self.disk.settle().await;
-        if !changes.paths.is_empty() && !self.checkpoints.never {
+        let changes = self.disk.changes_between_cells().await;
+        if !changes.paths.is_empty() && !self.checkpoints.is_disabled {
             let cell = self.checkpoints.current();
             let author = match self.is_left_running {
                 true => Author::Unclear,
@@ -388,7 +395,7 @@ impl Actor {
 
     /// Before what changed is taken for the work of the cell that ended: whatever has ended by then did nothing later.
     pub(crate) fn look_for_left_running(&mut self) {
-        self.is_left_running = !self.checkpoints.never && self.disk.can_run_on();
+        self.is_left_running = !self.checkpoints.is_disabled && self.disk.can_run_on();
     }
 
     /// Takes note of files that can be changed without being noticed, and of what was written to them by now.
@@ -441,7 +448,7 @@ impl Actor {
             Ok(Err(_)) | Err(_) => {
                 let reason = match self.end_head().await {
                     Some(death) => died_idle(death.exit),
-                    None => self.home.why_lost().await,
+                    None => self.process_host.why_lost().await,
                 };
                 if let Some(hit) = self.disk.hit() {
                     let (session, reason) = (self.shared.id.clone(), hit.reason());
@@ -517,8 +524,8 @@ impl Actor {
     pub(crate) async fn interrupt_head(&self, cell: u64) {
         const SIGINT: i32 = 2;
         /// A head that does not read is interrupted all the same.
-        const PATIENCE: Duration = Duration::from_millis(100);
-        let _ = timeout(PATIENCE, self.channel.send(&ToHead::Interrupt { cell })).await;
+        const SEND_TIMEOUT: Duration = Duration::from_millis(100);
+        let _ = timeout(SEND_TIMEOUT, self.channel.send(&ToHead::Interrupt { cell })).await;
         let signal = ToInit::Signal(SIGINT).to_bytes();
         let _ = self.init.send(&signal, &[]).await;
     }
@@ -532,7 +539,7 @@ impl Actor {
     }
 
     /// Holds the session to its disk limit.
-    pub(crate) fn guard_disk(&mut self, duty: Duty) {
+    pub(crate) fn guard_disk(&mut self, duty: WatchTarget) {
         let (channel, limit) = (self.channel.descriptor(), self.disk_limit());
         let standbys = self.checkpoints.standbys.iter();
         let own = Own {
@@ -541,11 +548,11 @@ impl Actor {
                 .collect(),
             laid: standbys
                 .clone()
-                .map(|standby| standby.line.far)
+                .map(|standby| standby.channel.far)
                 .chain([self.channel.far()])
                 .collect(),
             ends: standbys
-                .map(|standby| standby.line.channel.as_raw_fd())
+                .map(|standby| standby.channel.channel.as_raw_fd())
                 .chain([channel])
                 .collect(),
         };
@@ -587,9 +594,9 @@ impl Actor {
     }
 
     /// It has copies of files in our directory.
-    pub(crate) async fn end_keeping(&mut self) {
-        if let Some(keeping) = self.keeping.take() {
-            let _ = timeout(SWEEP_LIMIT, keeping).await;
+    pub(crate) async fn end_preserve_task(&mut self) {
+        if let Some(preserve_task) = self.preserve_task.take() {
+            let _ = timeout(SWEEP_LIMIT, preserve_task).await;
         }
     }
 
@@ -603,7 +610,7 @@ impl Actor {
                 return;
             }
             // To a question that was asked while a cell ran.
-            FromHead::Reply(reply) => return self.looks.answer(reply),
+            FromHead::Reply(reply) => return self.pending_queries.answer(reply),
             FromHead::ToolCall { call, .. } | FromHead::OutputRequest { call, .. } => {
                 ToHead::ToolResult {
                     call,

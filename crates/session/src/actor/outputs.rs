@@ -10,9 +10,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 /// How much of the past is kept: what matters is the last few cells.
-const MOST_CELLS: usize = 1000;
-const MOST_MEMORY: u64 = 8 << 20;
-const MOST_DISK: u64 = 512 << 20;
+const MAX_CELLS: usize = 1000;
+const MAX_MEMORY_BYTES: u64 = 8 << 20;
+const MAX_DISK_BYTES: u64 = 512 << 20;
 
 /// Up to `end` (an offset in the combined text) the bytes are of this stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,13 +24,13 @@ pub(crate) struct Segment {
 /// All that one cell wrote, as far as it was kept.
 #[derive(Debug)]
 pub(crate) struct Written {
-    place: Place,
+    location: OutputLocation,
     length: u64,
     segments: Vec<Segment>,
 }
 
 #[derive(Debug)]
-enum Place {
+enum OutputLocation {
     Memory(Vec<u8>),
     File(PathBuf),
 }
@@ -39,14 +39,14 @@ impl Written {
     pub(crate) fn in_memory(bytes: Vec<u8>, segments: Vec<Segment>) -> Written {
         Written {
             length: bytes.len() as u64,
-            place: Place::Memory(bytes),
+            location: OutputLocation::Memory(bytes),
             segments,
         }
     }
 
     pub(crate) fn in_file(path: PathBuf, length: u64, segments: Vec<Segment>) -> Written {
         Written {
-            place: Place::File(path),
+            location: OutputLocation::File(path),
             length,
             segments,
         }
@@ -90,8 +90,8 @@ impl Written {
 
     fn read_at(&self, offset: u64, length: u64, into: &mut Vec<u8>) -> io::Result<()> {
         let old = into.len();
-        match &self.place {
-            Place::Memory(bytes) => {
+        match &self.location {
+            OutputLocation::Memory(bytes) => {
                 let from = usize::try_from(offset)
                     .unwrap_or(usize::MAX)
                     .min(bytes.len());
@@ -101,7 +101,7 @@ impl Written {
                 into.extend_from_slice(&bytes[from..to]);
                 Ok(())
             }
-            Place::File(path) => {
+            OutputLocation::File(path) => {
                 into.resize(old + usize::try_from(length).unwrap_or(0), 0);
                 File::open(path)?.read_exact_at(&mut into[old..], offset)
             }
@@ -111,7 +111,7 @@ impl Written {
 
 impl Drop for Written {
     fn drop(&mut self) {
-        if let Place::File(path) = &self.place {
+        if let OutputLocation::File(path) = &self.location {
             let _ = std::fs::remove_file(path);
         }
     }
@@ -124,14 +124,14 @@ pub(crate) struct Outputs {
 }
 
 /// The longest page of `read_output`.
-pub(crate) const LONGEST_PAGE: u64 = 8 << 20;
+pub(crate) const MAX_PAGE_BYTES: u64 = 8 << 20;
 
 impl Outputs {
     pub(crate) fn keep(&mut self, cell: u64, written: Written) {
         self.cells.push_back((cell, written));
-        while self.cells.len() > MOST_CELLS
-            || self.used(true) > MOST_MEMORY
-            || self.used(false) > MOST_DISK
+        while self.cells.len() > MAX_CELLS
+            || self.used(true) > MAX_MEMORY_BYTES
+            || self.used(false) > MAX_DISK_BYTES
         {
             // The newest stays, however large: it is the one that was just cut.
             if self.cells.len() == 1 {
@@ -155,12 +155,13 @@ impl Outputs {
             ))
         })?;
         written
-            .read(stream, offset, length.min(LONGEST_PAGE))
+            .read(stream, offset, length.min(MAX_PAGE_BYTES))
             .map_err(Error::system("reading the output of a cell"))
     }
 
     fn used(&self, memory: bool) -> u64 {
-        let fits = |written: &Written| matches!(written.place, Place::Memory(_)) == memory;
+        let fits =
+            |written: &Written| matches!(written.location, OutputLocation::Memory(_)) == memory;
         self.cells
             .iter()
             .filter(|(_, written)| fits(written))

@@ -9,13 +9,13 @@ use tokio::time::Instant;
 
 /// Those who asked, by the number of their question.
 #[derive(Debug, Default)]
-pub(crate) struct Looks {
+pub(crate) struct PendingQueries {
     waiting: HashMap<u64, (Asker, Instant)>,
 }
 
 type Asker = oneshot::Sender<Result<Reply, Error>>;
 
-impl Looks {
+impl PendingQueries {
     pub(crate) fn expect(&mut self, question: u64, asker: Asker, limit: Duration) {
         self.waiting
             .insert(question, (asker, Instant::now() + limit));

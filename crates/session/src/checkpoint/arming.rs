@@ -2,7 +2,7 @@
 
 use crate::actor::Actor;
 use crate::checkpoint::Standby;
-use crate::checkpoint::standby_channel::Line;
+use crate::checkpoint::standby_channel::StandbyChannel;
 use crate::files::history::FileHistory;
 use cellblock_protocol::guest::{Armed, ToHead};
 use cellblock_protocol::{Arming, Strategy};
@@ -32,7 +32,7 @@ impl Actor {
             self.checkpoints.obstacle = Some("the strategy `direct` makes none".to_owned());
             return;
         }
-        if let Some(reason) = self.home.why_no_checkpoints() {
+        if let Some(reason) = self.process_host.why_no_checkpoints() {
             self.checkpoints.obstacle = Some(reason.to_owned());
             return;
         }
@@ -68,7 +68,7 @@ impl Actor {
     /// The state needs no standby, and steps lead on from it.
     fn begin_at_origin(&mut self) {
         self.checkpoints.begin_at_origin();
-        self.steps.begin(self.place());
+        self.steps.begin(self.state_point());
     }
 
     /// Copies what the last cells changed, so that the checkpoint has its files.
@@ -83,7 +83,7 @@ impl Actor {
     async fn make_standby(&mut self, hurry: bool) -> Result<(), String> {
         self.questions += 1;
         let seq = self.questions;
-        let (line, far) = Line::new().map_err(|error| error.to_string())?;
+        let (line, far) = StandbyChannel::new().map_err(|error| error.to_string())?;
         self.disk.expect_descriptors_in(line.far);
         let asked = Moment::now();
         let exchange = async {
@@ -108,7 +108,7 @@ impl Actor {
         }
         self.checkpoints.add(Standby {
             pid,
-            line,
+            channel: line,
             cell: self.checkpoints.current(),
             since: self.checkpoints.since,
             revision: self.checkpoints.revision,
@@ -117,7 +117,7 @@ impl Actor {
             faults,
             children,
         });
-        self.steps.begin(self.place());
+        self.steps.begin(self.state_point());
         self.trim(hurry).await;
         Ok(())
     }
@@ -182,7 +182,7 @@ impl Actor {
     /// Whether older standbys hold more than their budget: in the kernel's word, or by an estimate while someone waits.
     async fn history_is_too_large(&mut self, hurry: bool) -> bool {
         /// The estimate rests on what the head says. So it is not trusted for long.
-        const MOST_UNWEIGHED: u32 = 4;
+        const MAX_UNWEIGHED: u32 = 4;
         let budget = self.options.limits.checkpoint_budget();
         let standbys = &self.checkpoints.standbys;
         if let Some(used) = self.cgroup.as_ref().and_then(|cgroup| cgroup.memory_used()) {
@@ -194,7 +194,7 @@ impl Actor {
             .map(|standby| self.checkpoints.alone(standby))
             .sum();
         self.checkpoints.unweighed += 1;
-        if estimate > budget || (hurry && self.checkpoints.unweighed < MOST_UNWEIGHED) {
+        if estimate > budget || (hurry && self.checkpoints.unweighed < MAX_UNWEIGHED) {
             return estimate > budget;
         }
         self.checkpoints.unweighed = 0;

@@ -8,21 +8,21 @@ pub(crate) mod standby_channel;
 pub(crate) mod steps;
 pub(crate) mod undo;
 
-use crate::checkpoint::standby_channel::Line;
+use crate::checkpoint::standby_channel::StandbyChannel;
 use cellblock_protocol::{CheckpointEntry, CheckpointState};
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
 /// A new request wins over arming: it starts after this much quiet.
-const QUIET: Duration = Duration::from_millis(2);
+const QUIET_TIME: Duration = Duration::from_millis(2);
 
 /// One standby.
 #[derive(Debug)]
 pub(crate) struct Standby {
     pub(crate) pid: u32,
     /// What it will speak on.
-    pub(crate) line: Line,
+    pub(crate) channel: StandbyChannel,
     /// The last cell whose effects it has; 0 for none.
     pub(crate) cell: u64,
     /// The state was the same after every cell from this one on: the others changed nothing.
@@ -64,7 +64,7 @@ pub(crate) struct Checkpoints {
     /// When to make one, if nothing comes in between.
     pub(crate) due: Option<Instant>,
     /// The strategy makes none.
-    pub(crate) never: bool,
+    pub(crate) is_disabled: bool,
     /// The head's process id inside, in init's word.
     pub(crate) head: u32,
     /// How many were made since their memory was last weighed.
@@ -84,7 +84,7 @@ impl Checkpoints {
     pub(crate) fn add(&mut self, standby: Standby) {
         if let Some(older) = self.standbys.back_mut() {
             // It is woken to take cells back, and leaves no copy then.
-            older.line.successor = None;
+            older.channel.successor = None;
         }
         self.standbys.push_back(standby);
     }
@@ -158,7 +158,7 @@ impl Checkpoints {
     }
 
     /// Whether the state after this cell can be gone back to.
-    pub(crate) fn reach(&self, cell: u64) -> bool {
+    pub(crate) fn can_reach(&self, cell: u64) -> bool {
         cell == 0 && self.origin.is_some()
             || self.standbys.iter().any(|standby| standby.is_after(cell))
     }
@@ -182,10 +182,10 @@ impl Checkpoints {
     /// Makes a standby soon, if the newest state has none.
     pub(crate) fn plan(&mut self) {
         self.obstacle = None;
-        self.due = if self.is_armed() || self.never {
+        self.due = if self.is_armed() || self.is_disabled {
             None
         } else {
-            Some(Instant::now() + QUIET)
+            Some(Instant::now() + QUIET_TIME)
         };
     }
 

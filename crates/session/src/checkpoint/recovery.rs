@@ -3,8 +3,8 @@
 
 use crate::actor::Actor;
 use crate::checkpoint::Standby;
-use crate::checkpoint::standby_channel::{Line, Successor};
-use crate::files::disk_guard::Duty;
+use crate::checkpoint::standby_channel::{StandbyChannel, Successor};
+use crate::files::disk_guard::WatchTarget;
 use crate::files::tracker::Changes;
 use crate::wire::channel::Channel;
 use cellblock_protocol::FileChanges;
@@ -32,7 +32,7 @@ impl Actor {
     ///
     /// The files come second: where nobody wakes, the session is over, and what its cells wrote is the user's.
     pub(crate) async fn recover(&mut self, dirty: Changes) -> Option<Recovered> {
-        self.guard_disk(Duty::Nobody);
+        self.guard_disk(WatchTarget::Nobody);
         let recovered = self.recover_head(dirty).await;
         self.disk.forget_hit();
         recovered
@@ -50,11 +50,11 @@ impl Actor {
         }
         while let Some(mut standby) = self.checkpoints.standbys.pop_back() {
             let cell = standby.cell.min(expected);
-            let Line {
+            let StandbyChannel {
                 channel,
                 far,
                 successor,
-            } = standby.line;
+            } = standby.channel;
             let channel = Channel::new(channel, far).ok();
             if let Some((channel, copy)) = self.wake(standby.pid, channel).await {
                 self.channel = channel;
@@ -66,7 +66,7 @@ impl Actor {
                 if let Some((pid, line)) = self.accept(copy, successor).await {
                     self.checkpoints.add(Standby {
                         pid,
-                        line,
+                        channel: line,
                         ..standby
                     });
                 }
@@ -76,7 +76,7 @@ impl Actor {
                         "the process {name}: processes that cells started are ended by a restore"
                     )
                 }));
-                recovered.not_restored.extend(self.settle().await);
+                recovered.not_restored.extend(self.reopen_files().await);
                 return Some(recovered);
             }
         }
@@ -94,7 +94,7 @@ impl Actor {
     /// There is a head with the state after `cell`.
     async fn go_on_after(&mut self, cell: u64, dirty: Changes) -> Recovered {
         let not_restored = self.history.go_back(cell, dirty).await;
-        self.guard_disk(Duty::Nobody);
+        self.guard_disk(WatchTarget::Nobody);
         self.look_for_left_running();
         let files = self.disk.changes().await.files;
         self.spent_ms = 0.0;
@@ -109,12 +109,12 @@ impl Actor {
 
     /// Lets a head that was woken put right what leads to its files, and returns what it could not. A head that does not answer is found out
     /// by the next request.
-    async fn settle(&mut self) -> Vec<String> {
+    async fn reopen_files(&mut self) -> Vec<String> {
         const LIMIT: Duration = Duration::from_secs(10);
         self.questions += 1;
         let question = self.questions;
         // The pipes are not read meanwhile: the head passes on what was printed of an incomplete line, which belongs to the cell that failed.
-        let settled = async {
+        let reopened = async {
             self.channel.send(&ToHead::Settle { seq: question }).await?;
             loop {
                 match self.channel.receive().await? {
@@ -123,7 +123,7 @@ impl Actor {
                 }
             }
         };
-        match timeout(LIMIT, settled).await {
+        match timeout(LIMIT, reopened).await {
             Ok(Ok(reply)) => reply.settled().unwrap_or_default(),
             Ok::<std::io::Result<Reply>, _>(Err(_)) | Err(_) => Vec::new(),
         }
@@ -140,10 +140,10 @@ impl Actor {
         &mut self,
         copy: Option<u32>,
         successor: Option<Successor>,
-    ) -> Option<(u32, Line)> {
+    ) -> Option<(u32, StandbyChannel)> {
         let (pid, successor) = copy.zip(successor)?;
         self.disk.expect_descriptors_in(successor.far());
-        let line = Line::along(successor).ok()?;
+        let line = StandbyChannel::along(successor).ok()?;
         self.protect(pid, Made::WhenWoken).await.ok()?;
         Some((pid, line))
     }

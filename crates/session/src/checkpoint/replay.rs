@@ -5,12 +5,12 @@
 //! or asks for what is not recorded) costs itself and what comes after it: the session goes back to the checkpoint, and the steps before it are
 //! done once more.
 
-use crate::actor::cell_result::Settled;
+use crate::actor::cell_result::StateEffect;
 use crate::actor::cell_run::{CellRun, Finish};
-use crate::actor::exit_status::{Ending, Verdict};
+use crate::actor::exit_status::{Ending, ExitStatus};
 use crate::actor::{Actor, Fate};
 use crate::checkpoint::recovery::Recovered;
-use crate::checkpoint::steps::{KeptCell, Place, Step, Steps};
+use crate::checkpoint::steps::{KeptCell, StatePoint, Step, Steps};
 use crate::files::tracker::Changes;
 use crate::journal::{Answers, CellRecord, Difference, compare};
 use cellblock_protocol::guest::{Reply, ToHead};
@@ -58,8 +58,8 @@ impl Actor {
         dirty: Changes,
         died: Option<&mut CellRun>,
     ) -> (Fate, Restoration) {
-        self.looks.give_up();
-        let (place, kept) = (self.place(), self.checkpoints.kept.clone());
+        self.pending_queries.give_up();
+        let (point, kept) = (self.state_point(), self.checkpoints.kept.clone());
         let steps = std::mem::take(&mut self.steps);
         let Some(recovered) = self.recover(dirty).await else {
             return (Fate::Over(reason), Restoration::default());
@@ -68,13 +68,13 @@ impl Actor {
             // The head that was woken has passed on what was there of an incomplete line.
             cell.drain(self);
         }
-        self.steps.begin(self.place());
+        self.steps.begin(self.state_point());
         let mut restoration = Restoration {
             not_restored: recovered.not_restored,
             ..Restoration::default()
         };
-        if self.place() == place {
-            self.ways_out.take_use().await;
+        if self.state_point() == point {
+            self.network_access.take_use().await;
             return (Fate::Lives, restoration);
         }
         let (fate, why_lost) = match self.replayable(steps) {
@@ -82,7 +82,7 @@ impl Actor {
             Err(why) => (Fate::Lives, Some(why)),
         };
         // What the cell that died reached is not the next one's doing.
-        self.ways_out.take_use().await;
+        self.network_access.take_use().await;
         let is_lost = |cell: &&u64| !self.checkpoints.kept.contains(cell);
         restoration.lost = kept.iter().filter(is_lost).copied().collect();
         let why = why_lost.unwrap_or_else(|| "there is no record of them".to_owned());
@@ -91,7 +91,7 @@ impl Actor {
             restoration
                 .not_restored
                 .push(format!("the effects of {cells}: {why}"));
-        } else if self.checkpoints.revision != place.revision {
+        } else if self.checkpoints.revision != point.revision {
             restoration
                 .not_restored
                 .push(format!("variables, tools or a reset between cells: {why}"));
@@ -100,8 +100,8 @@ impl Actor {
     }
 
     /// Where the head's state is.
-    pub(crate) fn place(&self) -> Place {
-        Place {
+    pub(crate) fn state_point(&self) -> StatePoint {
+        StatePoint {
             cell: self.checkpoints.current(),
             revision: self.checkpoints.revision,
         }
@@ -109,9 +109,9 @@ impl Actor {
 
     /// A cell was kept. What it did is a step, unless the state has a checkpoint already.
     pub(crate) async fn note_cell(&mut self, cell: Cell, record: CellRecord) {
-        let network = self.ways_out.take_use().await;
+        let network = self.network_access.take_use().await;
         if self.checkpoints.is_armed() {
-            return self.steps.begin(self.place());
+            return self.steps.begin(self.state_point());
         }
         if self.options.replay.time().is_none() {
             return;
@@ -131,7 +131,7 @@ impl Actor {
         let Some(time) = self.options.replay.time() else {
             return Err("running them again is switched off".to_owned());
         };
-        if !steps.lead_on_from(self.place()) {
+        if !steps.begin_at(self.state_point()) {
             return Err("no later checkpoint was there to be woken".to_owned());
         }
         let (mut steps, mut why_no_more) = steps.into_parts();
@@ -167,12 +167,12 @@ impl Actor {
         replayable: Replayable,
         restoration: &mut Restoration,
     ) -> (Fate, Option<String>) {
-        let (begun, start) = (Instant::now(), self.place());
-        self.ways_out.shut();
+        let (begun, start) = (Instant::now(), self.state_point());
+        self.network_access.shut();
         let outcome = self
             .replay_from(start, replayable, restoration, begun)
             .await;
-        self.ways_out.open_again().await;
+        self.network_access.open_again().await;
         restoration.time = Some(begun.elapsed());
         let kept = self.checkpoints.kept.iter();
         restoration.replayed = kept.filter(|cell| **cell > start.cell).copied().collect();
@@ -181,7 +181,7 @@ impl Actor {
 
     async fn replay_from(
         &mut self,
-        start: Place,
+        start: StatePoint,
         replayable: Replayable,
         restoration: &mut Restoration,
         begun: Instant,
@@ -228,8 +228,8 @@ impl Actor {
                     restoration.note(not_restored);
                 }
             }
-            self.steps.begin(self.place());
-            if is_last || steps.is_empty() || self.place() != start {
+            self.steps.begin(self.state_point());
+            if is_last || steps.is_empty() || self.state_point() != start {
                 return (Fate::Lives, why_no_more);
             }
         }
@@ -315,10 +315,10 @@ impl Actor {
             Finish::Ended(death, ending) => {
                 return Err(Spoiled::Step(why_it_ended(death.exit, &ending)));
             }
-            Finish::Lost => return Err(Spoiled::Over(self.home.why_lost().await)),
+            Finish::Lost => return Err(Spoiled::Over(self.process_host.why_lost().await)),
         };
         self.spent_ms += done.cpu_ms;
-        if self.ways_out.take_use().await {
+        if self.network_access.take_use().await {
             let reason = "it tried to reach the network".to_owned();
             return Err(self.give_up(reason).await);
         }
@@ -326,15 +326,15 @@ impl Actor {
         if let Some(unrecorded) = unrecorded {
             return Err(self.give_up(unrecorded).await);
         }
-        let verdict = Verdict::of_done(&done, false);
+        let exit = ExitStatus::of_done(&done, false);
         let was = kept.ended.result.status;
-        if verdict.status != was {
-            let why = verdict
+        if exit.status != was {
+            let why = exit
                 .error
                 .map(|error| format!(" ({}: {})", error.type_, error.value));
             let reason = format!(
                 "it ended with {}{} and not with {was}",
-                verdict.status,
+                exit.status,
                 why.unwrap_or_default(),
             );
             return Err(self.give_up(reason).await);
@@ -342,7 +342,7 @@ impl Actor {
         let files = self.note_changes_of(number).await.files;
         // The checkpoint stays the one before the first step, also where this step changed nothing: the replay may have to begin again.
         self.checkpoints.keep(number, false);
-        let (result, output) = run.result(self, verdict, *done, Settled::kept(files));
+        let (result, output) = run.result(self, exit, *done, StateEffect::kept(files));
         drop(output.into_written());
         let mut differences = compare(&kept.ended, &result);
         oddities.extend(answers_left);

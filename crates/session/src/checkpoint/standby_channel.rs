@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 /// The host's ends of both.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct StandbyChannel {
     pub(crate) channel: OwnedFd,
     /// The inode of the standby's end, in which a descriptor waits.
     pub(crate) far: u64,
@@ -28,13 +28,13 @@ impl Successor {
     }
 }
 
-impl Line {
+impl StandbyChannel {
     /// A new one, and the standby's end of it.
-    pub(crate) fn new() -> io::Result<(Line, OwnedFd)> {
+    pub(crate) fn new() -> io::Result<(StandbyChannel, OwnedFd)> {
         let (channel, far) = stream_pair().map_err(io::Error::other)?;
         let inode = inode_of(&far)?;
         Ok((
-            Line::along(Successor {
+            StandbyChannel::along(Successor {
                 channel,
                 far: inode,
             })?,
@@ -48,7 +48,7 @@ impl Line {
             channel,
             far: inode,
         }: Successor,
-    ) -> io::Result<Line> {
+    ) -> io::Result<StandbyChannel> {
         // A standby takes this byte before it reads a frame, whether anything comes with it or not.
         const ENVELOPE: &[u8] = &[0];
         let enclosed = stream_pair().ok().and_then(|(near, far)| {
@@ -62,7 +62,7 @@ impl Line {
         if enclosed.is_none() {
             send_bytes(&channel, ENVELOPE, None)?;
         }
-        Ok(Line {
+        Ok(StandbyChannel {
             channel,
             far: inode,
             successor: enclosed,

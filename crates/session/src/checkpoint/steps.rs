@@ -16,7 +16,7 @@ const MAX_STEPS: usize = 1000;
 
 /// A state that steps begin in or lead to: the last kept cell, and how often something else changed the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct StatePoint {
     pub(crate) cell: u64,
     pub(crate) revision: u64,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Place {
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     /// Where the first step begins. None before the first checkpoint.
-    from: Option<Place>,
+    from: Option<StatePoint>,
     list: Vec<Step>,
     bytes: usize,
     gap: Option<String>,
@@ -57,7 +57,7 @@ impl KeptCell {
 
 impl Steps {
     /// Begins anew: the state is at a checkpoint.
-    pub(crate) fn begin(&mut self, from: Place) {
+    pub(crate) fn begin(&mut self, from: StatePoint) {
         *self = Steps {
             from: Some(from),
             ..Steps::default()
@@ -65,8 +65,8 @@ impl Steps {
     }
 
     /// Whether these are the steps that lead on from a checkpoint.
-    pub(crate) fn lead_on_from(&self, place: Place) -> bool {
-        self.from == Some(place)
+    pub(crate) fn begin_at(&self, point: StatePoint) -> bool {
+        self.from == Some(point)
     }
 
     /// A cell was kept. `obstacle` says why it must not be run twice, if that is so.
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use crate::journal::samples;
 
-    const START: Place = Place {
+    const START: StatePoint = StatePoint {
         cell: 1,
         revision: 0,
     };
@@ -179,7 +179,7 @@ mod tests {
     fn steps_before_the_first_checkpoint_are_not_recorded() {
         let mut steps = Steps::default();
         steps.note_cell(Cell::new(""), record(2, 0), None);
-        assert!(!steps.lead_on_from(START));
+        assert!(!steps.begin_at(START));
         assert_eq!(numbers(steps), (vec![], None));
     }
 }

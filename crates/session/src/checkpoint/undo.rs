@@ -48,7 +48,7 @@ impl Actor {
             format!("the checkpoint after cell {cell} is not there any more: its process has ended")
         };
         let target = self.checkpoints.before(count);
-        let there = target.is_some_and(|target| self.checkpoints.reach(target));
+        let there = target.is_some_and(|target| self.checkpoints.can_reach(target));
         let Some(target) = target.filter(|_| there) else {
             let message = match (target, reachable()) {
                 (None, _) => format!(
@@ -80,11 +80,11 @@ impl Actor {
         // What was left running has written until now.
         self.note_outside_changes().await;
         // News of a standby that died may have come only now. Then the newest goes on, and nothing was taken back.
-        if !self.checkpoints.reach(target) {
+        if !self.checkpoints.can_reach(target) {
             self.recover(Changes::default())
                 .await
                 .ok_or_else(session_is_over)?;
-            self.steps.begin(self.place());
+            self.steps.begin(self.state_point());
             // The newest may be gone as well.
             self.announce_restored();
             return Err(Error::NotFound(lost(target)));
@@ -99,7 +99,7 @@ impl Actor {
         self.checkpoints.taken_back.extend(too_new);
         let recovered = self.recover(Changes::default()).await;
         let mut recovered = recovered.ok_or_else(session_is_over)?;
-        self.steps.begin(self.place());
+        self.steps.begin(self.state_point());
         if recovered.cell < target {
             recovered.not_restored.push(format!(
                 "the effects of the cells after {}: no later checkpoint was there to be woken",

@@ -4,21 +4,21 @@ use cellblock_protocol::Stream;
 use std::sync::Arc;
 
 /// The longest line; what is longer comes in pieces.
-const LONGEST: usize = 8 << 10;
+const MAX_LINE_BYTES: usize = 8 << 10;
 
 /// Puts lines into the log; or nothing, where nobody wants that.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Echo {
+pub(crate) struct ConsoleLog {
     label: Option<Arc<str>>,
     begun: [String; 2],
 }
 
-impl Echo {
+impl ConsoleLog {
     /// For the session with this name.
-    pub(crate) fn of(label: &str) -> Echo {
-        Echo {
+    pub(crate) fn of(label: &str) -> ConsoleLog {
+        ConsoleLog {
             label: Some(label.into()),
-            ..Echo::default()
+            ..ConsoleLog::default()
         }
     }
 
@@ -30,7 +30,7 @@ impl Echo {
         let begun = &mut self.begun[usize::from(stream == Stream::Stderr)];
         for piece in text.split_inclusive('\n') {
             begun.push_str(piece);
-            if piece.ends_with('\n') || begun.len() > LONGEST {
+            if piece.ends_with('\n') || begun.len() > MAX_LINE_BYTES {
                 let line = std::mem::take(begun);
                 write(&line_of(label, name(stream), line.trim_end_matches('\n')));
             }

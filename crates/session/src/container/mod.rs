@@ -8,19 +8,19 @@ mod socket;
 use crate::Error;
 use crate::actor::Command;
 use crate::files::disk::Processes;
-use crate::files::history::Asked;
+use crate::files::history::ChangeNotice;
 use crate::files::session_files::Files;
 use crate::files::watch::Watcher;
 use crate::files::workspace::Workspace;
 use crate::journal::{self, PythonUsed, SessionJournal};
-use crate::network::{self, Doors};
+use crate::network::{self, NetworkListeners};
 use crate::packages::Packages;
 use crate::runtime::{claim, next_number, remove_orphans, session_directory};
 use crate::session::{MAX_LOG_EVENTS, Session, Shared};
 use crate::spawn::fork::Lineage;
 use crate::spawn::guest;
-use crate::spawn::prepared::{Standing, assemble, prepare};
-use crate::spawn::process_host::Home;
+use crate::spawn::prepared::{IsolationSummary, assemble, prepare};
+use crate::spawn::process_host::ProcessHost;
 use crate::spawn::sockets::Sockets;
 use cellblock_docker::{ContainerSpec, Engine, Mount};
 use cellblock_protocol::{ContainerOptions, Rung, SessionOptions, import_statement};
@@ -120,20 +120,20 @@ impl ContainerBackend {
         let wanted = options.container.clone().unwrap_or_default();
         claim(&self.state, &self.cache)?;
         let workspace = Arc::new(match &options.workspace {
-            Some(path) => Workspace::given(path)?,
+            Some(path) => Workspace::in_user_directory(path)?,
             None => Workspace::fresh(&self.state, &id)?,
         });
         let directory = session_directory(&self.state, &id, number)?;
         let cleanup = UnfinishedSession::new(&directory, &workspace);
         let socket = ContainerSocket::new(&directory)?;
-        let doors = Doors::of(&options);
+        let listeners = NetworkListeners::of(&options);
         let paths = HostPaths {
             workspace: &workspace,
             session: &directory,
             socket: socket.directory(),
         };
         let name = format!("cellblock-{id}-{}-{number}", std::process::id());
-        let spec = self.container_spec(name, &options, &wanted, &doors, paths)?;
+        let spec = self.container_spec(name, &options, &wanted, &listeners, paths)?;
         let (logs, _) = broadcast::channel(MAX_LOG_EVENTS);
         let log = wanted.stream_container_output.then(|| ContainerLog {
             label: id.clone(),
@@ -156,7 +156,7 @@ impl ContainerBackend {
         container.shut_down_with_engine(second_init);
         let (mut near, far) = Sockets::to_container(init)?;
         near.hand_over(far).await?;
-        let head = match near.up().await {
+        let head = match near.wait_until_ready().await {
             Ok((head, _)) => head,
             Err(_) => {
                 let why = container.why_lost().await;
@@ -166,9 +166,15 @@ impl ContainerBackend {
                 )));
             }
         };
-        let born = near.with(None, Processes::of_container(init_process), head);
+        let session = near.with(None, Processes::of_container(init_process), head);
         let limit = options.limits.disk;
-        let files = Files::watch(&workspace, &self.watcher, &directory, limit, Asked::Never);
+        let files = Files::watch(
+            &workspace,
+            &self.watcher,
+            &directory,
+            limit,
+            ChangeNotice::Never,
+        );
         let files = files.await?;
         let (commands, receiver) = mpsc::unbounded_channel::<Command>();
         // From here on the end of the session removes its directories.
@@ -176,13 +182,13 @@ impl ContainerBackend {
         let mut actor = assemble(
             &id,
             options.clone(),
-            Standing {
+            IsolationSummary {
                 rung: Rung::None,
                 isolation: "docker".to_owned(),
                 python: "python3".into(),
             },
-            Home::Container(container),
-            born,
+            ProcessHost::Container(container),
+            session,
             files,
             (workspace, directory),
             Lineage::first(0),
@@ -205,11 +211,12 @@ impl ContainerBackend {
             packages: Packages::default(),
             wall: options.limits.wall,
         });
-        actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared)?;
+        actor.network_access =
+            listeners.serve(std::mem::take(&mut actor.opened_listeners), &shared)?;
         actor.shared = Arc::clone(&shared);
         actor.commands = receiver;
-        actor.checkpoints.never = true;
-        prepare(&mut actor, imports, doors.environment()).await?;
+        actor.checkpoints.is_disabled = true;
+        prepare(&mut actor, imports, listeners.environment()).await?;
         actor.journal = SessionJournal::new(journal);
         tokio::spawn(actor.serve());
         Ok(Session { shared, commands })
@@ -221,7 +228,7 @@ impl ContainerBackend {
         name: String,
         options: &SessionOptions,
         wanted: &ContainerOptions,
-        doors: &Doors,
+        listeners: &NetworkListeners,
         paths: HostPaths<'_>,
     ) -> Result<ContainerSpec, Error> {
         let refuse = |problem: std::io::Error| Error::Workspace {
@@ -258,7 +265,7 @@ impl ContainerBackend {
             limits.memory.to_string(),
         ]);
         if !options.network.is_empty() {
-            let (addresses, names) = doors.addresses();
+            let (addresses, names) = listeners.addresses();
             command.extend(addresses);
             mounts.push(Mount::ReadOnly {
                 source: write_world_readable(paths.session, "hosts", &names)?,
@@ -304,7 +311,7 @@ impl UnfinishedSession {
     fn new(directory: &Path, workspace: &Workspace) -> UnfinishedSession {
         UnfinishedSession {
             directory: directory.to_owned(),
-            workspace: (!workspace.is_given()).then(|| workspace.path().to_owned()),
+            workspace: (!workspace.is_user_directory()).then(|| workspace.path().to_owned()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! A session's container while it runs: its output, its end, its removal.
 
 use crate::Error;
-use crate::container::console_log::{self, Echo};
+use crate::container::console_log::{self, ConsoleLog};
 use crate::session::log_pieces;
 use cellblock_docker::{Container, Output};
 use cellblock_protocol::Event;
@@ -28,7 +28,7 @@ pub(crate) struct RunningContainer {
     wait_task: JoinHandle<()>,
     output_task: Option<JoinHandle<()>>,
     last_lines: LastLines,
-    pub(crate) echo: Echo,
+    pub(crate) console_log: ConsoleLog,
     is_removed: bool,
 }
 
@@ -64,9 +64,9 @@ impl RunningContainer {
             wait_task: tokio::spawn(async {}),
             output_task: None,
             last_lines: LastLines::default(),
-            echo: log
+            console_log: log
                 .as_ref()
-                .map(|log| Echo::of(&log.label))
+                .map(|log| ConsoleLog::of(&log.label))
                 .unwrap_or_default(),
             is_removed: false,
         };

@@ -25,12 +25,12 @@ const NOTE: &str = "borrowed";
 
 /// What is lent at the moment.
 #[derive(Debug, Default)]
-pub(crate) struct Loans {
-    open: Mutex<HashMap<PathBuf, Open>>,
+pub(crate) struct BorrowedDirectories {
+    open: Mutex<HashMap<PathBuf, Lent>>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct Lent {
     note: Note,
     sessions: usize,
 }
@@ -46,12 +46,12 @@ struct Note {
 
 /// One session's part in it. Dropping the last gives the directory back.
 #[derive(Debug)]
-pub(crate) struct Loan {
-    loans: Arc<Loans>,
+pub(crate) struct BorrowedDirectory {
+    borrowed_directories: Arc<BorrowedDirectories>,
     path: PathBuf,
 }
 
-impl Loans {
+impl BorrowedDirectories {
     /// Makes a directory at `path` the borrower's; `session` is the directory of the session that works in it.
     pub(crate) fn lend(
         self: &Arc<Self>,
@@ -59,7 +59,7 @@ impl Loans {
         directory: &Confined,
         borrower: u32,
         session: &Path,
-    ) -> io::Result<Loan> {
+    ) -> io::Result<BorrowedDirectory> {
         let mut open = self.lock();
         let note = match open.get(path) {
             Some(open) => open.note.clone(),
@@ -80,27 +80,27 @@ impl Loans {
         private_file(&place)?.write_all(&serde_json::to_vec(&note)?)?;
         directory.give_to(borrower, borrower)?;
         open.entry(path.to_owned())
-            .or_insert(Open { note, sessions: 0 })
+            .or_insert(Lent { note, sessions: 0 })
             .sessions += 1;
-        Ok(Loan {
-            loans: Arc::clone(self),
+        Ok(BorrowedDirectory {
+            borrowed_directories: Arc::clone(self),
             path: path.to_owned(),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Open>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Lent>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Loan {
+impl Drop for BorrowedDirectory {
     fn drop(&mut self) {
-        let mut open = self.loans.lock();
+        let mut open = self.borrowed_directories.lock();
         let is_last = open.get_mut(&self.path).is_some_and(|open| {
             open.sessions -= 1;
             open.sessions == 0
         });
-        if is_last && let Some(Open { note, .. }) = open.remove(&self.path) {
+        if is_last && let Some(Lent { note, .. }) = open.remove(&self.path) {
             note.give_back();
         }
     }
@@ -109,7 +109,7 @@ impl Drop for Loan {
 /// Gives back what the session of this directory had borrowed, whose host is dead.
 pub(crate) fn give_back_for(session: &Path) {
     /// The longest note.
-    const LONGEST: u64 = 64 << 10;
+    const MAX_NOTE_BYTES: u64 = 64 << 10;
     let read = || -> io::Result<Note> {
         let entry = Confined::open(session)?.find(Path::new(NOTE), Links::AreNotFollowed)?;
         // Files change hands by what stands there: only this user can have written it.
@@ -118,7 +118,7 @@ pub(crate) fn give_back_for(session: &Path) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         let mut text = Vec::new();
-        entry.read()?.take(LONGEST).read_to_end(&mut text)?;
+        entry.read()?.take(MAX_NOTE_BYTES).read_to_end(&mut text)?;
         Ok(serde_json::from_slice(&text)?)
     };
     // The host that is dead had other ids than this one.
@@ -164,9 +164,9 @@ impl Note {
 
 impl Actor {
     /// The session is over: what it borrowed goes back.
-    pub(crate) async fn end_loan(&mut self) {
-        if let Some(loan) = self.loan.take() {
-            let _ = tokio::task::spawn_blocking(move || drop(loan)).await;
+    pub(crate) async fn return_borrowed(&mut self) {
+        if let Some(borrowed) = self.borrowed.take() {
+            let _ = tokio::task::spawn_blocking(move || drop(borrowed)).await;
         }
     }
 }

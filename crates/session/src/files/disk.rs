@@ -2,9 +2,9 @@
 //! that serve sessions serve all of them.
 
 use crate::actor::exit_status::LimitHit;
-use crate::files::disk_guard::{Duty, Guard, Report};
+use crate::files::disk_guard::{DiskGuard, Report, WatchTarget};
 use crate::files::held_files::{HeldFiles, SeenProcesses};
-use crate::files::nameless::{Hidden, Tallied};
+use crate::files::nameless::{NamelessTracker, WriteCount};
 use crate::files::tracker::{Changes, Tracker};
 use crate::files::watch::Listener;
 use cellblock_sandbox::{FileSystem, SessionProcesses, descriptors_waiting_in};
@@ -17,21 +17,21 @@ use std::time::Duration;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 /// Inodes are a resource as well. Who may write much may write many.
-const MOST_FILES: u64 = 100_000;
-const BYTES_FOR_A_FILE: u64 = 16 << 10;
+const MAX_FILES: u64 = 100_000;
+const BYTES_PER_FILE: u64 = 16 << 10;
 
 /// The files of one session.
 #[derive(Debug)]
 pub(crate) struct Disk {
     began_empty: bool,
-    looker: Arc<Looker>,
-    guard: Guard,
+    looker: Arc<DiskLooker>,
+    guard: DiskGuard,
     search: Option<JoinHandle<()>>,
 }
 
 /// Looks at what a session takes on disk.
 #[derive(Debug)]
-pub(crate) struct Looker {
+pub(crate) struct DiskLooker {
     tracker: Arc<Mutex<Tracker>>,
     /// The session's temporary files, where they are on disk.
     temporary: Option<Arc<Mutex<Tracker>>>,
@@ -39,9 +39,9 @@ pub(crate) struct Looker {
     processes: Mutex<Arc<Processes>>,
     own: Mutex<Own>,
     seen: Mutex<SeenProcesses>,
-    hidden: Mutex<Hidden>,
+    hidden: Mutex<NamelessTracker>,
     /// Bytes that someone else brought.
-    brought: AtomicU64,
+    outside_bytes: AtomicU64,
 }
 
 /// What the host itself has made for a session: it must not be taken for the code's.
@@ -72,7 +72,7 @@ pub(crate) struct Look {
     pub(crate) added: Added,
     /// How much of the processor its processes have used.
     pub(crate) processor: Duration,
-    pub(crate) tallied: Tallied,
+    pub(crate) write_count: WriteCount,
     /// Whether the kernel counts what each process writes to its workspace.
     pub(crate) counts_writes: bool,
     /// Whether it must be looked at from time to time, since not everything is heard of.
@@ -90,7 +90,7 @@ impl Added {
     /// The limit that this is over; `None` as a limit means that there is none.
     pub(crate) fn over(self, limit: Option<u64>) -> Option<LimitHit> {
         let limit = limit?;
-        let most_files = MOST_FILES.max(limit / BYTES_FOR_A_FILE) as usize;
+        let most_files = MAX_FILES.max(limit / BYTES_PER_FILE) as usize;
         if self.bytes > limit {
             Some(LimitHit::Disk { limit })
         } else if self.files > most_files {
@@ -103,7 +103,7 @@ impl Added {
     }
 }
 
-impl Looker {
+impl DiskLooker {
     /// Returns when something was touched.
     pub(crate) async fn disturbed(&self) {
         match &self.listeners[..] {
@@ -159,19 +159,19 @@ impl Looker {
         look.added.bytes = added.bytes.saturating_add(nameless.bytes);
         look.added.files = added.files.saturating_add(nameless.files);
         look.processor = processes.processor_time();
-        look.tallied = hidden.tallied();
+        look.write_count = hidden.write_count();
         look.is_ticking |= nameless.has_unknown;
         look
     }
 
     /// Whether the session's processes have done nothing since they had written so much and used so much of the processor.
-    pub(crate) fn is_idle_since(&self, tallied: Tallied, processor: Duration) -> bool {
+    pub(crate) fn is_idle_since(&self, write_count: WriteCount, processor: Duration) -> bool {
         let Some(processes) = self.processes().find() else {
             return true;
         };
         let own = lock(&self.own).clone();
         let now = lock(&self.hidden).tally(&processes.written(), &own.processes);
-        now == tallied && processes.processor_time() == processor
+        now == write_count && processes.processor_time() == processor
     }
 
     /// Whether code of the session can run while no cell does.
@@ -205,12 +205,12 @@ impl Looker {
 
     /// So many bytes that are new are not the session's work.
     pub(crate) fn accept(&self, bytes: u64) {
-        self.brought.fetch_add(bytes, Ordering::Relaxed);
+        self.outside_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// What was brought counts for as long as there is as much.
     fn without_brought(&self, added: Added) -> Added {
-        let brought = self.brought.fetch_min(added.bytes, Ordering::Relaxed);
+        let brought = self.outside_bytes.fetch_min(added.bytes, Ordering::Relaxed);
         Added {
             bytes: added.bytes.saturating_sub(brought),
             ..added
@@ -238,7 +238,7 @@ impl Disk {
         let began_empty = tracker.known().is_empty();
         let mut listeners = vec![tracker.listener()];
         listeners.extend(temporary.as_ref().map(Tracker::listener));
-        let looker = Arc::new(Looker {
+        let looker = Arc::new(DiskLooker {
             tracker: Arc::new(Mutex::new(tracker)),
             temporary: temporary.map(|tracker| Arc::new(Mutex::new(tracker))),
             listeners,
@@ -246,11 +246,11 @@ impl Disk {
             own: Mutex::default(),
             seen: Mutex::default(),
             hidden: Mutex::default(),
-            brought: AtomicU64::new(0),
+            outside_bytes: AtomicU64::new(0),
         });
         Disk {
             began_empty,
-            guard: Guard::new(Arc::clone(&looker)),
+            guard: DiskGuard::new(Arc::clone(&looker)),
             looker,
             search: None,
         }
@@ -268,9 +268,9 @@ impl Disk {
     }
 
     /// Holds the session to this limit, and tells what is the host's own in it.
-    pub(crate) fn guard(&mut self, duty: Duty, limit: Option<u64>, own: Own) {
+    pub(crate) fn guard(&mut self, target: WatchTarget, limit: Option<u64>, own: Own) {
         *lock(&self.looker.own) = own;
-        if self.guard.duty() != duty {
+        if self.guard.target() != target {
             // Where that is not known, nothing counts as brought by others.
             let most = Added {
                 bytes: u64::MAX,
@@ -278,7 +278,7 @@ impl Disk {
                 ..Added::default()
             };
             let ground = self.looker.measured().unwrap_or(most);
-            self.guard.watch(duty, limit, ground);
+            self.guard.watch(target, limit, ground);
         }
     }
 
@@ -371,8 +371,8 @@ impl Disk {
     }
 
     /// What happened between two cells: it was not the next cell's doing.
-    pub(crate) async fn settle(&self) -> Changes {
-        self.with_tracker(Tracker::settle).await
+    pub(crate) async fn changes_between_cells(&self) -> Changes {
+        self.with_tracker(Tracker::changes_between_cells).await
     }
 
     async fn with_tracker(&self, work: fn(&mut Tracker) -> Changes) -> Changes {

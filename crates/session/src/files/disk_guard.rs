@@ -4,8 +4,8 @@
 //! over its limit loses its head at once, and with it init ends everything else; the session's own task judges afterwards.
 
 use crate::actor::exit_status::LimitHit;
-use crate::files::disk::{Added, Look, Looker};
-use crate::files::nameless::Tallied;
+use crate::files::disk::{Added, DiskLooker, Look};
+use crate::files::nameless::WriteCount;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
@@ -15,13 +15,13 @@ use tokio::time::{Instant, sleep, sleep_until};
 /// How often a session is looked at whose writes are not heard of. The cells' own clocks ask for a look as often.
 pub(crate) const LOOK_PERIOD: Duration = Duration::from_millis(200);
 /// The least time between two looks.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
+const MIN_PAUSE: Duration = Duration::from_millis(2);
 /// Bytes in a second that many processes together may write. Where more were seen, twice that.
-const FASTEST: f64 = 8e9;
+const MAX_BYTES_PER_SECOND: f64 = 8e9;
 
 /// Whom it watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Duty {
+pub(crate) enum WatchTarget {
     /// Nobody: the host itself works on the files.
     Nobody,
     /// A cell: whatever is new in the workspace counts as its work.
@@ -33,7 +33,7 @@ pub(crate) enum Duty {
 /// What it is told.
 #[derive(Clone, Copy, Debug)]
 struct Orders {
-    duty: Duty,
+    target: WatchTarget,
     since: Instant,
     /// `None` for no limit.
     limit: Option<u64>,
@@ -50,14 +50,14 @@ pub(crate) struct Report {
 
 /// The session's side of it. The task ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Guard {
-    post: Arc<Post>,
+pub(crate) struct DiskGuard {
+    state: Arc<GuardState>,
     reports: watch::Receiver<Report>,
     task: JoinHandle<()>,
 }
 
 #[derive(Debug)]
-struct Post {
+struct GuardState {
     orders: Mutex<Orders>,
     /// The limit that the session is over, until its own task has dealt with that.
     hit: Mutex<Option<LimitHit>>,
@@ -65,23 +65,23 @@ struct Post {
     nudge: Notify,
 }
 
-impl Guard {
-    pub(crate) fn new(looker: Arc<Looker>) -> Guard {
+impl DiskGuard {
+    pub(crate) fn new(looker: Arc<DiskLooker>) -> DiskGuard {
         let orders = Orders {
-            duty: Duty::Nobody,
+            target: WatchTarget::Nobody,
             since: Instant::now(),
             limit: None,
             ground: Added::default(),
         };
-        let post = Arc::new(Post {
+        let state = Arc::new(GuardState {
             orders: Mutex::new(orders),
             hit: Mutex::default(),
             nudge: Notify::new(),
         });
         let (sender, reports) = watch::channel(Report::default());
-        let patrol = Patrol {
+        let task = GuardTask {
             looker,
-            post: Arc::clone(&post),
+            state: Arc::clone(&state),
             reports: sender,
             last: Last {
                 ended: Instant::now(),
@@ -90,21 +90,21 @@ impl Guard {
                 rate: 0.0,
                 is_ticking: false,
                 processor: Duration::ZERO,
-                tallied: Tallied::default(),
+                write_count: WriteCount::default(),
             },
             processor: Duration::ZERO,
         };
-        Guard {
-            post,
+        DiskGuard {
+            state,
             reports,
-            task: tokio::spawn(patrol.run()),
+            task: tokio::spawn(task.run()),
         }
     }
 
     /// Watches someone else from now on. No task is woken for it: most cells are over before anyone has to look.
-    pub(crate) fn watch(&mut self, duty: Duty, limit: Option<u64>, ground: Added) {
-        *lock(&self.post.orders) = Orders {
-            duty,
+    pub(crate) fn watch(&mut self, target: WatchTarget, limit: Option<u64>, ground: Added) {
+        *lock(&self.state.orders) = Orders {
+            target,
             since: Instant::now(),
             limit,
             ground,
@@ -113,13 +113,13 @@ impl Guard {
     }
 
     /// Whom it watches.
-    pub(crate) fn duty(&self) -> Duty {
-        lock(&self.post.orders).duty
+    pub(crate) fn target(&self) -> WatchTarget {
+        lock(&self.state.orders).target
     }
 
     /// Asks for a look, whatever was heard.
     pub(crate) fn nudge(&self) {
-        self.post.nudge.notify_one();
+        self.state.nudge.notify_one();
     }
 
     /// The next report.
@@ -132,26 +132,26 @@ impl Guard {
 
     /// The limit that the session is over, if it is.
     pub(crate) fn hit(&self) -> Option<LimitHit> {
-        lock(&self.post.hit).clone()
+        lock(&self.state.hit).clone()
     }
 
     /// The session was dealt with.
     pub(crate) fn forget_hit(&self) {
-        lock(&self.post.hit).take();
+        lock(&self.state.hit).take();
         self.nudge();
     }
 }
 
-impl Drop for Guard {
+impl Drop for DiskGuard {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
 /// The task.
-struct Patrol {
-    looker: Arc<Looker>,
-    post: Arc<Post>,
+struct GuardTask {
+    looker: Arc<DiskLooker>,
+    state: Arc<GuardState>,
     reports: watch::Sender<Report>,
     last: Last,
     /// How much of the processor had been used when what cells left behind was first looked at.
@@ -168,7 +168,7 @@ struct Last {
     /// Whether there are things of which nothing is heard.
     is_ticking: bool,
     processor: Duration,
-    tallied: Tallied,
+    write_count: WriteCount,
 }
 
 /// Why to look.
@@ -179,32 +179,32 @@ enum Cause {
     Tick,
 }
 
-impl Patrol {
+impl GuardTask {
     async fn run(mut self) {
         loop {
             let cause = self.wait().await;
-            let orders = *lock(&self.post.orders);
-            let is_hit = lock(&self.post.hit).is_some();
-            if orders.duty == Duty::Nobody || is_hit {
+            let orders = *lock(&self.state.orders);
+            let is_hit = lock(&self.state.hit).is_some();
+            if orders.target == WatchTarget::Nobody || is_hit {
                 // News that nobody takes would be told again at once.
                 sleep(LOOK_PERIOD / 10).await;
                 continue;
             }
             let looker = Arc::clone(&self.looker);
-            if cause == Cause::Tick && orders.duty == Duty::LeftBehind {
-                let (tallied, processor) = (self.last.tallied, self.last.processor);
-                let is_idle = spawn_blocking(move || looker.is_idle_since(tallied, processor));
+            if cause == Cause::Tick && orders.target == WatchTarget::LeftBehind {
+                let (write_count, processor) = (self.last.write_count, self.last.processor);
+                let is_idle = spawn_blocking(move || looker.is_idle_since(write_count, processor));
                 if is_idle.await.unwrap_or(false) {
                     continue;
                 }
             }
             let (looker, begun) = (Arc::clone(&self.looker), Instant::now());
-            let enough = orders.limit.filter(|_| orders.duty == Duty::Cell);
+            let enough = orders.limit.filter(|_| orders.target == WatchTarget::Cell);
             let Ok(look) = spawn_blocking(move || looker.look(enough)).await else {
                 continue;
             };
             // The host may be at work on the files by now, or a cell has begun.
-            let is_current = lock(&self.post.orders).since == orders.since;
+            let is_current = lock(&self.state.orders).since == orders.since;
             let added = if is_current {
                 self.own_work(&look, &orders)
             } else {
@@ -212,7 +212,7 @@ impl Patrol {
             };
             self.note(&look, added.bytes, begun);
             if is_current && let Some(hit) = added.over(orders.limit) {
-                *lock(&self.post.hit) = Some(hit);
+                *lock(&self.state.hit) = Some(hit);
                 let looker = Arc::clone(&self.looker);
                 let _ = spawn_blocking(move || looker.kill_head()).await;
             }
@@ -225,9 +225,9 @@ impl Patrol {
     async fn wait(&self) -> Cause {
         let is_ticking = self.last.is_ticking;
         tokio::select! {
-            () = self.post.nudge.notified() => Cause::Nudge,
+            () = self.state.nudge.notified() => Cause::Nudge,
             () = self.looker.disturbed() => {
-                let orders = *lock(&self.post.orders);
+                let orders = *lock(&self.state.orders);
                 sleep_until(self.last.ended.max(orders.since) + self.pause(orders.limit)).await;
                 Cause::News
             }
@@ -238,9 +238,9 @@ impl Patrol {
     /// How long the session needs at least for the room that is left; but a look that takes long must not be all that the machine does.
     fn pause(&self, limit: Option<u64>) -> Duration {
         let room = limit.unwrap_or(u64::MAX).saturating_sub(self.last.bytes);
-        let needed = room as f64 / FASTEST.max(2.0 * self.last.rate);
+        let needed = room as f64 / MAX_BYTES_PER_SECOND.max(2.0 * self.last.rate);
         Duration::from_secs_f64(needed.min(LOOK_PERIOD.as_secs_f64()))
-            .max(SHORTEST_PAUSE)
+            .max(MIN_PAUSE)
             .max(self.last.took)
     }
 
@@ -256,13 +256,13 @@ impl Patrol {
             rate: new / passed.as_secs_f64().max(1e-3),
             is_ticking: look.is_ticking,
             processor: look.processor,
-            tallied: look.tallied,
+            write_count: look.write_count,
         };
     }
 
     /// What a look found without what cannot have been the work of the session's own processes.
     fn own_work(&mut self, look: &Look, orders: &Orders) -> Added {
-        if orders.duty == Duty::Cell {
+        if orders.target == WatchTarget::Cell {
             return look.added;
         }
         let is_first = self.last.ended < orders.since;
@@ -274,7 +274,7 @@ impl Patrol {
         } else {
             self.last.bytes
         };
-        let brought = bytes_brought(look, known, &self.last.tallied, self.last.processor);
+        let brought = bytes_brought(look, known, &self.last.write_count, self.last.processor);
         self.looker.accept(brought);
         let ran = look.processor.saturating_sub(self.processor);
         let files = files_brought(look.added.files, orders.ground.files, ran);
@@ -288,13 +288,13 @@ impl Patrol {
 }
 
 /// Of the bytes that are new since `known`, those that the session's processes cannot have written.
-fn bytes_brought(look: &Look, known: u64, tallied: &Tallied, processor: Duration) -> u64 {
+fn bytes_brought(look: &Look, known: u64, write_count: &WriteCount, processor: Duration) -> u64 {
     let new = look.added.bytes.saturating_sub(known);
-    if look.tallied.strangers > tallied.strangers {
+    if look.write_count.other_processes > write_count.other_processes {
         // What a process wrote may be forgotten with it.
         0
-    } else if look.counts_writes && look.tallied.is_whole {
-        new.saturating_sub(look.tallied.bytes.saturating_sub(tallied.bytes))
+    } else if look.counts_writes && look.write_count.is_whole {
+        new.saturating_sub(look.write_count.bytes.saturating_sub(write_count.bytes))
     } else if look.processor == processor {
         new
     } else {
@@ -320,27 +320,27 @@ mod tests {
     use super::*;
 
     const TICK: Duration = Duration::from_millis(10);
-    const BEFORE: Tallied = Tallied {
+    const BEFORE: WriteCount = WriteCount {
         bytes: 1000,
-        strangers: 3,
+        other_processes: 3,
         is_whole: true,
     };
 
-    fn look(bytes: u64, tallied: Tallied) -> Look {
+    fn look(bytes: u64, write_count: WriteCount) -> Look {
         Look {
             added: Added {
                 bytes,
                 ..Added::default()
             },
             processor: TICK,
-            tallied,
+            write_count,
             counts_writes: true,
             is_ticking: false,
         }
     }
 
-    fn written(bytes: u64) -> Tallied {
-        Tallied { bytes, ..BEFORE }
+    fn written(bytes: u64) -> WriteCount {
+        WriteCount { bytes, ..BEFORE }
     }
 
     #[test]
@@ -355,11 +355,11 @@ mod tests {
 
     #[test]
     fn while_processes_come_and_go_everything_may_be_their_work() {
-        let tallied = Tallied {
-            strangers: 4,
+        let write_count = WriteCount {
+            other_processes: 4,
             ..BEFORE
         };
-        assert_eq!(bytes_brought(&look(510, tallied), 10, &BEFORE, TICK), 0);
+        assert_eq!(bytes_brought(&look(510, write_count), 10, &BEFORE, TICK), 0);
     }
 
     #[test]

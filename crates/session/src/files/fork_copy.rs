@@ -5,7 +5,7 @@
 
 use crate::Error;
 use crate::files::disk::Processes;
-use crate::files::history::Asked;
+use crate::files::history::ChangeNotice;
 use crate::files::workspace::{Found, Kind, Seen, Workspace};
 use cellblock_sandbox::{Access, Confined, Links};
 use std::fs::File;
@@ -17,7 +17,7 @@ use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// More of them only wait for the same disk.
-const MOST_THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 /// With fewer files, starting threads takes longer than copying.
 const WORTH_HELP: usize = 16;
 /// Up to this much together is copied as it is, and so are as many files: that takes a tenth of a second.
@@ -45,7 +45,7 @@ impl Copying {
         from: Arc<Workspace>,
         to: Arc<Workspace>,
         most: u64,
-        asked: Asked,
+        change_notice: ChangeNotice,
     ) -> Result<Copying, Error> {
         let Found { entries, left, .. } = from.walk(Path::new(""), &mut |_, _| {});
         if !left.is_empty() {
@@ -55,8 +55,8 @@ impl Copying {
             ));
         }
         let bytes: u64 = entries.values().map(|seen| seen.bytes).sum();
-        let can_share = asked == Asked::Before && from.device() == to.device();
-        let least = if entries.len() > FEW && !from.is_given() {
+        let can_share = change_notice == ChangeNotice::BeforeChange && from.device() == to.device();
+        let least = if entries.len() > FEW && !from.is_user_directory() {
             0
         } else if bytes > LITTLE {
             LARGE
@@ -94,7 +94,7 @@ impl Copying {
     }
 
     /// Whether files will be shared. Then init must ask before each change, from before they are.
-    pub(crate) fn shares(&self) -> bool {
+    pub(crate) fn has_shared_files(&self) -> bool {
         !self.shared.is_empty()
     }
 
@@ -199,7 +199,7 @@ impl Copies<'_> {
         }
         let threads = thread::available_parallelism()
             .map_or(1, usize::from)
-            .min(MOST_THREADS);
+            .min(MAX_THREADS);
         thread::scope(|scope| {
             let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
             let own = work();
@@ -287,15 +287,20 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     fn family(original: &Path, state: &Path) -> (Arc<Workspace>, Arc<Workspace>) {
-        let from = Workspace::given(original).unwrap();
+        let from = Workspace::in_user_directory(original).unwrap();
         let to = from.for_copy(state, "fork").unwrap();
         (Arc::new(from), Arc::new(to))
     }
 
     fn copy(from: &Arc<Workspace>, to: &Arc<Workspace>, most: u64) -> Result<(), Error> {
         let itself = std::process::id();
-        Copying::plan(Arc::clone(from), Arc::clone(to), most, Asked::Before)?
-            .carry_out(&Processes::of(std::os::unix::process::parent_id(), itself))
+        Copying::plan(
+            Arc::clone(from),
+            Arc::clone(to),
+            most,
+            ChangeNotice::BeforeChange,
+        )?
+        .carry_out(&Processes::of(std::os::unix::process::parent_id(), itself))
     }
 
     #[test]

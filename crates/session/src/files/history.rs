@@ -7,8 +7,8 @@
 
 use crate::files::attributes::Attributes;
 use crate::files::held_files::HeldFiles;
-use crate::files::original_files::{Given, Kept};
-use crate::files::preserve::Keeper;
+use crate::files::original_files::{OriginalFiles, Preserved};
+use crate::files::preserve::PreserveSocket;
 use crate::files::store::{FileStore, Stored};
 use crate::files::workspace::{Kind, Seen, Stamp, Workspace};
 use cellblock_sandbox::{Access, Change, Entry, HowMuch};
@@ -18,11 +18,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What is copied of a directory of the user's when a session begins, where changes to it are not asked about.
-const MOST_BYTES_AT_START: u64 = 64 << 20;
-const MOST_FILES_AT_START: usize = 2000;
+const MAX_BYTES_AT_START: u64 = 64 << 20;
+const MAX_FILES_AT_START: usize = 2000;
 
 /// Files that could not be kept are counted up to here.
-const MOST_UNKEPT: usize = 100;
+const MAX_UNKEPT: usize = 100;
 const DAMAGE: &str = "the files of the workspace: the host failed while it worked on their history, so some may not be as they were";
 
 /// Every version of every file that this session changed.
@@ -32,11 +32,11 @@ pub(crate) struct FileHistory {
     store: FileStore,
     /// What copies of the user's files may take on disk; and those of files that were shared, since they were.
     limit: u64,
-    parted: u64,
-    pub(crate) given: Given,
-    asked: Asked,
+    own_copy_bytes: u64,
+    pub(crate) originals: OriginalFiles,
+    change_notice: ChangeNotice,
     /// Who is told what to ask about.
-    keeper: Option<Keeper>,
+    preserve_socket: Option<PreserveSocket>,
     /// By path: what it was after which cell, oldest first.
     pub(crate) versions: BTreeMap<PathBuf, Vec<Version>>,
     /// Changed, and not copied yet.
@@ -44,7 +44,7 @@ pub(crate) struct FileHistory {
     /// Of which the newest version has no copy, why, and what that looked like.
     missing: BTreeMap<PathBuf, (String, Option<Seen>)>,
     /// Files of the user's that were changed and could not be kept before, and why; since someone last asked.
-    unkept: BTreeMap<PathBuf, String>,
+    unpreserved: BTreeMap<PathBuf, String>,
     /// Files that the session's processes could write to without being noticed when they were last looked at. `None` since they went back.
     pub(crate) held: Option<BTreeSet<PathBuf>>,
     /// Of these, mapped ones that cannot be compared with a copy, why, and the last cell after which that was so.
@@ -57,9 +57,9 @@ pub(crate) struct FileHistory {
 
 /// Whether someone is asked before a file of the user's is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum ChangeNotice {
     /// The keeper, so that a copy can wait until then.
-    Before,
+    BeforeChange,
     Never,
 }
 
@@ -104,7 +104,7 @@ pub(crate) enum Content {
         attributes: Attributes,
     },
     /// What was there before the session, or was moved from there: it is where it is, or it is kept.
-    Given(Seen),
+    Original(Seen),
     Unknown,
 }
 
@@ -114,46 +114,46 @@ impl FileHistory {
         store: PathBuf,
         limit: u64,
         known: &BTreeMap<PathBuf, Seen>,
-        asked: Asked,
+        change_notice: ChangeNotice,
     ) -> FileHistory {
-        let given = if workspace.began_empty() {
-            Given::default()
+        let originals = if workspace.began_empty() {
+            OriginalFiles::default()
         } else {
-            Given::new(known.clone(), &workspace)
+            OriginalFiles::new(known.clone(), &workspace)
         };
         let mut history = FileHistory {
             workspace,
             store: FileStore::new(store),
             limit,
-            parted: 0,
-            given,
-            asked,
-            keeper: None,
+            own_copy_bytes: 0,
+            originals,
+            change_notice,
+            preserve_socket: None,
             versions: BTreeMap::new(),
             uncopied: Vec::new(),
             missing: BTreeMap::new(),
-            unkept: BTreeMap::new(),
+            unpreserved: BTreeMap::new(),
             held: Some(BTreeSet::new()),
             uncompared: BTreeMap::new(),
             unseen_after: None,
             is_damaged: false,
         };
         let bytes: u64 = known.values().map(|seen| seen.bytes).sum();
-        let small = bytes <= MOST_BYTES_AT_START && known.len() <= MOST_FILES_AT_START;
-        if asked == Asked::Never && !history.workspace.began_empty() && small {
+        let small = bytes <= MAX_BYTES_AT_START && known.len() <= MAX_FILES_AT_START;
+        if change_notice == ChangeNotice::Never && !history.workspace.began_empty() && small {
             history.copy(0, Author::Outside, known.keys().cloned().collect());
         }
         history
     }
 
     /// Whether someone is asked before files are changed.
-    pub(crate) fn asked(&self) -> Asked {
-        self.asked
+    pub(crate) fn change_notice(&self) -> ChangeNotice {
+        self.change_notice
     }
 
     /// From here on it can be told what to ask about.
-    pub(crate) fn set_keeper(&mut self, keeper: Keeper) {
-        self.keeper = Some(keeper);
+    pub(crate) fn set_preserve_socket(&mut self, preserve_socket: PreserveSocket) {
+        self.preserve_socket = Some(preserve_socket);
     }
 
     /// A cell that was kept changed these. They are copied when there is time, see [`FileHistory::catch_up`].
@@ -192,8 +192,8 @@ impl FileHistory {
         const MAX_BYTES: u64 = 32 << 20;
         let copy = match content {
             Content::File { copy, .. } => copy.as_ref(),
-            Content::Given(seen) => match self.given.kept(seen) {
-                Some(Kept::Copy(copy)) => copy,
+            Content::Original(seen) => match self.originals.preserved(seen) {
+                Some(Preserved::Copy(copy)) => copy,
                 _ => return Err("there is no copy to compare it with"),
             },
             Content::Unknown => return Err("there is no copy to compare it with"),
@@ -244,11 +244,11 @@ impl FileHistory {
     }
 
     /// The same for files of the user's that were changed since the last call.
-    pub(crate) fn take_unkept(&mut self) -> Option<String> {
-        let unkept = std::mem::take(&mut self.unkept);
+    pub(crate) fn take_unpreserved(&mut self) -> Option<String> {
+        let unpreserved = std::mem::take(&mut self.unpreserved);
         list(
             "not every file could be kept as it was before the cell",
-            unkept.iter(),
+            unpreserved.iter(),
         )
     }
 
@@ -268,11 +268,11 @@ impl FileHistory {
         let Some((entry, seen)) = self.workspace.find(path) else {
             return Ok(());
         };
-        if self.keep_found(&entry, &seen, how) {
+        if self.preserve_found(&entry, &seen, how) {
             return Ok(());
         }
         if how != Change::Removes && self.workspace.is_shared(&entry) {
-            return self.part(path, &entry, &seen);
+            return self.make_own(path, &entry, &seen);
         }
         let is_as_before = || {
             let now = entry.stat_now().ok();
@@ -281,28 +281,28 @@ impl FileHistory {
         };
         let problem = match self.copy_within_limit(&entry, seen.bytes) {
             Ok(copy) if is_as_before() => {
-                self.given.keep(&seen, copy);
+                self.originals.keep(&seen, copy);
                 return Ok(());
             }
             // Init lets nobody wait for ever.
             Ok(_) => "it was changed while it was copied".to_owned(),
             Err(error) => error.to_string(),
         };
-        if self.unkept.len() < MOST_UNKEPT {
-            self.unkept.insert(path.to_owned(), problem);
+        if self.unpreserved.len() < MAX_UNKEPT {
+            self.unpreserved.insert(path.to_owned(), problem);
         }
         Ok(())
     }
 
     /// The same without a copy. False when there must be one.
-    pub(crate) fn keep_quickly(&mut self, path: &Path, how: Change) -> bool {
+    pub(crate) fn preserve_without_copy(&mut self, path: &Path, how: Change) -> bool {
         match self.workspace.find(path) {
-            Some((entry, seen)) => self.keep_found(&entry, &seen, how),
+            Some((entry, seen)) => self.preserve_found(&entry, &seen, how),
             None => true,
         }
     }
 
-    fn keep_found(&mut self, entry: &Entry, seen: &Seen, how: Change) -> bool {
+    fn preserve_found(&mut self, entry: &Entry, seen: &Seen, how: Change) -> bool {
         let is_shared = self.workspace.is_shared(entry);
         if is_shared && how != Change::Removes {
             return false;
@@ -311,60 +311,61 @@ impl FileHistory {
             self.workspace.forget_share(entry);
         }
         let stays = matches!(how, Change::Marks | Change::Names);
-        if stays || !self.given.is_untouched(seen) {
+        if stays || !self.originals.is_untouched(seen) {
             return true;
         }
-        match self.given.kept(seen) {
+        match self.originals.preserved(seen) {
             // It was to be removed and is still there: now it is written to.
-            Some(Kept::Itself(_)) if how == Change::Writes => return false,
+            Some(Preserved::Itself(_)) if how == Change::Writes => return false,
             Some(_) => return true,
             None => {}
         }
         let kept = match (seen.kind, how) {
-            (Kind::Link, _) => entry.read_link().map(Kept::Link),
+            (Kind::Link, _) => entry.read_link().map(Preserved::Link),
             (_, Change::Removes) if seen.has_one_name() || is_shared => {
-                self.store.link(entry).map(Kept::Itself)
+                self.store.link(entry).map(Preserved::Itself)
             }
             _ => return false,
         };
         let is_kept = kept.is_ok();
         if let Ok(kept) = kept {
-            self.given.keep(seen, kept);
+            self.originals.keep(seen, kept);
         }
         is_kept
     }
 
     /// Makes a file that other sessions have too this one's own. The copy is for whoever changes it; what it was is kept as it is.
-    fn part(&mut self, path: &Path, entry: &Entry, seen: &Seen) -> io::Result<()> {
-        if self.parted.saturating_add(seen.bytes) > self.limit {
+    fn make_own(&mut self, path: &Path, entry: &Entry, seen: &Seen) -> io::Result<()> {
+        if self.own_copy_bytes.saturating_add(seen.bytes) > self.limit {
             return Err(rustix::io::Errno::DQUOT.into());
         }
-        if self.given.is_untouched(seen)
-            && self.given.kept(seen).is_none()
+        if self.originals.is_untouched(seen)
+            && self.originals.preserved(seen).is_none()
             && let Ok(itself) = self.store.link(entry)
         {
-            self.given.keep(seen, Kept::Itself(itself));
+            self.originals.keep(seen, Preserved::Itself(itself));
         }
-        self.workspace.part(path)?;
-        self.parted += seen.bytes;
+        self.workspace.make_own(path)?;
+        self.own_copy_bytes += seen.bytes;
         Ok(())
     }
 
     /// A fork has been made, or files are put back: what is shared now may be copied once more.
     pub(crate) fn begin_sharing(&mut self) {
-        self.parted = 0;
+        self.own_copy_bytes = 0;
     }
 
     /// Keeps everything that may be removed together with `path`, if that takes no copies.
-    pub(crate) fn keep_beside(&mut self, path: &Path) -> HowMuch {
-        let beside = self.given.beside(path).unwrap_or_default();
-        let mut all = !beside.is_empty();
-        for path in beside {
+    pub(crate) fn preserve_siblings(&mut self, path: &Path) -> HowMuch {
+        let siblings = self.originals.siblings(path).unwrap_or_default();
+        let mut all = !siblings.is_empty();
+        for path in siblings {
             // Most of them are kept since the first was removed.
-            let has_work =
-                |seen: Seen| self.given.is_untouched(&seen) && self.given.kept(&seen).is_none();
+            let has_work = |seen: Seen| {
+                self.originals.is_untouched(&seen) && self.originals.preserved(&seen).is_none()
+            };
             if self.workspace.look(&path).is_some_and(has_work) {
-                all &= self.keep_quickly(&path, Change::Removes);
+                all &= self.preserve_without_copy(&path, Change::Removes);
             }
         }
         if all {
@@ -375,7 +376,7 @@ impl FileHistory {
     }
 
     /// Tells that a file was kept, and which one it is now, if it is this session's own.
-    pub(crate) fn how_much(&self, path: &Path) -> HowMuch {
+    pub(crate) fn preserved_extent(&self, path: &Path) -> HowMuch {
         let found = self.workspace.find(path);
         let own = found.filter(|(entry, _)| !self.workspace.is_shared(entry));
         HowMuch::TheFile {
@@ -383,15 +384,15 @@ impl FileHistory {
         }
     }
 
-    fn copy_within_limit(&mut self, entry: &Entry, bytes: u64) -> io::Result<Kept> {
+    fn copy_within_limit(&mut self, entry: &Entry, bytes: u64) -> io::Result<Preserved> {
         if self.store.bytes().saturating_add(bytes) > self.limit {
             return Err(io::Error::new(
                 io::ErrorKind::QuotaExceeded,
                 "the copies would take more than the limit `disk`",
             ));
         }
-        let copy = self.store.copy(entry).map(Kept::Copy)?;
-        self.given.note_attributes(entry);
+        let copy = self.store.copy(entry).map(Preserved::Copy)?;
+        self.originals.note_attributes(entry);
         Ok(copy)
     }
 
@@ -405,7 +406,7 @@ impl FileHistory {
             .versions
             .values()
             .flat_map(|versions| versions.iter().rev().skip(1));
-        versions.map(size).sum::<u64>() + self.given.bytes()
+        versions.map(size).sum::<u64>() + self.originals.bytes()
     }
 
     /// Nobody goes back before `cell` any more.
@@ -416,7 +417,7 @@ impl FileHistory {
             let needed = needed_from(versions).unwrap_or(0);
             versions.drain(..needed);
         }
-        if !self.given.has_kept() {
+        if !self.originals.has_preserved() {
             return;
         }
         let versions = &self.versions;
@@ -424,11 +425,11 @@ impl FileHistory {
             .values()
             .flatten()
             .filter_map(|version| match version.content {
-                Content::Given(seen) => Some(seen.stamp()),
+                Content::Original(seen) => Some(seen.stamp()),
                 _ => None,
             })
             .collect();
-        self.given.forget(
+        self.originals.forget(
             |path| versions.get(path).and_then(|of| needed_from(of)).is_none(),
             |stamp| later.contains(stamp),
         );
@@ -444,7 +445,9 @@ impl FileHistory {
         if let Some(version) = versions.iter().rev().find(|version| version.cell <= cell) {
             return version.content.clone();
         }
-        self.given.at(path).map_or(Content::Absent, Content::Given)
+        self.originals
+            .at(path)
+            .map_or(Content::Absent, Content::Original)
     }
 
     fn copy(&mut self, cell: u64, by: Author, paths: Vec<PathBuf>) {
@@ -498,14 +501,14 @@ impl FileHistory {
     }
 
     /// Whether a file of the user's can wait until it is changed. A small one is as quickly copied, and then nothing depends on who has it open.
-    fn can_be_kept_later(&self, seen: &Seen) -> bool {
+    fn can_be_preserved_later(&self, seen: &Seen) -> bool {
         const LARGE: u64 = 1 << 20;
         let is_large = seen.kind == Kind::File && seen.bytes >= LARGE;
         is_large
             && self
-                .keeper
+                .preserve_socket
                 .as_ref()
-                .is_some_and(|keeper| keeper.ask_about(seen))
+                .is_some_and(|preserve_socket| preserve_socket.ask_about(seen))
     }
 
     fn content_of(&mut self, path: &Path, by: Author) -> io::Result<Content> {
@@ -513,12 +516,12 @@ impl FileHistory {
             return Ok(Content::Absent);
         };
         let access = seen.access;
-        if by == Author::Outside && self.can_be_kept_later(&seen) {
-            self.given.adopt(path, &seen);
+        if by == Author::Outside && self.can_be_preserved_later(&seen) {
+            self.originals.adopt(path, &seen);
         }
         // Moved, or with other permissions, or not to be copied yet.
-        if self.asked == Asked::Before && self.given.is_untouched(&seen) {
-            return Ok(Content::Given(seen));
+        if self.change_notice == ChangeNotice::BeforeChange && self.originals.is_untouched(&seen) {
+            return Ok(Content::Original(seen));
         }
         Ok(match seen.kind {
             Kind::Directory => Content::Directory { access },
@@ -541,9 +544,9 @@ fn list<'a>(
     heading: &str,
     mut problems: impl Iterator<Item = (&'a PathBuf, &'a String)>,
 ) -> Option<String> {
-    const FEW: usize = 3;
+    const MAX_NAMED: usize = 3;
     let named = |(path, problem): (&PathBuf, &String)| format!("{}: {problem}", path.display());
-    let few: Vec<String> = problems.by_ref().take(FEW).map(named).collect();
+    let few: Vec<String> = problems.by_ref().take(MAX_NAMED).map(named).collect();
     let more = problems.count();
     let rest = if more > 0 {
         format!("; and {more} more")

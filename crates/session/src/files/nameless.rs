@@ -8,19 +8,19 @@ use std::collections::HashMap;
 
 /// What is known of files without a name from one look to the next.
 #[derive(Debug, Default)]
-pub(crate) struct Hidden {
+pub(crate) struct NamelessTracker {
     /// How large each file was when it was last seen as a whole.
     sizes: HashMap<u64, u64>,
-    tally: Tally,
-    last: Mark,
+    tally: WriteCounter,
+    last: Snapshot,
     /// How things stood just before something was there that cannot be looked at.
-    since: Option<Mark>,
+    since: Option<Snapshot>,
 }
 
 /// How things stood at a look.
 #[derive(Clone, Copy, Debug, Default)]
-struct Mark {
-    tallied: Tallied,
+struct Snapshot {
+    write_count: WriteCount,
     /// Bytes that were seen, with and without a name.
     seen: u64,
     nameless: u64,
@@ -37,7 +37,7 @@ pub(crate) struct Nameless {
     pub(crate) has_unknown: bool,
 }
 
-impl Hidden {
+impl NamelessTracker {
     /// Takes in what a look found; `named` is what the session added that has a name.
     pub(crate) fn take(
         &mut self,
@@ -47,7 +47,7 @@ impl Hidden {
         named: u64,
         file_system: Option<FileSystem>,
     ) -> Nameless {
-        let tallied = self.tally.take(written, own);
+        let write_count = self.tally.take(written, own);
         let sizes = std::mem::take(&mut self.sizes);
         let size_of = |(inode, size): (&u64, &Size)| {
             let earlier = match size {
@@ -58,8 +58,8 @@ impl Hidden {
         };
         self.sizes = holdings.nameless.iter().map(size_of).collect();
         let nameless: u64 = self.sizes.values().sum();
-        let now = Mark {
-            tallied,
+        let now = Snapshot {
+            write_count,
             seen: named.saturating_add(nameless),
             nameless,
             free: file_system.map_or(0, |system| system.free),
@@ -85,13 +85,13 @@ impl Hidden {
     }
 
     /// Takes in what was written since, and nothing else.
-    pub(crate) fn tally(&mut self, written: &[Written], own: &[u32]) -> Tallied {
+    pub(crate) fn tally(&mut self, written: &[Written], own: &[u32]) -> WriteCount {
         self.tally.take(written, own)
     }
 
     /// What was written and who was seen, up to the last look.
-    pub(crate) fn tallied(&self) -> Tallied {
-        self.last.tallied
+    pub(crate) fn write_count(&self) -> WriteCount {
+        self.last.write_count
     }
 
     /// Bytes of files without a name that the last look found.
@@ -106,10 +106,13 @@ impl Hidden {
 }
 
 /// The most that can have been put where nobody sees it.
-fn unseen(since: &Mark, now: &Mark, is_counted: bool) -> u64 {
-    let written = now.tallied.bytes.saturating_sub(since.tallied.bytes);
-    let strangers = now.tallied.strangers > since.tallied.strangers;
-    let most = if is_counted && now.tallied.is_whole && !strangers {
+fn unseen(since: &Snapshot, now: &Snapshot, is_counted: bool) -> u64 {
+    let written = now
+        .write_count
+        .bytes
+        .saturating_sub(since.write_count.bytes);
+    let other_processes = now.write_count.other_processes > since.write_count.other_processes;
+    let most = if is_counted && now.write_count.is_whole && !other_processes {
         written
     } else {
         // What a process wrote is forgotten with it, unless its parent waits for it. The space that is gone is not.
@@ -122,35 +125,35 @@ fn unseen(since: &Mark, now: &Mark, is_counted: bool) -> u64 {
 
 /// What a session's processes have written in all. It only grows.
 #[derive(Debug, Default)]
-struct Tally {
+struct WriteCounter {
     processes: HashMap<(u32, u64), u64>,
-    total: Tallied,
+    total: WriteCount,
 }
 
 /// A tally at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Tallied {
+pub(crate) struct WriteCount {
     /// What was written. Too much rather than too little: what a child wrote counts again when its parent has waited for it.
     pub(crate) bytes: u64,
     /// How often a process that is not the host's own came or went.
-    pub(crate) strangers: u64,
+    pub(crate) other_processes: u64,
     /// Whether the kernel told it of all processes that are there now.
     pub(crate) is_whole: bool,
 }
 
-impl Default for Tallied {
-    fn default() -> Tallied {
-        Tallied {
+impl Default for WriteCount {
+    fn default() -> WriteCount {
+        WriteCount {
             bytes: 0,
-            strangers: 0,
+            other_processes: 0,
             is_whole: true,
         }
     }
 }
 
-impl Tally {
+impl WriteCounter {
     /// `own` are those that the host has made: the head and its standbys.
-    fn take(&mut self, written: &[Written], own: &[u32]) -> Tallied {
+    fn take(&mut self, written: &[Written], own: &[u32]) -> WriteCount {
         let before = std::mem::take(&mut self.processes);
         self.total.is_whole = written.iter().all(|one| one.bytes.is_some());
         for one in written {
@@ -158,12 +161,12 @@ impl Tally {
             let known = before.get(&one.process);
             self.total.bytes += bytes.saturating_sub(known.copied().unwrap_or(0));
             if known.is_none() && !own.contains(&one.inside) {
-                self.total.strangers += 1;
+                self.total.other_processes += 1;
             }
             self.processes.insert(one.process, bytes);
         }
         let is_gone = |process: &&(u32, u64)| !self.processes.contains_key(process);
-        self.total.strangers += before.keys().filter(is_gone).count() as u64;
+        self.total.other_processes += before.keys().filter(is_gone).count() as u64;
         self.total
     }
 }
@@ -197,13 +200,18 @@ mod tests {
     }
 
     /// On a file system of which nothing is told; the free space is not known.
-    fn bytes(hidden: &mut Hidden, holdings: &Holdings, written: &[Written], named: u64) -> u64 {
+    fn bytes(
+        hidden: &mut NamelessTracker,
+        holdings: &Holdings,
+        written: &[Written],
+        named: u64,
+    ) -> u64 {
         hidden.take(holdings, written, &OWN, named, None).bytes
     }
 
     #[test]
     fn what_is_seen_counts_once() {
-        let mut hidden = Hidden::default();
+        let mut hidden = NamelessTracker::default();
         let holdings = open([(1, Size::Exactly(10)), (2, Size::Exactly(5))]);
         assert_eq!(bytes(&mut hidden, &holdings, &[process(2, 100)], 50), 15);
         assert!(!hidden.is_nothing());
@@ -213,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_only_mapped_is_as_large_as_it_was_when_it_was_open() {
-        let mut hidden = Hidden::default();
+        let mut hidden = NamelessTracker::default();
         bytes(&mut hidden, &open([(1, Size::Exactly(70))]), &[], 0);
         assert_eq!(
             bytes(&mut hidden, &open([(1, Size::AtLeast(4))]), &[], 0),
@@ -227,7 +235,7 @@ mod tests {
 
     #[test]
     fn what_is_written_while_descriptors_wait_counts_as_kept_there() {
-        let mut hidden = Hidden::default();
+        let mut hidden = NamelessTracker::default();
         bytes(&mut hidden, &open([]), &[process(2, 1000)], 0);
         // It may only be on its way.
         assert_eq!(bytes(&mut hidden, &waiting(), &[process(2, 1010)], 0), 0);
@@ -240,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_file_that_was_open_and_waits_now_still_counts() {
-        let mut hidden = Hidden::default();
+        let mut hidden = NamelessTracker::default();
         let holdings = open([(1, Size::Exactly(40))]);
         bytes(&mut hidden, &holdings, &[process(2, 40)], 0);
         bytes(&mut hidden, &waiting(), &[process(2, 40)], 0);
@@ -249,18 +257,24 @@ mod tests {
 
     #[test]
     fn processes_that_come_and_go_are_noticed_and_the_hosts_own_are_not() {
-        let mut tally = Tally::default();
+        let mut tally = WriteCounter::default();
         let start = tally.take(&[process(2, 5), process(7, 5)], &OWN);
         let same = tally.take(&[process(2, 6), process(7, 5)], &OWN);
         assert_eq!(
-            (same.bytes - start.bytes, same.strangers - start.strangers),
+            (
+                same.bytes - start.bytes,
+                same.other_processes - start.other_processes
+            ),
             (1, 0)
         );
         let gone = tally.take(&[process(2, 6)], &OWN);
         let come = tally.take(&[process(2, 6), process(8, 30)], &OWN);
-        assert_eq!(gone.strangers - same.strangers, 1);
+        assert_eq!(gone.other_processes - same.other_processes, 1);
         assert_eq!(
-            (come.strangers - gone.strangers, come.bytes - gone.bytes),
+            (
+                come.other_processes - gone.other_processes,
+                come.bytes - gone.bytes
+            ),
             (1, 30)
         );
     }

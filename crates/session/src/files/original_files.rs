@@ -16,17 +16,17 @@ const MAX_ENTRIES_WITH_ATTRIBUTES: usize = 256;
 
 /// What was there.
 #[derive(Debug, Default)]
-pub(crate) struct Given {
+pub(crate) struct OriginalFiles {
     entries: BTreeMap<PathBuf, Seen>,
     /// Files and links by what stays theirs when they are moved, and where they were.
-    by_inode: HashMap<u64, (Seen, Home)>,
-    kept: HashMap<Stamp, (Kept, Home)>,
+    by_inode: HashMap<u64, (Seen, OriginalPath)>,
+    kept: HashMap<Stamp, (Preserved, OriginalPath)>,
     /// Extended attributes by inode, as far as they are known.
     attributes: HashMap<u64, Attributes>,
 }
 
 #[derive(Clone, Debug)]
-enum Home {
+enum OriginalPath {
     At(PathBuf),
     /// At several paths: it has several names.
     Several,
@@ -34,7 +34,7 @@ enum Home {
 
 /// What was in a file before it was first changed.
 #[derive(Debug)]
-pub(crate) enum Kept {
+pub(crate) enum Preserved {
     /// A copy.
     Copy(Stored),
     /// The file itself, which has lost its name.
@@ -43,18 +43,18 @@ pub(crate) enum Kept {
     Link(PathBuf),
 }
 
-impl Given {
-    pub(crate) fn new(entries: BTreeMap<PathBuf, Seen>, workspace: &Workspace) -> Given {
+impl OriginalFiles {
+    pub(crate) fn new(entries: BTreeMap<PathBuf, Seen>, workspace: &Workspace) -> OriginalFiles {
         let mut by_inode = HashMap::new();
         for (path, seen) in &entries {
             if seen.kind != Kind::Directory {
                 by_inode
                     .entry(seen.inode)
-                    .and_modify(|(_, home)| *home = Home::Several)
-                    .or_insert_with(|| (*seen, Home::At(path.clone())));
+                    .and_modify(|(_, original_path)| *original_path = OriginalPath::Several)
+                    .or_insert_with(|| (*seen, OriginalPath::At(path.clone())));
             }
         }
-        let mut given = Given {
+        let mut given = OriginalFiles {
             entries: BTreeMap::new(),
             by_inode,
             kept: HashMap::new(),
@@ -76,8 +76,8 @@ impl Given {
     }
 
     /// The files and links that were in the same directory as `path`; none if that takes long to tell.
-    pub(crate) fn beside(&self, path: &Path) -> Option<Vec<PathBuf>> {
-        const MOST: usize = 2000;
+    pub(crate) fn siblings(&self, path: &Path) -> Option<Vec<PathBuf>> {
+        const MAX_SIBLINGS: usize = 2000;
         let directory = path.parent()?;
         let from = (Bound::Included(directory), Bound::Unbounded);
         let mut below = self
@@ -86,7 +86,7 @@ impl Given {
             .take_while(|(path, _)| path.starts_with(directory));
         let found: Vec<PathBuf> = below
             .by_ref()
-            .take(MOST)
+            .take(MAX_SIBLINGS)
             .filter(|(path, seen)| path.parent() == Some(directory) && seen.kind != Kind::Directory)
             .map(|(path, _)| path.clone())
             .collect();
@@ -101,18 +101,19 @@ impl Given {
 
     /// One more, which the user put there.
     pub(crate) fn adopt(&mut self, path: &Path, seen: &Seen) {
-        let home = Home::At(path.to_owned());
-        self.by_inode.insert(seen.inode, (*seen, home));
+        let original_path = OriginalPath::At(path.to_owned());
+        self.by_inode.insert(seen.inode, (*seen, original_path));
     }
 
     /// What was in a given file, where it has been changed since.
-    pub(crate) fn kept(&self, seen: &Seen) -> Option<&Kept> {
+    pub(crate) fn preserved(&self, seen: &Seen) -> Option<&Preserved> {
         self.kept.get(&seen.stamp()).map(|(kept, _)| kept)
     }
 
-    pub(crate) fn keep(&mut self, seen: &Seen, kept: Kept) {
-        if let Some((_, home)) = self.by_inode.get(&seen.inode) {
-            self.kept.insert(seen.stamp(), (kept, home.clone()));
+    pub(crate) fn keep(&mut self, seen: &Seen, kept: Preserved) {
+        if let Some((_, original_path)) = self.by_inode.get(&seen.inode) {
+            self.kept
+                .insert(seen.stamp(), (kept, original_path.clone()));
         }
     }
 
@@ -126,7 +127,7 @@ impl Given {
             return;
         };
         let given = self.by_inode.get(&now.inode);
-        if given.is_some_and(|(given, _)| given.is_untouched_by(&now))
+        if given.is_some_and(|(given, _)| given.is_untouched_in(&now))
             && let Ok(attributes) = Attributes::of(entry)
         {
             self.attributes.insert(now.inode, attributes);
@@ -140,9 +141,9 @@ impl Given {
 
     /// What is kept takes this much on disk.
     pub(crate) fn bytes(&self) -> u64 {
-        let size = |(kept, _): &(Kept, Home)| match kept {
-            Kept::Copy(stored) => stored.bytes(),
-            Kept::Itself(_) | Kept::Link(_) => 0,
+        let size = |(kept, _): &(Preserved, OriginalPath)| match kept {
+            Preserved::Copy(stored) => stored.bytes(),
+            Preserved::Itself(_) | Preserved::Link(_) => 0,
         };
         self.kept.values().map(size).sum()
     }
@@ -154,17 +155,19 @@ impl Given {
         is_needed_later: impl Fn(&Stamp) -> bool,
     ) {
         let entries = &self.entries;
-        self.kept.retain(|stamp, (_, home)| match home {
-            Home::Several => true,
-            Home::At(path) => {
-                let is_from_start = entries.get(path).is_some_and(|seen| seen.stamp() == *stamp);
-                is_from_start && is_needed_from_start(path) || is_needed_later(stamp)
-            }
-        });
+        self.kept
+            .retain(|stamp, (_, original_path)| match original_path {
+                OriginalPath::Several => true,
+                OriginalPath::At(path) => {
+                    let is_from_start =
+                        entries.get(path).is_some_and(|seen| seen.stamp() == *stamp);
+                    is_from_start && is_needed_from_start(path) || is_needed_later(stamp)
+                }
+            });
     }
 
     /// Whether anything is kept.
-    pub(crate) fn has_kept(&self) -> bool {
+    pub(crate) fn has_preserved(&self) -> bool {
         !self.kept.is_empty()
     }
 }

@@ -12,15 +12,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::task::JoinHandle;
 
 /// A path and what comes before it.
-const LONGEST: usize = 8 << 10;
+const MAX_PACKET_BYTES: usize = 8 << 10;
 
 /// The socket on which init asks.
 #[derive(Clone, Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct PreserveSocket {
     init: Arc<Packets>,
 }
 
-impl Keeper {
+impl PreserveSocket {
     /// Sees to it that a file is asked about before it is changed. False when that cannot be.
     pub(crate) fn ask_about(&self, seen: &Seen) -> bool {
         let now = nanoseconds(SystemTime::now());
@@ -35,7 +35,7 @@ pub(crate) fn serve(
     history: History,
     begun: Option<SystemTime>,
 ) -> Result<JoinHandle<()>, Error> {
-    let init = Packets::new(socket, LONGEST)
+    let init = Packets::new(socket, MAX_PACKET_BYTES)
         .map_err(Error::system("listening to what init says of files"))?;
     match init.send_now(&Changing::ask_about_older(begun.map_or(0, nanoseconds))) {
         // It cannot ask, or it is gone; either is told elsewhere.
@@ -45,7 +45,7 @@ pub(crate) fn serve(
         _ => {}
     }
     let init = Arc::new(init);
-    history.lock().set_keeper(Keeper {
+    history.lock().set_preserve_socket(PreserveSocket {
         init: Arc::clone(&init),
     });
     Ok(tokio::spawn(async move {
@@ -54,7 +54,7 @@ pub(crate) fn serve(
                 continue;
             };
             let answer = match keep(&history, changing.clone()).await {
-                Ok(how_much) => changing.kept(how_much),
+                Ok(preserved_extent) => changing.kept(preserved_extent),
                 Err(error) => changing.refused(&error),
             };
             if init.send(&answer, &[]).await.is_err() {
@@ -74,15 +74,15 @@ async fn keep(history: &History, changing: Changing) -> io::Result<HowMuch> {
     let Changing { path, how, .. } = changing;
     if how != Change::Removes
         && let Some(mut history) = history.try_lock()
-        && history.keep_quickly(&path, how)
+        && history.preserve_without_copy(&path, how)
     {
-        return Ok(history.how_much(&path));
+        return Ok(history.preserved_extent(&path));
     }
     let kept = history.with(move |history| {
         history.keep(&path, how)?;
         Ok(match how {
-            Change::Writes | Change::Marks | Change::Names => history.how_much(&path),
-            Change::Removes => history.keep_beside(&path),
+            Change::Writes | Change::Marks | Change::Names => history.preserved_extent(&path),
+            Change::Removes => history.preserve_siblings(&path),
         })
     });
     kept.await

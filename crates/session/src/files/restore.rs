@@ -6,7 +6,7 @@
 
 use crate::files::attributes::Attributes;
 use crate::files::history::{Author, Content, FileHistory};
-use crate::files::original_files::Kept;
+use crate::files::original_files::Preserved;
 use crate::files::store::Stored;
 use crate::files::tracker::Changes;
 use crate::files::workspace::{Kind, Seen, Stamp, time_of};
@@ -56,7 +56,7 @@ impl FileHistory {
         let mut stay = Vec::new();
         for (path, content) in &wanted {
             let put = match content {
-                Content::Given(seen) => self.put_given(path, seen, &mut moved),
+                Content::Original(seen) => self.put_original(path, seen, &mut moved),
                 content => self.put(path, content),
             };
             if let Err(error) = put {
@@ -127,7 +127,7 @@ impl FileHistory {
                 let now = self.workspace.look(&path).map(|seen| seen.modified);
                 match wanted {
                     Content::File { modified, .. } => now == Some(modified),
-                    Content::Given(seen) => now == Some(seen.modified),
+                    Content::Original(seen) => now == Some(seen.modified),
                     _ => true,
                 }
             });
@@ -190,9 +190,9 @@ impl FileHistory {
     fn take_aside(&self, wanted: &[(PathBuf, Content)]) -> Aside {
         let mut missing: HashSet<Stamp> = HashSet::new();
         for (path, content) in wanted {
-            if let Content::Given(seen) = content
+            if let Content::Original(seen) = content
                 && seen.kind != Kind::Directory
-                && self.given.kept(seen).is_none()
+                && self.originals.preserved(seen).is_none()
                 && !self.is_in_place(path, seen)
             {
                 missing.insert(seen.stamp());
@@ -222,31 +222,31 @@ impl FileHistory {
     }
 
     /// What was there before the session came, or was moved from there.
-    fn put_given(&self, path: &Path, seen: &Seen, aside: &mut Aside) -> io::Result<()> {
+    fn put_original(&self, path: &Path, seen: &Seen, aside: &mut Aside) -> io::Result<()> {
         let access = seen.access;
         if seen.kind == Kind::Directory {
             return self.put(path, &Content::Directory { access });
         }
-        let attributes = self.given.attributes(seen);
+        let attributes = self.originals.attributes(seen);
         let mut may_differ = false;
         if let Some(now) = self
             .workspace
             .look(path)
             .filter(|now| now.has_same_content(seen))
         {
-            may_differ = now.has_one_name() && !seen.is_untouched_by(&now);
+            may_differ = now.has_one_name() && !seen.is_untouched_in(&now);
         } else {
-            match self.given.kept(seen) {
+            match self.originals.preserved(seen) {
                 // It stays kept: it may be removed again.
-                Some(Kept::Itself(stored)) => {
+                Some(Preserved::Itself(stored)) => {
                     self.make_way(path)?;
                     self.workspace.directory().link_in(stored.path(), path)?;
                 }
-                Some(Kept::Copy(copy)) => {
+                Some(Preserved::Copy(copy)) => {
                     self.put_file(path, copy, seen.modified, access, attributes)?;
                     return attributes.map(drop).ok_or_else(not_recorded);
                 }
-                Some(Kept::Link(target)) => {
+                Some(Preserved::Link(target)) => {
                     let target = target.clone();
                     return self.put(path, &Content::Link { target, access });
                 }
@@ -302,7 +302,7 @@ impl FileHistory {
                 )),
                 Err(_) => Ok(()),
             },
-            Content::Unknown | Content::Given(_) => Err(nothing_kept()),
+            Content::Unknown | Content::Original(_) => Err(nothing_kept()),
             Content::Directory { access } => {
                 if find().is_ok_and(|entry| kind_of(&entry) == Some(Kind::Directory)) {
                     return Ok(());

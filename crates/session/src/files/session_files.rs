@@ -1,7 +1,7 @@
 //! The files of a session: who watches them, and who keeps what they were.
 
 use crate::Error;
-use crate::files::history::{Asked, FileHistory};
+use crate::files::history::{ChangeNotice, FileHistory};
 use crate::files::preserve;
 use crate::files::shared_history::History;
 use crate::files::tracker::Tracker;
@@ -21,7 +21,7 @@ pub(crate) struct Files {
     pub(crate) history: History,
     /// When they were looked at, if there were any.
     since: Option<SystemTime>,
-    pub(crate) keeping: Option<JoinHandle<()>>,
+    pub(crate) preserve_task: Option<JoinHandle<()>>,
 }
 
 impl Files {
@@ -31,7 +31,7 @@ impl Files {
         watcher: &Arc<Watcher>,
         directory: &Path,
         limit: u64,
-        asked: Asked,
+        change_notice: ChangeNotice,
     ) -> Result<Files, Error> {
         let (workspace, watcher, store) = (
             Arc::clone(workspace),
@@ -41,13 +41,13 @@ impl Files {
         let files = tokio::task::spawn_blocking(move || {
             let tracker = Tracker::new(Arc::clone(&workspace), &watcher);
             workspace.refuse_armed(tracker.known())?;
-            let history = FileHistory::new(workspace, store, limit, tracker.known(), asked);
+            let history = FileHistory::new(workspace, store, limit, tracker.known(), change_notice);
             Ok(Files {
                 since: (!tracker.known().is_empty()).then(SystemTime::now),
                 tracker,
                 temporary: None,
                 history: History::new(history),
-                keeping: None,
+                preserve_task: None,
             })
         });
         files.await.unwrap_or_else(|error| {
@@ -70,17 +70,17 @@ impl Files {
     }
 
     /// Init asks on this socket before it lets code change what was there.
-    pub(crate) fn keep_by(&mut self, socket: OwnedFd) -> Result<(), Error> {
+    pub(crate) fn serve_preserve_requests(&mut self, socket: OwnedFd) -> Result<(), Error> {
         let history = self.history.clone();
-        self.keeping = Some(preserve::serve(socket, history, self.since)?);
+        self.preserve_task = Some(preserve::serve(socket, history, self.since)?);
         Ok(())
     }
 
     /// Ends with nobody left who has them: their store is where that of others will be.
     pub(crate) async fn give_up(mut self) {
-        if let Some(keeping) = self.keeping.take() {
-            keeping.abort();
-            let _ = keeping.await;
+        if let Some(preserve_task) = self.preserve_task.take() {
+            preserve_task.abort();
+            let _ = preserve_task.await;
         }
     }
 }

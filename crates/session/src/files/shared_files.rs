@@ -16,11 +16,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How often a name is looked up that leads to another file each time.
-const MOST_ATTEMPTS: usize = 32;
+const MAX_ATTEMPTS: usize = 32;
 
 /// The files that a session, its forks and theirs have in common.
 #[derive(Debug, Default)]
-pub(crate) struct Shares {
+pub(crate) struct SharedFiles {
     files: Mutex<Files>,
 }
 
@@ -36,19 +36,19 @@ struct Files {
 pub(crate) struct Writing {
     pub(crate) file: File,
     identity: Identity,
-    shares: Arc<Shares>,
+    shared_files: Arc<SharedFiles>,
 }
 
 impl Drop for Writing {
     fn drop(&mut self) {
-        let written = &mut self.shares.files().written;
+        let written = &mut self.shared_files.files().written;
         if let Some(at) = written.iter().position(|one| *one == self.identity) {
             written.swap_remove(at);
         }
     }
 }
 
-impl Shares {
+impl SharedFiles {
     fn files(&self) -> MutexGuard<'_, Files> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -74,7 +74,7 @@ impl Workspace {
             .is_some_and(|seen| seen.kind == Kind::File && !seen.has_one_name())
             && entry
                 .identity()
-                .is_ok_and(|identity| self.shares().files().is_shared(entry, &identity))
+                .is_ok_and(|identity| self.shared_files().files().is_shared(entry, &identity))
     }
 
     /// Gives `other`, of the same family, a file of this one as it is.
@@ -82,7 +82,7 @@ impl Workspace {
         let entry = self.directory().find(path, Links::AreNotFollowed)?;
         let is_file = Seen::from_stat(entry.stat()).is_some_and(|seen| seen.kind == Kind::File);
         let identity = entry.identity()?;
-        let mut files = self.shares().files();
+        let mut files = self.shared_files().files();
         if !is_file || files.written.contains(&identity) {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
@@ -100,24 +100,28 @@ impl Workspace {
         let entry = other.directory().find(path, Links::AreNotFollowed)?;
         let identity = entry.identity()?;
         other.directory().remove(path)?;
-        self.shares().files().forget_if_alone(&entry, &identity);
+        self.shared_files()
+            .files()
+            .forget_if_alone(&entry, &identity);
         Ok(())
     }
 
     /// The file gets a second name, and is this session's own.
     pub(crate) fn forget_share(&self, entry: &Entry) {
         if let Ok(identity) = entry.identity() {
-            self.shares().files().shared.remove(&identity);
+            self.shared_files().files().shared.remove(&identity);
         }
     }
 
     /// Makes the file at a path this session's own, if it is shared.
-    pub(crate) fn part(&self, path: &Path) -> io::Result<()> {
+    pub(crate) fn make_own(&self, path: &Path) -> io::Result<()> {
         match self.find(path) {
             Some((entry, _)) if self.is_shared(&entry) => {
                 self.directory().replace_by_copy(path, &entry)?;
                 let identity = entry.identity()?;
-                self.shares().files().forget_if_alone(&entry, &identity);
+                self.shared_files()
+                    .files()
+                    .forget_if_alone(&entry, &identity);
                 Ok(())
             }
             _ => Ok(()),
@@ -125,33 +129,36 @@ impl Workspace {
     }
 
     /// The same for all files.
-    pub(crate) fn part_all(&self) -> io::Result<()> {
+    pub(crate) fn make_all_own(&self) -> io::Result<()> {
         let found = self.walk(Path::new(""), &mut |_, _| {});
-        found.entries.keys().try_for_each(|path| self.part(path))
+        found
+            .entries
+            .keys()
+            .try_for_each(|path| self.make_own(path))
     }
 
     /// Opens a file that was found, for the host to write to. `None` when others have it too.
     pub(crate) fn write_to(&self, entry: &Entry) -> io::Result<Option<Writing>> {
         let file = entry.write()?;
         let identity = entry.identity()?;
-        let mut files = self.shares().files();
+        let mut files = self.shared_files().files();
         if files.is_shared(entry, &identity) {
             return Ok(None);
         }
         files.written.push(identity);
         drop(files);
-        let shares = Arc::clone(self.shares());
+        let shared_files = Arc::clone(self.shared_files());
         Ok(Some(Writing {
             file,
             identity,
-            shares,
+            shared_files,
         }))
     }
 
     /// Opens the file at a path for writing, or makes it. Links are followed inside; what is in the file stays.
     pub(crate) fn open_to_write(&self, path: &Path) -> io::Result<Writing> {
         let links = Links::AreFollowedInside;
-        for _ in 0..MOST_ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             let entry = match self.directory().find(path, links) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     match self.directory().create(path, links) {
@@ -170,7 +177,7 @@ impl Workspace {
             match self.write_to(&entry)? {
                 Some(writing) => return Ok(writing),
                 // Links may have led to it.
-                None => self.part(&self.directory().place_of(&entry)?)?,
+                None => self.make_own(&self.directory().place_of(&entry)?)?,
             }
         }
         Err(io::ErrorKind::ResourceBusy.into())
@@ -191,7 +198,9 @@ impl Workspace {
         let (directory, mut contents) = (self.directory(), entry.read()?);
         directory.replace_by(path, &mut contents, seen.access, time_of(seen.modified))?;
         let identity = entry.identity()?;
-        self.shares().files().forget_if_alone(&entry, &identity);
+        self.shared_files()
+            .files()
+            .forget_if_alone(&entry, &identity);
         Ok(())
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::files::history::Asked;
+use crate::files::history::ChangeNotice;
 use crate::files::workspace::Workspace;
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,13 @@ impl Scene {
         let workspace = Arc::new(Workspace::fresh(place.path(), "test").unwrap());
         let store = place.path().join("store");
         let known = BTreeMap::new();
-        let files = FileHistory::new(Arc::clone(&workspace), store, 1 << 20, &known, Asked::Never);
+        let files = FileHistory::new(
+            Arc::clone(&workspace),
+            store,
+            1 << 20,
+            &known,
+            ChangeNotice::Never,
+        );
         Scene {
             history: History::new(files),
             workspace,

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 /// The size of every entry of a directory tree as it was when last looked at, and their sum.
 #[derive(Debug, Default)]
-pub(crate) struct Measure {
+pub(crate) struct SizeIndex {
     sizes: BTreeMap<PathBuf, u64>,
     bytes: u64,
 }
 
-impl Measure {
+impl SizeIndex {
     /// What was found at `root` and below it is all that is there now.
     pub(crate) fn replace(&mut self, root: &Path, found: impl IntoIterator<Item = (PathBuf, u64)>) {
         let below = (Bound::Included(root), Bound::Unbounded);
@@ -32,7 +32,7 @@ impl Measure {
         }
     }
 
-    /// The entry itself has another size; what is below it stays. One that is not known is left to [`replace`](Measure::replace).
+    /// The entry itself has another size; what is below it stays. One that is not known is left to [`replace`](SizeIndex::replace).
     pub(crate) fn resize(&mut self, path: &Path, size: u64) {
         if let Some(old) = self.sizes.get_mut(path) {
             self.bytes = self.bytes.saturating_sub(*old).saturating_add(size);
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn what_is_below_a_path_is_replaced_and_nothing_else() {
-        let mut measure = Measure::default();
+        let mut measure = SizeIndex::default();
         let all = entries([
             ("a", 4),
             ("a/b", 10),
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn an_entry_is_resized_without_what_is_below_it() {
-        let mut measure = Measure::default();
+        let mut measure = SizeIndex::default();
         measure.replace(Path::new(""), entries([("a", 4), ("a/b", 10)]));
         measure.resize(Path::new("a"), 40);
         measure.resize(Path::new("none"), 40);

@@ -1,7 +1,7 @@
 //! What a cell did to the files, at a cost that grows with what it did.
 
 use crate::files::disk::Added;
-use crate::files::sizes::Measure;
+use crate::files::sizes::SizeIndex;
 use crate::files::watch::{Listener, Touched, Watch, Watcher};
 use crate::files::workspace::{Found, Kind, Seen, Workspace};
 use cellblock_protocol::{FileChange, FileChanges, mime_of};
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The longest list of changed files in one result.
-const MOST_CHANGES: usize = 10_000;
+const MAX_CHANGES: usize = 10_000;
 /// Writes through a shared map raise no event; files that were written lately are looked at again.
-const LATELY: usize = 32;
+const MAX_RECENT_FILES: usize = 32;
 /// As many touched paths are looked at on the spot.
-const FEW: usize = 32;
+const MAX_QUICK_PATHS: usize = 32;
 
 /// Knows what is in a workspace and tells what changed.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct Tracker {
     pending: Touched,
     /// The part of it that came after the last look at sizes.
     unmeasured: Touched,
-    measure: Measure,
+    measure: SizeIndex,
     /// Bytes and entries that were there before the session.
     ground: (u64, usize),
     /// Something was touched since the last cell that is not there: it may be open, without a name.
@@ -60,7 +60,7 @@ impl Tracker {
         let found = workspace.walk(Path::new(""), &mut |path, directory| {
             watch.add(path, directory)
         });
-        let mut measure = Measure::default();
+        let mut measure = SizeIndex::default();
         measure.replace(Path::new(""), sizes(&workspace, &found));
         let Found { entries, left, .. } = found;
         let mut names = HashMap::new();
@@ -117,11 +117,11 @@ impl Tracker {
             everything,
             ..
         } = &self.pending;
-        !everything && !directories && paths.len() <= FEW
+        !everything && !directories && paths.len() <= MAX_QUICK_PATHS
     }
 
     /// What happened between two cells: it was not the next cell's doing.
-    pub(crate) fn settle(&mut self) -> Changes {
+    pub(crate) fn changes_between_cells(&mut self) -> Changes {
         self.gather();
         let touched = std::mem::take(&mut self.pending);
         self.differences(touched)
@@ -300,7 +300,7 @@ impl Tracker {
     fn remember(&mut self, path: &Path) {
         self.lately.retain(|other| other != path);
         self.lately.push_back(path.to_owned());
-        if self.lately.len() > LATELY {
+        if self.lately.len() > MAX_RECENT_FILES {
             self.lately.pop_front();
         }
     }
@@ -336,7 +336,7 @@ fn note_name(names: &mut HashMap<u64, BTreeSet<PathBuf>>, path: &Path, seen: &Se
 }
 
 fn push(list: &mut Vec<FileChange>, path: &Path, bytes: u64) {
-    if list.len() < MOST_CHANGES {
+    if list.len() < MAX_CHANGES {
         let path = path.to_string_lossy().into_owned();
         list.push(FileChange {
             mime: mime_of(&path).to_owned(),

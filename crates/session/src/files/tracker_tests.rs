@@ -105,7 +105,7 @@ fn a_directory_that_was_full_counts_as_large_as_it_is() {
 fn what_was_there_before_the_session_does_not_count() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("x"), vec![1; 1 << 20]).unwrap();
-    let workspace = Arc::new(Workspace::given(directory.path()).unwrap());
+    let workspace = Arc::new(Workspace::in_user_directory(directory.path()).unwrap());
     let mut tracker = Tracker::new(workspace, &Watcher::new());
     assert_eq!(tracker.added(), Added::default());
     fs::write(directory.path().join("x"), vec![1; 3 << 20]).unwrap();

@@ -38,8 +38,8 @@ impl UntrustedDirectories {
     /// Reads a file. In an untrusted directory it must be a plain file, and no link may lead out of the directory.
     pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         match self.find(path)? {
-            Place::Trusted => fs::read(path),
-            Place::Untrusted(directory, below) => {
+            PathOrigin::Trusted => fs::read(path),
+            PathOrigin::Untrusted(directory, below) => {
                 let mut contents = Vec::new();
                 directory.read(&below)?.read_to_end(&mut contents)?;
                 Ok(contents)
@@ -53,7 +53,7 @@ impl UntrustedDirectories {
         if path.starts_with("/dev") || path.starts_with("/proc") {
             return fs::write(path, contents);
         }
-        if let Place::Untrusted(directory, below) = self.find(path)? {
+        if let PathOrigin::Untrusted(directory, below) = self.find(path)? {
             return write_below(directory, &below, contents);
         }
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
@@ -68,11 +68,11 @@ impl UntrustedDirectories {
     /// its name.
     pub fn output_directory(&self, path: &Path) -> io::Result<OutputDirectory> {
         let directory = match self.find(path)? {
-            Place::Trusted => {
+            PathOrigin::Trusted => {
                 fs::create_dir_all(path)?;
                 Confined::open(path)?
             }
-            Place::Untrusted(directory, below) => {
+            PathOrigin::Untrusted(directory, below) => {
                 directory.make_directories(&below, Links::AreNotFollowed)?;
                 directory.below(&below)?
             }
@@ -81,7 +81,7 @@ impl UntrustedDirectories {
     }
 
     /// Whether a path leads into one of the directories, and which way it goes on from there.
-    fn find(&self, path: &Path) -> io::Result<Place<'_>> {
+    fn find(&self, path: &Path) -> io::Result<PathOrigin<'_>> {
         let whole = std::path::absolute(path)?;
         let mut before = PathBuf::new();
         let mut parts = whole.components();
@@ -93,15 +93,18 @@ impl UntrustedDirectories {
             };
             for (root, directory) in &self.directories {
                 if let Ok(inside) = real.strip_prefix(root) {
-                    return Ok(Place::Untrusted(directory, inside.join(parts.as_path())));
+                    return Ok(PathOrigin::Untrusted(
+                        directory,
+                        inside.join(parts.as_path()),
+                    ));
                 }
             }
         }
-        Ok(Place::Trusted)
+        Ok(PathOrigin::Trusted)
     }
 }
 
-enum Place<'a> {
+enum PathOrigin<'a> {
     Trusted,
     /// Below this directory, at this path.
     Untrusted(&'a Confined, PathBuf),

@@ -16,9 +16,9 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 /// A watch costs about a kilobyte of the kernel's memory, and each user has only so many.
-const MOST_WATCHES: usize = 10_000;
+const MAX_WATCHES: usize = 10_000;
 /// Touched paths that wait to be looked at; past this, everything is looked at instead.
-const MOST_TOUCHED: usize = 20_000;
+const MAX_TOUCHED: usize = 20_000;
 
 /// How long the queue is left alone after it was read for those who wait for news: files are often written in one go.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -216,7 +216,7 @@ impl Drop for Watch {
 
 impl Touched {
     fn note(&mut self, directory: &Path, name: &OsStr, what: What) {
-        if self.paths.len() + self.marked.len() >= MOST_TOUCHED {
+        if self.paths.len() + self.marked.len() >= MAX_TOUCHED {
             self.look_at_everything();
         }
         self.directories |= what == What::Directory;
@@ -241,7 +241,7 @@ impl Touched {
 
     /// Takes in what was touched later.
     pub(crate) fn add(&mut self, later: Touched) {
-        self.everything |= later.everything || self.paths.len() + later.paths.len() > MOST_TOUCHED;
+        self.everything |= later.everything || self.paths.len() + later.paths.len() > MAX_TOUCHED;
         self.directories |= later.directories;
         if self.everything {
             self.look_at_everything();
@@ -280,7 +280,7 @@ impl State {
         let added = self
             .instance
             .as_ref()
-            .filter(|_| entry.watches < MOST_WATCHES)
+            .filter(|_| entry.watches < MAX_WATCHES)
             .and_then(|instance| inotify::add_watch(instance, itself, wanted).ok());
         let Some(watch) = added else {
             entry.blind = true;

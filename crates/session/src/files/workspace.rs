@@ -1,7 +1,7 @@
 //! A session's files: the directory, what is in it, and what a cell did to it.
 
 use crate::Error;
-use crate::files::shared_files::Shares;
+use crate::files::shared_files::SharedFiles;
 use crate::runtime::reach_below;
 use cellblock_protocol::{FileEntry, mime_of};
 use cellblock_sandbox::{
@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The most entries of a workspace that are looked at, and the most bytes of their paths.
-const MOST_ENTRIES: usize = 200_000;
-const MOST_TEXT: usize = 32 << 20;
+const MAX_ENTRIES: usize = 200_000;
+const MAX_PATH_BYTES: usize = 32 << 20;
 /// The most bytes of a file that are read into memory at once.
 const MAX_BYTES_AT_ONCE: u64 = 64 << 20;
 
@@ -32,7 +32,7 @@ pub(crate) struct Workspace {
     /// Whom the directory belonged to when it was opened: with its files, code can do what that user can.
     owner: u32,
     origin: Origin,
-    shares: Arc<Shares>,
+    shared_files: Arc<SharedFiles>,
     file_system: Option<FileSystem>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Workspace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     /// A directory of the user's.
-    Given,
+    UserDirectory,
     /// An empty one, made for the session.
     Fresh,
     /// A copy of another session's.
@@ -49,7 +49,7 @@ enum Origin {
 
 impl Workspace {
     /// A directory of the user's.
-    pub(crate) fn given(path: &Path) -> Result<Workspace, Error> {
+    pub(crate) fn in_user_directory(path: &Path) -> Result<Workspace, Error> {
         let refuse = |problem: String| Error::Workspace {
             path: path.to_owned(),
             problem,
@@ -80,7 +80,7 @@ impl Workspace {
                 }
                 _ => refuse(error.to_string()),
             })?;
-        Workspace::of(path, directory, Origin::Given, Arc::default())
+        Workspace::of(path, directory, Origin::UserDirectory, Arc::default())
     }
 
     /// A fresh one, which survives the session unless it stays empty.
@@ -99,14 +99,19 @@ impl Workspace {
 
     /// One that a copy of this one's files is put into.
     pub(crate) fn for_copy(&self, state: &Path, session: &str) -> Result<Workspace, Error> {
-        Workspace::make(state, session, Origin::Copied, Arc::clone(&self.shares))
+        Workspace::make(
+            state,
+            session,
+            Origin::Copied,
+            Arc::clone(&self.shared_files),
+        )
     }
 
     fn make(
         state: &Path,
         session: &str,
         origin: Origin,
-        shares: Arc<Shares>,
+        shared_files: Arc<SharedFiles>,
     ) -> Result<Workspace, Error> {
         let all = state.join("workspaces");
         let path = all.join(unique_name(session));
@@ -120,14 +125,14 @@ impl Workspace {
         builder.mode(0o700).create(&path).map_err(failed)?;
         let real = path.canonicalize().map_err(failed)?;
         let directory = Confined::open_real(&real).map_err(failed)?;
-        Workspace::of(real, directory, origin, shares)
+        Workspace::of(real, directory, origin, shared_files)
     }
 
     fn of(
         path: PathBuf,
         directory: Confined,
         origin: Origin,
-        shares: Arc<Shares>,
+        shared_files: Arc<SharedFiles>,
     ) -> Result<Workspace, Error> {
         let owner = directory.own_stat().map_err(|error| Error::Workspace {
             path: path.clone(),
@@ -140,7 +145,7 @@ impl Workspace {
             owner: owner.st_uid,
             directory,
             origin,
-            shares,
+            shared_files,
         })
     }
 
@@ -228,8 +233,8 @@ impl Workspace {
     }
 
     /// Whether it is a directory of the user's.
-    pub(crate) fn is_given(&self) -> bool {
-        self.origin == Origin::Given
+    pub(crate) fn is_user_directory(&self) -> bool {
+        self.origin == Origin::UserDirectory
     }
 
     /// Whether nothing is in it.
@@ -237,7 +242,7 @@ impl Workspace {
         let mut is_empty = true;
         let mut budget = Budget {
             entries: 1,
-            text: MOST_TEXT,
+            text: MAX_PATH_BYTES,
             closed: Closed::Stays,
         };
         self.directory
@@ -248,8 +253,8 @@ impl Workspace {
     }
 
     /// What it has in common with other sessions.
-    pub(crate) fn shares(&self) -> &Arc<Shares> {
-        &self.shares
+    pub(crate) fn shared_files(&self) -> &Arc<SharedFiles> {
+        &self.shared_files
     }
 
     /// The directory, for those who put files back.
@@ -266,7 +271,7 @@ impl Workspace {
         let mut found = Found::default();
         // A directory of the user's may be closed for a reason of his.
         let closed = match self.origin {
-            Origin::Given => Closed::Stays,
+            Origin::UserDirectory => Closed::Stays,
             Origin::Fresh | Origin::Copied => Closed::IsOpened,
         };
         if !from.as_os_str().is_empty() {
@@ -286,8 +291,8 @@ impl Workspace {
             }
         }
         let mut budget = Budget {
-            entries: MOST_ENTRIES,
-            text: MOST_TEXT,
+            entries: MAX_ENTRIES,
+            text: MAX_PATH_BYTES,
             closed,
         };
         self.directory
@@ -311,10 +316,10 @@ impl Workspace {
     /// What something takes on disk: its size, or what is reserved for it, whichever is more.
     pub(crate) fn taken_by(&self, seen: &Seen) -> u64 {
         /// XFS reserves at least this much for a file that grows.
-        const LEAST_AHEAD: u64 = 64 << 10;
+        const MIN_RESERVED_BYTES: u64 = 64 << 10;
         let reserves_ahead = self.file_system.is_some_and(FileSystem::reserves_ahead);
         let ahead = if reserves_ahead && seen.kind == Kind::File {
-            seen.bytes + LEAST_AHEAD
+            seen.bytes + MIN_RESERVED_BYTES
         } else {
             0
         };
@@ -354,8 +359,8 @@ impl Workspace {
 
     /// Refuses a directory of the user's with programs in it that run with rights of their own and that code could rewrite.
     pub(crate) fn refuse_armed(&self, found: &BTreeMap<PathBuf, Seen>) -> Result<(), Error> {
-        const MOST_NAMED: usize = 3;
-        if !self.is_given() {
+        const MAX_NAMED: usize = 3;
+        if !self.is_user_directory() {
             return Ok(());
         }
         let is_armed = |(path, seen): &(&PathBuf, &Seen)| {
@@ -365,7 +370,7 @@ impl Workspace {
         let mut armed = found.iter().filter(is_armed);
         let named: Vec<String> = armed
             .by_ref()
-            .take(MOST_NAMED)
+            .take(MAX_NAMED)
             .map(|(path, _)| path.display().to_string())
             .collect();
         if named.is_empty() {
@@ -467,7 +472,7 @@ impl Seen {
     }
 
     /// Whether a later look found the same file with nothing changed, not even its owner, permissions or attributes.
-    pub(crate) fn is_untouched_by(&self, later: &Seen) -> bool {
+    pub(crate) fn is_untouched_in(&self, later: &Seen) -> bool {
         self.has_same_content(later) && self.changed == later.changed
     }
 
@@ -512,7 +517,7 @@ pub(crate) enum Kind {
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        if !self.is_given() {
+        if !self.is_user_directory() {
             // Works only while it is empty.
             let _ = fs::remove_dir(&self.path);
         }

@@ -22,7 +22,7 @@ pub fn copy_directory(from: &Path, to: &Path) -> Result<(), Error> {
             problem: "a link leads elsewhere from there by now".to_owned(),
         });
     }
-    let source = Workspace::given(from)?;
+    let source = Workspace::in_user_directory(from)?;
     let Found {
         entries: found,
         left,

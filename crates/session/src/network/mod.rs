@@ -27,37 +27,37 @@ const PROXY_PORT: u16 = 3128;
 
 /// Where a connection that comes in at a door goes.
 #[derive(Clone, Debug)]
-enum Behind {
+enum Upstream {
     Proxy,
     Host(NetworkRule),
 }
 
 /// The doors of a session, in the order in which init opens them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Doors {
+pub(crate) struct NetworkListeners {
     rules: Vec<NetworkRule>,
     credentials: Vec<CredentialRule>,
-    behind: Vec<Behind>,
+    upstream: Vec<Upstream>,
     proxies: Arc<Proxies>,
 }
 
 /// A door that init has opened: its number, and the socket that listens there.
-pub(crate) type Opened = (usize, OwnedFd);
+pub(crate) type OpenedListener = (usize, OwnedFd);
 
 /// The most refusals of one cell that are kept.
 const MAX_REFUSALS: usize = 8;
 
 /// Those who serve the doors, for as long as this lives.
 #[derive(Debug, Default)]
-pub(crate) struct WaysOut {
+pub(crate) struct NetworkAccess {
     serving: Vec<AbortHandle>,
     /// The connections that the guard refused since the last cell began.
     refused: Arc<Mutex<Vec<Arc<Connection>>>>,
     traffic: Arc<Traffic>,
     /// The tasks of the doors, which can be asked to take in at once whatever waits there.
-    doors: Vec<mpsc::UnboundedSender<oneshot::Sender<()>>>,
-    /// How many connections there were when [`WaysOut::take_use`] was last called.
-    told: u64,
+    listeners: Vec<mpsc::UnboundedSender<oneshot::Sender<()>>>,
+    /// How many connections there were when [`NetworkAccess::take_use`] was last called.
+    reported_connections: u64,
 }
 
 /// What goes through the doors of a session.
@@ -87,30 +87,30 @@ impl Drop for OpenConnection {
     }
 }
 
-impl Doors {
+impl NetworkListeners {
     /// Those that a session with these options has.
-    pub(crate) fn of(options: &SessionOptions) -> Doors {
+    pub(crate) fn of(options: &SessionOptions) -> NetworkListeners {
         let rules = &options.network;
         let by_proxy = rules.iter().any(|rule| !rule.raw);
         let raw = rules.iter().filter(|rule| rule.raw).cloned();
-        let behind = by_proxy.then_some(Behind::Proxy).into_iter();
-        Doors {
+        let upstream = by_proxy.then_some(Upstream::Proxy).into_iter();
+        NetworkListeners {
             rules: rules.clone(),
             credentials: options.credentials.clone(),
-            behind: behind.chain(raw.map(Behind::Host)).collect(),
+            upstream: upstream.chain(raw.map(Upstream::Host)).collect(),
             proxies: Arc::default(),
         }
     }
 
     /// The same, where proxies stand between this machine and the network.
-    pub(crate) fn through(mut self, proxies: &Arc<Proxies>) -> Doors {
+    pub(crate) fn through(mut self, proxies: &Arc<Proxies>) -> NetworkListeners {
         self.proxies = Arc::clone(proxies);
         self
     }
 
     /// Asks init for the doors, and for names under which the code finds what is behind them.
     pub(crate) fn ask_for(&self, mut birth: Birth) -> Result<Birth, Error> {
-        if self.behind.is_empty() {
+        if self.upstream.is_empty() {
             return Ok(birth);
         }
         let (places, names) = self.places();
@@ -131,9 +131,9 @@ impl Doors {
     fn places(&self) -> (Vec<(u16, u16)>, String) {
         let mut known = BTreeMap::from([("localhost".to_owned(), 0)]);
         let mut names = String::from("127.0.0.1 localhost\n");
-        let mut place_of = |behind: &Behind| match behind {
-            Behind::Proxy => (0, PROXY_PORT),
-            Behind::Host(rule) => {
+        let mut place_of = |upstream: &Upstream| match upstream {
+            Upstream::Proxy => (0, PROXY_PORT),
+            Upstream::Host(rule) => {
                 let host = rule.host.to_string();
                 let next = known.len() as u16;
                 let place = *known.entry(host.clone()).or_insert_with(|| {
@@ -143,7 +143,7 @@ impl Doors {
                 (place, rule.port.unwrap_or_default())
             }
         };
-        let places = self.behind.iter().map(&mut place_of).collect();
+        let places = self.upstream.iter().map(&mut place_of).collect();
         (places, names)
     }
 
@@ -155,18 +155,18 @@ impl Doors {
         let allowed: Vec<String> = self.rules.iter().map(NetworkRule::to_string).collect();
         let mut variables = vec![("CELLBLOCK_NETWORK".to_owned(), allowed.join(", "))];
         if self
-            .behind
+            .upstream
             .iter()
-            .any(|behind| matches!(behind, Behind::Proxy))
+            .any(|upstream| matches!(upstream, Upstream::Proxy))
         {
             let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
             for name in ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"] {
                 variables.push((name.to_owned(), proxy.clone()));
             }
             // What rules for TCP name is found without the proxy.
-            let direct = self.behind.iter().filter_map(|behind| match behind {
-                Behind::Host(rule) => Some(rule.host.to_string()),
-                Behind::Proxy => None,
+            let direct = self.upstream.iter().filter_map(|upstream| match upstream {
+                Upstream::Host(rule) => Some(rule.host.to_string()),
+                Upstream::Proxy => None,
             });
             let direct: Vec<String> = direct.collect();
             for name in ["no_proxy", "NO_PROXY"] {
@@ -177,9 +177,13 @@ impl Doors {
     }
 
     /// Serves what init has opened. Each connection is told to those who listen to the session.
-    pub(crate) fn serve(&self, opened: Vec<Opened>, shared: &Shared) -> Result<WaysOut, Error> {
-        let mut ways = WaysOut::default();
-        let log = log(shared, Arc::clone(&ways.refused));
+    pub(crate) fn serve(
+        &self,
+        opened_listeners: Vec<OpenedListener>,
+        shared: &Shared,
+    ) -> Result<NetworkAccess, Error> {
+        let mut access = NetworkAccess::default();
+        let log = log(shared, Arc::clone(&access.refused));
         let credentials = self.credentials.iter().map(Credential::read);
         let credentials = credentials
             .collect::<Result<Vec<_>, _>>()
@@ -187,21 +191,22 @@ impl Doors {
         let guard = Guard::new(&self.rules, log)
             .credentials(&credentials)
             .proxies(Arc::clone(&self.proxies));
-        for (number, socket) in opened {
-            let behind = self.behind.get(number).cloned();
-            let behind = behind.ok_or(cellblock_sandbox::Error::Protocol { process: "init" })?;
-            let door = listener(socket).map_err(Error::system("listening for the network"))?;
-            let traffic = Arc::clone(&ways.traffic);
+        for (number, socket) in opened_listeners {
+            let upstream = self.upstream.get(number).cloned();
+            let upstream =
+                upstream.ok_or(cellblock_sandbox::Error::Protocol { process: "init" })?;
+            let listener = listen(socket).map_err(Error::system("listening for the network"))?;
+            let traffic = Arc::clone(&access.traffic);
             let (asker, asked) = mpsc::unbounded_channel();
-            ways.doors.push(asker);
-            let task = tokio::spawn(serve(door, guard.clone(), behind, traffic, asked));
-            ways.serving.push(task.abort_handle());
+            access.listeners.push(asker);
+            let task = tokio::spawn(serve(listener, guard.clone(), upstream, traffic, asked));
+            access.serving.push(task.abort_handle());
         }
-        Ok(ways)
+        Ok(access)
     }
 }
 
-impl WaysOut {
+impl NetworkAccess {
     /// Forgets what earlier cells were refused.
     pub(crate) fn begin_cell(&self) {
         self.refused().clear();
@@ -222,7 +227,7 @@ impl WaysOut {
     pub(crate) async fn take_use(&mut self) -> bool {
         self.take_in().await;
         let came = self.traffic.came.load(Ordering::Relaxed);
-        let is_new = came != std::mem::replace(&mut self.told, came);
+        let is_new = came != std::mem::replace(&mut self.reported_connections, came);
         is_new || self.traffic.open.load(Ordering::Relaxed) > 0
     }
 
@@ -239,11 +244,11 @@ impl WaysOut {
 
     /// Waits until each connection that code has made so far was taken in. The kernel makes one before the host knows of it.
     async fn take_in(&self) {
-        const PATIENCE: Duration = Duration::from_secs(1);
-        for door in &self.doors {
+        const ACCEPT_TIMEOUT: Duration = Duration::from_secs(1);
+        for listener in &self.listeners {
             let (done, taken) = oneshot::channel();
-            if door.send(done).is_ok() {
-                let _ = timeout(PATIENCE, taken).await;
+            if listener.send(done).is_ok() {
+                let _ = timeout(ACCEPT_TIMEOUT, taken).await;
             }
         }
     }
@@ -271,7 +276,7 @@ fn log(shared: &Shared, refused: Arc<Mutex<Vec<Arc<Connection>>>>) -> Log {
     })
 }
 
-impl Drop for WaysOut {
+impl Drop for NetworkAccess {
     fn drop(&mut self) {
         for serving in &self.serving {
             serving.abort();
@@ -300,7 +305,7 @@ pub(crate) fn refuse_addresses(rules: &[NetworkRule]) -> Result<(), Error> {
     }
 }
 
-fn listener(socket: OwnedFd) -> io::Result<TcpListener> {
+fn listen(socket: OwnedFd) -> io::Result<TcpListener> {
     let listener = std::net::TcpListener::from(socket);
     listener.set_nonblocking(true)?;
     TcpListener::from_std(listener)
@@ -308,9 +313,9 @@ fn listener(socket: OwnedFd) -> io::Result<TcpListener> {
 
 /// Every connection ends with the door.
 async fn serve(
-    door: TcpListener,
+    listener: TcpListener,
     guard: Guard,
-    behind: Behind,
+    upstream: Upstream,
     traffic: Arc<Traffic>,
     mut asked: mpsc::UnboundedReceiver<oneshot::Sender<()>>,
 ) {
@@ -322,7 +327,7 @@ async fn serve(
             return;
         }
         let open = OpenConnection::new(&traffic);
-        let serving = serve_one(client, guard.clone(), behind.clone());
+        let serving = serve_one(client, guard.clone(), upstream.clone());
         connections.spawn(async move {
             serving.await;
             drop(open);
@@ -330,7 +335,7 @@ async fn serve(
     };
     loop {
         tokio::select! {
-            accepted = door.accept() => match accepted {
+            accepted = listener.accept() => match accepted {
                 Ok((client, _)) => take(client, &mut connections),
                 // No descriptors are left, most likely.
                 Err(_) => tokio::time::sleep(PAUSE).await,
@@ -338,7 +343,7 @@ async fn serve(
             Some(_) = connections.join_next() => {}
             Some(done) = asked.recv() => {
                 // Without the event loop, which may not know yet what waits.
-                while let Ok(client) = rustix::net::accept(&door) {
+                while let Ok(client) = rustix::net::accept(&listener) {
                     let client = std::net::TcpStream::from(client);
                     let client = client.set_nonblocking(true).and_then(|()| TcpStream::from_std(client));
                     if let Ok(client) = client {
@@ -351,9 +356,9 @@ async fn serve(
     }
 }
 
-async fn serve_one(client: TcpStream, guard: Guard, behind: Behind) {
-    match behind {
-        Behind::Proxy => guard.serve_http(client).await,
-        Behind::Host(rule) => guard.serve_tcp(client, &rule).await,
+async fn serve_one(client: TcpStream, guard: Guard, upstream: Upstream) {
+    match upstream {
+        Upstream::Proxy => guard.serve_http(client).await,
+        Upstream::Host(rule) => guard.serve_tcp(client, &rule).await,
     }
 }

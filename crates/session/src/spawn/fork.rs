@@ -6,13 +6,13 @@
 use crate::Error;
 use crate::actor::{Actor, Command, Fate};
 use crate::files::fork_copy::{self, Copying};
-use crate::files::history::Asked;
+use crate::files::history::ChangeNotice;
 use crate::files::workspace::Workspace;
 use crate::journal::{Recorder, SessionJournal};
-use crate::network::Doors;
-use crate::runtime::Inner;
+use crate::network::NetworkListeners;
+use crate::runtime::RuntimeState;
 use crate::session::{MAX_LOG_EVENTS, Session, Shared};
-use crate::spawn::plan::{Place, Plan};
+use crate::spawn::plan::{Plan, SpawnTarget};
 use crate::spawn::sockets::Sockets;
 use cellblock_protocol::SessionOptions;
 use cellblock_protocol::guest::{Reply, ToHead};
@@ -26,9 +26,9 @@ use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 
 /// How many forks of forks there may be. The kernel allows 32 levels of namespaces, and some are around us.
-const DEEPEST: u32 = 15;
+const MAX_FORK_DEPTH: u32 = 15;
 /// A session with all its forks, and theirs, that live at once.
-const LARGEST_FAMILY: usize = 60;
+const MAX_FAMILY_SIZE: usize = 60;
 /// How long init may take for the namespaces of a fork. It bounds itself.
 const PREPARE_LIMIT: Duration = Duration::from_secs(20);
 /// How long the copying of the head may take. Tens of milliseconds for gigabytes; but files without a name are copied too, and on a busy
@@ -38,7 +38,7 @@ const CROSSING_LIMIT: Duration = Duration::from_secs(60);
 /// Whom a session was forked from, and what forks of it will have.
 pub(crate) struct Lineage {
     /// The runtime, once somebody holds the session.
-    pub(crate) runtime: Option<Arc<Inner>>,
+    pub(crate) runtime: Option<Arc<RuntimeState>>,
     depth: u32,
     /// The user id of the whole family, counted from the zygote's; 0 where all sessions have the same.
     user: u32,
@@ -86,21 +86,21 @@ impl Lineage {
 impl Actor {
     /// Makes a fork. The second value says what became of this session.
     pub(crate) async fn fork(&mut self) -> (Result<Session, Error>, Fate) {
-        match self.beget().await {
-            Ok(begotten) => begotten,
+        match self.fork_session().await {
+            Ok(forked) => forked,
             Err(error) => (Err(error), Fate::Lives),
         }
     }
 
-    async fn beget(&mut self) -> Result<(Result<Session, Error>, Fate), Error> {
+    async fn fork_session(&mut self) -> Result<(Result<Session, Error>, Fate), Error> {
         let runtime = self.may_fork()?;
         self.disk.has_found_fork().await;
         let id = runtime.fresh_id();
-        let mut draft = Draft::default();
+        let mut unfinished = UnfinishedDirectories::default();
         let workspace = Arc::new(self.shared.workspace.for_copy(&runtime.state, &id)?);
-        draft.note(workspace.path());
+        unfinished.note(workspace.path());
         let directory = runtime.session_directory(&id)?;
-        draft.note(&directory);
+        unfinished.note(&directory);
         let options = SessionOptions {
             session: Some(id.clone()),
             workspace: None,
@@ -109,19 +109,20 @@ impl Actor {
         // Nobody is in the new directory yet: its owner is all that the mount must know.
         fork_copy::copy_owner(&self.shared.workspace, &workspace)?;
         let planned = self.plan_copy(&workspace);
-        let place = Place {
+        let target = SpawnTarget {
             user: self.lineage.user,
             workspace: &workspace,
             // It did not make what it begins with, and shares some of it.
-            asked: Asked::Before,
+            change_notice: ChangeNotice::BeforeChange,
             directory: &directory,
         };
         // While the launcher makes the mount, we make the rest.
         let (mount, plan) = tokio::join!(self.mount_of(&workspace), async {
-            runtime.plan(&id, &options, &place)
+            runtime.plan(&id, &options, &target)
         });
         let Plan { birth, cgroup, .. } = plan?;
-        let (mut near, far) = Sockets::new(cgroup.as_deref(), Some(mount?), Asked::Before)?;
+        let (mut near, far) =
+            Sockets::new(cgroup.as_deref(), Some(mount?), ChangeNotice::BeforeChange)?;
         let sent = self
             .init
             .send(&fork_request(&birth), &far.descriptors())
@@ -135,31 +136,32 @@ impl Actor {
                 return Err(error);
             }
         };
-        let keeper = near.take_keeper();
+        let preserve_socket = near.take_preserve_socket();
         let crossing = self.cross(&mut near, namespaces);
         // Who opens files again on the way is asked as well.
         let files = async {
             let limit = options.limits.disk;
-            let watched = runtime.watch_files(&workspace, &directory, limit, Asked::Before);
+            let watched =
+                runtime.watch_files(&workspace, &directory, limit, ChangeNotice::BeforeChange);
             let mut files = watched.await?;
-            if let Some(keeper) = keeper {
-                files.keep_by(keeper)?;
+            if let Some(preserve_socket) = preserve_socket {
+                files.serve_preserve_requests(preserve_socket)?;
             }
             Ok::<_, Error>(files)
         };
         let ((crossed, fate), files) = tokio::join!(crossing, files);
-        let both = crossed.and_then(|(head, asked)| Ok((head, asked, files?)));
-        let settled = match both {
-            Ok((head, Asked::Before, files)) => Ok((head, files)),
-            Ok((head, Asked::Never, files)) => {
+        let both = crossed.and_then(|(head, change_notice)| Ok((head, change_notice, files?)));
+        let with_files = match both {
+            Ok((head, ChangeNotice::BeforeChange, files)) => Ok((head, files)),
+            Ok((head, ChangeNotice::Never, files)) => {
                 files.give_up().await;
                 let limit = options.limits.disk;
-                let files = runtime.watch_own_files(&workspace, &directory, limit);
+                let files = runtime.watch_unshared_files(&workspace, &directory, limit);
                 files.await.map(|files| (head, files))
             }
             Err(error) => Err(error),
         };
-        let (head, files) = match settled {
+        let (head, files) = match with_files {
             Ok(both) => both,
             Err(error) => {
                 self.cancel_fork().await;
@@ -170,7 +172,7 @@ impl Actor {
         let mut actor = runtime.actor(
             &id,
             options,
-            self.home.again()?,
+            self.process_host.for_fork()?,
             near.with(cgroup, self.disk.youngest_fork(), head),
             files,
             (workspace, directory),
@@ -181,8 +183,8 @@ impl Actor {
         }
         actor.cells = self.cells;
         actor.is_left_running = self.is_left_running;
-        actor.checkpoints.never = self.checkpoints.never;
-        draft.keep();
+        actor.checkpoints.is_disabled = self.checkpoints.is_disabled;
+        unfinished.keep();
         let cell = self.checkpoints.current();
         Ok((hand_out(actor, &self.journal.recorder, cell), fate))
     }
@@ -193,7 +195,7 @@ impl Actor {
         &mut self,
         near: &mut Sockets,
         namespaces: Namespaces,
-    ) -> (Result<(u32, Asked), Error>, Fate) {
+    ) -> (Result<(u32, ChangeNotice), Error>, Fate) {
         let (reply, fate) = self
             .ask(Box::new(|seq| ToHead::Fork { seq }), CROSSING_LIMIT)
             .await;
@@ -213,7 +215,7 @@ impl Actor {
                 .map_err(|reason| Error::Refused(format!("the session cannot be forked: {reason}")))
         });
         let crossed = match forked {
-            Ok(()) => timeout(CROSSING_LIMIT, near.up())
+            Ok(()) => timeout(CROSSING_LIMIT, near.wait_until_ready())
                 .await
                 .unwrap_or_else(|_| {
                     Err(Error::System {
@@ -231,8 +233,8 @@ impl Actor {
         let _ = self.init.send(&ToInit::CancelFork.to_bytes(), &[]).await;
     }
 
-    fn may_fork(&self) -> Result<Arc<Inner>, Error> {
-        self.home.zygote()?;
+    fn may_fork(&self) -> Result<Arc<RuntimeState>, Error> {
+        self.process_host.zygote()?;
         let Some(runtime) = &self.lineage.runtime else {
             return Err(Error::Refused("the session is not in use yet".to_owned()));
         };
@@ -242,14 +244,14 @@ impl Actor {
                 self.isolation
             )));
         }
-        if self.lineage.depth >= DEEPEST {
+        if self.lineage.depth >= MAX_FORK_DEPTH {
             return Err(Error::Refused(format!(
-                "the session cannot be forked: it is the {DEEPEST}th fork of a fork already, and that is as deep as forks go"
+                "the session cannot be forked: it is the {MAX_FORK_DEPTH}th fork of a fork already, and that is as deep as forks go"
             )));
         }
-        if Arc::strong_count(&self.lineage.family) >= LARGEST_FAMILY {
+        if Arc::strong_count(&self.lineage.family) >= MAX_FAMILY_SIZE {
             return Err(Error::Refused(format!(
-                "the session cannot be forked: with its forks and theirs there are {LARGEST_FAMILY} sessions already; close some first"
+                "the session cannot be forked: with its forks and theirs there are {MAX_FAMILY_SIZE} sessions already; close some first"
             )));
         }
         Ok(Arc::clone(runtime))
@@ -259,8 +261,8 @@ impl Actor {
     fn plan_copy(&self, target: &Arc<Workspace>) -> JoinHandle<Result<Copying, Error>> {
         let (from, to) = (Arc::clone(&self.shared.workspace), Arc::clone(target));
         let most = self.options.limits.disk;
-        let asked = self.history.lock().asked();
-        spawn_blocking(move || Copying::plan(from, to, most, asked))
+        let change_notice = self.history.lock().change_notice();
+        spawn_blocking(move || Copying::plan(from, to, most, change_notice))
     }
 
     /// Copies the files, and tells how far init is.
@@ -270,7 +272,7 @@ impl Actor {
     ) -> Result<Namespaces, Error> {
         let copying = planned.await.unwrap_or_else(lost)?;
         let mut namespaces = Namespaces::AreMade;
-        if copying.shares() {
+        if copying.has_shared_files() {
             // Before it asks about what is shared, nothing may be.
             self.wait_until_prepared().await?;
             namespaces = Namespaces::Stand;
@@ -289,7 +291,7 @@ impl Actor {
             path: path.to_owned(),
             problem: error.to_string(),
         })?;
-        self.home
+        self.process_host
             .zygote()?
             .mount(path, own.st_uid, own.st_gid, self.lineage.user)
             .await
@@ -349,14 +351,14 @@ fn lost<T>(error: JoinError) -> Result<T, Error> {
 
 /// Directories of a session that may come to nothing; then they go.
 #[derive(Default)]
-pub(crate) struct Draft {
+pub(crate) struct UnfinishedDirectories {
     directories: Vec<PathBuf>,
 }
 
-impl Draft {
+impl UnfinishedDirectories {
     /// One directory.
-    pub(crate) fn of(directory: &Path) -> Draft {
-        Draft {
+    pub(crate) fn of(directory: &Path) -> UnfinishedDirectories {
+        UnfinishedDirectories {
             directories: vec![directory.to_owned()],
         }
     }
@@ -371,7 +373,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for UnfinishedDirectories {
     fn drop(&mut self) {
         for directory in &self.directories {
             let _ = remove_directory(directory);
@@ -396,8 +398,8 @@ fn hand_out(mut actor: Actor, parent: &Recorder, cell: u64) -> Result<Session, E
         packages: actor.shared.packages.copy(),
         wall: actor.options.limits.wall,
     });
-    let doors = Doors::of(&actor.options);
-    actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared)?;
+    let listeners = NetworkListeners::of(&actor.options);
+    actor.network_access = listeners.serve(std::mem::take(&mut actor.opened_listeners), &shared)?;
     actor.shared = Arc::clone(&shared);
     actor.commands = receiver;
     actor.journal = SessionJournal::new(journal);

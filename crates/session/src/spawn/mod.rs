@@ -12,19 +12,19 @@ pub(crate) mod zygote;
 use crate::Error;
 use crate::actor::{Actor, Command};
 use crate::files::disk::Processes;
-use crate::files::history::Asked;
+use crate::files::history::ChangeNotice;
 use crate::files::session_files::Files;
 use crate::files::workspace::Workspace;
 use crate::journal::SessionJournal;
-use crate::network::Doors;
+use crate::network::NetworkListeners;
 use crate::packages::Packages;
-use crate::runtime::Inner;
+use crate::runtime::RuntimeState;
 use crate::session::{MAX_LOG_EVENTS, Session, Shared};
-use crate::spawn::fork::{Draft, Lineage};
-use crate::spawn::plan::{Place, Plan};
-use crate::spawn::prepared::{Standing, assemble, prepare};
-use crate::spawn::process_host::Home;
-use crate::spawn::sockets::{Born, Sockets};
+use crate::spawn::fork::{Lineage, UnfinishedDirectories};
+use crate::spawn::plan::{Plan, SpawnTarget};
+use crate::spawn::prepared::{IsolationSummary, assemble, prepare};
+use crate::spawn::process_host::ProcessHost;
+use crate::spawn::sockets::{Sockets, SpawnedSession};
 use crate::spawn::zygote::Zygote;
 use cellblock_protocol::{SessionOptions, Strategy, import_statement};
 use std::os::fd::OwnedFd;
@@ -35,11 +35,11 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::time::timeout;
 
 /// How long a fork and its walls may take. Milliseconds, but the machine may be busy.
-const BIRTH_LIMIT: Duration = Duration::from_secs(30);
+const SPAWN_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many zygotes are asked for one session before we give up.
-const MOST_ZYGOTES: usize = 3;
+const MAX_ZYGOTES: usize = 3;
 
-impl Inner {
+impl RuntimeState {
     /// Makes a session, or takes one that waits in the pool, seeds it, and hands out its handle.
     pub(crate) async fn open(
         self: &Arc<Self>,
@@ -76,12 +76,13 @@ impl Inner {
             wall: options.limits.wall,
         });
         let mut environment = self.environment(&actor.directory);
-        let doors = Doors::of(&options).through(&self.proxies);
-        environment.extend(doors.environment());
-        actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared)?;
+        let listeners = NetworkListeners::of(&options).through(&self.proxies);
+        environment.extend(listeners.environment());
+        actor.network_access =
+            listeners.serve(std::mem::take(&mut actor.opened_listeners), &shared)?;
         actor.shared = Arc::clone(&shared);
         actor.commands = receiver;
-        actor.checkpoints.never = options.strategy == Strategy::Direct;
+        actor.checkpoints.is_disabled = options.strategy == Strategy::Direct;
         actor.options = options;
         actor.lineage.runtime = Some(Arc::clone(self));
         prepare(&mut actor, imports, environment).await?;
@@ -93,54 +94,54 @@ impl Inner {
     /// Makes everything of a session but the one who will hold it.
     pub(crate) async fn make(&self, id: &str, options: SessionOptions) -> Result<Actor, Error> {
         let workspace = Arc::new(match &options.workspace {
-            Some(path) => Workspace::given(path)?,
+            Some(path) => Workspace::in_user_directory(path)?,
             None => Workspace::fresh(&self.state, id)?,
         });
-        let asked = self.asked_before_changes(&workspace);
+        let change_notice = self.change_notice(&workspace);
         let directory = self.session_directory(id)?;
-        let draft = Draft::of(&directory);
-        let (delivered, files) = tokio::join!(
-            self.bear(id, &options, &workspace, &directory),
-            self.watch_files(&workspace, &directory, options.limits.disk, asked)
+        let unfinished = UnfinishedDirectories::of(&directory);
+        let (spawned, files) = tokio::join!(
+            self.spawn_processes(id, &options, &workspace, &directory),
+            self.watch_files(&workspace, &directory, options.limits.disk, change_notice)
         );
-        let (delivered, mut files) = (delivered?, files?);
-        draft.keep();
-        let Delivered {
-            mut born,
+        let (spawned, mut files) = (spawned?, files?);
+        unfinished.keep();
+        let Spawned {
+            mut session,
             zygote,
             user,
-        } = delivered;
-        if let Some(socket) = born.keeper.take() {
-            files.keep_by(socket)?;
+        } = spawned;
+        if let Some(socket) = session.preserve_socket.take() {
+            files.serve_preserve_requests(socket)?;
         }
         if !self.has_view() {
             files.watch_temporary(&directory.join("tmp"), &self.watcher)?;
         }
         let lineage = Lineage::first(user);
-        let place = (workspace, directory);
-        let home = Home::Zygote(zygote);
-        Ok(self.actor(id, options, home, born, files, place, lineage))
+        let target = (workspace, directory);
+        let process_host = ProcessHost::Zygote(zygote);
+        Ok(self.actor(id, options, process_host, session, files, target, lineage))
     }
 
     /// Makes the processes of a session. That a zygote was killed is only seen when it is asked for something; then a new one is asked.
-    pub(crate) async fn bear(
+    pub(crate) async fn spawn_processes(
         &self,
         id: &str,
         options: &SessionOptions,
         workspace: &Workspace,
         directory: &Path,
-    ) -> Result<Delivered, Error> {
+    ) -> Result<Spawned, Error> {
         let mut attempts = 1;
         loop {
             let zygote = self.zygote().await?;
-            let place = Place {
+            let target = SpawnTarget {
                 user: self.next_user(),
                 workspace,
-                asked: self.asked_before_changes(workspace),
+                change_notice: self.change_notice(workspace),
                 directory,
             };
-            match self.try_to_bear(id, options, &place).await {
-                Err(_) if !zygote.is_alive() && attempts < MOST_ZYGOTES => attempts += 1,
+            match self.try_spawn(id, options, &target).await {
+                Err(_) if !zygote.is_alive() && attempts < MAX_ZYGOTES => attempts += 1,
                 outcome => return outcome,
             }
         }
@@ -152,27 +153,27 @@ impl Inner {
         workspace: &Arc<Workspace>,
         directory: &Path,
         limit: u64,
-        asked: Asked,
+        change_notice: ChangeNotice,
     ) -> Result<Files, Error> {
-        Files::watch(workspace, &self.watcher, directory, limit, asked).await
+        Files::watch(workspace, &self.watcher, directory, limit, change_notice).await
     }
 
     /// The same for a fork whose init cannot ask: it must share nothing.
-    pub(crate) async fn watch_own_files(
+    pub(crate) async fn watch_unshared_files(
         &self,
         workspace: &Arc<Workspace>,
         directory: &Path,
         limit: u64,
     ) -> Result<Files, Error> {
         self.share_nothing(workspace).await?;
-        self.watch_files(workspace, directory, limit, Asked::Never)
+        self.watch_files(workspace, directory, limit, ChangeNotice::Never)
             .await
     }
 
     /// Copies what a workspace shares with those of other sessions.
     pub(crate) async fn share_nothing(&self, workspace: &Arc<Workspace>) -> Result<(), Error> {
         let parted = Arc::clone(workspace);
-        let parting = tokio::task::spawn_blocking(move || parted.part_all()).await;
+        let parting = tokio::task::spawn_blocking(move || parted.make_all_own()).await;
         parting
             .unwrap_or_else(|error| Err(std::io::Error::other(error)))
             .map_err(Error::system("copying the workspace"))
@@ -184,42 +185,51 @@ impl Inner {
         &self,
         id: &str,
         options: SessionOptions,
-        home: Home,
-        born: Born,
+        process_host: ProcessHost,
+        session: SpawnedSession,
         files: Files,
-        place: (Arc<Workspace>, PathBuf),
+        target: (Arc<Workspace>, PathBuf),
         lineage: Lineage,
     ) -> Actor {
-        let standing = Standing {
+        let summary = IsolationSummary {
             rung: self.rung,
             isolation: self.described.clone(),
             python: self.python().executable.clone(),
         };
-        assemble(id, options, standing, home, born, files, place, lineage)
+        assemble(
+            id,
+            options,
+            summary,
+            process_host,
+            session,
+            files,
+            target,
+            lineage,
+        )
     }
 
-    async fn try_to_bear(
+    async fn try_spawn(
         &self,
         id: &str,
         options: &SessionOptions,
-        place: &Place<'_>,
-    ) -> Result<Delivered, Error> {
+        target: &SpawnTarget<'_>,
+    ) -> Result<Spawned, Error> {
         // While the launcher makes the mount, we make the rest.
-        let (mounted, planned) =
-            tokio::join!(self.zygote_with_mount(place.workspace, place.user), async {
-                self.plan(id, options, place)
-            });
+        let (mounted, planned) = tokio::join!(
+            self.zygote_with_mount(target.workspace, target.user),
+            async { self.plan(id, options, target) }
+        );
         let (zygote, mount) = mounted?;
         let Plan {
             birth,
             cgroup,
-            loan,
+            borrowed,
         } = planned?;
-        let (mut near, far) = Sockets::new(cgroup.as_deref(), mount, place.asked)?;
+        let (mut near, far) = Sockets::new(cgroup.as_deref(), mount, target.change_notice)?;
         let init = zygote.spawn(&birth.to_bytes(), &far.descriptors()).await?;
         // Ours must go, so that the end of theirs can be seen.
         drop(far);
-        let (head, _) = match timeout(BIRTH_LIMIT, near.up()).await {
+        let (head, _) = match timeout(SPAWN_TIMEOUT, near.wait_until_ready()).await {
             Ok(outcome) => outcome?,
             Err(_) => {
                 return Err(Error::System {
@@ -229,14 +239,14 @@ impl Inner {
             }
         };
         let processes = Processes::of(zygote.launcher_pid, init);
-        let born = Born {
-            loan,
+        let session = SpawnedSession {
+            borrowed,
             ..near.with(cgroup, processes, head)
         };
-        Ok(Delivered {
-            born,
+        Ok(Spawned {
+            session,
             zygote,
-            user: place.user,
+            user: target.user,
         })
     }
 
@@ -287,8 +297,8 @@ impl Inner {
 }
 
 /// The processes of a session, the zygote that they are from, and the user that they are.
-pub(crate) struct Delivered {
-    pub(crate) born: Born,
+pub(crate) struct Spawned {
+    pub(crate) session: SpawnedSession,
     pub(crate) zygote: Arc<Zygote>,
     pub(crate) user: u32,
 }

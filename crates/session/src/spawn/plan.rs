@@ -2,11 +2,11 @@
 
 use crate::Error;
 use crate::checkpoint::arming::OWN_MEMORY;
-use crate::files::borrowed::Loan;
-use crate::files::history::Asked;
+use crate::files::borrowed::BorrowedDirectory;
+use crate::files::history::ChangeNotice;
 use crate::files::workspace::Workspace;
-use crate::network::{self, Doors};
-use crate::runtime::Inner;
+use crate::network::{self, NetworkListeners};
+use crate::runtime::RuntimeState;
 use cellblock_protocol::{Rung, SessionOptions, Wall};
 use cellblock_sandbox::{Birth, Cgroup};
 use std::fs::DirBuilder;
@@ -19,10 +19,10 @@ use std::sync::Arc;
 const OWN_PROCESSES: u64 = 4;
 
 /// Where a session lives.
-pub(crate) struct Place<'a> {
+pub(crate) struct SpawnTarget<'a> {
     pub(crate) user: u32,
     pub(crate) workspace: &'a Workspace,
-    pub(crate) asked: Asked,
+    pub(crate) change_notice: ChangeNotice,
     pub(crate) directory: &'a Path,
 }
 
@@ -30,23 +30,23 @@ pub(crate) struct Place<'a> {
 pub(crate) struct Plan {
     pub(crate) birth: Birth,
     pub(crate) cgroup: Option<Arc<Cgroup>>,
-    pub(crate) loan: Option<Loan>,
+    pub(crate) borrowed: Option<BorrowedDirectory>,
 }
 
-impl Inner {
+impl RuntimeState {
     /// What a session shall be like, in the words of the native code, and its cgroup.
     pub(crate) fn plan(
         &self,
         id: &str,
         options: &SessionOptions,
-        place: &Place<'_>,
+        target: &SpawnTarget<'_>,
     ) -> Result<Plan, Error> {
-        let &Place {
+        let &SpawnTarget {
             user,
             workspace,
-            asked,
+            change_notice,
             directory,
-        } = place;
+        } = target;
         let limits = &options.limits;
         let walled = |wall| !self.isolation.without.contains(&wall);
         // Standbys are copies: what they hold beyond the head has a budget of its own.
@@ -70,13 +70,13 @@ impl Inner {
             _ => None,
         };
         let has_view = self.has_view();
-        let home = if has_view {
+        let working_directory = if has_view {
             PathBuf::from("/workspace")
         } else {
             workspace.path().to_owned()
         };
-        let mut loan = None;
-        let mut birth = Birth::new(self.walls, &home)?
+        let mut borrowed = None;
+        let mut birth = Birth::new(self.walls, &working_directory)?
             .user(user)
             .memory(limits.memory, if cgroup.is_some() { 0 } else { together })
             .counts(
@@ -98,7 +98,7 @@ impl Inner {
                 })?,
             }
             self.give_to_session(&private)?;
-            loan = self.lend_to_session(workspace, directory)?;
+            borrowed = self.lend_to_session(workspace, directory)?;
             for path in self.readable_paths() {
                 birth = birth.readable(&path)?;
             }
@@ -114,18 +114,18 @@ impl Inner {
             }
         }
 
-        if asked == Asked::Before {
+        if change_notice == ChangeNotice::BeforeChange {
             birth = birth.keeps();
         }
         if !options.network.is_empty() {
             self.can_guard_network()?;
             network::refuse_addresses(&options.network)?;
-            birth = Doors::of(options).ask_for(birth)?;
+            birth = NetworkListeners::of(options).ask_for(birth)?;
         }
         Ok(Plan {
             birth,
             cgroup,
-            loan,
+            borrowed,
         })
     }
 
@@ -142,14 +142,14 @@ impl Inner {
 
     /// Whether init can be asked before files are changed that are the user's or, when there are forks, theirs too. Where there are
     /// none, there is nothing to ask about.
-    pub(crate) fn asked_before_changes(&self, workspace: &Workspace) -> Asked {
+    pub(crate) fn change_notice(&self, workspace: &Workspace) -> ChangeNotice {
         let walled = |wall| !self.isolation.without.contains(&wall);
         let can_be = self.rung != Rung::None && walled(Wall::Seccomp) && walled(Wall::Signals);
-        let has_files = workspace.is_given() && !workspace.is_empty();
+        let has_files = workspace.is_user_directory() && !workspace.is_empty();
         if can_be && (has_files || Birth::can_fork(self.walls)) {
-            Asked::Before
+            ChangeNotice::BeforeChange
         } else {
-            Asked::Never
+            ChangeNotice::Never
         }
     }
 }

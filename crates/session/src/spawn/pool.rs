@@ -1,27 +1,27 @@
 //! Sessions that are made ahead of demand: forked, hardened and armed, waiting for someone to take them.
 
 use crate::actor::Actor;
-use crate::runtime::Inner;
+use crate::runtime::RuntimeState;
 use cellblock_protocol::{Limits, SessionOptions};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// A pool that nobody drew from for this long lets its sessions go, all but one.
-const IDLE: Duration = Duration::from_secs(300);
+const MAX_IDLE_TIME: Duration = Duration::from_secs(300);
 /// Who draws a session uses it at once. Making the next one must not take the processor from that.
-const POLITENESS: Duration = Duration::from_millis(10);
+const REFILL_DELAY: Duration = Duration::from_millis(10);
 /// No session is made ahead of demand when less than this share of the machine's memory is free.
-const LEAST_FREE: f64 = 0.1;
+const MIN_FREE_SHARE: f64 = 0.1;
 
 /// The sessions that wait.
 #[derive(Default)]
 pub(crate) struct Pool {
-    waiting: Mutex<Waiting>,
+    pooled: Mutex<PooledSessions>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct PooledSessions {
     actors: VecDeque<Actor>,
     /// How many there shall be.
     size: usize,
@@ -52,40 +52,40 @@ impl std::fmt::Debug for Pool {
 impl Pool {
     pub(crate) fn new(size: usize) -> Pool {
         Pool {
-            waiting: Mutex::new(Waiting {
+            pooled: Mutex::new(PooledSessions {
                 size,
-                ..Waiting::default()
+                ..PooledSessions::default()
             }),
         }
     }
 
     pub(crate) fn state(&self) -> PoolState {
-        let waiting = self.lock();
+        let pooled = self.lock();
         PoolState {
-            ready: waiting.actors.len(),
-            size: waiting.size,
-            served: waiting.served,
+            ready: pooled.actors.len(),
+            size: pooled.size,
+            served: pooled.served,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, PooledSessions> {
+        self.pooled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inner {
+impl RuntimeState {
     /// A session from the pool, if one waits that can be what is asked for.
     pub(crate) fn take_pooled(self: &Arc<Self>, options: &SessionOptions) -> Option<Actor> {
         if !fits(options) {
             return None;
         }
         let actor = {
-            let mut waiting = self.pool.lock();
-            waiting.drawn = Some(Instant::now());
+            let mut pooled = self.pool.lock();
+            pooled.drawn = Some(Instant::now());
             // Init has nothing to say of a session in which nothing happened: where it has, a process was killed.
             let is_well = |actor: &Actor| actor.init.is_silent();
-            let actor = std::iter::from_fn(|| waiting.actors.pop_front()).find(is_well);
-            waiting.served += u64::from(actor.is_some());
+            let actor = std::iter::from_fn(|| pooled.actors.pop_front()).find(is_well);
+            pooled.served += u64::from(actor.is_some());
             actor
         };
         self.fill_pool();
@@ -95,22 +95,22 @@ impl Inner {
     /// Makes sessions in the background until the pool is full.
     pub(crate) fn fill_pool(self: &Arc<Self>) {
         {
-            let mut waiting = self.pool.lock();
-            if waiting.filling || waiting.actors.len() >= waiting.size {
+            let mut pooled = self.pool.lock();
+            if pooled.filling || pooled.actors.len() >= pooled.size {
                 return;
             }
-            waiting.filling = true;
+            pooled.filling = true;
         }
         let runtime = Arc::downgrade(self);
         tokio::spawn(async {
-            tokio::time::sleep(POLITENESS).await;
+            tokio::time::sleep(REFILL_DELAY).await;
             fill(runtime).await;
         });
     }
 }
 
 /// Holds the runtime only while it makes a session, so that a runtime nobody uses can go.
-async fn fill(runtime: Weak<Inner>) {
+async fn fill(runtime: Weak<RuntimeState>) {
     loop {
         let Some(inner) = runtime.upgrade() else {
             return;
@@ -120,24 +120,27 @@ async fn fill(runtime: Weak<Inner>) {
         } else {
             inner.make_ahead().await
         };
-        let mut waiting = inner.pool.lock();
+        let mut pooled = inner.pool.lock();
         let failed = made.is_none();
-        waiting.actors.extend(made);
-        if failed || waiting.actors.len() >= waiting.size {
-            waiting.filling = false;
+        pooled.actors.extend(made);
+        if failed || pooled.actors.len() >= pooled.size {
+            pooled.filling = false;
             break;
         }
     }
-    tokio::time::sleep(IDLE).await;
+    tokio::time::sleep(MAX_IDLE_TIME).await;
     if let Some(inner) = runtime.upgrade() {
-        let mut waiting = inner.pool.lock();
-        if waiting.drawn.is_none_or(|drawn| drawn.elapsed() >= IDLE) {
-            waiting.actors.truncate(1);
+        let mut pooled = inner.pool.lock();
+        if pooled
+            .drawn
+            .is_none_or(|drawn| drawn.elapsed() >= MAX_IDLE_TIME)
+        {
+            pooled.actors.truncate(1);
         }
     }
 }
 
-impl Inner {
+impl RuntimeState {
     async fn make_ahead(&self) -> Option<Actor> {
         let id = self.fresh_id();
         let mut actor = self.make(&id, SessionOptions::default()).await.ok()?;
@@ -171,7 +174,7 @@ fn memory_is_short() -> bool {
             .ok()
     };
     match (field("MemTotal"), field("MemAvailable")) {
-        (Some(total), Some(available)) => available < total * LEAST_FREE,
+        (Some(total), Some(available)) => available < total * MIN_FREE_SHARE,
         _ => false,
     }
 }

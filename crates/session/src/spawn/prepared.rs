@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::actor::outputs::Outputs;
-use crate::actor::pending_queries::Looks;
+use crate::actor::pending_queries::PendingQueries;
 use crate::actor::{Actor, Fate};
 use crate::checkpoint::Checkpoints;
 use crate::checkpoint::steps::Steps;
@@ -10,12 +10,12 @@ use crate::files::disk::Disk;
 use crate::files::session_files::Files;
 use crate::files::workspace::Workspace;
 use crate::journal::{Recorder, SessionJournal};
-use crate::network::WaysOut;
+use crate::network::NetworkAccess;
 use crate::packages::Packages;
 use crate::session::Shared;
 use crate::spawn::fork::Lineage;
-use crate::spawn::process_host::Home;
-use crate::spawn::sockets::Born;
+use crate::spawn::process_host::ProcessHost;
+use crate::spawn::sockets::SpawnedSession;
 use cellblock_protocol::guest::{Reply, ToHead};
 use cellblock_protocol::{Cell, CheckpointState, Rung, SessionOptions, Status};
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
 
 /// How a session is walled in, and what runs in it.
-pub(crate) struct Standing {
+pub(crate) struct IsolationSummary {
     pub(crate) rung: Rung,
     /// In the words of a result.
     pub(crate) isolation: String,
@@ -37,29 +37,29 @@ pub(crate) struct Standing {
 pub(crate) fn assemble(
     id: &str,
     options: SessionOptions,
-    standing: Standing,
-    home: Home,
-    born: Born,
+    summary: IsolationSummary,
+    process_host: ProcessHost,
+    session: SpawnedSession,
     files: Files,
     (workspace, directory): (Arc<Workspace>, PathBuf),
     lineage: Lineage,
 ) -> Actor {
-    let Born {
+    let SpawnedSession {
         channel,
         init,
         pipes,
         cgroup,
         processes,
         head,
-        loan,
-        opened,
+        borrowed,
+        opened_listeners,
         ..
-    } = born;
+    } = session;
     let Files {
         tracker,
         temporary,
         history,
-        keeping,
+        preserve_task,
         ..
     } = files;
     let (_, nobody) = mpsc::unbounded_channel();
@@ -68,22 +68,22 @@ pub(crate) fn assemble(
         shared: Arc::new(Shared {
             id: id.to_owned(),
             workspace,
-            rung: standing.rung,
+            rung: summary.rung,
             logs,
             connections: broadcast::channel(1).0,
             end: OnceLock::new(),
             journal: Recorder::default(),
-            python: standing.python,
+            python: summary.python,
             packages: Packages::default(),
             wall: options.limits.wall,
         }),
-        isolation: standing.isolation,
+        isolation: summary.isolation,
         channel,
         init,
         pipes,
         disk: Disk::new(tracker, temporary, processes),
         history,
-        keeping,
+        preserve_task,
         outputs: Outputs::default(),
         journal: SessionJournal::default(),
         cgroup,
@@ -94,16 +94,16 @@ pub(crate) fn assemble(
         checkpoints: Checkpoints::new(head),
         steps: Steps::default(),
         postponed: VecDeque::new(),
-        told: CheckpointState::armed(),
+        announced_checkpoint: CheckpointState::armed(),
         is_left_running: false,
         ended: None,
-        looks: Looks::default(),
+        pending_queries: PendingQueries::default(),
         spent_ms: 0.0,
         closing: None,
-        loan,
-        opened,
-        ways_out: WaysOut::default(),
-        home,
+        borrowed,
+        opened_listeners,
+        network_access: NetworkAccess::default(),
+        process_host,
         options,
         lineage,
     }

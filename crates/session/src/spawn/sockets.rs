@@ -2,10 +2,10 @@
 
 use crate::Error;
 use crate::checkpoint::standby_channel::inode_of;
-use crate::files::borrowed::Loan;
+use crate::files::borrowed::BorrowedDirectory;
 use crate::files::disk::Processes;
-use crate::files::history::Asked;
-use crate::network::Opened;
+use crate::files::history::ChangeNotice;
+use crate::network::OpenedListener;
 use crate::wire::channel::Channel;
 use crate::wire::packets::Packets;
 use crate::wire::pipes::Pipes;
@@ -16,7 +16,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// A session that lives, seen from here.
-pub(crate) struct Born {
+pub(crate) struct SpawnedSession {
     pub(crate) channel: Channel,
     pub(crate) init: Packets,
     pub(crate) pipes: Pipes,
@@ -25,10 +25,10 @@ pub(crate) struct Born {
     /// The head's process id inside.
     pub(crate) head: u32,
     /// On which init asks before files of the user's are changed.
-    pub(crate) keeper: Option<OwnedFd>,
-    pub(crate) loan: Option<Loan>,
+    pub(crate) preserve_socket: Option<OwnedFd>,
+    pub(crate) borrowed: Option<BorrowedDirectory>,
     /// Its ways to the network, which nobody serves yet.
-    pub(crate) opened: Vec<Opened>,
+    pub(crate) opened_listeners: Vec<OpenedListener>,
 }
 
 /// What a session and the host speak through: the host's ends.
@@ -36,8 +36,8 @@ pub(crate) struct Sockets {
     channel: Channel,
     init: Packets,
     pipes: Pipes,
-    keeper: Option<OwnedFd>,
-    opened: Vec<Opened>,
+    preserve_socket: Option<OwnedFd>,
+    opened_listeners: Vec<OpenedListener>,
 }
 
 /// The session's ends, with what else goes to its init.
@@ -50,7 +50,7 @@ impl Sockets {
     pub(crate) fn new(
         cgroup: Option<&Cgroup>,
         mount: Option<OwnedFd>,
-        asked: Asked,
+        change_notice: ChangeNotice,
     ) -> Result<(Sockets, FarSockets), Error> {
         let (control, far_control) = packet_pair()?;
         let (near_channel, far_channel) = stream_pair()?;
@@ -60,11 +60,13 @@ impl Sockets {
         let (pipes, [out, error]) = Pipes::new().map_err(Error::system("making pipes"))?;
         let mut ends = vec![far_control, far_channel, out, error];
         ends.extend(mount);
-        let (keeper, far_keeper) = match asked {
-            Asked::Before => packet_pair().map(|(near, far)| (Some(near), Some(far)))?,
-            Asked::Never => (None, None),
+        let (preserve_socket, far_preserve_socket) = match change_notice {
+            ChangeNotice::BeforeChange => {
+                packet_pair().map(|(near, far)| (Some(near), Some(far)))?
+            }
+            ChangeNotice::Never => (None, None),
         };
-        ends.extend(far_keeper);
+        ends.extend(far_preserve_socket);
         ends.extend(
             cgroup
                 .map(Cgroup::entrances)
@@ -75,8 +77,8 @@ impl Sockets {
             channel,
             init: Packets::new(control, 4096).map_err(Error::system("listening to init"))?,
             pipes,
-            keeper,
-            opened: Vec::new(),
+            preserve_socket,
+            opened_listeners: Vec::new(),
         };
         Ok((near, FarSockets { ends }))
     }
@@ -91,8 +93,8 @@ impl Sockets {
                 .map_err(Error::system("listening to the head"))?,
             init: Packets::new(init, 4096).map_err(Error::system("listening to the container"))?,
             pipes,
-            keeper: None,
-            opened: Vec::new(),
+            preserve_socket: None,
+            opened_listeners: Vec::new(),
         };
         let ends = vec![far_channel, out, error];
         Ok((near, FarSockets { ends }))
@@ -106,22 +108,26 @@ impl Sockets {
 
     /// Waits until the session stands and its interpreter is there. Returns the head's process id inside, and whether init asks
     /// before files are changed.
-    pub(crate) async fn up(&mut self) -> Result<(u32, Asked), Error> {
-        let born = loop {
+    pub(crate) async fn wait_until_ready(&mut self) -> Result<(u32, ChangeNotice), Error> {
+        let started = loop {
             let gone = while_waiting("waiting for the session's init");
             let mut packet = self.init.receive().await.map_err(gone)?;
             match (
                 FromInit::from_bytes(&packet.bytes)?,
                 packet.descriptors.pop(),
             ) {
-                (FromInit::Born { head, asks: true }, _) => break (head, Asked::Before),
-                (FromInit::Born { head, asks: false }, _) => break (head, Asked::Never),
-                (FromInit::Door { number }, Some(socket)) => self.opened.push((number, socket)),
+                (FromInit::Born { head, asks: true }, _) => {
+                    break (head, ChangeNotice::BeforeChange);
+                }
+                (FromInit::Born { head, asks: false }, _) => break (head, ChangeNotice::Never),
+                (FromInit::Door { number }, Some(socket)) => {
+                    self.opened_listeners.push((number, socket))
+                }
                 _ => return Err(cellblock_sandbox::Error::Protocol { process: "init" }.into()),
             }
         };
         match self.channel.receive().await {
-            Ok(FromHead::Ready { .. }) => Ok(born),
+            Ok(FromHead::Ready { .. }) => Ok(started),
             Ok(_) => Err(cellblock_sandbox::Error::Protocol {
                 process: "the head",
             }
@@ -133,28 +139,33 @@ impl Sockets {
     }
 
     /// The socket on which init asks before files are changed, for who answers.
-    pub(crate) fn take_keeper(&mut self) -> Option<OwnedFd> {
-        self.keeper.take()
+    pub(crate) fn take_preserve_socket(&mut self) -> Option<OwnedFd> {
+        self.preserve_socket.take()
     }
 
-    pub(crate) fn with(self, cgroup: Option<Arc<Cgroup>>, processes: Processes, head: u32) -> Born {
+    pub(crate) fn with(
+        self,
+        cgroup: Option<Arc<Cgroup>>,
+        processes: Processes,
+        head: u32,
+    ) -> SpawnedSession {
         let Sockets {
             channel,
             init,
             pipes,
-            keeper,
-            opened,
+            preserve_socket,
+            opened_listeners,
         } = self;
-        Born {
+        SpawnedSession {
             channel,
             init,
             pipes,
             cgroup,
             processes,
             head,
-            keeper,
-            loan: None,
-            opened,
+            preserve_socket,
+            borrowed: None,
+            opened_listeners,
         }
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Importing pandas and matplotlib without byte code on a busy machine takes seconds; a minute means that it hangs.
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// What Python may say about itself before it is cut.
-const MOST_COMPLAINTS: u64 = 64 << 10;
+const MAX_STDERR_BYTES: u64 = 64 << 10;
 
 /// How a zygote is started.
 #[derive(Clone, Debug)]
@@ -297,7 +297,7 @@ async fn how_it_ended(launcher: &Packets, said: &str) -> String {
 fn read_complaints(stderr: ChildStderr) -> String {
     let mut bytes = Vec::new();
     if rustix::io::ioctl_fionbio(&stderr, true).is_ok() {
-        let _ = stderr.take(MOST_COMPLAINTS).read_to_end(&mut bytes);
+        let _ = stderr.take(MAX_STDERR_BYTES).read_to_end(&mut bytes);
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -11,26 +11,26 @@ use tokio::sync::Mutex;
 /// Whoever asks may go away before the answer comes. It is then thrown away, and never taken for the answer to the next question.
 #[derive(Debug)]
 pub(crate) struct Exchange {
-    line: Mutex<Line>,
+    state: Mutex<ExchangeState>,
     is_answer: fn(&Packet) -> bool,
 }
 
 #[derive(Debug)]
-struct Line {
+struct ExchangeState {
     packets: Packets,
     /// Whether an answer is under way that nobody took yet.
-    owed: bool,
+    is_answer_pending: bool,
 }
 
 impl Exchange {
     /// Packets that are no answers are passed over: they are news.
     pub(crate) fn new(packets: Packets, is_answer: fn(&Packet) -> bool) -> Exchange {
-        let line = Line {
+        let state = ExchangeState {
             packets,
-            owed: false,
+            is_answer_pending: false,
         };
         Exchange {
-            line: Mutex::new(line),
+            state: Mutex::new(state),
             is_answer,
         }
     }
@@ -40,22 +40,22 @@ impl Exchange {
         question: &[u8],
         descriptors: &[BorrowedFd<'_>],
     ) -> io::Result<Packet> {
-        let mut line = self.line.lock().await;
-        if line.owed {
-            line.answer(self.is_answer).await?;
+        let mut state = self.state.lock().await;
+        if state.is_answer_pending {
+            state.answer(self.is_answer).await?;
         }
-        line.packets.send(question, descriptors).await?;
-        line.owed = true;
-        line.answer(self.is_answer).await
+        state.packets.send(question, descriptors).await?;
+        state.is_answer_pending = true;
+        state.answer(self.is_answer).await
     }
 }
 
-impl Line {
+impl ExchangeState {
     async fn answer(&mut self, is_answer: fn(&Packet) -> bool) -> io::Result<Packet> {
         loop {
             let packet = self.packets.receive().await?;
             if is_answer(&packet) {
-                self.owed = false;
+                self.is_answer_pending = false;
                 return Ok(packet);
             }
         }
