@@ -6,20 +6,19 @@ mod running;
 mod socket;
 
 use crate::Error;
-use crate::actor::Command;
 use crate::files::disk::Processes;
 use crate::files::history::ChangeNotice;
 use crate::files::session_files::Files;
 use crate::files::watch::Watcher;
 use crate::files::workspace::Workspace;
-use crate::journal::{self, PythonUsed, SessionJournal};
+use crate::journal::{self, PythonUsed};
 use crate::network::{self, NetworkListeners};
 use crate::packages::Packages;
 use crate::runtime::{claim, next_number, remove_orphans, session_directory};
-use crate::session::{MAX_LOG_EVENTS, Session, Shared};
+use crate::session::{MAX_LOG_EVENTS, Session};
 use crate::spawn::fork::Lineage;
 use crate::spawn::guest;
-use crate::spawn::prepared::{IsolationSummary, assemble, prepare};
+use crate::spawn::prepared::{IsolationSummary, Opening, Prepared, SessionParts, prepare};
 use crate::spawn::process_host::ProcessHost;
 use crate::spawn::sockets::Sockets;
 use cellblock_docker::{ContainerSpec, Engine, Mount};
@@ -29,9 +28,9 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::broadcast;
 use tokio::time::timeout;
 
 use running::ContainerLog;
@@ -176,50 +175,42 @@ impl ContainerBackend {
             ChangeNotice::Never,
         );
         let files = files.await?;
-        let (commands, receiver) = mpsc::unbounded_channel::<Command>();
         // From here on the end of the session removes its directories.
         cleanup.disarm();
-        let mut actor = assemble(
-            &id,
-            options.clone(),
-            IsolationSummary {
+        let prepared = Prepared::new(SessionParts {
+            id: id.clone(),
+            options: options.clone(),
+            summary: IsolationSummary {
                 rung: Rung::None,
                 isolation: "docker".to_owned(),
                 python: "python3".into(),
             },
-            ProcessHost::Container(container),
-            session,
+            process_host: ProcessHost::Container(container),
+            spawned: session,
             files,
-            (workspace, directory),
-            Lineage::first(0),
-        );
+            workspace,
+            directory,
+            lineage: Lineage::first(0),
+        });
         let python = PythonUsed {
             executable: "python3".into(),
             version: String::new(),
             packages: true,
         };
-        let journal = journal::begin(&self.state, python, &actor, &options, &logs);
-        let shared = Arc::new(Shared {
+        let journal = journal::begin(&self.state, python, prepared.actor(), &options, &logs);
+        let environment = listeners.environment();
+        let mut opened = prepared.into_session(Opening {
             id,
-            workspace: Arc::clone(&actor.shared.workspace),
-            rung: Rung::None,
+            options,
             logs,
-            connections: broadcast::channel(MAX_LOG_EVENTS).0,
-            end: OnceLock::new(),
-            journal: journal.clone(),
-            python: "python3".into(),
+            journal,
             packages: Packages::default(),
-            wall: options.limits.wall,
-        });
-        actor.network_access =
-            listeners.serve(std::mem::take(&mut actor.opened_listeners), &shared)?;
-        actor.shared = Arc::clone(&shared);
-        actor.commands = receiver;
-        actor.checkpoints.is_disabled = true;
-        prepare(&mut actor, imports, listeners.environment()).await?;
-        actor.journal = SessionJournal::new(journal);
-        tokio::spawn(actor.serve());
-        Ok(Session { shared, commands })
+            listeners,
+            runtime: None,
+        })?;
+        opened.actor.checkpoints.is_disabled = true;
+        prepare(&mut opened.actor, imports, environment).await?;
+        Ok(opened.serve())
     }
 
     /// What the session's container is created from.

@@ -4,24 +4,24 @@
 //! shared until one side changes them. Then the head copies itself into them. Whatever fails on the way, this session goes on as it was.
 
 use crate::Error;
-use crate::actor::{Actor, Command, Fate};
+use crate::actor::{Actor, Fate};
 use crate::files::fork_copy::{self, Copying};
 use crate::files::history::ChangeNotice;
 use crate::files::workspace::Workspace;
-use crate::journal::{Recorder, SessionJournal};
 use crate::network::NetworkListeners;
 use crate::runtime::RuntimeState;
-use crate::session::{MAX_LOG_EVENTS, Session, Shared};
+use crate::session::{MAX_LOG_EVENTS, Session};
 use crate::spawn::plan::{Plan, SpawnTarget};
+use crate::spawn::prepared::{Opening, Prepared, SessionParts};
 use crate::spawn::sockets::Sockets;
 use cellblock_protocol::SessionOptions;
 use cellblock_protocol::guest::{Reply, ToHead};
 use cellblock_sandbox::{Birth, Cgroup, FromInit, Loan, ToInit, fork_request, remove_directory};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::broadcast;
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 
@@ -169,24 +169,38 @@ impl Actor {
             }
         };
         let lineage = self.lineage.next(self.cgroup.as_ref());
-        let mut actor = runtime.actor(
-            &id,
-            options,
-            self.process_host.for_fork()?,
-            near.with(cgroup, self.disk.youngest_fork(), head),
+        let prepared = Prepared::new(SessionParts {
+            id: id.clone(),
+            options: options.clone(),
+            summary: runtime.isolation_summary(),
+            process_host: self.process_host.for_fork()?,
+            spawned: near.with(cgroup, self.disk.youngest_fork(), head),
             files,
-            (workspace, directory),
+            workspace: Arc::clone(&workspace),
+            directory,
             lineage,
-        );
-        for directory in self.shared.packages.all() {
-            actor.shared.packages.add(&directory);
-        }
-        actor.cells = self.cells;
-        actor.is_left_running = self.is_left_running;
-        actor.checkpoints.is_disabled = self.checkpoints.is_disabled;
+        });
         unfinished.keep();
+        // The journal goes on where that of the parent stands.
+        let (logs, _) = broadcast::channel(MAX_LOG_EVENTS);
         let cell = self.checkpoints.current();
-        Ok((hand_out(actor, &self.journal.recorder, cell), fate))
+        let recorder = &self.journal.recorder;
+        let opening = Opening {
+            journal: recorder.fork(&id, cell, workspace.path(), &logs),
+            id,
+            listeners: NetworkListeners::of(&options),
+            options,
+            logs,
+            packages: self.shared.packages.copy(),
+            runtime: self.lineage.runtime.clone(),
+        };
+        let opened = prepared.into_session(opening).map(|mut fork| {
+            fork.actor.cells = self.cells;
+            fork.actor.is_left_running = self.is_left_running;
+            fork.actor.checkpoints.is_disabled = self.checkpoints.is_disabled;
+            fork.serve()
+        });
+        Ok((opened, fate))
     }
 
     /// Lets the head copy itself into the namespaces of the fork, and waits until the copy is there: the process with this id. If
@@ -379,30 +393,4 @@ impl Drop for UnfinishedDirectories {
             let _ = remove_directory(directory);
         }
     }
-}
-
-/// Its journal goes on where that of its parent stands, after `cell`.
-fn hand_out(mut actor: Actor, parent: &Recorder, cell: u64) -> Result<Session, Error> {
-    let (commands, receiver) = mpsc::unbounded_channel::<Command>();
-    let (logs, _) = broadcast::channel(MAX_LOG_EVENTS);
-    let journal = parent.fork(&actor.shared.id, cell, actor.shared.workspace.path(), &logs);
-    let shared = Arc::new(Shared {
-        id: actor.shared.id.clone(),
-        workspace: Arc::clone(&actor.shared.workspace),
-        rung: actor.shared.rung,
-        logs,
-        connections: broadcast::channel(MAX_LOG_EVENTS).0,
-        end: OnceLock::new(),
-        journal: journal.clone(),
-        python: actor.shared.python.clone(),
-        packages: actor.shared.packages.copy(),
-        wall: actor.options.limits.wall,
-    });
-    let listeners = NetworkListeners::of(&actor.options);
-    actor.network_access = listeners.serve(std::mem::take(&mut actor.opened_listeners), &shared)?;
-    actor.shared = Arc::clone(&shared);
-    actor.commands = receiver;
-    actor.journal = SessionJournal::new(journal);
-    tokio::spawn(actor.serve());
-    Ok(Session { shared, commands })
 }

@@ -10,28 +10,26 @@ pub(crate) mod sockets;
 pub(crate) mod zygote;
 
 use crate::Error;
-use crate::actor::{Actor, Command};
 use crate::files::disk::Processes;
 use crate::files::history::ChangeNotice;
 use crate::files::session_files::Files;
 use crate::files::workspace::Workspace;
-use crate::journal::SessionJournal;
 use crate::network::NetworkListeners;
 use crate::packages::Packages;
 use crate::runtime::RuntimeState;
-use crate::session::{MAX_LOG_EVENTS, Session, Shared};
+use crate::session::{MAX_LOG_EVENTS, Session};
 use crate::spawn::fork::{Lineage, UnfinishedDirectories};
 use crate::spawn::plan::{Plan, SpawnTarget};
-use crate::spawn::prepared::{IsolationSummary, assemble, prepare};
+use crate::spawn::prepared::{IsolationSummary, Opening, Prepared, SessionParts, prepare};
 use crate::spawn::process_host::ProcessHost;
 use crate::spawn::sockets::{Sockets, SpawnedSession};
 use crate::spawn::zygote::Zygote;
 use cellblock_protocol::{SessionOptions, Strategy, import_statement};
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::broadcast;
 use tokio::time::timeout;
 
 /// How long a fork and its walls may take. Milliseconds, but the machine may be busy.
@@ -55,44 +53,32 @@ impl RuntimeState {
             .session
             .get_or_insert_with(|| self.fresh_id())
             .clone();
-        let mut actor = match self.take_pooled(&options) {
-            Some(actor) => actor,
+        let prepared = match self.take_pooled(&options) {
+            Some(prepared) => prepared,
             None => self.make(&id, options.clone()).await?,
         };
-        let (commands, receiver) = mpsc::unbounded_channel::<Command>();
         let (logs, _) = broadcast::channel(MAX_LOG_EVENTS);
-        let workspace = Arc::clone(&actor.shared.workspace);
-        let journal = self.begin_journal(&actor, &options, &logs);
-        let shared = Arc::new(Shared {
-            id,
-            workspace,
-            rung: self.rung,
-            logs,
-            connections: broadcast::channel(MAX_LOG_EVENTS).0,
-            end: OnceLock::new(),
-            journal: journal.clone(),
-            python: self.python().executable.clone(),
-            packages: Packages::default(),
-            wall: options.limits.wall,
-        });
-        let mut environment = self.environment(&actor.directory);
+        let journal = self.begin_journal(prepared.actor(), &options, &logs);
+        let mut environment = self.environment(&prepared.actor().directory);
         let listeners = NetworkListeners::of(&options).through(&self.proxies);
         environment.extend(listeners.environment());
-        actor.network_access =
-            listeners.serve(std::mem::take(&mut actor.opened_listeners), &shared)?;
-        actor.shared = Arc::clone(&shared);
-        actor.commands = receiver;
-        actor.checkpoints.is_disabled = options.strategy == Strategy::Direct;
-        actor.options = options;
-        actor.lineage.runtime = Some(Arc::clone(self));
-        prepare(&mut actor, imports, environment).await?;
-        actor.journal = SessionJournal::new(journal);
-        tokio::spawn(actor.serve());
-        Ok(Session { shared, commands })
+        let is_direct = options.strategy == Strategy::Direct;
+        let mut opened = prepared.into_session(Opening {
+            id,
+            options,
+            logs,
+            journal,
+            packages: Packages::default(),
+            listeners,
+            runtime: Some(Arc::clone(self)),
+        })?;
+        opened.actor.checkpoints.is_disabled = is_direct;
+        prepare(&mut opened.actor, imports, environment).await?;
+        Ok(opened.serve())
     }
 
-    /// Makes everything of a session but the one who will hold it.
-    pub(crate) async fn make(&self, id: &str, options: SessionOptions) -> Result<Actor, Error> {
+    /// Makes everything of a session but its handle.
+    pub(crate) async fn make(&self, id: &str, options: SessionOptions) -> Result<Prepared, Error> {
         let workspace = Arc::new(match &options.workspace {
             Some(path) => Workspace::in_user_directory(path)?,
             None => Workspace::fresh(&self.state, id)?,
@@ -117,10 +103,17 @@ impl RuntimeState {
         if !self.has_view() {
             files.watch_temporary(&directory.join("tmp"), &self.watcher)?;
         }
-        let lineage = Lineage::first(user);
-        let target = (workspace, directory);
-        let process_host = ProcessHost::Zygote(zygote);
-        Ok(self.actor(id, options, process_host, session, files, target, lineage))
+        Ok(Prepared::new(SessionParts {
+            id: id.to_owned(),
+            options,
+            summary: self.isolation_summary(),
+            process_host: ProcessHost::Zygote(zygote),
+            spawned: session,
+            files,
+            workspace,
+            directory,
+            lineage: Lineage::first(user),
+        }))
     }
 
     /// Makes the processes of a session. That a zygote was killed is only seen when it is asked for something; then a new one is asked.
@@ -179,33 +172,13 @@ impl RuntimeState {
             .map_err(Error::system("copying the workspace"))
     }
 
-    /// Everything of a session, with nobody who holds it yet.
-    #[allow(clippy::too_many_arguments, reason = "each is a part of the session")]
-    pub(crate) fn actor(
-        &self,
-        id: &str,
-        options: SessionOptions,
-        process_host: ProcessHost,
-        session: SpawnedSession,
-        files: Files,
-        target: (Arc<Workspace>, PathBuf),
-        lineage: Lineage,
-    ) -> Actor {
-        let summary = IsolationSummary {
+    /// How sessions of this runtime are isolated, and what runs in them.
+    pub(crate) fn isolation_summary(&self) -> IsolationSummary {
+        IsolationSummary {
             rung: self.rung,
             isolation: self.described.clone(),
             python: self.python().executable.clone(),
-        };
-        assemble(
-            id,
-            options,
-            summary,
-            process_host,
-            session,
-            files,
-            target,
-            lineage,
-        )
+        }
     }
 
     async fn try_spawn(

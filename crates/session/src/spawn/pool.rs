@@ -1,7 +1,7 @@
 //! Sessions that are made ahead of demand: forked, hardened and armed, waiting for someone to take them.
 
-use crate::actor::Actor;
 use crate::runtime::RuntimeState;
+use crate::spawn::prepared::Prepared;
 use cellblock_protocol::{Limits, SessionOptions};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -22,7 +22,7 @@ pub(crate) struct Pool {
 
 #[derive(Default)]
 struct PooledSessions {
-    actors: VecDeque<Actor>,
+    sessions: VecDeque<Prepared>,
     /// How many there shall be.
     size: usize,
     /// Someone is making more.
@@ -62,7 +62,7 @@ impl Pool {
     pub(crate) fn state(&self) -> PoolState {
         let pooled = self.lock();
         PoolState {
-            ready: pooled.actors.len(),
+            ready: pooled.sessions.len(),
             size: pooled.size,
             served: pooled.served,
         }
@@ -75,28 +75,27 @@ impl Pool {
 
 impl RuntimeState {
     /// A session from the pool, if one waits that can be what is asked for.
-    pub(crate) fn take_pooled(self: &Arc<Self>, options: &SessionOptions) -> Option<Actor> {
+    pub(crate) fn take_pooled(self: &Arc<Self>, options: &SessionOptions) -> Option<Prepared> {
         if !fits(options) {
             return None;
         }
-        let actor = {
+        let prepared = {
             let mut pooled = self.pool.lock();
             pooled.drawn = Some(Instant::now());
-            // Init has nothing to say of a session in which nothing happened: where it has, a process was killed.
-            let is_well = |actor: &Actor| actor.init.is_silent();
-            let actor = std::iter::from_fn(|| pooled.actors.pop_front()).find(is_well);
-            pooled.served += u64::from(actor.is_some());
-            actor
+            let sessions = std::iter::from_fn(|| pooled.sessions.pop_front());
+            let prepared = sessions.into_iter().find(Prepared::is_alive);
+            pooled.served += u64::from(prepared.is_some());
+            prepared
         };
         self.fill_pool();
-        actor
+        prepared
     }
 
     /// Makes sessions in the background until the pool is full.
     pub(crate) fn fill_pool(self: &Arc<Self>) {
         {
             let mut pooled = self.pool.lock();
-            if pooled.filling || pooled.actors.len() >= pooled.size {
+            if pooled.filling || pooled.sessions.len() >= pooled.size {
                 return;
             }
             pooled.filling = true;
@@ -122,8 +121,8 @@ async fn fill(runtime: Weak<RuntimeState>) {
         };
         let mut pooled = inner.pool.lock();
         let failed = made.is_none();
-        pooled.actors.extend(made);
-        if failed || pooled.actors.len() >= pooled.size {
+        pooled.sessions.extend(made);
+        if failed || pooled.sessions.len() >= pooled.size {
             pooled.filling = false;
             break;
         }
@@ -135,18 +134,17 @@ async fn fill(runtime: Weak<RuntimeState>) {
             .drawn
             .is_none_or(|drawn| drawn.elapsed() >= MAX_IDLE_TIME)
         {
-            pooled.actors.truncate(1);
+            pooled.sessions.truncate(1);
         }
     }
 }
 
 impl RuntimeState {
-    async fn make_ahead(&self) -> Option<Actor> {
+    async fn make_ahead(&self) -> Option<Prepared> {
         let id = self.fresh_id();
-        let mut actor = self.make(&id, SessionOptions::default()).await.ok()?;
-        actor.checkpoints.plan();
-        actor.arm().await;
-        Some(actor)
+        let mut prepared = self.make(&id, SessionOptions::default()).await.ok()?;
+        prepared.arm().await;
+        Some(prepared)
     }
 }
 
