@@ -1,11 +1,11 @@
 //! A Python, warmed up and walled in, that sessions are born from.
 
-use crate::guest;
-use crate::loan::{self, Loan, Loans};
-use crate::pool::{Pool, PoolState};
-use crate::watch::Watcher;
-use crate::workspace::Workspace;
-use crate::zygote::{Zygote, ZygotePlan};
+use crate::files::borrowed::{self, BorrowedDirectories, BorrowedDirectory};
+use crate::files::watch::Watcher;
+use crate::files::workspace::Workspace;
+use crate::spawn::guest;
+use crate::spawn::pool::{Pool, PoolState};
+use crate::spawn::zygote::{Zygote, ZygotePlan};
 use crate::{Error, Preload, Python, Session};
 use cellblock_network::Proxies;
 use cellblock_protocol::{Isolation, Rung, SessionOptions, Wall};
@@ -20,14 +20,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::sync::Mutex;
 
 /// Session ids from 1 on; past the last they begin again, long after the first was used.
-const MOST_USERS: u32 = 65_000;
+const MAX_USERS: u32 = 65_000;
 /// What sessions of root's have that run as another user and see the host's directories.
 const OPEN_DIRECTORY: &str = "/run/cellblock";
 
 /// A runtime. A handle: clones are the same, and its processes end with the last handle and the last session.
 #[derive(Clone, Debug)]
 pub struct Runtime {
-    inner: Arc<Inner>,
+    inner: Arc<RuntimeState>,
 }
 
 /// How to start a runtime.
@@ -43,7 +43,7 @@ pub struct RuntimeBuilder {
 }
 
 #[derive(Debug)]
-pub(crate) struct Inner {
+pub(crate) struct RuntimeState {
     pub(crate) isolation: Isolation,
     pub(crate) rung: Rung,
     pub(crate) described: String,
@@ -54,7 +54,7 @@ pub(crate) struct Inner {
     pub(crate) watcher: Arc<Watcher>,
     pub(crate) pool: Pool,
     pub(crate) proxies: Arc<Proxies>,
-    loans: Arc<Loans>,
+    borrowed_directories: Arc<BorrowedDirectories>,
     plan: ZygotePlan,
     zygote: Mutex<Option<Arc<Zygote>>>,
     users: AtomicU32,
@@ -149,7 +149,7 @@ impl RuntimeBuilder {
         Ok(Runtime { inner })
     }
 
-    fn prepare(self, rung: Rung) -> Result<Inner, Error> {
+    fn prepare(self, rung: Rung) -> Result<RuntimeState, Error> {
         let RuntimeBuilder {
             python,
             isolation,
@@ -186,7 +186,7 @@ impl RuntimeBuilder {
             without: isolation.without.clone(),
         }
         .to_string();
-        Ok(Inner {
+        Ok(RuntimeState {
             isolation,
             rung,
             described,
@@ -201,7 +201,7 @@ impl RuntimeBuilder {
             watcher: Watcher::new(),
             pool: Pool::new(pool),
             proxies,
-            loans: Arc::default(),
+            borrowed_directories: Arc::default(),
             plan,
             zygote: Mutex::new(None),
             users: AtomicU32::new(0),
@@ -267,7 +267,7 @@ pub(crate) fn remove_orphans(sessions: &Path) {
             .to_str()
             .and_then(|name| name.rsplit('-').nth(1)?.parse::<u32>().ok());
         if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            loan::give_back_for(&entry.path());
+            borrowed::give_back_for(&entry.path());
             let _ = remove_directory(&entry.path());
         }
     }
@@ -295,7 +295,7 @@ async fn blocking<T: Send + 'static>(
     })
 }
 
-impl Inner {
+impl RuntimeState {
     /// The zygote, started anew if it died.
     pub(crate) async fn zygote(&self) -> Result<Arc<Zygote>, Error> {
         let mut slot = self.zygote.lock().await;
@@ -317,7 +317,7 @@ impl Inner {
         if cellblock_sandbox::first_id() == 0 {
             0
         } else {
-            1 + self.users.fetch_add(1, Ordering::Relaxed) % MOST_USERS
+            1 + self.users.fetch_add(1, Ordering::Relaxed) % MAX_USERS
         }
     }
 
@@ -350,14 +350,16 @@ impl Inner {
         &self,
         workspace: &Workspace,
         session: &Path,
-    ) -> Result<Option<Loan>, Error> {
+    ) -> Result<Option<BorrowedDirectory>, Error> {
         let path = workspace.path();
         let Some(user) = self.user_without_view() else {
             return Ok(None);
         };
-        let lent = if workspace.is_given() {
-            let loan = self.loans.lend(path, workspace.directory(), user, session);
-            loan.map(Some)
+        let lent = if workspace.is_user_directory() {
+            let borrowed =
+                self.borrowed_directories
+                    .lend(path, workspace.directory(), user, session);
+            borrowed.map(Some)
         } else {
             workspace.directory().give_to(user, user).map(|()| None)
         };

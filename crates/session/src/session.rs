@@ -1,10 +1,10 @@
 //! The handle of a session: what a caller holds.
 
+use crate::actor::outputs::MAX_PAGE_BYTES;
 use crate::actor::{Command, Effect};
+use crate::files::workspace::Workspace;
 use crate::journal::Recorder;
-use crate::outputs::LONGEST_PAGE;
 use crate::packages::Packages;
-use crate::workspace::Workspace;
 use crate::{Error, Running};
 use cellblock_network::Connection;
 use cellblock_protocol::guest::{Reply, ToHead, ToolContent};
@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 /// Events that wait for a slow reader: with chunks of 64 KiB this bounds the host's memory.
-const MOST_EVENTS: usize = 128;
+const MAX_EVENTS: usize = 128;
 /// How long an operation other than a cell may take before the head counts as stuck.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 /// The limits of `compute`.
@@ -146,7 +146,7 @@ impl Session {
         let cell = cell.into();
         cell.validate()?;
         let (reply, result) = oneshot::channel();
-        let (sender, events) = mpsc::channel(MOST_EVENTS);
+        let (sender, events) = mpsc::channel(MAX_EVENTS);
         self.tell(Command::Run {
             cell,
             number,
@@ -176,7 +176,7 @@ impl Session {
             seconds: COMPUTE_SECONDS,
             memory: COMPUTE_MEMORY,
         };
-        self.ask(Effect::Looks, limit, operation, Reply::computed)
+        self.ask(Effect::ReadOnly, limit, operation, Reply::computed)
             .await
     }
 
@@ -200,7 +200,7 @@ impl Session {
     /// Lists the variables; also while the code of a cell waits for the answer to a tool call.
     pub async fn vars(&self) -> Result<Vec<Variable>, Error> {
         self.ask(
-            Effect::Glances,
+            Effect::ReadOnlyDuringCall,
             ANSWER_LIMIT,
             |seq| ToHead::Vars { seq },
             Reply::variables,
@@ -212,7 +212,7 @@ impl Session {
     pub async fn inspect(&self, name: &str) -> Result<Inspection, Error> {
         let name = name.to_owned();
         self.ask(
-            Effect::Glances,
+            Effect::ReadOnlyDuringCall,
             ANSWER_LIMIT,
             |seq| ToHead::Inspect { seq, name },
             Reply::inspection,
@@ -365,7 +365,7 @@ impl Session {
             cell,
             stream,
             offset,
-            length: length.min(LONGEST_PAGE),
+            length: length.min(MAX_PAGE_BYTES),
             reply,
         });
         text.await.unwrap_or_else(|_| Err(self.ended()))

@@ -16,16 +16,19 @@ mod working_threads;
 #[allow(dead_code, reason = "the chaos tests use the rest of it")]
 mod seed;
 
+mod attributes;
 mod checkpoints;
 mod crashes;
 mod files;
 mod given;
+mod left_running;
 mod links;
 mod open_things;
 mod origin;
 mod pool;
 mod random_trees;
 mod replay;
+mod shared_maps;
 mod strategies;
 mod threads;
 mod undo;

@@ -1,26 +1,26 @@
 //! Sessions in containers: the session's processes run in a container of an engine instead of behind
 //! the walls of this machine.
 
+pub(crate) mod console_log;
 mod running;
 mod socket;
 
 use crate::Error;
-use crate::actor::Command;
-use crate::assembly::{Standing, assemble, prepare};
-use crate::disk::Processes;
-use crate::file_history::Asked;
-use crate::fork::Lineage;
-use crate::guest;
-use crate::home::Home;
-use crate::journal::{self, PythonUsed, SessionJournal};
-use crate::own_files::Files;
+use crate::files::disk::Processes;
+use crate::files::history::ChangeNotice;
+use crate::files::session_files::Files;
+use crate::files::watch::Watcher;
+use crate::files::workspace::Workspace;
+use crate::journal::{self, PythonUsed};
+use crate::network::{self, NetworkListeners};
 use crate::packages::Packages;
 use crate::runtime::{claim, next_number, remove_orphans, session_directory};
-use crate::session::{MAX_LOG_EVENTS, Session, Shared};
-use crate::sockets::Sockets;
-use crate::watch::Watcher;
-use crate::ways_out::{self, Doors};
-use crate::workspace::Workspace;
+use crate::session::{MAX_LOG_EVENTS, Session};
+use crate::spawn::fork::Lineage;
+use crate::spawn::guest;
+use crate::spawn::prepared::{IsolationSummary, Opening, Prepared, SessionParts, prepare};
+use crate::spawn::process_host::ProcessHost;
+use crate::spawn::sockets::Sockets;
 use cellblock_docker::{ContainerSpec, Engine, Mount};
 use cellblock_protocol::{ContainerOptions, Rung, SessionOptions, import_statement};
 use cellblock_sandbox::{private_file, remove_directory};
@@ -28,9 +28,9 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::broadcast;
 use tokio::time::timeout;
 
 use running::ContainerLog;
@@ -95,7 +95,7 @@ impl Containers {
     /// names the image where Python does not start in it.
     pub async fn open(&self, options: SessionOptions) -> Result<Session, Error> {
         options.validate()?;
-        ways_out::refuse_addresses(&options.network)?;
+        network::refuse_addresses(&options.network)?;
         timeout(START_TIMEOUT, self.backend.open(options))
             .await
             .unwrap_or_else(|_| {
@@ -119,20 +119,20 @@ impl ContainerBackend {
         let wanted = options.container.clone().unwrap_or_default();
         claim(&self.state, &self.cache)?;
         let workspace = Arc::new(match &options.workspace {
-            Some(path) => Workspace::given(path)?,
+            Some(path) => Workspace::in_user_directory(path)?,
             None => Workspace::fresh(&self.state, &id)?,
         });
         let directory = session_directory(&self.state, &id, number)?;
         let cleanup = UnfinishedSession::new(&directory, &workspace);
         let socket = ContainerSocket::new(&directory)?;
-        let doors = Doors::of(&options);
+        let listeners = NetworkListeners::of(&options);
         let paths = HostPaths {
             workspace: &workspace,
             session: &directory,
             socket: socket.directory(),
         };
         let name = format!("cellblock-{id}-{}-{number}", std::process::id());
-        let spec = self.container_spec(name, &options, &wanted, &doors, paths)?;
+        let spec = self.container_spec(name, &options, &wanted, &listeners, paths)?;
         let (logs, _) = broadcast::channel(MAX_LOG_EVENTS);
         let log = wanted.stream_container_output.then(|| ContainerLog {
             label: id.clone(),
@@ -155,7 +155,7 @@ impl ContainerBackend {
         container.shut_down_with_engine(second_init);
         let (mut near, far) = Sockets::to_container(init)?;
         near.hand_over(far).await?;
-        let head = match near.up().await {
+        let head = match near.wait_until_ready().await {
             Ok((head, _)) => head,
             Err(_) => {
                 let why = container.why_lost().await;
@@ -165,53 +165,52 @@ impl ContainerBackend {
                 )));
             }
         };
-        let born = near.with(None, Processes::of_container(init_process), head);
+        let session = near.with(None, Processes::of_container(init_process), head);
         let limit = options.limits.disk;
-        let files = Files::watch(&workspace, &self.watcher, &directory, limit, Asked::Never);
+        let files = Files::watch(
+            &workspace,
+            &self.watcher,
+            &directory,
+            limit,
+            ChangeNotice::Never,
+        );
         let files = files.await?;
-        let (commands, receiver) = mpsc::unbounded_channel::<Command>();
         // From here on the end of the session removes its directories.
         cleanup.disarm();
-        let mut actor = assemble(
-            &id,
-            options.clone(),
-            Standing {
+        let prepared = Prepared::new(SessionParts {
+            id: id.clone(),
+            options: options.clone(),
+            summary: IsolationSummary {
                 rung: Rung::None,
                 isolation: "docker".to_owned(),
                 python: "python3".into(),
             },
-            Home::Container(container),
-            born,
+            process_host: ProcessHost::Container(container),
+            spawned: session,
             files,
-            (workspace, directory),
-            Lineage::first(0),
-        );
+            workspace,
+            directory,
+            lineage: Lineage::first(0),
+        });
         let python = PythonUsed {
             executable: "python3".into(),
             version: String::new(),
             packages: true,
         };
-        let journal = journal::begin(&self.state, python, &actor, &options, &logs);
-        let shared = Arc::new(Shared {
+        let journal = journal::begin(&self.state, python, prepared.actor(), &options, &logs);
+        let environment = listeners.environment();
+        let mut opened = prepared.into_session(Opening {
             id,
-            workspace: Arc::clone(&actor.shared.workspace),
-            rung: Rung::None,
+            options,
             logs,
-            connections: broadcast::channel(MAX_LOG_EVENTS).0,
-            end: OnceLock::new(),
-            journal: journal.clone(),
-            python: "python3".into(),
+            journal,
             packages: Packages::default(),
-            wall: options.limits.wall,
-        });
-        actor.ways_out = doors.serve(std::mem::take(&mut actor.opened), &shared)?;
-        actor.shared = Arc::clone(&shared);
-        actor.commands = receiver;
-        actor.checkpoints.never = true;
-        prepare(&mut actor, imports, doors.environment()).await?;
-        actor.journal = SessionJournal::new(journal);
-        tokio::spawn(actor.serve());
-        Ok(Session { shared, commands })
+            listeners,
+            runtime: None,
+        })?;
+        opened.actor.checkpoints.is_disabled = true;
+        prepare(&mut opened.actor, imports, environment).await?;
+        Ok(opened.serve())
     }
 
     /// What the session's container is created from.
@@ -220,7 +219,7 @@ impl ContainerBackend {
         name: String,
         options: &SessionOptions,
         wanted: &ContainerOptions,
-        doors: &Doors,
+        listeners: &NetworkListeners,
         paths: HostPaths<'_>,
     ) -> Result<ContainerSpec, Error> {
         let refuse = |problem: std::io::Error| Error::Workspace {
@@ -257,7 +256,7 @@ impl ContainerBackend {
             limits.memory.to_string(),
         ]);
         if !options.network.is_empty() {
-            let (addresses, names) = doors.addresses();
+            let (addresses, names) = listeners.addresses();
             command.extend(addresses);
             mounts.push(Mount::ReadOnly {
                 source: write_world_readable(paths.session, "hosts", &names)?,
@@ -303,7 +302,7 @@ impl UnfinishedSession {
     fn new(directory: &Path, workspace: &Workspace) -> UnfinishedSession {
         UnfinishedSession {
             directory: directory.to_owned(),
-            workspace: (!workspace.is_given()).then(|| workspace.path().to_owned()),
+            workspace: (!workspace.is_user_directory()).then(|| workspace.path().to_owned()),
         }
     }
 

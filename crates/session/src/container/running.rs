@@ -1,7 +1,7 @@
 //! A session's container while it runs: its output, its end, its removal.
 
 use crate::Error;
-use crate::echo::{self, Echo};
+use crate::container::console_log::{self, ConsoleLog};
 use crate::session::log_pieces;
 use cellblock_docker::{Container, Output};
 use cellblock_protocol::Event;
@@ -28,7 +28,7 @@ pub(crate) struct RunningContainer {
     wait_task: JoinHandle<()>,
     output_task: Option<JoinHandle<()>>,
     last_lines: LastLines,
-    pub(crate) echo: Echo,
+    pub(crate) console_log: ConsoleLog,
     is_removed: bool,
 }
 
@@ -64,9 +64,9 @@ impl RunningContainer {
             wait_task: tokio::spawn(async {}),
             output_task: None,
             last_lines: LastLines::default(),
-            echo: log
+            console_log: log
                 .as_ref()
-                .map(|log| Echo::of(&log.label))
+                .map(|log| ConsoleLog::of(&log.label))
                 .unwrap_or_default(),
             is_removed: false,
         };
@@ -169,8 +169,8 @@ impl Drop for RunningContainer {
 async fn read_output(mut output: Output, last_lines: LastLines, log: Option<ContainerLog>) {
     while let Some(line) = output.next_line().await {
         if let Some(ContainerLog { label, events }) = &log {
-            let logged = echo::line_of(label, &line.stream.to_string(), &line.text);
-            echo::write(&logged);
+            let logged = console_log::line_of(label, &line.stream.to_string(), &line.text);
+            console_log::write(&logged);
             for text in log_pieces(format!("{logged}\n")) {
                 let _ = events.send(Event::Log { text });
             }

@@ -3,12 +3,12 @@
 use super::record::{Opened, PythonUsed, VERSION};
 use super::recorder::Recorder;
 use crate::actor::Actor;
-use crate::runtime::Inner;
+use crate::runtime::RuntimeState;
 use cellblock_protocol::{Event, Journaling, SessionOptions};
 use std::path::Path;
 use tokio::sync::broadcast;
 
-impl Inner {
+impl RuntimeState {
     /// The journal that the options ask for. A session that then fails to open leaves none.
     pub(crate) fn begin_journal(
         &self,
@@ -19,7 +19,7 @@ impl Inner {
         let python = self.python();
         let used = PythonUsed {
             executable: python.executable.clone(),
-            version: actor.home.python(),
+            version: actor.process_host.python(),
             packages: python.packages,
         };
         begin(&self.state, used, actor, options, logs)

@@ -1,8 +1,8 @@
 //! A private copy of a user's directory, for replaying cells in it.
 
 use crate::Error;
-use crate::private_copy::Copies;
-use crate::workspace::{Found, Kind, Workspace};
+use crate::files::fork_copy::Copies;
+use crate::files::workspace::{Found, Kind, Workspace};
 use cellblock_sandbox::{Confined, Links};
 use std::io;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub fn copy_directory(from: &Path, to: &Path) -> Result<(), Error> {
             problem: "a link leads elsewhere from there by now".to_owned(),
         });
     }
-    let source = Workspace::given(from)?;
+    let source = Workspace::in_user_directory(from)?;
     let Found {
         entries: found,
         left,

@@ -18,11 +18,11 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Records what happens in one session. Does nothing where no journal is kept. Clones write the same journal.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder {
-    inner: Option<Arc<Inner>>,
+    inner: Option<Arc<RuntimeState>>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct RuntimeState {
     key: Key,
     id: String,
     path: PathBuf,
@@ -37,7 +37,7 @@ impl Recorder {
         opened: Opened,
         logs: &broadcast::Sender<Event>,
     ) -> Recorder {
-        let inner = Inner::new(directory, &opened.session, WriterThread::shared(), logs);
+        let inner = RuntimeState::new(directory, &opened.session, WriterThread::shared(), logs);
         let is_accepted = inner.writer.send(Message::Open {
             key: inner.key,
             path: inner.path.clone(),
@@ -65,7 +65,7 @@ impl Recorder {
             return Recorder::default();
         };
         let directory = parent.path.parent().unwrap_or(Path::new("."));
-        let inner = Inner::new(directory, session, Arc::clone(&parent.writer), logs);
+        let inner = RuntimeState::new(directory, session, Arc::clone(&parent.writer), logs);
         let is_accepted = inner.writer.send(Message::Fork {
             key: inner.key,
             from: parent.key,
@@ -126,15 +126,15 @@ impl Recorder {
     }
 }
 
-impl Inner {
+impl RuntimeState {
     fn new(
         directory: &Path,
         session: &str,
         writer: Arc<WriterThread>,
         logs: &broadcast::Sender<Event>,
-    ) -> Inner {
+    ) -> RuntimeState {
         let id = new_id();
-        Inner {
+        RuntimeState {
             key: WriterThread::new_key(),
             path: RecordDirectory::new(directory).file_path(&id),
             id,
@@ -166,7 +166,7 @@ impl Inner {
     }
 }
 
-impl Drop for Inner {
+impl Drop for RuntimeState {
     fn drop(&mut self) {
         // After a proper close there is nothing left to close; before the first cell there is no file.
         self.writer

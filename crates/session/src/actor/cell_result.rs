@@ -1,0 +1,242 @@
+//! What a cell that is over comes to: its result, and what becomes of the session's state.
+
+use crate::actor::capture::Capture;
+use crate::actor::cell_run::{CellRun, Finish};
+use crate::actor::exit_status::{Ending, ExitStatus, LimitHit};
+use crate::actor::{Actor, Fate};
+use crate::checkpoint::replay::Restoration;
+use cellblock_protocol::guest::Done;
+use cellblock_protocol::{
+    CellResult, CheckpointState, CheckpointStatus, Event, FileChanges, State, StateOutcome, Status,
+    Usage, VariableChanges,
+};
+use cellblock_sandbox::{Death, ExceededLimit as Over, Exit};
+
+/// What became of the state.
+pub(crate) struct StateEffect {
+    outcome: StateOutcome,
+    fate: Fate,
+    files: FileChanges,
+    restoration: Restoration,
+}
+
+impl StateEffect {
+    /// What the cell did is there, with these files.
+    pub(crate) fn kept(files: FileChanges) -> StateEffect {
+        StateEffect {
+            outcome: StateOutcome::Kept,
+            fate: Fate::Lives,
+            files,
+            restoration: Restoration::default(),
+        }
+    }
+
+    /// The session is over.
+    fn over(fate: Fate, files: FileChanges) -> StateEffect {
+        StateEffect {
+            outcome: StateOutcome::Ended,
+            fate,
+            files,
+            restoration: Restoration::default(),
+        }
+    }
+}
+
+impl CellRun {
+    /// The result, and what becomes of the session.
+    pub(crate) async fn conclude(
+        mut self,
+        actor: &mut Actor,
+        finish: Finish,
+    ) -> (CellResult, Fate) {
+        if !matches!(finish, Finish::Done(_)) {
+            self.drain(actor);
+        }
+        let (mut exit, done, death) = match finish {
+            Finish::Done(done) => {
+                actor.spent_ms += done.cpu_ms;
+                (ExitStatus::of_done(&done, self.interrupted), *done, None)
+            }
+            Finish::Ended(death, ending) => {
+                // The head's last words are missing; init saw what its whole life cost.
+                let cpu_ms = (death.cpu_ms - actor.spent_ms).max(0.0);
+                let done = Done {
+                    cpu_ms,
+                    peak_bytes: death.peak_bytes,
+                    ..Done::default()
+                };
+                (
+                    ExitStatus::of_exit(death.exit, &ending),
+                    done,
+                    Some(ending.reason(death.exit)),
+                )
+            }
+            Finish::Lost => {
+                let reason = actor.process_host.why_lost().await;
+                let exit = ExitStatus::of_loss(actor.process_host.backend(), &reason);
+                (exit, Done::default(), Some(reason))
+            }
+        };
+        if let Some(error) = exit.error.as_mut().filter(|error| error.hint.is_none()) {
+            error.hint = actor.network_access.hint(error);
+        }
+        let effect = self
+            .decide_state(actor, exit.status, done.pure, death)
+            .await;
+        self.console_log.end();
+        if let Some(reason) = actor.history.lock().take_unpreserved()
+            && self.net.status == CheckpointStatus::Armed
+        {
+            self.net = CheckpointState::behind(0, reason);
+        }
+        let (number, fate) = (self.number, effect.fate.clone());
+        let (result, capture) = self.result(actor, exit, done, effect);
+        actor.outputs.keep(number, capture.into_written());
+        (result, fate)
+    }
+
+    /// The result of a cell that is settled, and its output.
+    pub(crate) fn result(
+        self,
+        actor: &Actor,
+        exit: ExitStatus,
+        done: Done,
+        effect: StateEffect,
+    ) -> (CellResult, Capture) {
+        let StateEffect {
+            outcome,
+            files,
+            restoration,
+            ..
+        } = effect;
+        let Restoration {
+            not_restored,
+            lost,
+            replayed,
+            differed,
+            time,
+        } = restoration;
+        // The cell did not cost what making up for it cost.
+        let wall = self
+            .started
+            .elapsed()
+            .saturating_sub(time.unwrap_or_default());
+        let (stdout, stderr, output, truncated) = self.capture.texts();
+        let (stdout_bytes, stderr_bytes) = self.capture.totals();
+        let result = CellResult {
+            session: actor.shared.id.clone(),
+            cell: self.number,
+            status: exit.status,
+            exit_code: exit.exit_code,
+            signal: exit.signal,
+            stdout,
+            stderr,
+            output,
+            truncated,
+            value: done.value,
+            displays: self.displays,
+            error: exit.error,
+            variables: if outcome == StateOutcome::Kept {
+                done.variables
+            } else {
+                VariableChanges::default()
+            },
+            files,
+            state: State {
+                outcome,
+                checkpoint: self.net,
+                not_restored,
+                lost,
+                replayed,
+                differed,
+                replay_ms: time.map(|time| time.as_millis() as u64),
+            },
+            usage: Usage {
+                wall_ms: wall.as_secs_f64() * 1e3,
+                cpu_ms: done.cpu_ms,
+                peak_bytes: done.peak_bytes,
+                stdout_bytes,
+                stderr_bytes,
+            },
+            tool_calls: self.calls.into_list(),
+            strategy: actor.options.strategy,
+            backend: actor.process_host.backend(),
+            isolation: actor.isolation.clone(),
+            isolation_note: actor.shared.rung.caveat().map(str::to_owned),
+        };
+        (result, self.capture)
+    }
+
+    /// What becomes of the state: kept, or as before the cell, or gone with the session.
+    async fn decide_state(
+        &mut self,
+        actor: &mut Actor,
+        status: Status,
+        pure: bool,
+        death: Option<String>,
+    ) -> StateEffect {
+        let atomic = self.cell.atomic.unwrap_or(actor.options.atomic);
+        let reason = match death {
+            Some(_) if actor.closing.is_some() || actor.commands.is_closed() => {
+                let fate = Fate::Over("it was closed".to_owned());
+                let files = actor.disk.changes().await.files;
+                return StateEffect::over(fate, files);
+            }
+            Some(reason) => reason,
+            None if status != Status::Success && atomic && actor.checkpoints.is_armed() => {
+                actor.end_head().await;
+                "an atomic cell failed".to_owned()
+            }
+            None => {
+                let files = actor.note_changes_of(self.number).await.files;
+                actor
+                    .checkpoints
+                    .keep(self.number, pure && files.is_empty());
+                return StateEffect::kept(files);
+            }
+        };
+        let changes = actor.disk.changes().await;
+        let files = changes.files.clone();
+        let (fate, restoration) = actor.survive(reason, changes, Some(self)).await;
+        match fate {
+            Fate::Lives => {
+                match self.events {
+                    Some(_) => self.emit(Event::Restored {
+                        checkpoint: actor.checkpoints.current(),
+                    }),
+                    None => actor.announce_restored(),
+                }
+                StateEffect {
+                    outcome: StateOutcome::Restored,
+                    fate,
+                    files: FileChanges::default(),
+                    restoration,
+                }
+            }
+            Fate::Over(_) => StateEffect::over(fate, files),
+        }
+    }
+
+    pub(crate) fn why_it_died(&self, actor: &Actor, Death { exit, over, .. }: Death) -> Ending {
+        let kills = actor
+            .cgroup
+            .as_ref()
+            .map_or(0, |cgroup| cgroup.memory_kills());
+        if let Some(hit) = actor.disk.hit() {
+            return Ending::Limit(hit);
+        }
+        if over == Some(Over::UserObjects) {
+            return Ending::Limit(LimitHit::UserObjects);
+        }
+        if over.is_some() || (exit == Exit::Signal(9) && kills > self.memory_kills) {
+            return Ending::Limit(LimitHit::Memory {
+                limit: actor.options.limits.memory,
+            });
+        }
+        if self.interrupted {
+            Ending::Interrupt
+        } else {
+            Ending::Itself
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! How a cell ended, judged from what the host itself saw.
+
+use cellblock_protocol::guest::Done;
+use cellblock_protocol::{Backend, CellError, Status};
+use cellblock_sandbox::Exit;
+
+/// Why the host ended a head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// It ended by itself.
+    Itself,
+    /// The cell's time was over.
+    Timeout,
+    /// A person interrupted it and it did not listen.
+    Interrupt,
+    /// It used more than it may; the text says what.
+    Limit(LimitHit),
+    /// It sent something that no honest guest sends.
+    Forged(String),
+}
+
+/// A limit that a cell ran into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LimitHit {
+    Memory {
+        limit: u64,
+    },
+    Disk {
+        limit: u64,
+    },
+    Files {
+        limit: usize,
+    },
+    /// Objects that the kernel counts for each user, and so for the host's own.
+    UserObjects,
+    /// Directories so deep, or names so long, that nobody can look at them all.
+    TooDeep,
+}
+
+/// The part of a result that says how the process ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ExitStatus {
+    pub(crate) status: Status,
+    pub(crate) exit_code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    pub(crate) error: Option<CellError>,
+}
+
+impl ExitStatus {
+    /// The cell ran to its end and the head lives.
+    pub(crate) fn of_done(done: &Done, interrupted: bool) -> ExitStatus {
+        let status = match (done.ok, interrupted) {
+            (true, _) => Status::Success,
+            (false, true) => Status::Interrupted,
+            (false, false) => Status::Failure,
+        };
+        ExitStatus {
+            status,
+            exit_code: None,
+            signal: None,
+            error: done.error.clone(),
+        }
+    }
+
+    /// The head ended.
+    pub(crate) fn of_exit(exit: Exit, ending: &Ending) -> ExitStatus {
+        let (exit_code, signal) = match exit {
+            Exit::Code(code) => (Some(code), None),
+            Exit::Signal(signal) => (None, Some(signal)),
+        };
+        let (status, error) = match ending {
+            Ending::Timeout => (Status::Timeout, None),
+            Ending::Interrupt => (Status::Interrupted, None),
+            Ending::Limit(hit) => (Status::Crashed, Some(hit.explain())),
+            Ending::Forged(what) => (
+                Status::Crashed,
+                Some(plain(
+                    "ProtocolError",
+                    &format!(
+                        "the session's process sent something that makes no sense ({what}); it was ended"
+                    ),
+                )),
+            ),
+            Ending::Itself => (Status::Crashed, None),
+        };
+        ExitStatus {
+            status,
+            exit_code,
+            signal,
+            error,
+        }
+    }
+}
+
+impl ExitStatus {
+    /// Nobody is left who could say how it ended.
+    pub(crate) fn of_loss(backend: Backend, reason: &str) -> ExitStatus {
+        let verdict = ExitStatus::of_exit(Exit::Signal(9), &Ending::Itself);
+        match backend {
+            Backend::Local => verdict,
+            Backend::Docker => ExitStatus {
+                error: Some(plain("ContainerLost", reason)),
+                ..verdict
+            },
+        }
+    }
+}
+
+impl LimitHit {
+    /// Why a session is over that went over a limit while no cell ran.
+    pub(crate) fn reason(&self) -> String {
+        let what = match self {
+            LimitHit::Memory { limit } => {
+                format!("needed more than its {} of memory", size(*limit))
+            }
+            LimitHit::Disk { limit } => {
+                format!("wrote more than its {} to the workspace", size(*limit))
+            }
+            LimitHit::UserObjects => {
+                "held more of the kernel's objects than one session may".to_owned()
+            }
+            LimitHit::TooDeep => "made directories that are nested too deep".to_owned(),
+            LimitHit::Files { limit } => format!("made more than {limit} files in the workspace"),
+        };
+        format!("what a cell left running {what}")
+    }
+
+    fn explain(&self) -> CellError {
+        match self {
+            LimitHit::Memory { limit } => plain(
+                "MemoryLimit",
+                &format!(
+                    "the session needed more than its {} of memory and was ended; work on less at a time, or ask for a higher limit",
+                    size(*limit)
+                ),
+            ),
+            LimitHit::UserObjects => plain(
+                "KernelLimit",
+                "the session held more of the kernel's objects than one session may (32 768 watches of epoll, 16 384 locks on files) and was ended; use fewer at a time",
+            ),
+            LimitHit::Disk { limit } => plain(
+                "DiskLimit",
+                &format!(
+                    "the session wrote more than its {} to the workspace and was ended; delete what is not needed, or ask for a higher limit",
+                    size(*limit)
+                ),
+            ),
+            LimitHit::TooDeep => plain(
+                "DiskLimit",
+                "the session made directories in the workspace that are nested deeper than a path can be long (4 095 bytes), or with longer names in all than 32 MiB, and was ended",
+            ),
+            LimitHit::Files { limit } => plain(
+                "DiskLimit",
+                &format!("the session made more than {limit} files in the workspace and was ended"),
+            ),
+        }
+    }
+}
+
+/// An error of the host's making: no frames, for no code of the user's raised it.
+fn plain(kind: &str, message: &str) -> CellError {
+    CellError {
+        type_: kind.to_owned(),
+        value: message.to_owned(),
+        repr: format!("{kind}({message:?})"),
+        traceback: format!("{kind}: {message}\n"),
+        ..CellError::default()
+    }
+}
+
+fn size(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match UNITS.into_iter().find(|(_, unit)| bytes >= *unit) {
+        Some((name, unit)) if bytes.is_multiple_of(unit) => format!("{} {name}", bytes / unit),
+        Some((name, unit)) => format!("{:.1} {name}", bytes as f64 / unit as f64),
+        None => format!("{bytes} bytes"),
+    }
+}

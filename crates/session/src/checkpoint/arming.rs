@@ -1,0 +1,238 @@
+//! The making of standbys, and the letting go of old ones.
+
+use crate::actor::Actor;
+use crate::checkpoint::Standby;
+use crate::checkpoint::standby_channel::StandbyChannel;
+use crate::files::history::FileHistory;
+use cellblock_protocol::guest::{Armed, ToHead};
+use cellblock_protocol::{Arming, Strategy};
+use cellblock_sandbox::{BootTime as Moment, FromInit, StandbyOrigin as Made, ToInit};
+use std::os::fd::AsFd as _;
+use std::time::{Duration, SystemTime};
+use tokio::time::timeout;
+
+/// Copying the page tables of gigabytes takes half a second, and more where others compute too.
+const ARM_LIMIT: Duration = Duration::from_secs(5);
+/// What our own processes of a session take beyond the user's data: page tables, and pages written since the fork.
+pub(crate) const OWN_MEMORY: u64 = 64 << 20;
+
+impl Actor {
+    /// Makes sure that the newest state has a standby, or a reason why not.
+    pub(crate) async fn arm(&mut self) {
+        self.arm_for(false).await;
+    }
+
+    async fn arm_for(&mut self, hurry: bool) {
+        self.checkpoints.due = None;
+        self.let_go_of_taken_back().await;
+        if self.checkpoints.is_armed() || self.checkpoints.obstacle.is_some() {
+            return;
+        }
+        if self.options.strategy == Strategy::Direct {
+            self.checkpoints.obstacle = Some("the strategy `direct` makes none".to_owned());
+            return;
+        }
+        if let Some(reason) = self.process_host.why_no_checkpoints() {
+            self.checkpoints.obstacle = Some(reason.to_owned());
+            return;
+        }
+        self.copy_files().await;
+        // While the head copies itself: both take about as long.
+        let look = self.disk.look_for_held_files();
+        if let Err(reason) = self.make_standby(hurry).await {
+            self.checkpoints.obstacle = Some(reason);
+        }
+        self.note_held_files(look).await;
+    }
+
+    /// What must be there before a cell may start.
+    pub(crate) async fn arm_before_cell(&mut self) {
+        if self.can_start_anew() {
+            return self.begin_at_origin();
+        }
+        if self.options.arming == Arming::Strict {
+            self.arm_again().await;
+        }
+    }
+
+    /// Makes sure that the state has a checkpoint, also where that was tried before and failed.
+    pub(crate) async fn arm_again(&mut self) {
+        if self.can_start_anew() {
+            return self.begin_at_origin();
+        }
+        // What stood in the way may be over: a thread that has ended.
+        self.checkpoints.obstacle = None;
+        self.arm_for(true).await;
+    }
+
+    /// The state needs no standby, and steps lead on from it.
+    fn begin_at_origin(&mut self) {
+        self.checkpoints.begin_at_origin();
+        self.steps.begin(self.state_point());
+    }
+
+    /// Copies what the last cells changed, so that the checkpoint has its files.
+    pub(crate) async fn copy_files(&mut self) {
+        if self.history.lock().is_behind() {
+            // If the host fails at it, that is a flaw as well.
+            let _ = self.history.with(FileHistory::catch_up).await;
+        }
+        self.checkpoints.flaw = self.history.lock().flaw();
+    }
+
+    async fn make_standby(&mut self, hurry: bool) -> Result<(), String> {
+        self.questions += 1;
+        let seq = self.questions;
+        let (line, far) = StandbyChannel::new().map_err(|error| error.to_string())?;
+        self.disk.expect_descriptors_in(line.far);
+        let asked = Moment::now();
+        let exchange = async {
+            let request = ToHead::Arm { seq, hurry };
+            self.channel.send_with(&request, Some(far.as_fd())).await?;
+            self.answer_to(seq).await
+        };
+        let reply = match timeout(ARM_LIMIT, exchange).await {
+            Ok(Ok(reply)) => reply,
+            Ok(Err(_)) => return Err("the head is gone".to_owned()),
+            Err(_) => return Err("the head did not make a copy of itself in time".to_owned()),
+        };
+        let Armed {
+            pid,
+            resident,
+            faults,
+            children,
+        } = reply.armed().map_err(|error| error.to_string())??;
+        self.protect(pid, Made::Since(asked)).await?;
+        if let Some(old) = self.checkpoints.replace_newest() {
+            self.let_go(&old).await;
+        }
+        self.checkpoints.add(Standby {
+            pid,
+            channel: line,
+            cell: self.checkpoints.current(),
+            since: self.checkpoints.since,
+            revision: self.checkpoints.revision,
+            at: SystemTime::now(),
+            resident,
+            faults,
+            children,
+        });
+        self.steps.begin(self.state_point());
+        self.trim(hurry).await;
+        Ok(())
+    }
+
+    /// Has init take a process for a standby: one that was made when we asked for it, and no other.
+    pub(crate) async fn protect(&mut self, pid: u32, made: Made) -> Result<(), String> {
+        let lost = "init is gone";
+        self.init
+            .send(&ToInit::Protect { pid, origin: made }.to_bytes(), &[])
+            .await
+            .map_err(|_| lost)?;
+        loop {
+            let packet = self.init.receive().await.map_err(|_| lost)?;
+            match FromInit::from_bytes(&packet.bytes) {
+                Ok(FromInit::Protected { pid: which, done }) if which == pid => {
+                    return if done {
+                        Ok(())
+                    } else {
+                        Err(
+                            "the head named a process that is not the copy which it was asked for"
+                                .to_owned(),
+                        )
+                    };
+                }
+                Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
+                Ok(FromInit::Ended(death)) => {
+                    self.ended = Some(death);
+                    return Err("the head is gone".to_owned());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The newest, and as many older ones as the limits allow.
+    async fn trim(&mut self, hurry: bool) {
+        let most = usize::try_from(self.options.limits.checkpoints)
+            .unwrap_or(usize::MAX)
+            .saturating_add(1);
+        while self.checkpoints.count() > most {
+            self.drop_oldest().await;
+        }
+        while self.checkpoints.standbys.len() > 1 && self.history_is_too_large(hurry).await {
+            self.drop_oldest_standby().await;
+            // Its memory is free when it has gone.
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        self.forget_old_files();
+        // Copies of files are new data on disk as well.
+        while self.checkpoints.count() > 1 && self.earlier_file_bytes() > self.options.limits.disk {
+            self.drop_oldest().await;
+            self.forget_old_files();
+        }
+    }
+
+    /// Whether a cell that does next to nothing might be the one too many.
+    pub(crate) fn is_short_of_memory(&self) -> bool {
+        let cgroup = self.cgroup.as_ref();
+        cgroup.is_some_and(|cgroup| cgroup.is_short_of(OWN_MEMORY / 2))
+    }
+
+    /// Whether older standbys hold more than their budget: in the kernel's word, or by an estimate while someone waits.
+    async fn history_is_too_large(&mut self, hurry: bool) -> bool {
+        /// The estimate rests on what the head says. So it is not trusted for long.
+        const MAX_UNWEIGHED: u32 = 4;
+        let budget = self.options.limits.checkpoint_budget();
+        let standbys = &self.checkpoints.standbys;
+        if let Some(used) = self.cgroup.as_ref().and_then(|cgroup| cgroup.memory_used()) {
+            let head = standbys.back().map_or(0, |newest| newest.resident);
+            return used.saturating_sub(head) > budget + OWN_MEMORY || self.is_short_of_memory();
+        }
+        let estimate: u64 = standbys
+            .iter()
+            .map(|standby| self.checkpoints.alone(standby))
+            .sum();
+        self.checkpoints.unweighed += 1;
+        if estimate > budget || (hurry && self.checkpoints.unweighed < MAX_UNWEIGHED) {
+            return estimate > budget;
+        }
+        self.checkpoints.unweighed = 0;
+        let held = self.disk.memory_beyond(self.checkpoints.head).await;
+        held.is_some_and(|bytes| bytes > budget + OWN_MEMORY)
+    }
+
+    fn forget_old_files(&self) {
+        if let Some(oldest) = self.checkpoints.oldest() {
+            self.history.lock().forget_before(oldest);
+        }
+    }
+
+    fn earlier_file_bytes(&self) -> u64 {
+        self.history.lock().earlier_bytes()
+    }
+
+    async fn drop_oldest(&mut self) {
+        if self.checkpoints.origin.take().is_none() {
+            self.drop_oldest_standby().await;
+        }
+    }
+
+    /// The oldest state that takes memory.
+    pub(crate) async fn drop_oldest_standby(&mut self) {
+        if let Some(standby) = self.checkpoints.standbys.pop_front() {
+            self.let_go(&standby).await;
+        }
+    }
+
+    pub(crate) async fn let_go_of_taken_back(&mut self) {
+        for standby in std::mem::take(&mut self.checkpoints.taken_back) {
+            self.let_go(&standby).await;
+        }
+    }
+
+    async fn let_go(&self, standby: &Standby) {
+        let drop = ToInit::Drop(standby.pid).to_bytes();
+        let _ = self.init.send(&drop, &[]).await;
+    }
+}

@@ -1,0 +1,279 @@
+//! The standbys of a session: frozen copies of its head, from the oldest that `undo` can reach to the newest.
+
+pub(crate) mod arming;
+pub(crate) mod origin;
+pub(crate) mod recovery;
+pub(crate) mod replay;
+pub(crate) mod standby_channel;
+pub(crate) mod steps;
+pub(crate) mod undo;
+
+use crate::checkpoint::standby_channel::StandbyChannel;
+use cellblock_protocol::{CheckpointEntry, CheckpointState};
+use std::collections::VecDeque;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::time::Instant;
+
+/// A new request wins over arming: it starts after this much quiet.
+const QUIET_TIME: Duration = Duration::from_millis(2);
+
+/// One standby.
+#[derive(Debug)]
+pub(crate) struct Standby {
+    pub(crate) pid: u32,
+    /// What it will speak on.
+    pub(crate) channel: StandbyChannel,
+    /// The last cell whose effects it has; 0 for none.
+    pub(crate) cell: u64,
+    /// The state was the same after every cell from this one on: the others changed nothing.
+    pub(crate) since: u64,
+    /// What changed the state between cells: seeds, tools, a reset.
+    pub(crate) revision: u64,
+    pub(crate) at: SystemTime,
+    /// Bytes that the head held of its own, and pages it had touched, when this was made.
+    pub(crate) resident: u64,
+    pub(crate) faults: u64,
+    /// The child processes that the head had when this was made, by name. They end before the standby is woken.
+    pub(crate) children: Vec<String>,
+}
+
+impl Standby {
+    /// Whether it has the state after this cell.
+    pub(crate) fn is_after(&self, cell: u64) -> bool {
+        (self.since..=self.cell).contains(&cell)
+    }
+}
+
+/// What there is to go back to.
+#[derive(Debug, Default)]
+pub(crate) struct Checkpoints {
+    pub(crate) standbys: VecDeque<Standby>,
+    /// Since when the state in which nothing was done yet can be had without a standby: by making the session's processes anew.
+    pub(crate) origin: Option<SystemTime>,
+    /// Those of cells that were taken back. They are of no use, and still to be let go.
+    pub(crate) taken_back: Vec<Standby>,
+    /// The cells whose effects the head has, oldest first.
+    pub(crate) kept: Vec<u64>,
+    /// The first cell after which the state was the head's.
+    pub(crate) since: u64,
+    pub(crate) revision: u64,
+    /// Why the newest state has no standby, where one was tried.
+    pub(crate) obstacle: Option<String>,
+    /// Why the newest state would come back without some of its files, where that is so.
+    pub(crate) flaw: Option<String>,
+    /// When to make one, if nothing comes in between.
+    pub(crate) due: Option<Instant>,
+    /// The strategy makes none.
+    pub(crate) is_disabled: bool,
+    /// The head's process id inside, in init's word.
+    pub(crate) head: u32,
+    /// How many were made since their memory was last weighed.
+    pub(crate) unweighed: u32,
+}
+
+impl Checkpoints {
+    /// None yet, for the head with this process id inside.
+    pub(crate) fn new(head: u32) -> Checkpoints {
+        Checkpoints {
+            head,
+            ..Checkpoints::default()
+        }
+    }
+
+    /// There is a standby of the head's state.
+    pub(crate) fn add(&mut self, standby: Standby) {
+        if let Some(older) = self.standbys.back_mut() {
+            // It is woken to take cells back, and leaves no copy then.
+            older.channel.successor = None;
+        }
+        self.standbys.push_back(standby);
+    }
+
+    /// Whether a process of the session, by its id there, is a standby.
+    pub(crate) fn is_standby(&self, pid: u32) -> bool {
+        let mut standbys = self.standbys.iter().chain(&self.taken_back);
+        standbys.any(|standby| standby.pid == pid)
+    }
+
+    /// A cell's effects stay.
+    pub(crate) fn keep(&mut self, cell: u64, pure: bool) {
+        // A copy from before a cell that changed nothing is as good as one from after.
+        if pure
+            && self.is_armed()
+            && let Some(newest) = self.standbys.back_mut()
+        {
+            newest.cell = cell;
+        } else {
+            self.since = cell;
+        }
+        // Setup code is cell 0: it is where taking back ends.
+        if cell > 0 {
+            self.kept.push(cell);
+        }
+        self.plan();
+    }
+
+    /// The cell after which the head's state is.
+    pub(crate) fn current(&self) -> u64 {
+        self.kept.last().copied().unwrap_or(0)
+    }
+
+    /// The head's state is that of the newest standby, or nothing was done yet.
+    pub(crate) fn is_armed(&self) -> bool {
+        let is_newest =
+            |standby: &Standby| standby.cell == self.current() && standby.revision == self.revision;
+        match self.standbys.back() {
+            Some(newest) => is_newest(newest),
+            None => self.origin.is_some() && self.is_untouched(),
+        }
+    }
+
+    /// Nothing was done yet to the state, or all of it was taken back.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.kept.is_empty() && self.revision == 0
+    }
+
+    /// The state as it is, in which nothing was done yet, needs no standby.
+    pub(crate) fn begin_at_origin(&mut self) {
+        self.origin = Some(SystemTime::now());
+        self.due = None;
+    }
+
+    /// How many states can be gone back to.
+    pub(crate) fn count(&self) -> usize {
+        self.standbys.len() + usize::from(self.origin.is_some())
+    }
+
+    /// The first cell of the oldest state that can be gone back to.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        match self.origin {
+            Some(_) => Some(0),
+            None => self.standbys.front().map(|standby| standby.since),
+        }
+    }
+
+    /// Whether the state is that after earlier cells too, which will not be so once something changes it.
+    pub(crate) fn is_of_several_cells(&self) -> bool {
+        self.since < self.current()
+    }
+
+    /// Whether the state after this cell can be gone back to.
+    pub(crate) fn can_reach(&self, cell: u64) -> bool {
+        cell == 0 && self.origin.is_some()
+            || self.standbys.iter().any(|standby| standby.is_after(cell))
+    }
+
+    /// Something other than a cell changed the state.
+    pub(crate) fn revise(&mut self) {
+        if self.is_untouched() {
+            // What is taken back to from now on is the state after this.
+            self.origin = None;
+        }
+        self.revision += 1;
+        self.since = self.current();
+        self.plan();
+    }
+
+    /// When the next standby is to be made.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Makes a standby soon, if the newest state has none.
+    pub(crate) fn plan(&mut self) {
+        self.obstacle = None;
+        self.due = if self.is_armed() || self.is_disabled {
+            None
+        } else {
+            Some(Instant::now() + QUIET_TIME)
+        };
+    }
+
+    /// A standby died by itself.
+    pub(crate) fn lose(&mut self, pid: u32) {
+        self.standbys.retain(|standby| standby.pid != pid);
+        self.plan();
+    }
+
+    /// The safety net that a cell would have now.
+    pub(crate) fn state(&self) -> CheckpointState {
+        if self.is_armed() {
+            let flaw = self.flaw.clone();
+            return flaw.map_or_else(CheckpointState::armed, |reason| {
+                CheckpointState::behind(0, reason)
+            });
+        }
+        let reason = self.obstacle.clone();
+        let newest = self.standbys.back().map(|newest| newest.cell);
+        match newest.or(self.origin.map(|_| 0)) {
+            Some(newest) => {
+                let behind = self.kept.iter().filter(|cell| **cell > newest).count() as u64;
+                CheckpointState::behind(
+                    behind,
+                    reason.unwrap_or_else(|| "the newest checkpoint is not made yet".to_owned()),
+                )
+            }
+            None => CheckpointState::unavailable(
+                reason.unwrap_or_else(|| "no checkpoint is made yet".to_owned()),
+            ),
+        }
+    }
+
+    /// What can be gone back to, newest first.
+    pub(crate) fn entries(&self) -> Vec<CheckpointEntry> {
+        let seconds = |at: SystemTime| {
+            at.duration_since(UNIX_EPOCH)
+                .unwrap_or_default()
+                .as_secs_f64()
+        };
+        let of_standby = |standby: &Standby| CheckpointEntry {
+            cell: standby.cell,
+            at: seconds(standby.at),
+            bytes: self.alone(standby),
+        };
+        let of_origin = |since| CheckpointEntry {
+            cell: 0,
+            at: seconds(since),
+            bytes: 0,
+        };
+        let standbys = self.standbys.iter().rev().map(of_standby);
+        standbys.chain(self.origin.map(of_origin)).collect()
+    }
+
+    /// Bytes that a standby holds and nobody else, as far as that can be told: pages that the head wrote to or gave back until the
+    /// next standby was made. The newest shares everything with the head.
+    pub(crate) fn alone(&self, standby: &Standby) -> u64 {
+        const PAGE: u64 = 4096;
+        let next = self.standbys.iter().find(|other| other.at > standby.at);
+        next.map_or(0, |next| {
+            let written = next.faults.saturating_sub(standby.faults) * PAGE;
+            written
+                .min(standby.resident)
+                .max(standby.resident.saturating_sub(next.resident))
+        })
+    }
+
+    /// Makes room for a standby of the newest state: one for each cell is enough, for only the newest state after it can be gone
+    /// back to. Returns the one that is not needed any more.
+    pub(crate) fn replace_newest(&mut self) -> Option<Standby> {
+        let (cell, since, before) = (self.current(), self.since, self.before(1));
+        let newest = self
+            .standbys
+            .back_mut()
+            .filter(|newest| newest.cell == cell)?;
+        if newest.since >= since {
+            return self.standbys.pop_back();
+        }
+        // It is still what was there after the cells before.
+        newest.cell = before.unwrap_or(0);
+        None
+    }
+
+    /// The cell after which the state is once `count` kept cells are taken back.
+    pub(crate) fn before(&self, count: usize) -> Option<u64> {
+        match self.kept.len().checked_sub(count)? {
+            0 => Some(0),
+            left => self.kept.get(left - 1).copied(),
+        }
+    }
+}

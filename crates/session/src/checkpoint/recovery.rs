@@ -1,0 +1,187 @@
+//! Going back: when the head has died, or was ended to take cells back. A standby is woken; or, where nothing was done yet in the state to
+//! go back to, the session's processes are made anew.
+
+use crate::actor::Actor;
+use crate::checkpoint::Standby;
+use crate::checkpoint::standby_channel::{StandbyChannel, Successor};
+use crate::files::disk_guard::WatchTarget;
+use crate::files::tracker::Changes;
+use crate::wire::channel::Channel;
+use cellblock_protocol::FileChanges;
+use cellblock_protocol::guest::{FromHead, Reply, ToHead};
+use cellblock_sandbox::{FromInit, StandbyOrigin as Made, ToInit};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// A standby has to return from one system call, and to fork.
+const WAKE_LIMIT: Duration = Duration::from_secs(5);
+
+/// A session that went back.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    /// The cell after which the state is.
+    pub(crate) cell: u64,
+    /// What that did to the files. It was ours to do, and counts as nobody's change.
+    pub(crate) files: FileChanges,
+    /// Files that could not be put back, and what was open.
+    pub(crate) not_restored: Vec<String>,
+}
+
+impl Actor {
+    /// Finds the newest head that answers, and puts its files back before it is asked for anything. The last one must be gone.
+    ///
+    /// The files come second: where nobody wakes, the session is over, and what its cells wrote is the user's.
+    pub(crate) async fn recover(&mut self, dirty: Changes) -> Option<Recovered> {
+        self.guard_disk(WatchTarget::Nobody);
+        let recovered = self.recover_head(dirty).await;
+        self.disk.forget_hit();
+        recovered
+    }
+
+    async fn recover_head(&mut self, dirty: Changes) -> Option<Recovered> {
+        let expected = self.checkpoints.current();
+        // A head that died for want of memory would die again if nobody made room.
+        if self.is_short_of_memory() {
+            self.let_go_of_taken_back().await;
+        }
+        while self.checkpoints.standbys.len() > 1 && self.is_short_of_memory() {
+            self.drop_oldest_standby().await;
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        while let Some(mut standby) = self.checkpoints.standbys.pop_back() {
+            let cell = standby.cell.min(expected);
+            let StandbyChannel {
+                channel,
+                far,
+                successor,
+            } = standby.channel;
+            let channel = Channel::new(channel, far).ok();
+            if let Some((channel, copy)) = self.wake(standby.pid, channel).await {
+                self.channel = channel;
+                self.checkpoints.head = standby.pid;
+                self.checkpoints.revision = standby.revision;
+                self.checkpoints.since = standby.since;
+                standby.cell = cell;
+                let ended = std::mem::take(&mut standby.children);
+                if let Some((pid, line)) = self.accept(copy, successor).await {
+                    self.checkpoints.add(Standby {
+                        pid,
+                        channel: line,
+                        ..standby
+                    });
+                }
+                let mut recovered = self.go_on_after(cell, dirty).await;
+                recovered.not_restored.extend(ended.into_iter().map(|name| {
+                    format!(
+                        "the process {name}: processes that cells started are ended by a restore"
+                    )
+                }));
+                recovered.not_restored.extend(self.reopen_files().await);
+                return Some(recovered);
+            }
+        }
+        let is_there = self.checkpoints.origin.take().is_some() || self.can_start_anew();
+        // Where init is gone, with all standbys, the session is over: to begin again would take the files of its cells away.
+        if !is_there || expected > 0 && !self.has_init().await {
+            return None;
+        }
+        self.start_anew().await?;
+        self.checkpoints.revision = 0;
+        self.checkpoints.since = 0;
+        Some(self.go_on_after(0, dirty).await)
+    }
+
+    /// There is a head with the state after `cell`.
+    async fn go_on_after(&mut self, cell: u64, dirty: Changes) -> Recovered {
+        let not_restored = self.history.go_back(cell, dirty).await;
+        self.guard_disk(WatchTarget::Nobody);
+        self.look_for_left_running();
+        let files = self.disk.changes().await.files;
+        self.spent_ms = 0.0;
+        self.checkpoints.kept.retain(|kept| *kept <= cell);
+        self.checkpoints.plan();
+        Recovered {
+            cell,
+            files,
+            not_restored,
+        }
+    }
+
+    /// Lets a head that was woken put right what leads to its files, and returns what it could not. A head that does not answer is found out
+    /// by the next request.
+    async fn reopen_files(&mut self) -> Vec<String> {
+        const LIMIT: Duration = Duration::from_secs(10);
+        self.questions += 1;
+        let question = self.questions;
+        // The pipes are not read meanwhile: the head passes on what was printed of an incomplete line, which belongs to the cell that failed.
+        let reopened = async {
+            self.channel.send(&ToHead::Settle { seq: question }).await?;
+            loop {
+                match self.channel.receive().await? {
+                    FromHead::Reply(reply) if reply.seq == question => return Ok(reply),
+                    stray => self.refuse_stray(stray).await,
+                }
+            }
+        };
+        match timeout(LIMIT, reopened).await {
+            Ok(Ok(reply)) => reply.settled().unwrap_or_default(),
+            Ok::<std::io::Result<Reply>, _>(Err(_)) | Err(_) => Vec::new(),
+        }
+    }
+
+    async fn has_init(&self) -> bool {
+        const NOBODY: u32 = 0;
+        let harmless = ToInit::Drop(NOBODY).to_bytes();
+        self.init.send(&harmless, &[]).await.is_ok()
+    }
+
+    /// The copy that a woken standby left, if it did, as a standby of the same state.
+    async fn accept(
+        &mut self,
+        copy: Option<u32>,
+        successor: Option<Successor>,
+    ) -> Option<(u32, StandbyChannel)> {
+        let (pid, successor) = copy.zip(successor)?;
+        self.disk.expect_descriptors_in(successor.far());
+        let line = StandbyChannel::along(successor).ok()?;
+        self.protect(pid, Made::WhenWoken).await.ok()?;
+        Some((pid, line))
+    }
+
+    /// Returns its channel, and the copy of itself that it says to have left.
+    async fn wake(&mut self, pid: u32, channel: Option<Channel>) -> Option<(Channel, Option<u32>)> {
+        let mut channel = channel?;
+        self.init
+            .send(&ToInit::Wake(pid).to_bytes(), &[])
+            .await
+            .ok()?;
+        let woken = async {
+            loop {
+                let packet = self.init.receive().await.ok()?;
+                match FromInit::from_bytes(&packet.bytes) {
+                    Ok(FromInit::Woken { pid: which, done }) if which == pid => {
+                        return done.then_some(());
+                    }
+                    Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
+                    _ => {}
+                }
+            }
+        };
+        timeout(WAKE_LIMIT, woken).await.ok()??;
+        let up = async {
+            loop {
+                if let FromHead::Ready { standby } = channel.receive().await.ok()? {
+                    return Some(standby);
+                }
+            }
+        };
+        match timeout(WAKE_LIMIT, up).await {
+            Ok(Some(copy)) => Some((channel, copy)),
+            _ => {
+                // Alive but silent, or dead again: either way it is no head.
+                self.end_head().await;
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Taking cells back.
+
+use crate::Error;
+use crate::actor::Actor;
+use crate::checkpoint::recovery::Recovered;
+use crate::files::tracker::Changes;
+use cellblock_protocol::guest::{Reply, ToHead};
+use cellblock_protocol::{Undone, Variable, VariableChange, VariableChanges};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const LIST_LIMIT: Duration = Duration::from_secs(20);
+
+impl Actor {
+    /// Takes back the last `count` cells that were kept, and says what that changed.
+    pub(crate) async fn undo(&mut self, count: usize) -> Result<Undone, Error> {
+        if count == 0 {
+            return Err(Error::NotFound(
+                "`undo` takes back at least one cell".to_owned(),
+            ));
+        }
+        let before = self.variables().await?;
+        self.note_outside_changes().await;
+        let Recovered {
+            cell,
+            files,
+            not_restored,
+        } = self.go_back(count).await?;
+        let after = self.variables().await?;
+        Ok(Undone {
+            cell,
+            variables: differences(&before, &after),
+            files,
+            not_restored,
+        })
+    }
+
+    /// Goes back `count` kept cells.
+    async fn go_back(&mut self, count: usize) -> Result<Recovered, Error> {
+        self.arm().await;
+        let reachable = || self.checkpoints.oldest();
+        let session = self.shared.id.clone();
+        let session_is_over = || Error::Ended {
+            session: session.clone(),
+            reason: "no checkpoint could be woken".to_owned(),
+        };
+        let lost = |cell: u64| {
+            format!("the checkpoint after cell {cell} is not there any more: its process has ended")
+        };
+        let target = self.checkpoints.before(count);
+        let there = target.is_some_and(|target| self.checkpoints.can_reach(target));
+        let Some(target) = target.filter(|_| there) else {
+            let message = match (target, reachable()) {
+                (None, _) => format!(
+                    "there are only {} cells to take back{}",
+                    self.checkpoints.kept.len(),
+                    if self.lineage.is_forked() {
+                        " since the session was forked from another"
+                    } else {
+                        ""
+                    }
+                ),
+                (Some(target), Some(oldest)) if oldest <= target => lost(target),
+                (_, Some(oldest)) => format!(
+                    "the history does not reach that far: the oldest checkpoint is the one after cell {oldest}"
+                ),
+                (_, None) => {
+                    let why = self.checkpoints.obstacle.clone().unwrap_or_default();
+                    format!("there is no checkpoint to go back to: {why}")
+                }
+            };
+            return Err(Error::NotFound(message));
+        };
+        let mut standbys = self.checkpoints.standbys.iter().rev();
+        let next = standbys.find(|standby| standby.is_after(target));
+        let next = next.map(|standby| standby.pid);
+        let look = self.disk.look_for_held_files();
+        self.note_held_files(look).await;
+        self.end_head_for(next).await;
+        // What was left running has written until now.
+        self.note_outside_changes().await;
+        // News of a standby that died may have come only now. Then the newest goes on, and nothing was taken back.
+        if !self.checkpoints.can_reach(target) {
+            self.recover(Changes::default())
+                .await
+                .ok_or_else(session_is_over)?;
+            self.steps.begin(self.state_point());
+            // The newest may be gone as well.
+            self.announce_restored();
+            return Err(Error::NotFound(lost(target)));
+        }
+        let standbys = &mut self.checkpoints.standbys;
+        let reaching = standbys
+            .iter()
+            .rposition(|standby| standby.is_after(target));
+        let too_new = standbys.split_off(reaching.map_or(0, |index| index + 1));
+        self.checkpoints.kept.retain(|kept| *kept <= target);
+        // They go when there is time: to take them apart would keep the processor from who is awaited.
+        self.checkpoints.taken_back.extend(too_new);
+        let recovered = self.recover(Changes::default()).await;
+        let mut recovered = recovered.ok_or_else(session_is_over)?;
+        self.steps.begin(self.state_point());
+        if recovered.cell < target {
+            recovered.not_restored.push(format!(
+                "the effects of the cells after {}: no later checkpoint was there to be woken",
+                recovered.cell
+            ));
+        }
+        Ok(recovered)
+    }
+
+    async fn variables(&mut self) -> Result<BTreeMap<String, Variable>, Error> {
+        let (reply, _) = self
+            .ask(Box::new(|seq| ToHead::Vars { seq }), LIST_LIMIT)
+            .await;
+        let variables =
+            Reply::variables(reply?).map_err(|error| Error::Refused(error.to_string()))?;
+        Ok(variables
+            .into_iter()
+            .map(|variable| (variable.name.clone(), variable))
+            .collect())
+    }
+}
+
+fn differences(
+    before: &BTreeMap<String, Variable>,
+    after: &BTreeMap<String, Variable>,
+) -> VariableChanges {
+    let change = |variable: &Variable| VariableChange {
+        name: variable.name.clone(),
+        type_: variable.type_.clone(),
+        summary: variable.summary.clone(),
+    };
+    let differs = |variable: &&Variable| {
+        before
+            .get(&variable.name)
+            .is_some_and(|old| old != *variable)
+    };
+    VariableChanges {
+        added: after
+            .values()
+            .filter(|variable| !before.contains_key(&variable.name))
+            .map(change)
+            .collect(),
+        changed: after.values().filter(differs).map(change).collect(),
+        removed: before
+            .values()
+            .filter(|variable| !after.contains_key(&variable.name))
+            .map(change)
+            .collect(),
+    }
+}

@@ -1,0 +1,448 @@
+//! What a session does to its files and takes on disk. What may take long is looked at on a thread of its own, for the threads
+//! that serve sessions serve all of them.
+
+use crate::actor::exit_status::LimitHit;
+use crate::files::disk_guard::{DiskGuard, Report, WatchTarget};
+use crate::files::held_files::{HeldFiles, SeenProcesses};
+use crate::files::nameless::{NamelessTracker, WriteCount};
+use crate::files::tracker::{Changes, Tracker};
+use crate::files::watch::Listener;
+use cellblock_sandbox::{FileSystem, SessionProcesses, descriptors_waiting_in};
+use std::collections::HashSet;
+use std::iter;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::time::Duration;
+use tokio::task::{JoinHandle, spawn_blocking};
+
+/// Inodes are a resource as well. Who may write much may write many.
+const MAX_FILES: u64 = 100_000;
+const BYTES_PER_FILE: u64 = 16 << 10;
+
+/// The files of one session.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    began_empty: bool,
+    looker: Arc<DiskLooker>,
+    guard: DiskGuard,
+    search: Option<JoinHandle<()>>,
+}
+
+/// Looks at what a session takes on disk.
+#[derive(Debug)]
+pub(crate) struct DiskLooker {
+    tracker: Arc<Mutex<Tracker>>,
+    /// The session's temporary files, where they are on disk.
+    temporary: Option<Arc<Mutex<Tracker>>>,
+    listeners: Vec<Listener>,
+    processes: Mutex<Arc<Processes>>,
+    own: Mutex<Own>,
+    seen: Mutex<SeenProcesses>,
+    hidden: Mutex<NamelessTracker>,
+    /// Bytes that someone else brought.
+    outside_bytes: AtomicU64,
+}
+
+/// What the host itself has made for a session: it must not be taken for the code's.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Own {
+    /// The head and its standbys, by their ids inside, the head first.
+    pub(crate) processes: Vec<u32>,
+    /// Sockets in which the host has put a descriptor, by their inodes.
+    pub(crate) laid: Vec<u64>,
+    /// The host's ends of sockets that the session may send descriptors to.
+    pub(crate) ends: Vec<RawFd>,
+}
+
+/// What a session added to the disk since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Added {
+    pub(crate) bytes: u64,
+    pub(crate) files: usize,
+    /// More is there than is looked at, so that nobody knows how much it is.
+    pub(crate) beyond: bool,
+    /// Something was touched that is not there: it may be open, without a name.
+    pub(crate) vanished: bool,
+}
+
+/// A session seen from outside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Look {
+    pub(crate) added: Added,
+    /// How much of the processor its processes have used.
+    pub(crate) processor: Duration,
+    pub(crate) write_count: WriteCount,
+    /// Whether the kernel counts what each process writes to its workspace.
+    pub(crate) counts_writes: bool,
+    /// Whether it must be looked at from time to time, since not everything is heard of.
+    pub(crate) is_ticking: bool,
+}
+
+impl Added {
+    fn add(&mut self, other: Added) {
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.files = self.files.saturating_add(other.files);
+        self.beyond |= other.beyond;
+        self.vanished |= other.vanished;
+    }
+
+    /// The limit that this is over; `None` as a limit means that there is none.
+    pub(crate) fn over(self, limit: Option<u64>) -> Option<LimitHit> {
+        let limit = limit?;
+        let most_files = MAX_FILES.max(limit / BYTES_PER_FILE) as usize;
+        if self.bytes > limit {
+            Some(LimitHit::Disk { limit })
+        } else if self.files > most_files {
+            Some(LimitHit::Files { limit: most_files })
+        } else if self.beyond {
+            Some(LimitHit::TooDeep)
+        } else {
+            None
+        }
+    }
+}
+
+impl DiskLooker {
+    /// Returns when something was touched.
+    pub(crate) async fn disturbed(&self) {
+        match &self.listeners[..] {
+            [one] => one.disturbed().await,
+            [one, other, ..] => tokio::select! {
+                () = one.disturbed() => {}
+                () = other.disturbed() => {}
+            },
+            [] => std::future::pending().await,
+        }
+    }
+
+    /// Looks at everything, files without a name as well. If what has a name is over the limit `enough`, nothing else is looked at: that
+    /// takes time, in which more is written.
+    pub(crate) fn look(&self, enough: Option<u64>) -> Look {
+        let (mut added, workspace) = {
+            let mut tracker = lock(&self.tracker);
+            (tracker.added(), Arc::clone(tracker.workspace()))
+        };
+        let mut devices = vec![workspace.device()];
+        if let Some(temporary) = &self.temporary {
+            let mut temporary = lock(temporary);
+            added.add(temporary.added());
+            devices.push(temporary.workspace().device());
+        }
+        let added = self.without_brought(added);
+        let file_system = workspace.file_system();
+        let mut look = Look {
+            added,
+            counts_writes: file_system.is_some_and(FileSystem::counts_writes),
+            is_ticking: self.listeners.iter().any(Listener::is_blind),
+            ..Look::default()
+        };
+        if added.over(enough).is_some() {
+            return look;
+        }
+        let Some(processes) = self.processes().find() else {
+            return look;
+        };
+        let own = lock(&self.own).clone();
+        let mut holdings = processes.unnamed_files(&devices, &own.laid);
+        let at_host = own.ends.iter().map(|end| descriptors_waiting_in(*end));
+        holdings.in_flight += at_host.sum::<u64>();
+        let written = processes.written();
+        let mut hidden = lock(&self.hidden);
+        let nameless = hidden.take(
+            &holdings,
+            &written,
+            &own.processes,
+            added.bytes,
+            file_system,
+        );
+        look.added.bytes = added.bytes.saturating_add(nameless.bytes);
+        look.added.files = added.files.saturating_add(nameless.files);
+        look.processor = processes.processor_time();
+        look.write_count = hidden.write_count();
+        look.is_ticking |= nameless.has_unknown;
+        look
+    }
+
+    /// Whether the session's processes have done nothing since they had written so much and used so much of the processor.
+    pub(crate) fn is_idle_since(&self, write_count: WriteCount, processor: Duration) -> bool {
+        let Some(processes) = self.processes().find() else {
+            return true;
+        };
+        let own = lock(&self.own).clone();
+        let now = lock(&self.hidden).tally(&processes.written(), &own.processes);
+        now == write_count && processes.processor_time() == processor
+    }
+
+    /// Whether code of the session can run while no cell does.
+    fn can_run_on(&self) -> bool {
+        let own = lock(&self.own).processes.clone();
+        let session = self.processes().find();
+        lock(&self.seen).can_run_on(session, &own)
+    }
+
+    /// The files of the workspace that processes of the session hold.
+    fn held_files(&self) -> HeldFiles {
+        let own = lock(&self.own).processes.clone();
+        let session = self.processes().find();
+        let device = lock(&self.tracker).workspace().device();
+        let held = lock(&self.seen).held(session, &own, device);
+        let tracker = lock(&self.tracker);
+        HeldFiles {
+            mapped: tracker.paths_of(&held.mapped),
+            open: tracker.paths_of(&held.open),
+            unknown: held.unknown,
+        }
+    }
+
+    /// Kills the head, as far as this process may.
+    pub(crate) fn kill_head(&self) {
+        let head = lock(&self.own).processes.first().copied();
+        if let (Some(head), Some(processes)) = (head, self.processes().find()) {
+            processes.kill_head(head);
+        }
+    }
+
+    /// So many bytes that are new are not the session's work.
+    pub(crate) fn accept(&self, bytes: u64) {
+        self.outside_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// What was brought counts for as long as there is as much.
+    fn without_brought(&self, added: Added) -> Added {
+        let brought = self.outside_bytes.fetch_min(added.bytes, Ordering::Relaxed);
+        Added {
+            bytes: added.bytes.saturating_sub(brought),
+            ..added
+        }
+    }
+
+    /// What the session had added at the last look; `None` where one is under way.
+    fn measured(&self) -> Option<Added> {
+        let mut added = Added::default();
+        for tracker in iter::once(&self.tracker).chain(&self.temporary) {
+            added.add(tracker.try_lock().ok()?.measured());
+        }
+        let mut added = self.without_brought(added);
+        added.bytes += self.hidden.try_lock().ok()?.seen_nameless();
+        Some(added)
+    }
+
+    fn processes(&self) -> Arc<Processes> {
+        Arc::clone(&lock(&self.processes))
+    }
+}
+
+impl Disk {
+    pub(crate) fn new(tracker: Tracker, temporary: Option<Tracker>, processes: Processes) -> Disk {
+        let began_empty = tracker.known().is_empty();
+        let mut listeners = vec![tracker.listener()];
+        listeners.extend(temporary.as_ref().map(Tracker::listener));
+        let looker = Arc::new(DiskLooker {
+            tracker: Arc::new(Mutex::new(tracker)),
+            temporary: temporary.map(|tracker| Arc::new(Mutex::new(tracker))),
+            listeners,
+            processes: Mutex::new(Arc::new(processes)),
+            own: Mutex::default(),
+            seen: Mutex::default(),
+            hidden: Mutex::default(),
+            outside_bytes: AtomicU64::new(0),
+        });
+        Disk {
+            began_empty,
+            guard: DiskGuard::new(Arc::clone(&looker)),
+            looker,
+            search: None,
+        }
+    }
+
+    /// The session has other processes from now on.
+    pub(crate) fn move_to(&mut self, processes: Processes) {
+        *lock(&self.looker.processes) = Arc::new(processes);
+        *lock(&self.looker.seen) = SeenProcesses::default();
+    }
+
+    /// Whether there was nothing in the workspace when the session began.
+    pub(crate) fn began_empty(&self) -> bool {
+        self.began_empty
+    }
+
+    /// Holds the session to this limit, and tells what is the host's own in it.
+    pub(crate) fn guard(&mut self, target: WatchTarget, limit: Option<u64>, own: Own) {
+        *lock(&self.looker.own) = own;
+        if self.guard.target() != target {
+            // Where that is not known, nothing counts as brought by others.
+            let most = Added {
+                bytes: u64::MAX,
+                files: usize::MAX,
+                ..Added::default()
+            };
+            let ground = self.looker.measured().unwrap_or(most);
+            self.guard.watch(target, limit, ground);
+        }
+    }
+
+    /// The host has put a descriptor into this socket, given by its inode, and gives the socket to the session.
+    pub(crate) fn expect_descriptors_in(&self, socket: u64) {
+        lock(&self.looker.own).laid.push(socket);
+    }
+
+    /// The limit that the session is over, if it is. Its head is dead then, or dies.
+    pub(crate) fn hit(&self) -> Option<LimitHit> {
+        self.guard.hit()
+    }
+
+    /// The session is over no limit any more.
+    pub(crate) fn forget_hit(&self) {
+        self.guard.forget_hit();
+    }
+
+    /// Asks for a look, which [`report`](Disk::report) tells of.
+    pub(crate) fn nudge(&self) {
+        self.guard.nudge();
+    }
+
+    /// The next look, asked for or not.
+    pub(crate) async fn report(&mut self) -> Report {
+        self.guard.report().await
+    }
+
+    /// Looks once more when a cell has ended: at its files, and at those without a name only if it may have made some.
+    pub(crate) async fn look_at_end(&self) -> Added {
+        let has_none = lock(&self.looker.hidden).is_nothing() && self.looker.temporary.is_none();
+        match self.quickly(Tracker::added) {
+            Some(added) if has_none && !added.vanished => self.looker.without_brought(added),
+            _ => {
+                let looker = Arc::clone(&self.looker);
+                let look = spawn_blocking(move || looker.look(None)).await;
+                look.unwrap_or_default().added
+            }
+        }
+    }
+
+    /// Bytes of memory that the session's processes hold beyond the head with this id inside.
+    pub(crate) async fn memory_beyond(&self, head: u32) -> Option<u64> {
+        let processes = self.looker.processes();
+        let work = move || processes.find()?.memory_beyond(head);
+        spawn_blocking(work).await.ok().flatten()
+    }
+
+    /// The processes of the fork that this session made last. They are looked for in the background; until the search is over,
+    /// which [`has_found_fork`](Disk::has_found_fork) waits for, there must be no other fork.
+    pub(crate) fn youngest_fork(&mut self) -> Processes {
+        let parents = self.looker.processes();
+        let found = Arc::new(OnceLock::new());
+        let result = Arc::clone(&found);
+        self.search = Some(spawn_blocking(move || {
+            let _ = result.set(parents.find().and_then(SessionProcesses::youngest_fork));
+        }));
+        Processes {
+            seek: Seek::Nowhere,
+            found,
+        }
+    }
+
+    /// Whose open files must not be shared with a fork.
+    pub(crate) fn processes(&self) -> Arc<Processes> {
+        self.looker.processes()
+    }
+
+    /// Waits until the processes of the last fork were found, or not.
+    pub(crate) async fn has_found_fork(&mut self) {
+        if let Some(search) = self.search.take() {
+            let _ = search.await;
+        }
+    }
+
+    /// Whether code of the session can run while no cell does: in a process or a thread that a cell left running.
+    pub(crate) fn can_run_on(&self) -> bool {
+        self.looker.can_run_on()
+    }
+
+    /// Begins to look for files that can be changed without being noticed, on a thread of its own.
+    pub(crate) fn look_for_held_files(&self) -> JoinHandle<HeldFiles> {
+        let looker = Arc::clone(&self.looker);
+        spawn_blocking(move || looker.held_files())
+    }
+
+    /// What the cell that just ended changed.
+    pub(crate) async fn changes(&self) -> Changes {
+        self.with_tracker(Tracker::changes).await
+    }
+
+    /// What happened between two cells: it was not the next cell's doing.
+    pub(crate) async fn changes_between_cells(&self) -> Changes {
+        self.with_tracker(Tracker::changes_between_cells).await
+    }
+
+    async fn with_tracker(&self, work: fn(&mut Tracker) -> Changes) -> Changes {
+        if let Some(changes) = self.quickly(work) {
+            return changes;
+        }
+        let tracker = Arc::clone(&self.looker.tracker);
+        let work = move || work(&mut lock(&tracker));
+        spawn_blocking(work).await.unwrap_or_default()
+    }
+
+    /// Does the work here and now, if it is little.
+    fn quickly<T>(&self, work: fn(&mut Tracker) -> T) -> Option<T> {
+        let mut tracker = match self.looker.tracker.try_lock() {
+            Ok(tracker) => tracker,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        tracker.has_little_to_do().then(|| work(&mut tracker))
+    }
+}
+
+/// The session's processes, found when they are first needed: most cells end before that.
+#[derive(Debug)]
+pub(crate) struct Processes {
+    seek: Seek,
+    found: Arc<OnceLock<Option<SessionProcesses>>>,
+}
+
+/// Where to look for them.
+#[derive(Debug)]
+enum Seek {
+    /// Below the launcher with this id: the init with that one.
+    Below { launcher: u32, init: u32 },
+    /// Someone else looks for them.
+    Nowhere,
+}
+
+impl Processes {
+    /// Those of the session whose init has the id `init` where the launcher lives.
+    pub(crate) fn of(launcher: u32, init: u32) -> Processes {
+        Processes {
+            seek: Seek::Below { launcher, init },
+            found: Arc::default(),
+        }
+    }
+
+    /// The inodes of all files on this file system that they have open or map shared, if that can be told.
+    pub(crate) fn held_files(&self, device: u64) -> Option<HashSet<u64>> {
+        self.find()?.held_files(device)
+    }
+
+    /// Those of a container whose first process has this id here, if it has one.
+    pub(crate) fn of_container(first: Option<u32>) -> Processes {
+        Processes {
+            seek: Seek::Nowhere,
+            found: Arc::new(OnceLock::from(first.map(SessionProcesses::below))),
+        }
+    }
+
+    pub(crate) fn find(&self) -> Option<SessionProcesses> {
+        match self.seek {
+            Seek::Below { launcher, init } => *self
+                .found
+                .get_or_init(|| SessionProcesses::find(launcher, init)),
+            Seek::Nowhere => self.found.get().copied().flatten(),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,381 @@
+//! The task that holds a session to its disk limit, while a cell runs and between cells.
+//!
+//! It hears of every write to a watched directory, and then looks as often as the session could fill the room that is left. A session that is
+//! over its limit loses its head at once, and with it init ends everything else; the session's own task judges afterwards.
+
+use crate::actor::exit_status::LimitHit;
+use crate::files::disk::{Added, DiskLooker, Look};
+use crate::files::nameless::WriteCount;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// How often a session is looked at whose writes are not heard of. The cells' own clocks ask for a look as often.
+pub(crate) const LOOK_PERIOD: Duration = Duration::from_millis(200);
+/// The least time between two looks.
+const MIN_PAUSE: Duration = Duration::from_millis(2);
+/// Bytes in a second that many processes together may write. Where more were seen, twice that.
+const MAX_BYTES_PER_SECOND: f64 = 8e9;
+
+/// Whom it watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WatchTarget {
+    /// Nobody: the host itself works on the files.
+    Nobody,
+    /// A cell: whatever is new in the workspace counts as its work.
+    Cell,
+    /// What cells left behind. A person may work in the workspace too, so what the session's processes cannot have written does not count.
+    LeftBehind,
+}
+
+/// What it is told.
+#[derive(Clone, Copy, Debug)]
+struct Orders {
+    target: WatchTarget,
+    since: Instant,
+    /// `None` for no limit.
+    limit: Option<u64>,
+    /// What the session had added when this duty began.
+    ground: Added,
+}
+
+/// What it tells after each look.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Report {
+    /// How much of the processor the session's processes have used.
+    pub(crate) processor: Duration,
+}
+
+/// The session's side of it. The task ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct DiskGuard {
+    state: Arc<GuardState>,
+    reports: watch::Receiver<Report>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct GuardState {
+    orders: Mutex<Orders>,
+    /// The limit that the session is over, until its own task has dealt with that.
+    hit: Mutex<Option<LimitHit>>,
+    /// Somebody wants a look now.
+    nudge: Notify,
+}
+
+impl DiskGuard {
+    pub(crate) fn new(looker: Arc<DiskLooker>) -> DiskGuard {
+        let orders = Orders {
+            target: WatchTarget::Nobody,
+            since: Instant::now(),
+            limit: None,
+            ground: Added::default(),
+        };
+        let state = Arc::new(GuardState {
+            orders: Mutex::new(orders),
+            hit: Mutex::default(),
+            nudge: Notify::new(),
+        });
+        let (sender, reports) = watch::channel(Report::default());
+        let task = GuardTask {
+            looker,
+            state: Arc::clone(&state),
+            reports: sender,
+            last: Last {
+                ended: Instant::now(),
+                took: Duration::ZERO,
+                bytes: 0,
+                rate: 0.0,
+                is_ticking: false,
+                processor: Duration::ZERO,
+                write_count: WriteCount::default(),
+            },
+            processor: Duration::ZERO,
+        };
+        DiskGuard {
+            state,
+            reports,
+            task: tokio::spawn(task.run()),
+        }
+    }
+
+    /// Watches someone else from now on. No task is woken for it: most cells are over before anyone has to look.
+    pub(crate) fn watch(&mut self, target: WatchTarget, limit: Option<u64>, ground: Added) {
+        *lock(&self.state.orders) = Orders {
+            target,
+            since: Instant::now(),
+            limit,
+            ground,
+        };
+        self.reports.mark_unchanged();
+    }
+
+    /// Whom it watches.
+    pub(crate) fn target(&self) -> WatchTarget {
+        lock(&self.state.orders).target
+    }
+
+    /// Asks for a look, whatever was heard.
+    pub(crate) fn nudge(&self) {
+        self.state.nudge.notify_one();
+    }
+
+    /// The next report.
+    pub(crate) async fn report(&mut self) -> Report {
+        match self.reports.changed().await {
+            Ok(()) => *self.reports.borrow_and_update(),
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// The limit that the session is over, if it is.
+    pub(crate) fn hit(&self) -> Option<LimitHit> {
+        lock(&self.state.hit).clone()
+    }
+
+    /// The session was dealt with.
+    pub(crate) fn forget_hit(&self) {
+        lock(&self.state.hit).take();
+        self.nudge();
+    }
+}
+
+impl Drop for DiskGuard {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// The task.
+struct GuardTask {
+    looker: Arc<DiskLooker>,
+    state: Arc<GuardState>,
+    reports: watch::Sender<Report>,
+    last: Last,
+    /// How much of the processor had been used when what cells left behind was first looked at.
+    processor: Duration,
+}
+
+/// The last look.
+struct Last {
+    ended: Instant,
+    took: Duration,
+    bytes: u64,
+    /// Bytes in a second that were new.
+    rate: f64,
+    /// Whether there are things of which nothing is heard.
+    is_ticking: bool,
+    processor: Duration,
+    write_count: WriteCount,
+}
+
+/// Why to look.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    News,
+    Nudge,
+    Tick,
+}
+
+impl GuardTask {
+    async fn run(mut self) {
+        loop {
+            let cause = self.wait().await;
+            let orders = *lock(&self.state.orders);
+            let is_hit = lock(&self.state.hit).is_some();
+            if orders.target == WatchTarget::Nobody || is_hit {
+                // News that nobody takes would be told again at once.
+                sleep(LOOK_PERIOD / 10).await;
+                continue;
+            }
+            let looker = Arc::clone(&self.looker);
+            if cause == Cause::Tick && orders.target == WatchTarget::LeftBehind {
+                let (write_count, processor) = (self.last.write_count, self.last.processor);
+                let is_idle = spawn_blocking(move || looker.is_idle_since(write_count, processor));
+                if is_idle.await.unwrap_or(false) {
+                    continue;
+                }
+            }
+            let (looker, begun) = (Arc::clone(&self.looker), Instant::now());
+            let enough = orders.limit.filter(|_| orders.target == WatchTarget::Cell);
+            let Ok(look) = spawn_blocking(move || looker.look(enough)).await else {
+                continue;
+            };
+            // The host may be at work on the files by now, or a cell has begun.
+            let is_current = lock(&self.state.orders).since == orders.since;
+            let added = if is_current {
+                self.own_work(&look, &orders)
+            } else {
+                look.added
+            };
+            self.note(&look, added.bytes, begun);
+            if is_current && let Some(hit) = added.over(orders.limit) {
+                *lock(&self.state.hit) = Some(hit);
+                let looker = Arc::clone(&self.looker);
+                let _ = spawn_blocking(move || looker.kill_head()).await;
+            }
+            self.reports.send_replace(Report {
+                processor: look.processor,
+            });
+        }
+    }
+
+    async fn wait(&self) -> Cause {
+        let is_ticking = self.last.is_ticking;
+        tokio::select! {
+            () = self.state.nudge.notified() => Cause::Nudge,
+            () = self.looker.disturbed() => {
+                let orders = *lock(&self.state.orders);
+                sleep_until(self.last.ended.max(orders.since) + self.pause(orders.limit)).await;
+                Cause::News
+            }
+            () = sleep(LOOK_PERIOD), if is_ticking => Cause::Tick,
+        }
+    }
+
+    /// How long the session needs at least for the room that is left; but a look that takes long must not be all that the machine does.
+    fn pause(&self, limit: Option<u64>) -> Duration {
+        let room = limit.unwrap_or(u64::MAX).saturating_sub(self.last.bytes);
+        let needed = room as f64 / MAX_BYTES_PER_SECOND.max(2.0 * self.last.rate);
+        Duration::from_secs_f64(needed.min(LOOK_PERIOD.as_secs_f64()))
+            .max(MIN_PAUSE)
+            .max(self.last.took)
+    }
+
+    /// Takes in a look, with `bytes` of it the session's.
+    fn note(&mut self, look: &Look, bytes: u64, begun: Instant) {
+        let now = Instant::now();
+        let passed = now.saturating_duration_since(self.last.ended);
+        let new = bytes.saturating_sub(self.last.bytes) as f64;
+        self.last = Last {
+            ended: now,
+            took: now - begun,
+            bytes,
+            rate: new / passed.as_secs_f64().max(1e-3),
+            is_ticking: look.is_ticking,
+            processor: look.processor,
+            write_count: look.write_count,
+        };
+    }
+
+    /// What a look found without what cannot have been the work of the session's own processes.
+    fn own_work(&mut self, look: &Look, orders: &Orders) -> Added {
+        if orders.target == WatchTarget::Cell {
+            return look.added;
+        }
+        let is_first = self.last.ended < orders.since;
+        if is_first {
+            self.processor = look.processor;
+        }
+        let known = if is_first {
+            orders.ground.bytes
+        } else {
+            self.last.bytes
+        };
+        let brought = bytes_brought(look, known, &self.last.write_count, self.last.processor);
+        self.looker.accept(brought);
+        let ran = look.processor.saturating_sub(self.processor);
+        let files = files_brought(look.added.files, orders.ground.files, ran);
+        Added {
+            bytes: look.added.bytes - brought,
+            files: look.added.files - files,
+            beyond: look.added.beyond && !ran.is_zero(),
+            vanished: look.added.vanished,
+        }
+    }
+}
+
+/// Of the bytes that are new since `known`, those that the session's processes cannot have written.
+fn bytes_brought(look: &Look, known: u64, write_count: &WriteCount, processor: Duration) -> u64 {
+    let new = look.added.bytes.saturating_sub(known);
+    if look.write_count.other_processes > write_count.other_processes {
+        // What a process wrote may be forgotten with it.
+        0
+    } else if look.counts_writes && look.write_count.is_whole {
+        new.saturating_sub(look.write_count.bytes.saturating_sub(write_count.bytes))
+    } else if look.processor == processor {
+        new
+    } else {
+        0
+    }
+}
+
+/// Of the files that are new, those that the session's processes cannot have made in the time that they `ran`.
+fn files_brought(files: usize, known: usize, ran: Duration) -> usize {
+    /// To make a file takes at least this long.
+    const ONE_FILE: Duration = Duration::from_micros(2);
+    let new = files.saturating_sub(known);
+    let needed = ONE_FILE * u32::try_from(new).unwrap_or(u32::MAX);
+    if ran >= needed { 0 } else { new }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICK: Duration = Duration::from_millis(10);
+    const BEFORE: WriteCount = WriteCount {
+        bytes: 1000,
+        other_processes: 3,
+        is_whole: true,
+    };
+
+    fn look(bytes: u64, write_count: WriteCount) -> Look {
+        Look {
+            added: Added {
+                bytes,
+                ..Added::default()
+            },
+            processor: TICK,
+            write_count,
+            counts_writes: true,
+            is_ticking: false,
+        }
+    }
+
+    fn written(bytes: u64) -> WriteCount {
+        WriteCount { bytes, ..BEFORE }
+    }
+
+    #[test]
+    fn what_the_processes_did_not_write_was_brought() {
+        let found = look(510, written(1020));
+        assert_eq!(bytes_brought(&found, 10, &BEFORE, TICK), 480);
+        let found = look(510, written(9000));
+        assert_eq!(bytes_brought(&found, 10, &BEFORE, TICK), 0);
+        let found = look(5, written(9000));
+        assert_eq!(bytes_brought(&found, 10, &BEFORE, TICK), 0);
+    }
+
+    #[test]
+    fn while_processes_come_and_go_everything_may_be_their_work() {
+        let write_count = WriteCount {
+            other_processes: 4,
+            ..BEFORE
+        };
+        assert_eq!(bytes_brought(&look(510, write_count), 10, &BEFORE, TICK), 0);
+    }
+
+    #[test]
+    fn where_writes_are_not_counted_a_session_that_ran_may_have_done_it() {
+        let found = Look {
+            counts_writes: false,
+            ..look(510, BEFORE)
+        };
+        assert_eq!(bytes_brought(&found, 10, &BEFORE, TICK), 500);
+        assert_eq!(bytes_brought(&found, 10, &BEFORE, Duration::ZERO), 0);
+    }
+
+    #[test]
+    fn files_for_which_there_was_no_time_were_brought() {
+        assert_eq!(files_brought(100_010, 10, TICK), 100_000);
+        assert_eq!(files_brought(100_010, 10, 100 * TICK), 0);
+        assert_eq!(files_brought(10, 10, Duration::ZERO), 0);
+    }
+}

@@ -1,0 +1,557 @@
+//! The files of each checkpoint, so that going back takes them along.
+//!
+//! After each cell, what it changed is copied to a store of the session's; going back writes the copies into the same files, so
+//! that open handles stay good (`restore.rs`). What was there before the session came is kept when it is first changed
+//! (`original_files.rs`). Where nobody is asked before that, it is copied at the start if it is small; beyond that, a first change cannot be
+//! taken back, and the result says so.
+
+use crate::files::attributes::Attributes;
+use crate::files::held_files::HeldFiles;
+use crate::files::original_files::{OriginalFiles, Preserved};
+use crate::files::preserve::PreserveSocket;
+use crate::files::store::{FileStore, Stored};
+use crate::files::workspace::{Kind, Seen, Stamp, Workspace};
+use cellblock_sandbox::{Access, Change, Entry, KeptScope as HowMuch};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What is copied of a directory of the user's when a session begins, where changes to it are not asked about.
+const MAX_BYTES_AT_START: u64 = 64 << 20;
+const MAX_FILES_AT_START: usize = 2000;
+
+/// Files that could not be kept are counted up to here.
+const MAX_UNKEPT: usize = 100;
+const DAMAGE: &str = "the files of the workspace: the host failed while it worked on their history, so some may not be as they were";
+
+/// Every version of every file that this session changed.
+#[derive(Debug)]
+pub(crate) struct FileHistory {
+    pub(crate) workspace: Arc<Workspace>,
+    store: FileStore,
+    /// What copies of the user's files may take on disk; and those of files that were shared, since they were.
+    limit: u64,
+    own_copy_bytes: u64,
+    pub(crate) originals: OriginalFiles,
+    change_notice: ChangeNotice,
+    /// Who is told what to ask about.
+    preserve_socket: Option<PreserveSocket>,
+    /// By path: what it was after which cell, oldest first.
+    pub(crate) versions: BTreeMap<PathBuf, Vec<Version>>,
+    /// Changed, and not copied yet.
+    uncopied: Vec<Uncopied>,
+    /// Of which the newest version has no copy, why, and what that looked like.
+    missing: BTreeMap<PathBuf, (String, Option<Seen>)>,
+    /// Files of the user's that were changed and could not be kept before, and why; since someone last asked.
+    unpreserved: BTreeMap<PathBuf, String>,
+    /// Files that the session's processes could write to without being noticed when they were last looked at. `None` since they went back.
+    pub(crate) held: Option<BTreeSet<PathBuf>>,
+    /// Of these, mapped ones that cannot be compared with a copy, why, and the last cell after which that was so.
+    pub(crate) uncompared: BTreeMap<PathBuf, (u64, &'static str)>,
+    /// The last cell after which a process could not be looked into.
+    pub(crate) unseen_after: Option<u64>,
+    /// Whether work on the history was broken off in the middle.
+    is_damaged: bool,
+}
+
+/// Whether someone is asked before a file of the user's is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChangeNotice {
+    /// The keeper, so that a copy can wait until then.
+    BeforeChange,
+    Never,
+}
+
+#[derive(Debug)]
+struct Uncopied {
+    cell: u64,
+    by: Author,
+    paths: Vec<PathBuf>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Version {
+    pub(crate) cell: u64,
+    pub(crate) by: Author,
+    pub(crate) content: Content,
+}
+
+/// Who changed a file. Going back takes back what cells did, and leaves the work of others alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Author {
+    Cell,
+    /// The user, or the host.
+    Outside,
+    /// The user, or something that a cell left running.
+    Unclear,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    Absent,
+    Directory {
+        access: Access,
+    },
+    Link {
+        target: PathBuf,
+        access: Access,
+    },
+    File {
+        copy: Arc<Stored>,
+        modified: i128,
+        access: Access,
+        attributes: Attributes,
+    },
+    /// What was there before the session, or was moved from there: it is where it is, or it is kept.
+    Original(Seen),
+    Unknown,
+}
+
+impl FileHistory {
+    pub(crate) fn new(
+        workspace: Arc<Workspace>,
+        store: PathBuf,
+        limit: u64,
+        known: &BTreeMap<PathBuf, Seen>,
+        change_notice: ChangeNotice,
+    ) -> FileHistory {
+        let originals = if workspace.began_empty() {
+            OriginalFiles::default()
+        } else {
+            OriginalFiles::new(known.clone(), &workspace)
+        };
+        let mut history = FileHistory {
+            workspace,
+            store: FileStore::new(store),
+            limit,
+            own_copy_bytes: 0,
+            originals,
+            change_notice,
+            preserve_socket: None,
+            versions: BTreeMap::new(),
+            uncopied: Vec::new(),
+            missing: BTreeMap::new(),
+            unpreserved: BTreeMap::new(),
+            held: Some(BTreeSet::new()),
+            uncompared: BTreeMap::new(),
+            unseen_after: None,
+            is_damaged: false,
+        };
+        let bytes: u64 = known.values().map(|seen| seen.bytes).sum();
+        let small = bytes <= MAX_BYTES_AT_START && known.len() <= MAX_FILES_AT_START;
+        if change_notice == ChangeNotice::Never && !history.workspace.began_empty() && small {
+            history.copy(0, Author::Outside, known.keys().cloned().collect());
+        }
+        history
+    }
+
+    /// Whether someone is asked before files are changed.
+    pub(crate) fn change_notice(&self) -> ChangeNotice {
+        self.change_notice
+    }
+
+    /// From here on it can be told what to ask about.
+    pub(crate) fn set_preserve_socket(&mut self, preserve_socket: PreserveSocket) {
+        self.preserve_socket = Some(preserve_socket);
+    }
+
+    /// A cell that was kept changed these. They are copied when there is time, see [`FileHistory::catch_up`].
+    pub(crate) fn note(&mut self, cell: u64, paths: Vec<PathBuf>) {
+        self.uncopied.push(Uncopied {
+            cell,
+            by: Author::Cell,
+            paths,
+        });
+    }
+
+    /// These were changed after `cell`, while no cell ran.
+    pub(crate) fn note_between(&mut self, cell: u64, by: Author, paths: Vec<PathBuf>) {
+        self.uncopied.push(Uncopied { cell, by, paths });
+    }
+
+    /// After `cell`, the session's processes hold these files. What was written to mapped ones since they were last copied is noted.
+    pub(crate) fn note_held(&mut self, cell: u64, held: HeldFiles) {
+        if !held.unknown.is_empty() {
+            self.unseen_after = Some(cell);
+        }
+        for path in &held.mapped {
+            let newest = self.at(path, u64::MAX);
+            match self.compare(path, &newest) {
+                Ok(true) => {}
+                Ok(false) => self.copy(cell, Author::Cell, vec![path.clone()]),
+                Err(reason) => _ = self.uncompared.insert(path.clone(), (cell, reason)),
+            }
+        }
+        self.held = Some(held.mapped.into_iter().chain(held.open).collect());
+    }
+
+    /// Whether a file has these contents, byte by byte; or why that cannot be told.
+    pub(crate) fn compare(&self, path: &Path, content: &Content) -> Result<bool, &'static str> {
+        /// Comparing more after each cell would take too long.
+        const MAX_BYTES: u64 = 32 << 20;
+        let copy = match content {
+            Content::File { copy, .. } => copy.as_ref(),
+            Content::Original(seen) => match self.originals.preserved(seen) {
+                Some(Preserved::Copy(copy)) => copy,
+                _ => return Err("there is no copy to compare it with"),
+            },
+            Content::Unknown => return Err("there is no copy to compare it with"),
+            Content::Absent | Content::Directory { .. } | Content::Link { .. } => {
+                return Ok(self.workspace.look(path).is_none());
+            }
+        };
+        let Some((entry, seen)) = self.workspace.find(path) else {
+            return Ok(false);
+        };
+        if seen.kind != Kind::File || seen.bytes != copy.bytes() {
+            return Ok(false);
+        }
+        if seen.bytes > MAX_BYTES {
+            return Err("it is too large to be compared with its copy");
+        }
+        let file = entry.read().map_err(|_| "it cannot be read")?;
+        copy.has_same_bytes(&file).map_err(|_| "it cannot be read")
+    }
+
+    /// Whether something was noted and not copied.
+    pub(crate) fn is_behind(&self) -> bool {
+        !self.uncopied.is_empty() || !self.missing.is_empty()
+    }
+
+    /// Copies what was noted. Before a checkpoint counts as made.
+    pub(crate) fn catch_up(&mut self) {
+        let missing: Vec<PathBuf> = self.missing.keys().cloned().collect();
+        for Uncopied { cell, by, paths } in std::mem::take(&mut self.uncopied) {
+            self.copy(cell, by, paths);
+        }
+        // What has no copy and was not changed since: there may be room for it now.
+        for path in missing {
+            self.copy_again(&path);
+        }
+    }
+
+    /// Why going back to the newest state would not bring every file back, if that is so.
+    pub(crate) fn flaw(&self) -> Option<String> {
+        if self.is_damaged {
+            return Some(DAMAGE.to_owned());
+        }
+        let missing = self.missing.iter();
+        list(
+            "no copy could be made of every file",
+            missing.map(|(path, (problem, _))| (path, problem)),
+        )
+    }
+
+    /// The same for files of the user's that were changed since the last call.
+    pub(crate) fn take_unpreserved(&mut self) -> Option<String> {
+        let unpreserved = std::mem::take(&mut self.unpreserved);
+        list(
+            "not every file could be kept as it was before the cell",
+            unpreserved.iter(),
+        )
+    }
+
+    /// Work on it was broken off in the middle: from here on nobody knows what is missing.
+    pub(crate) fn note_damage(&mut self) {
+        self.is_damaged = true;
+    }
+
+    /// What is to be said of everything that is put back.
+    pub(crate) fn damage(&self) -> Option<String> {
+        self.is_damaged.then(|| DAMAGE.to_owned())
+    }
+
+    /// Keeps what is in a file that is about to be changed, where it is to be kept, and makes the file this session's own. An error
+    /// means that it must not be changed.
+    pub(crate) fn keep(&mut self, path: &Path, how: Change) -> io::Result<()> {
+        let Some((entry, seen)) = self.workspace.find(path) else {
+            return Ok(());
+        };
+        if self.preserve_found(&entry, &seen, how) {
+            return Ok(());
+        }
+        if how != Change::Removes && self.workspace.is_shared(&entry) {
+            return self.make_own(path, &entry, &seen);
+        }
+        let is_as_before = || {
+            let now = entry.stat_now().ok();
+            now.and_then(|now| Seen::from_stat(&now))
+                .is_some_and(|now| now.has_same_content(&seen))
+        };
+        let problem = match self.copy_within_limit(&entry, seen.bytes) {
+            Ok(copy) if is_as_before() => {
+                self.originals.keep(&seen, copy);
+                return Ok(());
+            }
+            // Init lets nobody wait for ever.
+            Ok(_) => "it was changed while it was copied".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        if self.unpreserved.len() < MAX_UNKEPT {
+            self.unpreserved.insert(path.to_owned(), problem);
+        }
+        Ok(())
+    }
+
+    /// The same without a copy. False when there must be one.
+    pub(crate) fn preserve_without_copy(&mut self, path: &Path, how: Change) -> bool {
+        match self.workspace.find(path) {
+            Some((entry, seen)) => self.preserve_found(&entry, &seen, how),
+            None => true,
+        }
+    }
+
+    fn preserve_found(&mut self, entry: &Entry, seen: &Seen, how: Change) -> bool {
+        let is_shared = self.workspace.is_shared(entry);
+        if is_shared && how != Change::Removes {
+            return false;
+        }
+        if how == Change::Names {
+            self.workspace.forget_share(entry);
+        }
+        let stays = matches!(how, Change::Marks | Change::Names);
+        if stays || !self.originals.is_untouched(seen) {
+            return true;
+        }
+        match self.originals.preserved(seen) {
+            // It was to be removed and is still there: now it is written to.
+            Some(Preserved::Itself(_)) if how == Change::Writes => return false,
+            Some(_) => return true,
+            None => {}
+        }
+        let kept = match (seen.kind, how) {
+            (Kind::Link, _) => entry.read_link().map(Preserved::Link),
+            (_, Change::Removes) if seen.has_one_name() || is_shared => {
+                self.store.link(entry).map(Preserved::Itself)
+            }
+            _ => return false,
+        };
+        let is_kept = kept.is_ok();
+        if let Ok(kept) = kept {
+            self.originals.keep(seen, kept);
+        }
+        is_kept
+    }
+
+    /// Makes a file that other sessions have too this one's own. The copy is for whoever changes it; what it was is kept as it is.
+    fn make_own(&mut self, path: &Path, entry: &Entry, seen: &Seen) -> io::Result<()> {
+        if self.own_copy_bytes.saturating_add(seen.bytes) > self.limit {
+            return Err(rustix::io::Errno::DQUOT.into());
+        }
+        if self.originals.is_untouched(seen)
+            && self.originals.preserved(seen).is_none()
+            && let Ok(itself) = self.store.link(entry)
+        {
+            self.originals.keep(seen, Preserved::Itself(itself));
+        }
+        self.workspace.make_own(path)?;
+        self.own_copy_bytes += seen.bytes;
+        Ok(())
+    }
+
+    /// A fork has been made, or files are put back: what is shared now may be copied once more.
+    pub(crate) fn begin_sharing(&mut self) {
+        self.own_copy_bytes = 0;
+    }
+
+    /// Keeps everything that may be removed together with `path`, if that takes no copies.
+    pub(crate) fn preserve_siblings(&mut self, path: &Path) -> HowMuch {
+        let siblings = self.originals.siblings(path).unwrap_or_default();
+        let mut all = !siblings.is_empty();
+        for path in siblings {
+            // Most of them are kept since the first was removed.
+            let has_work = |seen: Seen| {
+                self.originals.is_untouched(&seen) && self.originals.preserved(&seen).is_none()
+            };
+            if self.workspace.look(&path).is_some_and(has_work) {
+                all &= self.preserve_without_copy(&path, Change::Removes);
+            }
+        }
+        if all {
+            HowMuch::TheDirectory
+        } else {
+            HowMuch::Removed
+        }
+    }
+
+    /// Tells that a file was kept, and which one it is now, if it is this session's own.
+    pub(crate) fn preserved_extent(&self, path: &Path) -> HowMuch {
+        let found = self.workspace.find(path);
+        let own = found.filter(|(entry, _)| !self.workspace.is_shared(entry));
+        HowMuch::TheFile {
+            own: own.map(|(_, seen)| seen.inode),
+        }
+    }
+
+    fn copy_within_limit(&mut self, entry: &Entry, bytes: u64) -> io::Result<Preserved> {
+        if self.store.bytes().saturating_add(bytes) > self.limit {
+            return Err(io::Error::new(
+                io::ErrorKind::QuotaExceeded,
+                "the copies would take more than the limit `disk`",
+            ));
+        }
+        let copy = self.store.copy(entry).map(Preserved::Copy)?;
+        self.originals.note_attributes(entry);
+        Ok(copy)
+    }
+
+    /// Bytes that the copies of earlier versions take on disk: all but the newest of each file.
+    pub(crate) fn earlier_bytes(&self) -> u64 {
+        let size = |version: &Version| match &version.content {
+            Content::File { copy, .. } => copy.bytes(),
+            _ => 0,
+        };
+        let versions = self
+            .versions
+            .values()
+            .flat_map(|versions| versions.iter().rev().skip(1));
+        versions.map(size).sum::<u64>() + self.originals.bytes()
+    }
+
+    /// Nobody goes back before `cell` any more.
+    pub(crate) fn forget_before(&mut self, cell: u64) {
+        let needed_from =
+            |versions: &[Version]| versions.iter().rposition(|version| version.cell <= cell);
+        for versions in self.versions.values_mut() {
+            let needed = needed_from(versions).unwrap_or(0);
+            versions.drain(..needed);
+        }
+        if !self.originals.has_preserved() {
+            return;
+        }
+        let versions = &self.versions;
+        let later: HashSet<Stamp> = versions
+            .values()
+            .flatten()
+            .filter_map(|version| match version.content {
+                Content::Original(seen) => Some(seen.stamp()),
+                _ => None,
+            })
+            .collect();
+        self.originals.forget(
+            |path| versions.get(path).and_then(|of| needed_from(of)).is_none(),
+            |stamp| later.contains(stamp),
+        );
+    }
+
+    /// What a path was after `cell`.
+    pub(crate) fn at(&self, path: &Path, cell: u64) -> Content {
+        let versions = self
+            .versions
+            .get(path)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        if let Some(version) = versions.iter().rev().find(|version| version.cell <= cell) {
+            return version.content.clone();
+        }
+        self.originals
+            .at(path)
+            .map_or(Content::Absent, Content::Original)
+    }
+
+    fn copy(&mut self, cell: u64, by: Author, paths: Vec<PathBuf>) {
+        for path in paths {
+            let content = self.content_or_unknown(&path, by);
+            self.versions
+                .entry(path)
+                .or_default()
+                .push(Version { cell, by, content });
+        }
+    }
+
+    fn content_or_unknown(&mut self, path: &Path, by: Author) -> Content {
+        match self.content_of(path, by) {
+            Ok(content) => {
+                self.missing.remove(path);
+                content
+            }
+            Err(error) => {
+                let missing = (error.to_string(), self.workspace.look(path));
+                self.missing.insert(path.to_owned(), missing);
+                Content::Unknown
+            }
+        }
+    }
+
+    /// Tries once more to copy a file whose newest version has no copy, if it is still that version. Not where there is no room: a copy
+    /// that does not fit fills the disk until it is given up.
+    fn copy_again(&mut self, path: &Path) {
+        let newest = |of: &BTreeMap<PathBuf, Vec<Version>>| {
+            let version = of.get(path).and_then(|versions| versions.last());
+            version.map(|version| (version.by, matches!(version.content, Content::Unknown)))
+        };
+        let Some((by, true)) = newest(&self.versions) else {
+            self.missing.remove(path);
+            return;
+        };
+        let was = self.missing.get(path).and_then(|(_, seen)| *seen);
+        let is_same = match (was, self.workspace.look(path)) {
+            (Some(was), Some(now)) => was.has_same_content(&now),
+            (was, now) => was.is_none() && now.is_none(),
+        };
+        let needed = was.map_or(0, |seen| seen.bytes);
+        if !is_same || self.store.room().is_some_and(|room| room <= needed) {
+            return;
+        }
+        let content = self.content_or_unknown(path, by);
+        if let Some(version) = self.versions.get_mut(path).and_then(|of| of.last_mut()) {
+            version.content = content;
+        }
+    }
+
+    /// Whether a file of the user's can wait until it is changed. A small one is as quickly copied, and then nothing depends on who has it open.
+    fn can_be_preserved_later(&self, seen: &Seen) -> bool {
+        const LARGE: u64 = 1 << 20;
+        let is_large = seen.kind == Kind::File && seen.bytes >= LARGE;
+        is_large
+            && self
+                .preserve_socket
+                .as_ref()
+                .is_some_and(|preserve_socket| preserve_socket.ask_about(seen))
+    }
+
+    fn content_of(&mut self, path: &Path, by: Author) -> io::Result<Content> {
+        let Some((entry, seen)) = self.workspace.find(path) else {
+            return Ok(Content::Absent);
+        };
+        let access = seen.access;
+        if by == Author::Outside && self.can_be_preserved_later(&seen) {
+            self.originals.adopt(path, &seen);
+        }
+        // Moved, or with other permissions, or not to be copied yet.
+        if self.change_notice == ChangeNotice::BeforeChange && self.originals.is_untouched(&seen) {
+            return Ok(Content::Original(seen));
+        }
+        Ok(match seen.kind {
+            Kind::Directory => Content::Directory { access },
+            Kind::Link => Content::Link {
+                target: entry.read_link()?,
+                access,
+            },
+            Kind::File => Content::File {
+                copy: Arc::new(self.store.copy(&entry)?),
+                modified: seen.modified,
+                access,
+                attributes: Attributes::of(&entry)?,
+            },
+        })
+    }
+}
+
+/// A few of these with what was wrong with them, and how many there are.
+fn list<'a>(
+    heading: &str,
+    mut problems: impl Iterator<Item = (&'a PathBuf, &'a String)>,
+) -> Option<String> {
+    const MAX_NAMED: usize = 3;
+    let named = |(path, problem): (&PathBuf, &String)| format!("{}: {problem}", path.display());
+    let few: Vec<String> = problems.by_ref().take(MAX_NAMED).map(named).collect();
+    let more = problems.count();
+    let rest = if more > 0 {
+        format!("; and {more} more")
+    } else {
+        String::new()
+    };
+    (!few.is_empty()).then(|| format!("{heading}: {}{rest}", few.join("; ")))
+}

@@ -1,0 +1,173 @@
+//! What was in the workspace before the session came, and large files that the user puts there later.
+//!
+//! It is not copied beforehand: that would cost as much as there is. A file stays where it is until the session's code is about
+//! to write to it or to remove it; then the system call waits until a copy is kept (see `preserve.rs`).
+
+use crate::files::attributes::Attributes;
+use crate::files::store::Stored;
+use crate::files::workspace::{Kind, Seen, Stamp, Workspace};
+use cellblock_sandbox::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+
+/// In a larger directory, extended attributes are only known of files that were kept before they were changed.
+const MAX_ENTRIES_WITH_ATTRIBUTES: usize = 256;
+
+/// What was there.
+#[derive(Debug, Default)]
+pub(crate) struct OriginalFiles {
+    entries: BTreeMap<PathBuf, Seen>,
+    /// Files and links by what stays theirs when they are moved, and where they were.
+    by_inode: HashMap<u64, (Seen, OriginalPath)>,
+    kept: HashMap<Stamp, (Preserved, OriginalPath)>,
+    /// Extended attributes by inode, as far as they are known.
+    attributes: HashMap<u64, Attributes>,
+}
+
+#[derive(Clone, Debug)]
+enum OriginalPath {
+    At(PathBuf),
+    /// At several paths: it has several names.
+    Several,
+}
+
+/// What was in a file before it was first changed.
+#[derive(Debug)]
+pub(crate) enum Preserved {
+    /// A copy.
+    Copy(Stored),
+    /// The file itself, which has lost its name.
+    Itself(Stored),
+    /// Where a link led.
+    Link(PathBuf),
+}
+
+impl OriginalFiles {
+    pub(crate) fn new(entries: BTreeMap<PathBuf, Seen>, workspace: &Workspace) -> OriginalFiles {
+        let mut by_inode = HashMap::new();
+        for (path, seen) in &entries {
+            if seen.kind != Kind::Directory {
+                by_inode
+                    .entry(seen.inode)
+                    .and_modify(|(_, original_path)| *original_path = OriginalPath::Several)
+                    .or_insert_with(|| (*seen, OriginalPath::At(path.clone())));
+            }
+        }
+        let mut given = OriginalFiles {
+            entries: BTreeMap::new(),
+            by_inode,
+            kept: HashMap::new(),
+            attributes: HashMap::new(),
+        };
+        if entries.len() <= MAX_ENTRIES_WITH_ATTRIBUTES {
+            let files = entries.iter().filter(|(_, seen)| seen.kind == Kind::File);
+            for (entry, _) in files.filter_map(|(path, _)| workspace.find(path)) {
+                given.note_attributes(&entry);
+            }
+        }
+        given.entries = entries;
+        given
+    }
+
+    /// What was at a path.
+    pub(crate) fn at(&self, path: &Path) -> Option<Seen> {
+        self.entries.get(path).copied()
+    }
+
+    /// The files and links that were in the same directory as `path`; none if that takes long to tell.
+    pub(crate) fn siblings(&self, path: &Path) -> Option<Vec<PathBuf>> {
+        const MAX_SIBLINGS: usize = 2000;
+        let directory = path.parent()?;
+        let from = (Bound::Included(directory), Bound::Unbounded);
+        let mut below = self
+            .entries
+            .range::<Path, _>(from)
+            .take_while(|(path, _)| path.starts_with(directory));
+        let found: Vec<PathBuf> = below
+            .by_ref()
+            .take(MAX_SIBLINGS)
+            .filter(|(path, seen)| path.parent() == Some(directory) && seen.kind != Kind::Directory)
+            .map(|(path, _)| path.clone())
+            .collect();
+        below.next().is_none().then_some(found)
+    }
+
+    /// Whether this was given and is as it was, maybe under another name.
+    pub(crate) fn is_untouched(&self, seen: &Seen) -> bool {
+        let given = self.by_inode.get(&seen.inode);
+        given.is_some_and(|(given, _)| given.has_same_content(seen))
+    }
+
+    /// One more, which the user put there.
+    pub(crate) fn adopt(&mut self, path: &Path, seen: &Seen) {
+        let original_path = OriginalPath::At(path.to_owned());
+        self.by_inode.insert(seen.inode, (*seen, original_path));
+    }
+
+    /// What was in a given file, where it has been changed since.
+    pub(crate) fn preserved(&self, seen: &Seen) -> Option<&Preserved> {
+        self.kept.get(&seen.stamp()).map(|(kept, _)| kept)
+    }
+
+    pub(crate) fn keep(&mut self, seen: &Seen, kept: Preserved) {
+        if let Some((_, original_path)) = self.by_inode.get(&seen.inode) {
+            self.kept
+                .insert(seen.stamp(), (kept, original_path.clone()));
+        }
+    }
+
+    /// Records the extended attributes of a given file, if they are not known and cannot have been changed yet.
+    pub(crate) fn note_attributes(&mut self, entry: &Entry) {
+        let now = entry
+            .stat_now()
+            .ok()
+            .and_then(|stat| Seen::from_stat(&stat));
+        let Some(now) = now.filter(|now| !self.attributes.contains_key(&now.inode)) else {
+            return;
+        };
+        let given = self.by_inode.get(&now.inode);
+        if given.is_some_and(|(given, _)| given.is_untouched_in(&now))
+            && let Ok(attributes) = Attributes::of(entry)
+        {
+            self.attributes.insert(now.inode, attributes);
+        }
+    }
+
+    /// The extended attributes that a given file had; `None` where they are not known.
+    pub(crate) fn attributes(&self, seen: &Seen) -> Option<&Attributes> {
+        self.attributes.get(&seen.inode)
+    }
+
+    /// What is kept takes this much on disk.
+    pub(crate) fn bytes(&self) -> u64 {
+        let size = |(kept, _): &(Preserved, OriginalPath)| match kept {
+            Preserved::Copy(stored) => stored.bytes(),
+            Preserved::Itself(_) | Preserved::Link(_) => 0,
+        };
+        self.kept.values().map(size).sum()
+    }
+
+    /// Drops what is kept of files that nobody needs as they were: neither as they were at the start (at this path), nor later.
+    pub(crate) fn forget(
+        &mut self,
+        is_needed_from_start: impl Fn(&Path) -> bool,
+        is_needed_later: impl Fn(&Stamp) -> bool,
+    ) {
+        let entries = &self.entries;
+        self.kept
+            .retain(|stamp, (_, original_path)| match original_path {
+                OriginalPath::Several => true,
+                OriginalPath::At(path) => {
+                    let is_from_start =
+                        entries.get(path).is_some_and(|seen| seen.stamp() == *stamp);
+                    is_from_start && is_needed_from_start(path) || is_needed_later(stamp)
+                }
+            });
+    }
+
+    /// Whether anything is kept.
+    pub(crate) fn has_preserved(&self) -> bool {
+        !self.kept.is_empty()
+    }
+}

@@ -1,0 +1,399 @@
+//! Forks: a second session that begins where this one stands.
+//!
+//! Init makes the namespaces of the fork with an init of its own in them; meanwhile the files are copied, or, where they are many,
+//! shared until one side changes them. Then the head copies itself into them. Whatever fails on the way, this session goes on as it was.
+
+use crate::Error;
+use crate::actor::{Actor, Fate};
+use crate::files::fork_copy::{self, Copying};
+use crate::files::history::ChangeNotice;
+use crate::files::workspace::Workspace;
+use crate::network::NetworkListeners;
+use crate::runtime::RuntimeState;
+use crate::session::{MAX_LOG_EVENTS, Session};
+use crate::spawn::plan::{Plan, SpawnTarget};
+use crate::spawn::prepared::{Opening, Prepared, SessionParts};
+use crate::spawn::sockets::Sockets;
+use cellblock_protocol::SessionOptions;
+use cellblock_protocol::guest::{Reply, ToHead};
+use cellblock_sandbox::{
+    Cgroup, FromInit, MemoryAllowance as Loan, SpawnRequest as Birth, ToInit, fork_request,
+    remove_directory,
+};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::broadcast;
+use tokio::task::{JoinError, JoinHandle, spawn_blocking};
+use tokio::time::timeout;
+
+/// How many forks of forks there may be. The kernel allows 32 levels of namespaces, and some are around us.
+const MAX_FORK_DEPTH: u32 = 15;
+/// A session with all its forks, and theirs, that live at once.
+const MAX_FAMILY_SIZE: usize = 60;
+/// How long init may take for the namespaces of a fork. It bounds itself.
+const PREPARE_LIMIT: Duration = Duration::from_secs(20);
+/// How long the copying of the head may take. Tens of milliseconds for gigabytes; but files without a name are copied too, and on a busy
+/// machine each step waits for a processor.
+const CROSSING_LIMIT: Duration = Duration::from_secs(60);
+
+/// Whom a session was forked from, and what forks of it will have.
+pub(crate) struct Lineage {
+    /// The runtime, once somebody holds the session.
+    pub(crate) runtime: Option<Arc<RuntimeState>>,
+    depth: u32,
+    /// The user id of the whole family, counted from the zygote's; 0 where all sessions have the same.
+    user: u32,
+    /// What it has from those whom it was forked from, with their cgroups: their inits live as long as it does.
+    ancestors: Vec<Arc<Loan>>,
+    /// One for each member of the family.
+    family: Arc<()>,
+}
+
+impl Lineage {
+    /// That of a session which is no fork.
+    pub(crate) fn first(user: u32) -> Lineage {
+        Lineage {
+            runtime: None,
+            depth: 0,
+            user,
+            ancestors: Vec::new(),
+            family: Arc::new(()),
+        }
+    }
+
+    /// Whether there are sessions that it was forked from, or that were forked from it.
+    pub(crate) fn has_relatives(&self) -> bool {
+        Arc::strong_count(&self.family) > 1
+    }
+
+    /// Whether the session is a fork of another.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.depth > 0
+    }
+
+    fn next(&self, cgroup: Option<&Arc<Cgroup>>) -> Lineage {
+        let mut ancestors = self.ancestors.clone();
+        ancestors.extend(cgroup.map(|cgroup| Arc::new(cgroup.allow_for_fork())));
+        Lineage {
+            runtime: self.runtime.clone(),
+            depth: self.depth + 1,
+            user: self.user,
+            ancestors,
+            family: Arc::clone(&self.family),
+        }
+    }
+}
+
+impl Actor {
+    /// Makes a fork. The second value says what became of this session.
+    pub(crate) async fn fork(&mut self) -> (Result<Session, Error>, Fate) {
+        match self.fork_session().await {
+            Ok(forked) => forked,
+            Err(error) => (Err(error), Fate::Lives),
+        }
+    }
+
+    async fn fork_session(&mut self) -> Result<(Result<Session, Error>, Fate), Error> {
+        let runtime = self.may_fork()?;
+        self.disk.has_found_fork().await;
+        let id = runtime.fresh_id();
+        let mut unfinished = UnfinishedDirectories::default();
+        let workspace = Arc::new(self.shared.workspace.for_copy(&runtime.state, &id)?);
+        unfinished.note(workspace.path());
+        let directory = runtime.session_directory(&id)?;
+        unfinished.note(&directory);
+        let options = SessionOptions {
+            session: Some(id.clone()),
+            workspace: None,
+            ..self.options.clone()
+        };
+        // Nobody is in the new directory yet: its owner is all that the mount must know.
+        fork_copy::copy_owner(&self.shared.workspace, &workspace)?;
+        let planned = self.plan_copy(&workspace);
+        let target = SpawnTarget {
+            user: self.lineage.user,
+            workspace: &workspace,
+            // It did not make what it begins with, and shares some of it.
+            change_notice: ChangeNotice::BeforeChange,
+            directory: &directory,
+        };
+        // While the launcher makes the mount, we make the rest.
+        let (mount, plan) = tokio::join!(self.mount_of(&workspace), async {
+            runtime.plan(&id, &options, &target)
+        });
+        let Plan { birth, cgroup, .. } = plan?;
+        let (mut near, far) =
+            Sockets::new(cgroup.as_deref(), Some(mount?), ChangeNotice::BeforeChange)?;
+        let sent = self
+            .init
+            .send(&fork_request(&birth), &far.descriptors())
+            .await;
+        sent.map_err(Error::system("asking for a fork"))?;
+        drop(far);
+        let namespaces = match self.copy_to_fork(planned).await {
+            Ok(namespaces) => namespaces,
+            Err(error) => {
+                self.cancel_fork().await;
+                return Err(error);
+            }
+        };
+        let preserve_socket = near.take_preserve_socket();
+        let crossing = self.cross(&mut near, namespaces);
+        // Who opens files again on the way is asked as well.
+        let files = async {
+            let limit = options.limits.disk;
+            let watched =
+                runtime.watch_files(&workspace, &directory, limit, ChangeNotice::BeforeChange);
+            let mut files = watched.await?;
+            if let Some(preserve_socket) = preserve_socket {
+                files.serve_preserve_requests(preserve_socket)?;
+            }
+            Ok::<_, Error>(files)
+        };
+        let ((crossed, fate), files) = tokio::join!(crossing, files);
+        let both = crossed.and_then(|(head, change_notice)| Ok((head, change_notice, files?)));
+        let with_files = match both {
+            Ok((head, ChangeNotice::BeforeChange, files)) => Ok((head, files)),
+            Ok((head, ChangeNotice::Never, files)) => {
+                files.give_up().await;
+                let limit = options.limits.disk;
+                let files = runtime.watch_unshared_files(&workspace, &directory, limit);
+                files.await.map(|files| (head, files))
+            }
+            Err(error) => Err(error),
+        };
+        let (head, files) = match with_files {
+            Ok(both) => both,
+            Err(error) => {
+                self.cancel_fork().await;
+                return Ok((Err(error), fate));
+            }
+        };
+        let lineage = self.lineage.next(self.cgroup.as_ref());
+        let prepared = Prepared::new(SessionParts {
+            id: id.clone(),
+            options: options.clone(),
+            summary: runtime.isolation_summary(),
+            process_host: self.process_host.for_fork()?,
+            spawned: near.with(cgroup, self.disk.youngest_fork(), head),
+            files,
+            workspace: Arc::clone(&workspace),
+            directory,
+            lineage,
+        });
+        unfinished.keep();
+        // The journal goes on where that of the parent stands.
+        let (logs, _) = broadcast::channel(MAX_LOG_EVENTS);
+        let cell = self.checkpoints.current();
+        let recorder = &self.journal.recorder;
+        let opening = Opening {
+            journal: recorder.fork(&id, cell, workspace.path(), &logs),
+            id,
+            listeners: NetworkListeners::of(&options),
+            options,
+            logs,
+            packages: self.shared.packages.copy(),
+            runtime: self.lineage.runtime.clone(),
+        };
+        let opened = prepared.into_session(opening).map(|mut fork| {
+            fork.actor.cells = self.cells;
+            fork.actor.is_left_running = self.is_left_running;
+            fork.actor.checkpoints.is_disabled = self.checkpoints.is_disabled;
+            fork.serve()
+        });
+        Ok((opened, fate))
+    }
+
+    /// Lets the head copy itself into the namespaces of the fork, and waits until the copy is there: the process with this id. If
+    /// init is not done with them yet, the head waits.
+    async fn cross(
+        &mut self,
+        near: &mut Sockets,
+        namespaces: Namespaces,
+    ) -> (Result<(u32, ChangeNotice), Error>, Fate) {
+        let (reply, fate) = self
+            .ask(Box::new(|seq| ToHead::Fork { seq }), CROSSING_LIMIT)
+            .await;
+        let reply = match reply {
+            Ok(reply) => reply,
+            Err(error) => return (Err(error), fate),
+        };
+        // If it was init who could not, its reason is the better one.
+        let prepared = match namespaces {
+            Namespaces::Stand => Ok(()),
+            Namespaces::AreMade => self.wait_until_prepared().await,
+        };
+        let forked = prepared.and_then(|()| {
+            Reply::forked(reply)
+                .map_err(|error| error.to_string())
+                .and_then(|made| made)
+                .map_err(|reason| Error::Refused(format!("the session cannot be forked: {reason}")))
+        });
+        let crossed = match forked {
+            Ok(()) => timeout(CROSSING_LIMIT, near.wait_until_ready())
+                .await
+                .unwrap_or_else(|_| {
+                    Err(Error::System {
+                        what: "making a fork",
+                        source: std::io::ErrorKind::TimedOut.into(),
+                    })
+                }),
+            Err(error) => Err(error),
+        };
+        (crossed, fate)
+    }
+
+    /// Ends what was prepared for a fork.
+    async fn cancel_fork(&self) {
+        let _ = self.init.send(&ToInit::CancelFork.to_bytes(), &[]).await;
+    }
+
+    fn may_fork(&self) -> Result<Arc<RuntimeState>, Error> {
+        self.process_host.zygote()?;
+        let Some(runtime) = &self.lineage.runtime else {
+            return Err(Error::Refused("the session is not in use yet".to_owned()));
+        };
+        if !Birth::can_fork(runtime.walls) {
+            return Err(Error::Refused(format!(
+                "a session with isolation `{}` cannot be forked: a fork needs namespaces of its own, so the rung must be `full` with the walls files, processes, privileges, seccomp and signals",
+                self.isolation
+            )));
+        }
+        if self.lineage.depth >= MAX_FORK_DEPTH {
+            return Err(Error::Refused(format!(
+                "the session cannot be forked: it is the {MAX_FORK_DEPTH}th fork of a fork already, and that is as deep as forks go"
+            )));
+        }
+        if Arc::strong_count(&self.lineage.family) >= MAX_FAMILY_SIZE {
+            return Err(Error::Refused(format!(
+                "the session cannot be forked: with its forks and theirs there are {MAX_FAMILY_SIZE} sessions already; close some first"
+            )));
+        }
+        Ok(Arc::clone(runtime))
+    }
+
+    /// Begins to look what is to be copied.
+    fn plan_copy(&self, target: &Arc<Workspace>) -> JoinHandle<Result<Copying, Error>> {
+        let (from, to) = (Arc::clone(&self.shared.workspace), Arc::clone(target));
+        let most = self.options.limits.disk;
+        let change_notice = self.history.lock().change_notice();
+        spawn_blocking(move || Copying::plan(from, to, most, change_notice))
+    }
+
+    /// Copies the files, and tells how far init is.
+    async fn copy_to_fork(
+        &mut self,
+        planned: JoinHandle<Result<Copying, Error>>,
+    ) -> Result<Namespaces, Error> {
+        let copying = planned.await.unwrap_or_else(lost)?;
+        let mut namespaces = Namespaces::AreMade;
+        if copying.has_shared_files() {
+            // Before it asks about what is shared, nothing may be.
+            self.wait_until_prepared().await?;
+            namespaces = Namespaces::Stand;
+            self.history.lock().begin_sharing();
+        }
+        let processes = self.disk.processes();
+        let copied = spawn_blocking(move || copying.carry_out(&processes)).await;
+        copied.unwrap_or_else(lost)?;
+        Ok(namespaces)
+    }
+
+    async fn mount_of(&self, workspace: &Workspace) -> Result<OwnedFd, Error> {
+        let path = workspace.path();
+        let own = workspace.directory().own_stat();
+        let own = own.map_err(|error| Error::Workspace {
+            path: path.to_owned(),
+            problem: error.to_string(),
+        })?;
+        self.process_host
+            .zygote()?
+            .mount(path, own.st_uid, own.st_gid, self.lineage.user)
+            .await
+    }
+
+    /// Init's next word about the fork.
+    async fn hear_of_fork(&mut self) -> Result<(), Error> {
+        let lost = || Error::Ended {
+            session: self.shared.id.clone(),
+            reason: "its init process died".to_owned(),
+        };
+        loop {
+            let packet = self.init.receive().await.map_err(|_| lost())?;
+            match FromInit::from_bytes(&packet.bytes) {
+                Ok(FromInit::Prepared(Ok(()))) => return Ok(()),
+                Ok(FromInit::Prepared(Err(failure))) if failure.is_namespace_limit() => {
+                    return Err(Error::Refused(
+                        "the session cannot be forked: the kernel allows no more namespaces, or none so deep".to_owned(),
+                    ));
+                }
+                Ok(FromInit::Prepared(Err(failure))) => {
+                    return Err(cellblock_sandbox::Error::from(failure).into());
+                }
+                Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
+                Ok(FromInit::Ended(death)) => self.ended = Some(death),
+                _ => {}
+            }
+        }
+    }
+
+    async fn wait_until_prepared(&mut self) -> Result<(), Error> {
+        match timeout(PREPARE_LIMIT, self.hear_of_fork()).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(Error::System {
+                what: "preparing a fork",
+                source: std::io::ErrorKind::TimedOut.into(),
+            }),
+        }
+    }
+}
+
+/// How far init is with the namespaces of a fork.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Namespaces {
+    /// It has said that they stand.
+    Stand,
+    /// It has been asked.
+    AreMade,
+}
+
+fn lost<T>(error: JoinError) -> Result<T, Error> {
+    Err(Error::System {
+        what: "copying the workspace",
+        source: std::io::Error::other(error),
+    })
+}
+
+/// Directories of a session that may come to nothing; then they go.
+#[derive(Default)]
+pub(crate) struct UnfinishedDirectories {
+    directories: Vec<PathBuf>,
+}
+
+impl UnfinishedDirectories {
+    /// One directory.
+    pub(crate) fn of(directory: &Path) -> UnfinishedDirectories {
+        UnfinishedDirectories {
+            directories: vec![directory.to_owned()],
+        }
+    }
+
+    fn note(&mut self, directory: &Path) {
+        self.directories.push(directory.to_owned());
+    }
+
+    /// They are in use.
+    pub(crate) fn keep(mut self) {
+        self.directories.clear();
+    }
+}
+
+impl Drop for UnfinishedDirectories {
+    fn drop(&mut self) {
+        for directory in &self.directories {
+            let _ = remove_directory(directory);
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! The making of one session.
+
+pub(crate) mod fork;
+pub(crate) mod guest;
+pub(crate) mod plan;
+pub(crate) mod pool;
+pub(crate) mod prepared;
+pub(crate) mod process_host;
+pub(crate) mod sockets;
+pub(crate) mod zygote;
+
+use crate::Error;
+use crate::files::disk::Processes;
+use crate::files::history::ChangeNotice;
+use crate::files::session_files::Files;
+use crate::files::workspace::Workspace;
+use crate::network::NetworkListeners;
+use crate::packages::Packages;
+use crate::runtime::RuntimeState;
+use crate::session::{MAX_LOG_EVENTS, Session};
+use crate::spawn::fork::{Lineage, UnfinishedDirectories};
+use crate::spawn::plan::{Plan, SpawnTarget};
+use crate::spawn::prepared::{IsolationSummary, Opening, Prepared, SessionParts, prepare};
+use crate::spawn::process_host::ProcessHost;
+use crate::spawn::sockets::{Sockets, SpawnedSession};
+use crate::spawn::zygote::Zygote;
+use cellblock_protocol::{SessionOptions, Strategy, import_statement};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::broadcast;
+use tokio::time::timeout;
+
+/// How long a fork and its walls may take. Milliseconds, but the machine may be busy.
+const SPAWN_TIMEOUT: Duration = Duration::from_secs(30);
+/// How many zygotes are asked for one session before we give up.
+const MAX_ZYGOTES: usize = 3;
+
+impl RuntimeState {
+    /// Makes a session, or takes one that waits in the pool, seeds it, and hands out its handle.
+    pub(crate) async fn open(
+        self: &Arc<Self>,
+        mut options: SessionOptions,
+    ) -> Result<Session, Error> {
+        options.validate()?;
+        let imports = options
+            .imports
+            .iter()
+            .map(|entry| import_statement(entry))
+            .collect::<Result<Vec<_>, _>>()?;
+        let id = options
+            .session
+            .get_or_insert_with(|| self.fresh_id())
+            .clone();
+        let prepared = match self.take_pooled(&options) {
+            Some(prepared) => prepared,
+            None => self.make(&id, options.clone()).await?,
+        };
+        let (logs, _) = broadcast::channel(MAX_LOG_EVENTS);
+        let journal = self.begin_journal(prepared.actor(), &options, &logs);
+        let mut environment = self.environment(&prepared.actor().directory);
+        let listeners = NetworkListeners::of(&options).through(&self.proxies);
+        environment.extend(listeners.environment());
+        let is_direct = options.strategy == Strategy::Direct;
+        let mut opened = prepared.into_session(Opening {
+            id,
+            options,
+            logs,
+            journal,
+            packages: Packages::default(),
+            listeners,
+            runtime: Some(Arc::clone(self)),
+        })?;
+        opened.actor.checkpoints.is_disabled = is_direct;
+        prepare(&mut opened.actor, imports, environment).await?;
+        Ok(opened.serve())
+    }
+
+    /// Makes everything of a session but its handle.
+    pub(crate) async fn make(&self, id: &str, options: SessionOptions) -> Result<Prepared, Error> {
+        let workspace = Arc::new(match &options.workspace {
+            Some(path) => Workspace::in_user_directory(path)?,
+            None => Workspace::fresh(&self.state, id)?,
+        });
+        let change_notice = self.change_notice(&workspace);
+        let directory = self.session_directory(id)?;
+        let unfinished = UnfinishedDirectories::of(&directory);
+        let (spawned, files) = tokio::join!(
+            self.spawn_processes(id, &options, &workspace, &directory),
+            self.watch_files(&workspace, &directory, options.limits.disk, change_notice)
+        );
+        let (spawned, mut files) = (spawned?, files?);
+        unfinished.keep();
+        let Spawned {
+            mut session,
+            zygote,
+            user,
+        } = spawned;
+        if let Some(socket) = session.preserve_socket.take() {
+            files.serve_preserve_requests(socket)?;
+        }
+        if !self.has_view() {
+            files.watch_temporary(&directory.join("tmp"), &self.watcher)?;
+        }
+        Ok(Prepared::new(SessionParts {
+            id: id.to_owned(),
+            options,
+            summary: self.isolation_summary(),
+            process_host: ProcessHost::Zygote(zygote),
+            spawned: session,
+            files,
+            workspace,
+            directory,
+            lineage: Lineage::first(user),
+        }))
+    }
+
+    /// Makes the processes of a session. That a zygote was killed is only seen when it is asked for something; then a new one is asked.
+    pub(crate) async fn spawn_processes(
+        &self,
+        id: &str,
+        options: &SessionOptions,
+        workspace: &Workspace,
+        directory: &Path,
+    ) -> Result<Spawned, Error> {
+        let mut attempts = 1;
+        loop {
+            let zygote = self.zygote().await?;
+            let target = SpawnTarget {
+                user: self.next_user(),
+                workspace,
+                change_notice: self.change_notice(workspace),
+                directory,
+            };
+            match self.try_spawn(id, options, &target).await {
+                Err(_) if !zygote.is_alive() && attempts < MAX_ZYGOTES => attempts += 1,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Looks at what is in a workspace, and watches it from now on. Copies of what the user has there may take `limit` bytes.
+    pub(crate) async fn watch_files(
+        &self,
+        workspace: &Arc<Workspace>,
+        directory: &Path,
+        limit: u64,
+        change_notice: ChangeNotice,
+    ) -> Result<Files, Error> {
+        Files::watch(workspace, &self.watcher, directory, limit, change_notice).await
+    }
+
+    /// The same for a fork whose init cannot ask: it must share nothing.
+    pub(crate) async fn watch_unshared_files(
+        &self,
+        workspace: &Arc<Workspace>,
+        directory: &Path,
+        limit: u64,
+    ) -> Result<Files, Error> {
+        self.share_nothing(workspace).await?;
+        self.watch_files(workspace, directory, limit, ChangeNotice::Never)
+            .await
+    }
+
+    /// Copies what a workspace shares with those of other sessions.
+    pub(crate) async fn share_nothing(&self, workspace: &Arc<Workspace>) -> Result<(), Error> {
+        let parted = Arc::clone(workspace);
+        let parting = tokio::task::spawn_blocking(move || parted.make_all_own()).await;
+        parting
+            .unwrap_or_else(|error| Err(std::io::Error::other(error)))
+            .map_err(Error::system("copying the workspace"))
+    }
+
+    /// How sessions of this runtime are isolated, and what runs in them.
+    pub(crate) fn isolation_summary(&self) -> IsolationSummary {
+        IsolationSummary {
+            rung: self.rung,
+            isolation: self.described.clone(),
+            python: self.python().executable.clone(),
+        }
+    }
+
+    async fn try_spawn(
+        &self,
+        id: &str,
+        options: &SessionOptions,
+        target: &SpawnTarget<'_>,
+    ) -> Result<Spawned, Error> {
+        // While the launcher makes the mount, we make the rest.
+        let (mounted, planned) = tokio::join!(
+            self.zygote_with_mount(target.workspace, target.user),
+            async { self.plan(id, options, target) }
+        );
+        let (zygote, mount) = mounted?;
+        let Plan {
+            birth,
+            cgroup,
+            borrowed,
+        } = planned?;
+        let (mut near, far) = Sockets::new(cgroup.as_deref(), mount, target.change_notice)?;
+        let init = zygote.spawn(&birth.to_bytes(), &far.descriptors()).await?;
+        // Ours must go, so that the end of theirs can be seen.
+        drop(far);
+        let (head, _) = match timeout(SPAWN_TIMEOUT, near.wait_until_ready()).await {
+            Ok(outcome) => outcome?,
+            Err(_) => {
+                return Err(Error::System {
+                    what: "making a session",
+                    source: std::io::ErrorKind::TimedOut.into(),
+                });
+            }
+        };
+        let processes = Processes::of(zygote.launcher_pid, init);
+        let session = SpawnedSession {
+            borrowed,
+            ..near.with(cgroup, processes, head)
+        };
+        Ok(Spawned {
+            session,
+            zygote,
+            user: target.user,
+        })
+    }
+
+    /// Without a view, `/tmp` is everybody's, so the session has a directory of its own.
+    fn environment(&self, directory: &Path) -> Vec<(String, String)> {
+        if self.has_view() {
+            return Vec::new();
+        }
+        let private = directory.join("tmp").display().to_string();
+        ["TMPDIR", "HOME", "MPLCONFIGDIR"]
+            .map(|name| (name.to_owned(), private.clone()))
+            .to_vec()
+    }
+
+    /// The zygote, and the workspace as the session will mount it.
+    ///
+    /// A launcher sees the mounts that were there when it started, and later ones only where the system passes them on. If it
+    /// found another directory than we do, a new one finds the right one.
+    pub(crate) async fn zygote_with_mount(
+        &self,
+        workspace: &Workspace,
+        user: u32,
+    ) -> Result<(Arc<Zygote>, Option<OwnedFd>), Error> {
+        let path = workspace.path();
+        let refuse = |problem: String| Error::Workspace {
+            path: path.to_owned(),
+            problem,
+        };
+        for _ in 0..2 {
+            let zygote = self.zygote().await?;
+            if !self.has_view() {
+                return Ok((zygote, None));
+            }
+            let own = workspace.directory().own_stat();
+            let own = own.map_err(|error| refuse(error.to_string()))?;
+            let mount = zygote.mount(path, own.st_uid, own.st_gid, user).await?;
+            let found = rustix::fs::fstat(&mount).map_err(|error| refuse(error.to_string()))?;
+            // The directory that the host has open, whatever its path led to just now.
+            if (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino) {
+                return Ok((zygote, Some(mount)));
+            }
+            zygote.retire();
+        }
+        Err(refuse(
+            "the sandbox does not find the same directory there".to_owned(),
+        ))
+    }
+}
+
+/// The processes of a session, the zygote that they are from, and the user that they are.
+pub(crate) struct Spawned {
+    pub(crate) session: SpawnedSession,
+    pub(crate) zygote: Arc<Zygote>,
+    pub(crate) user: u32,
+}

@@ -1,0 +1,159 @@
+//! What a session shall be like, before it is born.
+
+use crate::Error;
+use crate::checkpoint::arming::OWN_MEMORY;
+use crate::files::borrowed::BorrowedDirectory;
+use crate::files::history::ChangeNotice;
+use crate::files::workspace::Workspace;
+use crate::network::{self, NetworkListeners};
+use crate::runtime::RuntimeState;
+use cellblock_protocol::{Rung, SessionOptions, Wall};
+use cellblock_sandbox::{Cgroup, SpawnRequest as Birth};
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Our own processes in a session: init, the head, and what the interpreter starts for itself.
+const OWN_PROCESSES: u64 = 4;
+
+/// Where a session lives.
+pub(crate) struct SpawnTarget<'a> {
+    pub(crate) user: u32,
+    pub(crate) workspace: &'a Workspace,
+    pub(crate) change_notice: ChangeNotice,
+    pub(crate) directory: &'a Path,
+}
+
+/// What a session shall be like.
+pub(crate) struct Plan {
+    pub(crate) birth: Birth,
+    pub(crate) cgroup: Option<Arc<Cgroup>>,
+    pub(crate) borrowed: Option<BorrowedDirectory>,
+}
+
+impl RuntimeState {
+    /// What a session shall be like, in the words of the native code, and its cgroup.
+    pub(crate) fn plan(
+        &self,
+        id: &str,
+        options: &SessionOptions,
+        target: &SpawnTarget<'_>,
+    ) -> Result<Plan, Error> {
+        let &SpawnTarget {
+            user,
+            workspace,
+            change_notice,
+            directory,
+        } = target;
+        let limits = &options.limits;
+        let walled = |wall| !self.isolation.without.contains(&wall);
+        // Standbys are copies: what they hold beyond the head has a budget of its own.
+        let together = limits
+            .memory
+            .saturating_add(limits.checkpoint_budget())
+            .saturating_add(OWN_MEMORY);
+        let cgroup = match &self.cgroups {
+            Some(cgroups) if self.rung != Rung::None && walled(Wall::Memory) => {
+                let most = if walled(Wall::ProcessCount) {
+                    limits.processes + OWN_PROCESSES + limits.checkpoints
+                } else {
+                    1 << 20
+                };
+                Some(Arc::new(cgroups.create(
+                    &unique(id, user),
+                    together,
+                    most,
+                )?))
+            }
+            _ => None,
+        };
+        let has_view = self.has_view();
+        let working_directory = if has_view {
+            PathBuf::from("/workspace")
+        } else {
+            workspace.path().to_owned()
+        };
+        let mut borrowed = None;
+        let mut birth = Birth::new(self.walls, &working_directory)?
+            .user(user)
+            .memory(limits.memory, if cgroup.is_some() { 0 } else { together })
+            .counts(
+                limits.processes + OWN_PROCESSES + limits.checkpoints,
+                limits.open_files,
+            )
+            .disk(limits.disk, limits.disk.min(limits.memory / 2));
+        if has_view {
+            birth = birth.keep_visible(&self.view)?.mounted(Path::new("/"))?;
+        } else {
+            let private = directory.join("tmp");
+            match DirBuilder::new().mode(0o700).create(&private) {
+                // From an attempt before; it is the session's already.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => made.map_err(|source| Error::Storage {
+                    what: "making a temporary directory",
+                    path: private.clone(),
+                    source,
+                })?,
+            }
+            self.give_to_session(&private)?;
+            borrowed = self.lend_to_session(workspace, directory)?;
+            for path in self.readable_paths() {
+                birth = birth.readable(&path)?;
+            }
+            for path in [
+                workspace.path(),
+                &private,
+                Path::new("/dev/null"),
+                Path::new("/dev/zero"),
+                Path::new("/dev/urandom"),
+                Path::new("/dev/random"),
+            ] {
+                birth = birth.writable(path)?;
+            }
+        }
+
+        if change_notice == ChangeNotice::BeforeChange {
+            birth = birth.keeps();
+        }
+        if !options.network.is_empty() {
+            self.can_guard_network()?;
+            network::refuse_addresses(&options.network)?;
+            birth = NetworkListeners::of(options).ask_for(birth)?;
+        }
+        Ok(Plan {
+            birth,
+            cgroup,
+            borrowed,
+        })
+    }
+
+    /// A guard stands at the end of a way that only a network of the session's own can have.
+    fn can_guard_network(&self) -> Result<(), Error> {
+        if self.has_view() && !self.isolation.without.contains(&Wall::Network) {
+            return Ok(());
+        }
+        Err(Error::Refused(format!(
+            "rules for the network need a session with a network and files of its own, and this one has the isolation `{}`: the rung must be `full`, with the walls files and network",
+            self.described
+        )))
+    }
+
+    /// Whether init can be asked before files are changed that are the user's or, when there are forks, theirs too. Where there are
+    /// none, there is nothing to ask about.
+    pub(crate) fn change_notice(&self, workspace: &Workspace) -> ChangeNotice {
+        let walled = |wall| !self.isolation.without.contains(&wall);
+        let can_be = self.rung != Rung::None && walled(Wall::Seccomp) && walled(Wall::Signals);
+        let has_files = workspace.is_user_directory() && !workspace.is_empty();
+        if can_be && (has_files || Birth::can_fork(self.walls)) {
+            ChangeNotice::BeforeChange
+        } else {
+            ChangeNotice::Never
+        }
+    }
+}
+
+fn unique(id: &str, user: u32) -> String {
+    format!("{id}-{user}")
+}

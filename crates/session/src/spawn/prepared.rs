@@ -1,0 +1,236 @@
+//! A session between the start of its processes and its first cell.
+
+use crate::Error;
+use crate::actor::outputs::Outputs;
+use crate::actor::pending_queries::PendingQueries;
+use crate::actor::{Actor, Command, Fate};
+use crate::checkpoint::Checkpoints;
+use crate::checkpoint::steps::Steps;
+use crate::files::disk::Disk;
+use crate::files::session_files::Files;
+use crate::files::workspace::Workspace;
+use crate::journal::{Recorder, SessionJournal};
+use crate::network::{NetworkAccess, NetworkListeners};
+use crate::packages::Packages;
+use crate::runtime::RuntimeState;
+use crate::session::{MAX_LOG_EVENTS, Session, Shared};
+use crate::spawn::fork::Lineage;
+use crate::spawn::process_host::ProcessHost;
+use crate::spawn::sockets::SpawnedSession;
+use cellblock_protocol::guest::{Reply, ToHead};
+use cellblock_protocol::{Cell, CheckpointState, Event, Rung, SessionOptions, Status};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::{broadcast, mpsc};
+
+/// How a session is walled in, and what runs in it.
+pub(crate) struct IsolationSummary {
+    pub(crate) rung: Rung,
+    /// In the words of a result.
+    pub(crate) isolation: String,
+    pub(crate) python: PathBuf,
+}
+
+/// The parts of a session whose processes run.
+pub(crate) struct SessionParts {
+    pub(crate) id: String,
+    pub(crate) options: SessionOptions,
+    pub(crate) summary: IsolationSummary,
+    pub(crate) process_host: ProcessHost,
+    pub(crate) spawned: SpawnedSession,
+    pub(crate) files: Files,
+    pub(crate) workspace: Arc<Workspace>,
+    pub(crate) directory: PathBuf,
+    pub(crate) lineage: Lineage,
+}
+
+/// A session that is ready and has no handle yet: it can be armed, and wait in the pool.
+pub(crate) struct Prepared {
+    actor: Actor,
+}
+
+/// What a session gets when it is opened.
+pub(crate) struct Opening {
+    pub(crate) id: String,
+    pub(crate) options: SessionOptions,
+    pub(crate) logs: broadcast::Sender<Event>,
+    pub(crate) journal: Recorder,
+    pub(crate) packages: Packages,
+    pub(crate) listeners: NetworkListeners,
+    /// The runtime that forks of the session are made by; `None` where there can be none.
+    pub(crate) runtime: Option<Arc<RuntimeState>>,
+}
+
+/// A session with a handle, which does not serve it yet: its first state can be made before.
+pub(crate) struct OpenedSession {
+    pub(crate) actor: Actor,
+    session: Session,
+    journal: Recorder,
+}
+
+impl Prepared {
+    pub(crate) fn new(parts: SessionParts) -> Prepared {
+        let SpawnedSession {
+            channel,
+            init,
+            pipes,
+            cgroup,
+            processes,
+            head,
+            borrowed,
+            opened_listeners,
+            ..
+        } = parts.spawned;
+        let Files {
+            tracker,
+            temporary,
+            history,
+            preserve_task,
+            ..
+        } = parts.files;
+        // Replaced when the session is opened.
+        let (_, commands) = mpsc::unbounded_channel();
+        let shared = Shared {
+            id: parts.id,
+            workspace: parts.workspace,
+            rung: parts.summary.rung,
+            logs: broadcast::channel(1).0,
+            connections: broadcast::channel(1).0,
+            end: OnceLock::new(),
+            journal: Recorder::default(),
+            python: parts.summary.python,
+            packages: Packages::default(),
+            wall: parts.options.limits.wall,
+        };
+        let actor = Actor {
+            shared: Arc::new(shared),
+            isolation: parts.summary.isolation,
+            channel,
+            init,
+            pipes,
+            disk: Disk::new(tracker, temporary, processes),
+            history,
+            preserve_task,
+            outputs: Outputs::default(),
+            journal: SessionJournal::default(),
+            cgroup,
+            commands,
+            directory: parts.directory,
+            cells: 0,
+            questions: 0,
+            checkpoints: Checkpoints::new(head),
+            steps: Steps::default(),
+            postponed: VecDeque::new(),
+            announced_checkpoint: CheckpointState::armed(),
+            is_left_running: false,
+            ended: None,
+            pending_queries: PendingQueries::default(),
+            spent_ms: 0.0,
+            closing: None,
+            borrowed,
+            opened_listeners,
+            network_access: NetworkAccess::default(),
+            process_host: parts.process_host,
+            options: parts.options,
+            lineage: parts.lineage,
+        };
+        Prepared { actor }
+    }
+
+    /// The session, as far as it is made.
+    pub(crate) fn actor(&self) -> &Actor {
+        &self.actor
+    }
+
+    /// Whether none of its processes has ended. Init has nothing to say of a session in which nothing happened.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.actor.init.is_silent()
+    }
+
+    /// Makes the first checkpoint ahead of demand.
+    pub(crate) async fn arm(&mut self) {
+        self.actor.checkpoints.plan();
+        self.actor.arm().await;
+    }
+
+    /// Gives the session its handle and its network.
+    pub(crate) fn into_session(self, opening: Opening) -> Result<OpenedSession, Error> {
+        let mut actor = self.actor;
+        let (commands, receiver) = mpsc::unbounded_channel::<Command>();
+        let shared = Arc::new(Shared {
+            id: opening.id,
+            workspace: Arc::clone(&actor.shared.workspace),
+            rung: actor.shared.rung,
+            logs: opening.logs,
+            connections: broadcast::channel(MAX_LOG_EVENTS).0,
+            end: OnceLock::new(),
+            journal: opening.journal.clone(),
+            python: actor.shared.python.clone(),
+            packages: opening.packages,
+            wall: opening.options.limits.wall,
+        });
+        let opened = std::mem::take(&mut actor.opened_listeners);
+        actor.network_access = opening.listeners.serve(opened, &shared)?;
+        actor.shared = Arc::clone(&shared);
+        actor.commands = receiver;
+        actor.options = opening.options;
+        actor.lineage.runtime = opening.runtime;
+        Ok(OpenedSession {
+            actor,
+            session: Session { shared, commands },
+            journal: opening.journal,
+        })
+    }
+}
+
+impl OpenedSession {
+    /// Serves the handle from now on. What was done before is not in the journal.
+    pub(crate) fn serve(mut self) -> Session {
+        self.actor.journal = SessionJournal::new(self.journal);
+        tokio::spawn(self.actor.serve());
+        self.session
+    }
+}
+
+/// Seeds, imports and setup code: before the first cell.
+pub(crate) async fn prepare(
+    actor: &mut Actor,
+    imports: Vec<String>,
+    environment: Vec<(String, String)>,
+) -> Result<(), Error> {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let variables = std::mem::take(&mut actor.options.seed);
+    if !variables.is_empty() || !imports.is_empty() || !environment.is_empty() {
+        let (reply, _) = actor
+            .ask(
+                Box::new(|seq| ToHead::Seed {
+                    seq,
+                    variables,
+                    imports,
+                    environment,
+                }),
+                LIMIT,
+            )
+            .await;
+        Reply::done(reply?).map_err(|error| Error::Refused(error.to_string()))?;
+        actor.checkpoints.revise();
+    }
+    let Some(setup) = actor.options.setup.clone() else {
+        return Ok(());
+    };
+    let (result, fate) = actor.run(Cell::new(setup), 0, None).await;
+    match (result.status, fate) {
+        (Status::Success, Fate::Lives) => Ok(()),
+        (status, _) => {
+            let why = result
+                .error
+                .map_or_else(|| result.stderr.clone(), |error| error.traceback);
+            Err(Error::Refused(format!(
+                "the setup code ended with {}:\n{why}",
+                status.name()
+            )))
+        }
+    }
+}

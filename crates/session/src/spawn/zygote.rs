@@ -1,0 +1,303 @@
+//! The launcher and the zygote behind it, seen from the host.
+
+use crate::wire::exchange::Exchange;
+use crate::wire::packets::Packets;
+use crate::{Error, Preload, Python};
+use cellblock_sandbox::{
+    Exit, FromLauncher, GUEST_DIRECTORY, LaunchPlan, Launched, Packet, View, mount_request,
+};
+use serde::Deserialize;
+use std::io::{self, Read as _};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Importing pandas and matplotlib without byte code on a busy machine takes seconds; a minute means that it hangs.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// What Python may say about itself before it is cut.
+const MAX_STDERR_BYTES: u64 = 64 << 10;
+
+/// How a zygote is started.
+#[derive(Clone, Debug)]
+pub(crate) struct ZygotePlan {
+    pub(crate) python: Python,
+    pub(crate) walls: u64,
+    pub(crate) view: View,
+    pub(crate) guest: PathBuf,
+    pub(crate) preload: Preload,
+}
+
+/// A running zygote. Dropping it ends the launcher, and with it every session that was born here.
+#[derive(Debug)]
+pub(crate) struct Zygote {
+    launcher: Exchange,
+    births: Exchange,
+    process: std::sync::Mutex<Child>,
+    /// The process that the host started.
+    pub(crate) launcher_pid: u32,
+    dead: AtomicBool,
+    /// What it said when it was ready.
+    pub(crate) ready: Ready,
+}
+
+/// The zygote's first word.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Ready {
+    /// The version of Python.
+    pub(crate) python: String,
+    /// The modules that every session finds imported.
+    pub(crate) preloaded: Vec<String>,
+}
+
+impl Zygote {
+    /// Starts Python behind the outer walls and waits until it has imported its preload.
+    pub(crate) async fn start(plan: &ZygotePlan) -> Result<Zygote, Error> {
+        let Launched {
+            control,
+            zygote,
+            mut complaints,
+            process,
+        } = plan.launch()?.start()?;
+        let wrap = Error::system("listening to the launcher");
+        let launcher = Packets::new(control, 4096).map_err(wrap)?;
+        let births =
+            Packets::new(zygote, 64 << 10).map_err(Error::system("listening to the zygote"))?;
+        let refused = |problem: String| Error::Python {
+            python: plan.python.executable.clone(),
+            problem,
+        };
+
+        let begun = tokio::time::timeout(START_LIMIT, async {
+            let packet = launcher
+                .receive()
+                .await
+                .map_err(Error::system("starting the launcher"))?;
+            FromLauncher::from_bytes(&packet.bytes).map_err(|error| plan.explain(error))?;
+            Ok::<_, Error>(births.receive().await)
+        });
+        let first = match begun.await {
+            Ok(Ok(Ok(packet))) => packet,
+            Ok(Ok(Err(_))) => {
+                let said = complaints.take().map(read_complaints).unwrap_or_default();
+                return Err(refused(how_it_ended(&launcher, &said).await));
+            }
+            Ok(Err(error)) => return Err(error),
+            Err(_) => {
+                return Err(refused(format!(
+                    "nothing was heard of it for {} s",
+                    START_LIMIT.as_secs()
+                )));
+            }
+        };
+        let ready = serde_json::from_slice(&first.bytes)
+            .map_err(|_| refused("its first message made no sense".into()))?;
+        Ok(Zygote {
+            launcher: Exchange::new(launcher, is_no_news),
+            births: Exchange::new(births, |_| true),
+            launcher_pid: process.id(),
+            process: std::sync::Mutex::new(process),
+            dead: AtomicBool::new(false),
+            ready,
+        })
+    }
+
+    /// Whether it still runs. The launcher outlives its zygote as long as sessions of it live.
+    pub(crate) fn is_alive(&self) -> bool {
+        !self.dead.load(Ordering::Relaxed)
+    }
+
+    /// No more sessions are born here; those that live go on.
+    pub(crate) fn retire(&self) {
+        self.dead.store(true, Ordering::Relaxed);
+    }
+
+    /// Makes a session; its init answers on its own socket. Returns init's process id, as the launcher counts.
+    pub(crate) async fn spawn(
+        &self,
+        request: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<u32, Error> {
+        let wrap = || Error::system("asking the zygote for a session");
+        let answer = self
+            .births
+            .ask(request, descriptors)
+            .await
+            .inspect_err(|_| self.dead.store(true, Ordering::Relaxed))
+            .map_err(wrap())?;
+        match std::str::from_utf8(&answer.bytes)
+            .ok()
+            .and_then(|text| text.parse::<i32>().ok())
+        {
+            Some(pid @ 1..) => Ok(pid.unsigned_abs()),
+            Some(errno) if errno < 0 => Err(wrap()(io::Error::from_raw_os_error(-errno))),
+            _ => Err(cellblock_sandbox::Error::Protocol {
+                process: "the zygote",
+            }
+            .into()),
+        }
+    }
+
+    /// A mount of a workspace for the session with this user id.
+    pub(crate) async fn mount(
+        &self,
+        path: &Path,
+        owner: u32,
+        group: u32,
+        user: u32,
+    ) -> Result<OwnedFd, Error> {
+        let mut packet = self
+            .launcher
+            .ask(&mount_request(path, owner, group, user)?, &[])
+            .await
+            .inspect_err(|_| self.dead.store(true, Ordering::Relaxed))
+            .map_err(Error::system("asking the launcher for a mount"))?;
+        let message =
+            FromLauncher::from_bytes(&packet.bytes).map_err(|error| Error::Workspace {
+                path: path.to_owned(),
+                problem: error.to_string(),
+            })?;
+        match (message, packet.descriptors.pop()) {
+            (FromLauncher::Mounted, Some(mount)) => Ok(mount),
+            _ => Err(cellblock_sandbox::Error::Protocol {
+                process: "the launcher",
+            }
+            .into()),
+        }
+    }
+}
+
+/// The launcher also tells of the zygote's end, unasked.
+fn is_no_news(packet: &Packet) -> bool {
+    !matches!(
+        FromLauncher::from_bytes(&packet.bytes),
+        Ok(FromLauncher::ZygoteEnded(_))
+    )
+}
+
+impl Drop for Zygote {
+    fn drop(&mut self) {
+        // The sockets close after this and end the launcher; killing it now spares the wait for that.
+        if let Ok(process) = self.process.get_mut() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+impl ZygotePlan {
+    fn launch(&self) -> Result<LaunchPlan, Error> {
+        const START: &str = "import sys; sys.path.insert(0, sys.argv[1]); from cellblock_guest import zygote; sys.path.pop(0); zygote.main(4, 5, sys.argv[2], int(sys.argv[3]))";
+        let mut plan = LaunchPlan::new(self.walls, &self.python.executable)?;
+        let guest = if plan.has_view() {
+            GUEST_DIRECTORY.to_owned()
+        } else {
+            self.guest.display().to_string()
+        };
+        let python = self.python.executable.display().to_string();
+        let site: &[&str] = if self.python.packages { &[] } else { &["-S"] };
+        let walls = self.walls.to_string();
+        let first = [python.as_str(), "-I", "-B", "-X", "utf8"];
+        for word in
+            first
+                .iter()
+                .chain(site)
+                .chain(&["-c", START, &guest, self.preload.name(), &walls])
+        {
+            plan = plan.argument(word)?;
+        }
+        let fonts = self
+            .python
+            .font_cache
+            .as_ref()
+            .map(|path| path.display().to_string())
+            .unwrap_or_default();
+        for (name, value) in [
+            ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+            ("HOME", "/tmp"),
+            ("LANG", "C.UTF-8"),
+            ("LC_ALL", "C.UTF-8"),
+            ("TERM", "dumb"),
+            ("MPLBACKEND", "Agg"),
+            ("MPLCONFIGDIR", "/tmp/matplotlib"),
+            ("CELLBLOCK_FONT_CACHE", &fonts),
+            // No background threads of memory allocators (polars, Arrow): they block every signal, so a checkpoint
+            // could not stop them.
+            ("_RJEM_MALLOC_CONF", "background_thread:false"),
+            ("JE_ARROW_MALLOC_CONF", "background_thread:false"),
+            // Arrow's allocator reserves a gigabyte; without this it counts as used, against the memory limit.
+            ("MIMALLOC_ARENA_EAGER_COMMIT", "0"),
+            // One thread each: sessions share the machine.
+            ("OPENBLAS_NUM_THREADS", "1"),
+            ("OMP_NUM_THREADS", "1"),
+            ("MKL_NUM_THREADS", "1"),
+            ("NUMEXPR_NUM_THREADS", "1"),
+        ] {
+            plan = plan.variable(name, value)?;
+        }
+        Ok(if plan.has_view() {
+            plan.view(&self.view)?
+        } else {
+            plan
+        })
+    }
+
+    /// Says what a failure to execute most likely means.
+    fn explain(&self, error: cellblock_sandbox::Error) -> Error {
+        match &error {
+            cellblock_sandbox::Error::Build {
+                step: "executing Python",
+                source,
+                ..
+            } => {
+                let problem = match source.kind() {
+                    io::ErrorKind::NotFound => "there is no such program".to_owned(),
+                    io::ErrorKind::PermissionDenied => {
+                        "it cannot be read or executed by the user that sessions run as; choose another with CELLBLOCK_PYTHON".to_owned()
+                    }
+                    _ => source.to_string(),
+                };
+                Error::Python {
+                    python: self.python.executable.clone(),
+                    problem,
+                }
+            }
+            _ => error.into(),
+        }
+    }
+}
+
+async fn how_it_ended(launcher: &Packets, said: &str) -> String {
+    let ended = match tokio::time::timeout(Duration::from_secs(2), launcher.receive()).await {
+        Ok(Ok(packet)) => FromLauncher::from_bytes(&packet.bytes).ok(),
+        _ => None,
+    };
+    let how = match ended {
+        Some(FromLauncher::ZygoteEnded(Exit::Code(code))) => {
+            format!("it ended with exit code {code}")
+        }
+        Some(FromLauncher::ZygoteEnded(Exit::Signal(signal))) => {
+            format!("it was ended by signal {signal}")
+        }
+        _ => "it ended at once".to_owned(),
+    };
+    let last: Vec<&str> = said.trim().lines().rev().take(5).collect();
+    if last.is_empty() {
+        how
+    } else {
+        format!(
+            "{how}; it said: {}",
+            last.into_iter().rev().collect::<Vec<_>>().join("\n")
+        )
+    }
+}
+
+/// What is there now: the launcher still holds the other end, so it never ends by itself.
+fn read_complaints(stderr: ChildStderr) -> String {
+    let mut bytes = Vec::new();
+    if rustix::io::ioctl_fionbio(&stderr, true).is_ok() {
+        let _ = stderr.take(MAX_STDERR_BYTES).read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
