@@ -5,8 +5,7 @@
 //! (`launch/exports.rs`). The host links the same crate as an ordinary library for the layouts that both sides must agree on
 //! (`wire`) and for the probe.
 //!
-//! Every function here may run between `fork` and `exec` or in a process that shares memory with nobody it can ask for
-//! help: no allocation, no locks, no panics on purpose.
+//! Every function here may run between `fork` and `exec` or in a process without a working libc: no allocation, no locks, no panics on purpose.
 #![no_std]
 #![deny(missing_docs)]
 

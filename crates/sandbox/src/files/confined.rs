@@ -29,7 +29,7 @@ pub struct Confined {
     owner: Option<(Uid, Gid)>,
 }
 
-/// Whose something is and who may do what with it.
+/// The owner and the permissions of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// The user it belongs to.
@@ -80,7 +80,7 @@ impl Links {
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 impl Confined {
-    /// Opens a directory of the host's own. Links on the way are followed: nobody but the host's user may have made them.
+    /// Opens a directory of the host's own. Links on the way are followed: only the host's user may have made them.
     pub fn open(path: &Path) -> io::Result<Confined> {
         Confined::of(openat(CWD, path, DIRECTORY, Mode::empty())?)
     }
@@ -216,7 +216,7 @@ impl Confined {
         }
     }
 
-    /// Makes a link. Wherever it points, nobody here follows it out.
+    /// Makes a link. Wherever it points, no function here follows it out of the directory.
     pub fn make_link(&self, path: &Path, target: &Path) -> io::Result<()> {
         let (parent, name) = self.split(path, Links::AreNotFollowed)?;
         Ok(symlinkat(target, &parent, name)?)

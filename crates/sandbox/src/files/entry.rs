@@ -12,11 +12,11 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// Bits of a file's mode with which it runs as its owner or its group, whoever starts it.
+/// Bits of a file's mode with which it runs as its owner or its group, whichever user starts it.
 pub const SET_ID_BITS: u32 = 0o6000;
 
 /// A file, a directory, a link or anything else that has a name. The descriptor only stands for it: finding a pipe or a device opens
-/// nothing, and waits for nobody.
+/// nothing, and never waits.
 #[derive(Debug)]
 pub struct Entry {
     descriptor: OwnedFd,
@@ -32,7 +32,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Whether the file system says when files were born. Where it does not, a later file can have the same identity.
+    /// Whether the file system says when files were made. Where it does not, a later file can have the same identity.
     pub fn is_certain(&self) -> bool {
         self.born != (0, 0)
     }
@@ -111,7 +111,7 @@ impl Entry {
         Ok(PathBuf::from(OsStr::from_bytes(target.to_bytes())))
     }
 
-    /// Makes it belong to whom it belonged, with the permissions that it had. The bits that let a program run as its owner are never set:
+    /// Gives the file the owner and the permissions that it had. The bits that let a program run as its owner are never set:
     /// code may hold the file open, and write to it through a map without losing them.
     pub fn set_access(&self, access: Access) -> io::Result<()> {
         let wanted = Access {

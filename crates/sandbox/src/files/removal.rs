@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// Removes a directory of the host's with all that is in it, however deep it is and whoever closed parts of it. One that is not there is
+/// Removes a directory of the host's with all that is in it, however deep it is, also if code has closed parts of it. One that is not there is
 /// fine.
 pub fn remove_directory(path: &Path) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {

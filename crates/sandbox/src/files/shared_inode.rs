@@ -21,8 +21,8 @@ impl Confined {
         Ok(linkat(CWD, entry.itself(), &parent, name, flags)?)
     }
 
-    /// Puts a copy in the place of a file that was found at this path. Who has the file under another name, or has it open, keeps it as it
-    /// is. A name that leads to another file by now is left alone.
+    /// Puts a copy in the place of a file that was found at this path. The file stays as it is under its other names,
+    /// and for processes that have it open. A name that leads to another file by now is left alone.
     pub fn replace_by_copy(&self, path: &Path, found: &Entry) -> io::Result<()> {
         let (parent, name) = self.split(path, Links::AreNotFollowed)?;
         let source = found.read()?;

@@ -25,7 +25,7 @@ pub struct Budget {
     pub entries: usize,
     /// Bytes of all their paths.
     pub text: usize,
-    /// What becomes of directories that their owner, who is us, may not read.
+    /// What becomes of directories that the host owns and may not read.
     pub closed: Closed,
 }
 

@@ -1,7 +1,7 @@
-//! A session's processes seen from outside: what they hold that nobody inside can or will tell.
+//! A session's processes, seen from the host: what they hold that no process inside can or will tell.
 //!
-//! Standbys share most of their pages with the head, and how many is only known to who may look into them. They are closed to
-//! everyone of the session, init included; but the user who started the session owns its namespaces, so the host may look.
+//! Standbys share most of their pages with the head, and how many is only known to a process that may look into them. They are closed to
+//! all of the session, init included; but the host's user owns its namespaces, so the host may look.
 
 use cellblock_native::sys::ProcessStat;
 use std::collections::HashSet;
@@ -129,7 +129,7 @@ pub(crate) fn ids_of(pid: u32) -> Vec<u32> {
 }
 
 fn processor_time(pid: u32) -> Duration {
-    /// The kernel counts in ticks of this length for everyone who asks.
+    /// The kernel counts in ticks of this length for every reader.
     const TICK: Duration = Duration::from_millis(10);
     let text = stat(pid);
     let ticks = ProcessStat::parse(&text).map_or(0, |stat| stat.cpu_ticks());

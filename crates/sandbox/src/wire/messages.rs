@@ -45,7 +45,7 @@ pub enum StandbyOrigin {
 pub struct BootTime(u64);
 
 impl BootTime {
-    /// This one.
+    /// The current time.
     pub fn now() -> BootTime {
         BootTime(cellblock_native::sys::boot_ticks())
     }
@@ -232,7 +232,7 @@ pub struct PendingChange {
 pub enum Change {
     /// Its contents may change.
     Writes,
-    /// Its name will stand for nothing or for something else; nobody writes to it.
+    /// Its name will stand for nothing or for something else; no process writes to it.
     Removes,
     /// Its owner, its permissions and the like may change; its contents stay.
     Marks,
@@ -333,7 +333,7 @@ impl FromLauncher {
     }
 }
 
-/// Asks init for the namespaces of a fork; the descriptors of a request go along.
+/// Asks init for the namespaces of a fork; the descriptors of the request go along.
 pub fn fork_request(request: &SpawnRequest) -> Vec<u8> {
     let message = Message {
         kind: to_init::FORK,

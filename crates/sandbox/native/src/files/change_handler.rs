@@ -2,7 +2,7 @@
 //! well an inode of its own.
 //!
 //! Without forks only a copy is at stake, so the call just waits and then goes on. The path lies in the caller's memory, where it can be
-//! changed meanwhile: who lies about what they change loses the copy of it. With forks, files of others are at stake; then calls do not go on,
+//! changed meanwhile: code that changes it only loses the copy. With forks, files of others are at stake; then calls do not go on,
 //! and init does what they ask for (`files/own_file.rs`).
 
 use crate::files::deferred_calls::DeferredCalls;
@@ -17,7 +17,7 @@ use crate::walls::seccomp::{
 };
 use crate::wire::message::{Message, from_init, to_init};
 
-/// What init needs for it.
+/// Handles system calls that change files: asks the host to keep a copy, or makes the change in the place of the caller.
 pub struct ChangeHandler {
     /// To the host, for this and nothing else; -1 where it keeps nothing.
     pub socket: Fd,
@@ -25,7 +25,7 @@ pub struct ChangeHandler {
     pub own_directories: &'static OwnDirectories,
     /// `/proc`, for our own descriptors.
     pub proc_directory: Fd,
-    /// Nobody changed what is older than this, in nanoseconds. The host says when that is.
+    /// The host wants copies of files that were last written at this time or before, in nanoseconds. 0 for none.
     pub since: u64,
     /// Whether init changes metadata of files in the place of code, for Landlock does not keep it from those of the host.
     pub guards_metadata: bool,
@@ -33,7 +33,7 @@ pub struct ChangeHandler {
     pub sharing: Sharing,
     /// The directory of the file that is being removed, and the call that does it.
     pub removing: (u64, WorkspacePath),
-    /// A directory in which everything may be removed, because the host has kept it all. Whoever removes a tree would else ask for each file.
+    /// A directory in which everything may be removed, because the host has kept it all. Without it, removing a tree would ask the host for each file.
     pub emptied: Option<WorkspacePath>,
     /// The calls that wait for the host.
     pub waiting: WaitingCalls,
@@ -48,11 +48,11 @@ pub enum Sharing {
     None,
     /// A fork is being made: the host may be sharing a file this very moment.
     Begins,
-    /// With a fork, or with whom it was forked from.
+    /// With a fork, or with the session that it was forked from.
     WithForks,
 }
 
-/// What became of a notification.
+/// What became of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Query {
     /// There is nothing to keep.
@@ -211,7 +211,7 @@ impl ChangeHandler {
         HostMessage::Nothing
     }
 
-    /// The host has gone, or is done with the session: nobody is asked any more, and nobody waits.
+    /// The host has gone, or is done with the session: no call asks it any more, and none waits.
     pub fn end(&mut self, answer: impl FnMut(u64, Result<()>)) {
         self.since = 0;
         if self.socket >= 0 {

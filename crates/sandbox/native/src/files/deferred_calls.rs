@@ -25,7 +25,7 @@ pub enum Awaited {
     Host(u64),
     /// The end of the making of a fork.
     Fork,
-    /// Somebody who reads from a pipe.
+    /// A process that reads from the pipe.
     Reader,
 }
 

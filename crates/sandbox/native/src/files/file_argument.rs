@@ -31,7 +31,7 @@ pub struct FileArgument {
     other_directory: Fd,
     other: [u8; MAX_OTHER_BYTES],
     other_length: usize,
-    /// The memory of whoever asked, where the call returns something there; else -1.
+    /// The memory of the caller, if the call returns something there; else -1.
     memory: Fd,
 }
 
@@ -69,7 +69,7 @@ impl Name {
 }
 
 impl FileArgument {
-    /// Reads what a call names; `processes` is a `/proc` that shows who asks.
+    /// Reads what a call names; `processes` is a `/proc` that shows the caller.
     pub fn by(notification: &Notification, processes: Fd) -> Result<FileArgument> {
         let (directory, address, last_link) = argument_of(notification);
         let mut file_argument = FileArgument {
@@ -91,7 +91,7 @@ impl FileArgument {
         Ok(file_argument)
     }
 
-    /// Reads the rest of what init must know to act in the place of who asks.
+    /// Reads the rest of what init must know to act in the place of the caller.
     pub fn read_on(&mut self, notification: &mut Notification, processes: Fd) -> Result<()> {
         let caller = notification.caller();
         if self.last_link == LastLink::IsFollowed
@@ -155,7 +155,7 @@ impl FileArgument {
         Ok(())
     }
 
-    /// What a call names that nobody may look into.
+    /// The argument of a call whose memory cannot be read.
     pub fn unknown() -> FileArgument {
         FileArgument {
             directory: -1,
@@ -169,7 +169,7 @@ impl FileArgument {
         }
     }
 
-    /// Whether it is such.
+    /// Whether the memory of the call could not be read.
     pub fn is_unknown(&self) -> bool {
         self.directory < 0 && self.path[0] == 0
     }
@@ -243,7 +243,7 @@ impl FileArgument {
         &self.other[..self.other_length]
     }
 
-    /// Writes to the memory of whoever asked.
+    /// Writes to the memory of the caller.
     pub fn write_back(&self, address: u64, bytes: &[u8]) -> Result<()> {
         sys::write_at(self.memory, bytes, address)
     }
@@ -340,7 +340,7 @@ fn read_whole(caller: Pid, address: u64, bytes: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// The memory of another process, to write to. It stays that one's, whoever has its number later.
+/// The memory of another process, to write to. The descriptor stands for this process also if its id is used again later.
 fn memory_of(caller: Pid, processes: Fd) -> Result<Fd> {
     let name = Text::<32>::new(format_args!("{caller}/mem"))?;
     open_at(processes, name.as_c_str(), open_flags::RDWR, 0)
@@ -358,7 +358,7 @@ fn directory_of(caller: Pid, directory: Fd, processes: Fd) -> Result<Fd> {
     })
 }
 
-/// The descriptor that a path of this form stands for, whoever uses it.
+/// The descriptor that a path of this form stands for, in every process.
 fn descriptor_meant(path: &[u8]) -> Option<Fd> {
     let number = match path {
         b"/dev/stdin" => return Some(0),

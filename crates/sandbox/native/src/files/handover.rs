@@ -1,11 +1,11 @@
-//! How a descriptor of init's gets to who asked for it, as what its call returns.
+//! Gives a descriptor of init's to a caller that waits in a system call, as what its call returns.
 //!
 //! The kernel adds a descriptor and answers in one step. But if init is stopped in the middle of it, the caller is told 0 and has no descriptor; and an
-//! init that has others above it is stopped for a moment whenever one of these sweeps. Such an init takes two steps, each of which begins again when
+//! init that has others above it is stopped for a moment whenever one of these sweeps. That init takes two steps, each of which begins again when
 //! it goes on.
 //!
 //! Between the two, a signal may make the caller ask once more, with a descriptor that it knows nothing of. The one that it is given then
-//! takes its place. Only where the signal comes just as it is answered, nobody can tell, and the descriptor is left to it.
+//! takes its place. Only where the signal comes just as the call is answered, init cannot tell, and the descriptor stays open in the caller.
 
 use crate::init::notify::{self, Notification, OnExecute};
 use crate::sys::{Errno, Fd, Result};
@@ -16,7 +16,7 @@ pub struct Handover {
     stray: Option<Stray>,
 }
 
-/// A descriptor in the table of someone who has not heard of it.
+/// A descriptor in the table of a caller that was not told of it.
 struct Stray {
     notification: Notification,
     number: Fd,
@@ -31,7 +31,7 @@ impl Handover {
         }
     }
 
-    /// Gives whoever asked this a descriptor of ours, at a number of its own.
+    /// Gives the caller a descriptor of ours, at the lowest free number of its table.
     pub fn give(
         &mut self,
         listener: Fd,

@@ -1,7 +1,7 @@
 //! The directories in which init acts for code: the session's workspace and its temporary directories.
 //!
 //! Whatever a call names, by a path or by a descriptor, init acts on it only if it lies in one of these directories, and that is looked at when
-//! the file was found and stands as a descriptor of init's: then nobody can change any more which file it is. A path that is not in one of
+//! the file was found and stands as a descriptor of init's: then code cannot change any more which file it is. A path that is not in one of
 //! these directories yet is followed as a text; no other directory is ever opened.
 
 use crate::files::lookup::{LastLink, Pathname, look_up};
@@ -38,7 +38,7 @@ pub enum Bounds {
 /// What init is about to do with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Open it for whoever asked. Devices and pipes without a name can be opened too.
+    /// Open it for the caller. Devices and pipes without a name can be opened too.
     Opening,
     /// Anything else.
     Changing,
@@ -154,7 +154,7 @@ impl OwnDirectories {
             None => Err(Errno::XDEV),
         };
         match nearby {
-            // A link leads to another place, or someone changes names this very moment: then step by step.
+            // A link leads to another place, or names are changed at the same time: then step by step.
             Err(Errno::XDEV | Errno::AGAIN) => look_up(self, start, path.to_bytes(), last_link),
             outcome => outcome,
         }
@@ -246,7 +246,7 @@ impl OwnDirectories {
         }
     }
 
-    /// Whether a name below one of the directories leads to this file. One that has no name any more is reached by nobody else.
+    /// Whether a name below one of the directories leads to this file. A file that has no name any more cannot be reached by other sessions.
     fn has_name_of(&self, file: Fd, found: Location) -> bool {
         let Ok(status) = sys::status(file) else {
             return false;

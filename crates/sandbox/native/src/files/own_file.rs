@@ -29,9 +29,9 @@ enum Attempt {
     Done(Done),
     /// The host must be asked first, about a path of this length.
     Ask(usize),
-    /// Someone changed the path meanwhile.
+    /// The path was changed meanwhile.
     Again,
-    /// It is a pipe, and nobody reads from it yet.
+    /// It is a pipe, and no process reads from it yet.
     NobodyReads,
 }
 

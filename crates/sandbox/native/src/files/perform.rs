@@ -16,7 +16,7 @@ use core::ffi::CStr;
 
 /// What was done, and is to be told.
 pub enum Done {
-    /// This is open now, for who asked.
+    /// This is open now, for the caller.
     Opened(Fd),
     /// The same, and it was made for this.
     Made(Fd, Fd, Name),
@@ -29,7 +29,8 @@ pub enum Done {
 }
 
 impl Done {
-    /// Tells who asked. If it asks no more, because a signal came, it will ask again: then what was made must not be in its way.
+    /// Answers the caller. If a signal has interrupted its call, the caller will make the call again: then a file that was made must not be in
+    /// the way.
     pub fn report(self, listener: Fd, notification: &Notification, handover: &mut Handover) {
         let id = notification.id();
         let on_execute = if notification.open_flags() & flags::CLOEXEC == 0 {
@@ -68,7 +69,7 @@ impl Done {
     }
 }
 
-/// A file that was looked up, and `/proc`, in which it has a name that nobody can change.
+/// A file that was looked up, and `/proc`, in which it has a name that code cannot change.
 #[derive(Clone, Copy)]
 pub struct Object {
     /// It may only stand for the file.
@@ -188,7 +189,7 @@ impl Object {
         sys::status(self.file).map(|status| status.is_link())
     }
 
-    /// Writes what `read` finds of attributes into the memory of whoever asked: where a call wants it, and as much as its buffer holds.
+    /// Writes what `read` finds of attributes into the memory of the caller: at the address that the call gives, and as much as its buffer holds.
     #[inline(never)]
     fn tell(
         self,

@@ -1,4 +1,4 @@
-//! Calls that wait for the host's word. None waits for ever: a host that is slow or gone is not worth it.
+//! Calls that wait for the host's answer. None waits for ever, also when the host is slow or gone.
 
 use crate::sys::{Errno, Result};
 
@@ -25,7 +25,7 @@ struct Call {
     unanswered: Unanswered,
 }
 
-/// What becomes of a call that nobody answers.
+/// What becomes of a call that the host does not answer in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unanswered {
     /// It goes on: only a copy is lost.
@@ -51,23 +51,23 @@ impl Unanswered {
 }
 
 impl WaitingCalls {
-    /// Nobody.
+    /// No calls.
     pub const EMPTY: WaitingCalls = WaitingCalls {
         calls: [None; MAX_CALLS],
         count: 0,
     };
 
-    /// Whether nobody waits.
+    /// Whether no call waits.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Whether there is room for one more.
+    /// Whether a slot is free.
     pub fn has_free_slot(&self) -> bool {
         self.count < MAX_CALLS
     }
 
-    /// One more, at this time.
+    /// Adds a call that waits from this time on.
     pub fn add(&mut self, id: u64, since: u64, unanswered: Unanswered) {
         if let Some(slot) = self.calls.iter_mut().find(|slot| slot.is_none()) {
             *slot = Some(Call {
@@ -79,19 +79,19 @@ impl WaitingCalls {
         }
     }
 
-    /// It goes on.
+    /// Removes a call that was answered.
     pub fn remove(&mut self, id: u64) {
         self.take(|call| call.id == id, |_, _| {});
     }
 
-    /// Those who have waited for too long at this time wait no more.
+    /// Releases the calls that have waited for too long at this time.
     pub fn release_overdue(&mut self, now: u64, release: impl FnMut(u64, Result<()>)) {
         let is_overdue =
             |call: &Call| now.saturating_sub(call.since) >= call.unanswered.timeout_ms();
         self.take(is_overdue, release);
     }
 
-    /// Nobody waits any more.
+    /// Releases all calls.
     pub fn release_all(&mut self, release: impl FnMut(u64, Result<()>)) {
         self.take(|_| true, release);
     }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_answered_goes_on_after_a_while() {
+    fn a_call_that_is_not_answered_goes_on_after_a_while() {
         let mut waiting = WaitingCalls::EMPTY;
         for id in 1..=3 {
             waiting.add(id, id * 1000, Unanswered::GoesOn);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn who_would_change_a_file_of_others_waits_longer_and_then_fails() {
+    fn a_call_that_would_change_a_shared_file_waits_longer_and_then_fails() {
         let mut waiting = WaitingCalls::EMPTY;
         waiting.add(1, 0, Unanswered::Fails);
         let early = released(|release| waiting.release_overdue(COPY_TIMEOUT_MS, release));

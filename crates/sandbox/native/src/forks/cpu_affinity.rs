@@ -44,7 +44,7 @@ impl Drop for SharedCpu {
 
 fn current() -> Result<usize> {
     let mut processor = 0u32;
-    // SAFETY: room for a number; the node is not asked for.
+    // SAFETY: memory for a number; the node is not asked for.
     unsafe { syscall(nr::GETCPU, [&raw mut processor as usize, 0, 0]) }?;
     Ok(processor as usize)
 }
@@ -56,7 +56,7 @@ fn allowed(pid: Pid) -> Result<Processors> {
         size_of::<Processors>(),
         processors.as_mut_ptr() as usize,
     ];
-    // SAFETY: room of the size that is told.
+    // SAFETY: memory of the size that is told.
     unsafe { syscall(nr::SCHED_GETAFFINITY, words) }?;
     Ok(processors)
 }

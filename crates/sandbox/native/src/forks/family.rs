@@ -25,7 +25,7 @@ struct Member {
     last_sent: u64,
 }
 
-/// Everyone in the family but the first, who keeps this.
+/// The inits of all forks, as the first init of the family knows them.
 pub struct ForkFamily {
     members: [Option<Member>; MAX_FORKS],
 }
@@ -38,7 +38,7 @@ impl ForkFamily {
         }
     }
 
-    /// A new init, which made the pair of sockets that this is one of.
+    /// Adds a new init. It made the pair of sockets of which `socket` is one.
     pub fn add(&mut self, socket: Fd, parent: Pid, processes: u64) -> Result<()> {
         let slot = self.members.iter_mut().find(|slot| slot.is_none());
         match (slot, sys::maker_of(socket)) {
@@ -59,7 +59,7 @@ impl ForkFamily {
         }
     }
 
-    /// One that is gone.
+    /// Removes a member that is gone.
     pub fn remove(&mut self, index: usize) {
         if let Some(member) = self.members.get_mut(index).and_then(Option::take) {
             close(member.socket);
@@ -72,14 +72,14 @@ impl ForkFamily {
         Some((member.socket, member.pid))
     }
 
-    /// The sockets of all, -1 for those who are not there.
+    /// The sockets of all members, -1 for free slots.
     pub fn sockets(&self) -> impl Iterator<Item = Fd> {
         self.members
             .iter()
             .map(|slot| slot.as_ref().map_or(-1, |member| member.socket))
     }
 
-    /// The socket of the init in whose session a process lives; `None` for the first's own.
+    /// The socket of the init in whose session a process lives; `None` for the session of the first init.
     pub fn responsible_for(&self, processes: Fd, pid: Pid) -> Option<Fd> {
         self.all_members().next()?;
         let is_member = |pid| self.all_members().any(|member| member.pid == pid);

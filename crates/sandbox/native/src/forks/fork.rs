@@ -29,7 +29,7 @@ pub const KINDS: [(usize, &core::ffi::CStr); 7] = [
     (clone_flags::NEWUTS, c"/proc/self/ns/uts"),
 ];
 
-/// What a copy of the head is given on its way into a fork.
+/// The descriptors that a copy of the head is given when it enters a fork.
 pub struct ForkFds {
     /// The namespaces, as [`KINDS`] lists them; -1 for one that was entered already or that the sessions share.
     pub namespaces: [Fd; KINDS.len()],
@@ -90,7 +90,7 @@ impl Hints {
 }
 
 impl ForkFds {
-    /// Lets go of what was not taken.
+    /// Closes the descriptors that were not handed over.
     pub fn close(&self) {
         let rest = [self.channel, self.output, self.error, self.report];
         for fd in rest.into_iter().chain(self.namespaces).chain(self.cgroups) {
@@ -198,7 +198,7 @@ impl Forks {
             .map_or(-1, |prepared| prepared.socket)
     }
 
-    /// It told: it lives, or it is gone. Either way nobody may enter it any more.
+    /// The prepared fork has told that it lives, or it is gone. In both cases no process may enter it any more.
     pub fn settle(&mut self) {
         const HELPER_TIMEOUT_MS: u64 = 1000;
         self.end_helper(HELPER_TIMEOUT_MS);
@@ -383,7 +383,7 @@ mod tests {
         credentials
     }
 
-    /// A fork with a process in the place of its init, and that one's end of their socket.
+    /// A fork with a process in the place of its init, and the end of their socket that the process would have.
     fn prepared(init: &std::process::Child) -> (Forks, Fd) {
         let (socket, told) = packet_pair().unwrap();
         let fds = ForkFds {

@@ -1,7 +1,7 @@
 //! A fork whose child is init's, not the head's.
 //!
 //! A child of the head would be seen by the user's `os.wait()`. So a helper that shares our memory, and raises no signal
-//! when it ends, calls libc's `fork` and is gone; its child is adopted by init at birth. A bare `clone(CLONE_PARENT)` would
+//! when it ends, calls libc's `fork` and is gone; its child is adopted by init at once. A bare `clone(CLONE_PARENT)` would
 //! skip the fork handlers that BLAS libraries need.
 
 use crate::launch::spawn::LibcFork;

@@ -1,4 +1,4 @@
-//! A frozen copy of the head, waiting to be needed.
+//! Standbys: how a head is copied and frozen, and how the copy is woken.
 
 use crate::forks::side_fork::side_fork;
 use crate::forks::threads::{Obstacle, Stopped};
@@ -143,7 +143,7 @@ impl Copying {
 }
 
 enum Copied {
-    /// Who was there before, with the id of the copy; 0 where there is none.
+    /// The process that was copied, with the id of the copy; 0 where there is none.
     Original(Pid),
     Copy,
 }
@@ -173,7 +173,7 @@ fn is_hung_up(channel: Fd) -> bool {
 
 /// What a process is while it stands by, and shall not be when it is the head.
 struct Frozen {
-    /// Opened before it is hidden from itself, and for both times: when it is woken, init may be busy, and nobody would let it open a file.
+    /// Opened before it is hidden from itself, and for both times: when it is woken, init may be busy, and would not let it open a file.
     score: sys::Result<Fd>,
     was_open: bool,
 }
@@ -197,7 +197,7 @@ impl Frozen {
         let _ = self.score.map(sys::close);
     }
 
-    /// Whom the kernel ends first where memory is short.
+    /// Sets which process the kernel ends first where memory is short.
     fn set_score(&self, value: &[u8]) {
         if let Ok(score) = self.score {
             let _ = write_all(score, value);
@@ -225,7 +225,7 @@ fn wait_for_init() -> WakeRequest {
             )
         };
         // Only init's word counts: its sender is the parent, or unknown (0) where the sender lives outside the process namespace.
-        // Asked for now: at birth the parent was still the helper of the fork.
+        // Asked for now: when this process was made, its parent was still the helper.
         if outcome.is_ok() && info[2] == USER && (info[4] == 0 || info[4] == sys::parent_pid()) {
             return WakeRequest::from_signal(info[0]);
         }

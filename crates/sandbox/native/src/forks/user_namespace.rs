@@ -1,10 +1,10 @@
 //! The user namespace of a fork, and how init comes to have a child in it.
 //!
-//! To map the ids of a user namespace, one must open a file of a process in it. A process that nobody may look into, as inits are,
+//! To map the ids of a user namespace, one must open a file of a process in it. A process that is not dumpable, as inits are,
 //! shows its files as root's where the session is root's, and then init could not. But a process that init may look into is open
 //! to all code of the session too: the kernel gives a user every right over the namespaces that he made. So the namespace is made by
 //! a process that is worth nothing to anyone: it holds no descriptor and can do nothing but wait. Once the ids are mapped it is ended,
-//! and the init of the fork, closed from its birth to its end, enters what it left.
+//! and the init of the fork, not dumpable from its start to its end, enters what it left.
 
 use crate::init::memory;
 use crate::sys::text::Text;
@@ -34,7 +34,7 @@ impl NextUserNamespace {
         self.is_due
     }
 
-    /// Makes it ahead of time. Where that fails, who needs it will hear why.
+    /// Makes it ahead of time. If that fails, [`take`](Self::take) tries again and returns the error.
     pub fn make(&mut self, processes: Fd) {
         self.is_due = false;
         self.made = user_namespace(processes).ok();
@@ -49,7 +49,7 @@ impl NextUserNamespace {
     }
 }
 
-/// A user namespace below ours, with the session's id mapped and nobody in it.
+/// A user namespace below ours, with the session's id mapped and no process in it.
 fn user_namespace(processes: Fd) -> Result<Fd> {
     memory::keep_what_init_needs();
     let (near, far) = packet_pair()?;

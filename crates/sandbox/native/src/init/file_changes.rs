@@ -153,7 +153,7 @@ impl Session {
         change_handler.is_some_and(|change_handler| change_handler.deferred.has(Awaited::Reader))
     }
 
-    /// Opens pipes that somebody reads from now.
+    /// Opens the pipes that have a reader now.
     pub(super) fn open_pipes(&mut self) {
         let mut start = 0;
         while let Some((next, (notification, file_argument))) = self

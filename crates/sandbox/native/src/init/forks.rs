@@ -1,4 +1,4 @@
-//! Init and its relatives: forks of its session, and in a fork the inits that were there before.
+//! Init and its forks: notifications are passed to the init that they concern, and new forks are prepared.
 
 use super::Session;
 use crate::files::change_handler::{ChangeHandler, Sharing};
@@ -96,7 +96,7 @@ impl Session {
         }
     }
 
-    /// A process group can outlive the process that it is named after; then nobody can tell whose it is.
+    /// A process group can outlive the process that it is named after; then init cannot tell whose it is.
     fn may_hit_a_group_of_forks(&self, number: usize, arguments: &[u64; 6]) -> bool {
         let group = (arguments[0] as Pid).wrapping_neg();
         number == nr::KILL

@@ -1,6 +1,6 @@
-//! From one head to the next: how the last one ended, and who goes on.
+//! From one head to the next: how the last head ended, and which standby goes on.
 //!
-//! The next one is woken as soon as nobody of the old head's runs any more. The old one is taken apart while the new one gets ready, and
+//! The next head is woken as soon as no process of the old one runs any more. The old one is taken apart while the new one gets ready, and
 //! the host, which is told only when nothing is left, finds it waiting.
 
 use super::standbys::MAX_STANDBYS;
@@ -65,7 +65,7 @@ impl Session {
             } else {
                 let next = self.standbys.newest().map(|pid| Next {
                     pid,
-                    // Who was killed may have been so for want of memory: then there is no room for one more.
+                    // A head that was killed may have been over its memory limit: then there is no memory for a copy.
                     leaves_copy: ended.status & 0x7F != signals::KILL,
                 });
                 self.sweep(ended.pid, next);

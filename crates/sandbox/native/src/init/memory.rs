@@ -52,7 +52,7 @@ pub fn keep_what_init_needs() {
             let _ = unsafe { syscall(nr::MADVISE, [from, to - from, advice]) };
         }
     };
-    // SAFETY: room for one word.
+    // SAFETY: memory for one word.
     let known = unsafe {
         syscall(
             nr::ARCH_PRCTL,

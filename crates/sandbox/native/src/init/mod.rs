@@ -1,6 +1,6 @@
-//! Process 1 of a session: reaps, judges, sweeps, wakes. It never runs Python and never returns to it.
+//! Process 1 of a session: it reaps processes, answers notifications of the filter, ends the head, and wakes standbys. It never runs Python and never returns to it.
 //!
-//! It is the only judge of how a head ended: it holds a socket to the host that no head ever had.
+//! Only init says how a head ended: it holds a socket to the host that no head ever had.
 
 mod file_changes;
 mod fork_entry;
@@ -30,7 +30,7 @@ use crate::sys::{
 use crate::wire::message::{Message, from_init, to_init};
 use standbys::{OutOfBounds, Preserved, Standbys};
 
-/// How often it is looked whether somebody reads from a pipe that shall be opened, in milliseconds.
+/// How often init looks whether a pipe that shall be opened has a reader, in milliseconds.
 const PIPE_PERIOD_MS: i32 = 10;
 
 /// How often the standbys of a fork are stopped again, in milliseconds: the init of its parent lets everyone go on when it has swept.
@@ -48,9 +48,9 @@ pub struct Init {
     pub control: Fd,
     /// Notifications of the system call filter, or -1.
     pub listener: Fd,
-    /// In a fork: the socket on which the first init of the family, who alone receives the notifications, passes ours on. Else -1.
+    /// In a fork: the socket on which the first init of the family passes notifications on. Only the first init receives them from the kernel. Else -1.
     pub forwarded: Fd,
-    /// Who keeps what is about to be changed, if anyone.
+    /// Handles calls that change files, if the session needs that.
     pub change_handler: Option<ChangeHandler>,
     /// `/proc`, opened before any code of the user's ran.
     pub proc_directory: Fd,

@@ -35,14 +35,14 @@ impl Notification {
         self.id
     }
 
-    /// Whether somebody who was interrupted makes the same call again. What opens a file has two arguments or more; what is in the registers
+    /// Whether `later` is the same call, made again after an interruption. What opens a file has two arguments or more; what is in the registers
     /// behind them is left over from before.
     pub fn is_repeated_by(&self, later: &Notification) -> bool {
         (self.pid, self.number) == (later.pid, later.number)
             && self.arguments[..2] == later.arguments[..2]
     }
 
-    /// The process that waits, as the one who received the notification counts.
+    /// The process that waits in the call, with the id that the init which received the notification sees.
     pub fn caller(&self) -> Pid {
         self.pid as Pid
     }
@@ -65,7 +65,7 @@ impl Notification {
         self.number as usize
     }
 
-    /// Its arguments: registers, so that nobody can change them while they are judged.
+    /// Its arguments: registers, so that code cannot change them while init decides.
     pub fn arguments(&self) -> &[u64; 6] {
         &self.arguments
     }
@@ -138,7 +138,7 @@ const SEND: usize = 0xC018_2101;
 const ADD_DESCRIPTOR: usize = 0x4018_2103;
 const CONTINUE: u32 = 1;
 
-/// Asks the kernel to let who asks and who answers take turns on one processor, for one of them always waits for the other: to wake
+/// Asks the kernel to run the caller and init on one processor, because one of them always waits for the other: to wake
 /// another processor costs more than the answer. Before Linux 6.6 it cannot, and all works as well.
 pub fn set_synchronous_wake_up(listener: Fd) {
     const SET_FLAGS: usize = 0x4008_2104;
@@ -166,7 +166,7 @@ pub fn answer(listener: Fd, notification: &Notification, allowed: bool) {
     respond(listener, notification.id, outcome);
 }
 
-/// Lets whoever asked this go on, or fail with an error.
+/// Lets the call go on, or fail with an error.
 pub fn respond(listener: Fd, id: u64, outcome: Result<()>) {
     let response = Response {
         id,
@@ -183,7 +183,7 @@ pub fn respond(listener: Fd, id: u64, outcome: Result<()>) {
     };
 }
 
-/// Whether whoever asked this still waits: a signal may have come, and then it asks again.
+/// Whether the caller still waits: a signal may have interrupted it, and then it makes the call again.
 pub fn is_waiting(listener: Fd, id: u64) -> bool {
     const ID_VALID: usize = 0x4008_2102;
     // SAFETY: a number of eight bytes, as the request number tells.
@@ -196,12 +196,12 @@ pub fn is_waiting(listener: Fd, id: u64) -> bool {
     .is_ok()
 }
 
-/// Tells whoever asked this that init did it in its place. An error when nobody waits for it any more.
+/// Returns from the call with success: init has done it in the place of the caller. An error when the caller does not wait any more.
 pub fn return_success(listener: Fd, id: u64) -> Result<()> {
     return_value(listener, id, 0)
 }
 
-/// Tells whoever asked this what its call returns. An error when nobody waits for it any more.
+/// Returns from the call with this value. An error when the caller does not wait any more.
 pub fn return_value(listener: Fd, id: u64, value: i64) -> Result<()> {
     let response = Response {
         id,

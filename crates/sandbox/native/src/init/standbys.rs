@@ -1,4 +1,4 @@
-//! Whom init protects: the standbys, the sessions that were forked from this one, and itself.
+//! The processes that init protects: the standbys, the sessions that were forked from this one, and itself.
 
 use crate::forks::fork::Forks;
 use crate::forks::standby::WakeRequest;
@@ -31,8 +31,8 @@ impl Protected for Standbys {
     }
 }
 
-/// Whom a session's code may not signal: init, the standbys, the forks of the session, and without a process namespace everyone
-/// who is not of the session. Landlock would refuse these too, but only from version 6 on.
+/// The processes that a session's code may not signal: init, the standbys, the forks of the session, and without a process namespace
+/// every process that is not of the session. Landlock would refuse these too, but only from version 6 on.
 pub(super) struct OutOfBounds<'a> {
     pub(super) preserved: Preserved<'a>,
     pub(super) reach: Reach,
@@ -48,7 +48,7 @@ impl Protected for OutOfBounds<'_> {
     }
 }
 
-/// Whom ending the head leaves alone, and whose memory is not the head's: init, the standbys, and sessions forked from this one.
+/// The processes that are left alone when the head is ended, and whose memory is not the head's: init, the standbys, and sessions forked from this one.
 pub(super) struct Preserved<'a> {
     pub(super) standbys: &'a Standbys,
     pub(super) forks: &'a Forks,
@@ -168,7 +168,7 @@ impl Standbys {
         runs
     }
 
-    /// Stops those again that somebody above us let go on, who does not know them.
+    /// Stops those again that the init of a parent session has let go on.
     pub(super) fn keep_frozen(&self) {
         for (pid, frozen) in self.pids.into_iter().zip(self.frozen) {
             if pid != 0 && frozen {

@@ -43,8 +43,8 @@ fn is_thread_at_rest(threads: Fd, thread: Pid) -> bool {
 /// How long a process may take to stop, in milliseconds. It does so when its calls are over; on a busy machine it waits for a processor first.
 const STOP_TIMEOUT_MS: u64 = 20_000;
 
-/// Returns when every thread of a session was seen outside of a call that looks up a path. Who sleeps and can be woken by a signal is in
-/// none; who runs is stopped for a moment.
+/// Returns when every thread of a session was seen outside of a call that looks up a path. A thread that sleeps and can be
+/// woken by a signal is in none; a process that runs is stopped for a moment.
 pub fn let_calls_end(
     reach: Reach,
     proc_directory: Fd,
@@ -72,7 +72,7 @@ fn wait_until_still(proc_directory: Fd, pid: Pid) -> Result<()> {
     Ok(())
 }
 
-/// Whether a thread of a process runs, or sleeps in such a call where no signal wakes it.
+/// Whether a thread of a process runs, or sleeps in a call that looks up a path, where no signal wakes it.
 fn is_busy(proc_directory: Fd, pid: Pid) -> bool {
     let threads = Text::<32>::new(format_args!("{pid}/task"))
         .and_then(|path| open_at(proc_directory, path.as_c_str(), open_flags::DIRECTORY, 0));
@@ -105,7 +105,7 @@ fn is_in_call_with_path(threads: Fd, thread: Pid) -> bool {
         .is_ok_and(may_look_up_a_path)
 }
 
-/// The number of the call comes first, or a word. Who waits for init is in another one: who makes a copy of itself that waits for a fork.
+/// The text begins with the number of the call, or is a word. A process that waits for init while it is copied into a fork is in another call.
 fn may_look_up_a_path(call: &[u8]) -> bool {
     leading_number(call).is_none_or(|number| ChangeHandler::is_about(number as usize))
 }
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_in_another_call_is_not_on_the_way_to_a_file() {
+    fn a_thread_that_waits_in_another_call_is_not_on_the_way_to_a_file() {
         let calls = ["257 0xffffff9c 0x7f", "56 0x4100 0x7f", "running"];
         assert_eq!(
             calls.map(|call| may_look_up_a_path(call.as_bytes())),

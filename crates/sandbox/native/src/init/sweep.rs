@@ -17,17 +17,17 @@ pub enum Reach {
     Descendants,
 }
 
-/// How often it is looked, a fraction of a millisecond apart, whether those who were stopped have noticed.
+/// How often init looks, a fraction of a millisecond apart, whether processes that were sent a stop signal have stopped.
 const MAX_QUICK_LOOKS: usize = 40;
 const QUICK_LOOK_MICROSECONDS: u64 = 50;
 const SLOW_LOOK_MICROSECONDS: u64 = 1_000;
-/// With more than this many to be ended, they are killed at once, and it is not looked who of them still runs.
+/// If more processes than this are to be ended, they are killed at once, without looking which of them still run.
 const MAX_STOPPED_FIRST: usize = 8;
 
 /// Stops, kills and reaps until only protected processes are left. `seen` is told of every child that was reaped.
 ///
-/// `at_rest` is called once, as soon as nobody who is not protected runs: if they can be stopped, before they are killed. To kill someone
-/// can keep this processor busy for milliseconds. It is told whether nobody is left at all, and so the sweep is over.
+/// `at_rest` is called once, as soon as no unprotected process runs: if they can be stopped, before they are killed. To kill a process
+/// can keep this processor busy for milliseconds. Its argument says whether no process is left at all, and so the sweep is over.
 ///
 /// Dead children still count against the process limit, so nothing may be forked before they are reaped.
 pub fn sweep(
@@ -170,7 +170,7 @@ fn each_child(proc_directory: Fd, pid: Pid, mut visit: impl FnMut(Pid)) {
     close(threads);
 }
 
-/// The numbers of a list in which each is followed by a space. One that was cut off at the end would be someone else's.
+/// The numbers of a list in which each is followed by a space. A number that was cut off at the end would be that of another process.
 fn whole_numbers(list: &[u8]) -> impl Iterator<Item = u64> {
     let end = list.iter().rposition(|byte| *byte == b' ').unwrap_or(0);
     list[..end]
@@ -216,7 +216,7 @@ pub fn is_descendant(proc_directory: Fd, pid: Pid) -> bool {
     false
 }
 
-/// Whether there is such a process or thread.
+/// Whether there is a process or thread with this id.
 pub fn is_there(proc_directory: Fd, pid: Pid) -> bool {
     parent_of(proc_directory, pid).is_some()
 }

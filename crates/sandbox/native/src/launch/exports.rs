@@ -1,4 +1,4 @@
-//! The door for Python: what the guest calls through `ctypes`.
+//! The functions that the guest calls through `ctypes`.
 
 use crate::forks::copy_into_fork::{ForkSide, copy_head_into_fork};
 use crate::forks::side_fork;
@@ -21,12 +21,12 @@ unsafe extern "C" fn cellblock_spawn_ahead(walls: u64, fork: LibcFork, socket: *
         Ok(SpawnedAhead::Head(socket)) => (0, socket),
         Err(Errno(number)) => return -number,
     };
-    // SAFETY: the guest passes room for a number.
+    // SAFETY: the guest passes memory for a number.
     unsafe { socket.write(own) };
     pid
 }
 
-/// Passes a request of the host's on to a session that was conceived. Returns 0, or a negative error number when it is no more.
+/// Passes a request of the host's on to a session that was spawned ahead. Returns 0, or a negative error number when the session is gone.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cellblock_deliver(
     init: Pid,
@@ -88,7 +88,7 @@ unsafe extern "C" fn cellblock_stand_by(
         Ok(copying) => copying,
         Err(Obstacle { errno, thread }) => {
             set_signal_mask(before);
-            // SAFETY: the guest passes room for a number.
+            // SAFETY: the guest passes memory for a number.
             unsafe { copy.write(thread) };
             return -errno.0;
         }
@@ -100,7 +100,7 @@ unsafe extern "C" fn cellblock_stand_by(
             pid
         }
         Ok(Forked::Child) => {
-            // SAFETY: as above, and the guest passes room for a number.
+            // SAFETY: as above, and the guest passes memory for a number.
             unsafe { copy.write(standby::stand_by(copying, channel, next)) };
             0
         }
@@ -155,7 +155,7 @@ unsafe extern "C" fn cellblock_copy_into_fork(
         Ok(ForkSide::Fork(channel)) => (0, channel),
         Err(Obstacle { errno, thread }) => (-errno.0, thread),
     };
-    // SAFETY: the guest passes room for a number.
+    // SAFETY: the guest passes memory for a number.
     unsafe { answer.write(told) };
     outcome
 }

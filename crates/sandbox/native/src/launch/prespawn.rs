@@ -1,8 +1,8 @@
-//! The birth of a session, in two steps.
+//! Spawning a session, in two steps.
 //!
-//! A session that is **conceived** has its processes, init and a head that is a copy of the zygote, in namespaces of their own; but no
+//! A session that is **spawned ahead** has its processes, init and a head that is a copy of the zygote, in namespaces of their own; but no
 //! name, no user, no files and no walls. That takes milliseconds and is the same for every session, so the zygote does it ahead of time.
-//! Being **born** is the rest: init makes the namespaces what the request wants, and the head puts its walls up. Until then neither
+//! The second step is the rest: init makes the namespaces what the request wants, and the head puts its walls up. Until then neither
 //! runs anything but our own code.
 
 use crate::files::change_handler::Sharing;
@@ -31,7 +31,7 @@ const MAX_REQUEST_BYTES: usize = 64 << 10;
 /// How long init may take to say that it has a request, in milliseconds. It only has to be scheduled.
 const ACCEPTANCE_TIMEOUT_MS: i32 = 10_000;
 
-/// A conceived session, as the zygote knows it.
+/// A session that was spawned ahead, as the zygote knows it.
 #[derive(Clone, Copy)]
 pub struct Prespawned {
     /// Its init.
@@ -44,7 +44,7 @@ pub struct Prespawned {
 pub enum SpawnedAhead {
     /// Still the zygote.
     Zygote(Prespawned),
-    /// The head, which waits to be born on this socket.
+    /// The head, which waits for its request on this socket.
     Head(Fd),
 }
 
@@ -101,7 +101,7 @@ unsafe fn fork_head(zygote: Fd, fork: LibcFork) -> sys::Result<(Pid, Fd)> {
     }
 }
 
-/// Runs in the zygote: passes the request on. Fails when the session died before it was born, or is not of the kind that is asked for.
+/// Runs in the zygote: passes the request on. Fails when the session has died before, or has other namespaces than the request asks for.
 pub fn deliver(prespawned: Prespawned, bytes: &[u8], descriptors: &[Fd]) -> sys::Result<()> {
     let (request, _) = Spawn::from_bytes(bytes)?;
     let mut ended = [Poll::readable(prespawned.socket)];

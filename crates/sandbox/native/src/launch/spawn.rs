@@ -28,7 +28,7 @@ pub struct Descriptors {
     pub workspace: Fd,
     /// Init's socket for files that are about to be changed.
     pub change_socket: Fd,
-    /// Files of cgroups; who writes a 0 into one enters it.
+    /// Files of cgroups: a process that writes a 0 into one enters that cgroup.
     pub cgroups: [Fd; 3],
 }
 

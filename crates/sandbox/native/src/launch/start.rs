@@ -1,6 +1,6 @@
-//! The door for the kernel: this shared object can be executed.
+//! The entry point when this shared object is executed.
 //!
-//! Nobody relocates it then, so it does that itself before anything else.
+//! No loader relocates it then, so it does that itself before anything else.
 
 use crate::launch::launcher;
 use crate::walls::probe;

@@ -17,7 +17,7 @@ impl Errno {
     pub const INTR: Errno = Errno(4);
     /// Input or output failed.
     pub const IO: Errno = Errno(5);
-    /// No such device, or nobody reads from a pipe.
+    /// No such device, or no process reads from a pipe.
     pub const NXIO: Errno = Errno(6);
     /// There is no such descriptor.
     pub const BAD_DESCRIPTOR: Errno = Errno(9);

@@ -71,7 +71,7 @@ pub fn remove_attribute(path: &CStr, name: &CStr) -> Result<()> {
     unsafe { syscall(nr::REMOVEXATTR, words) }.map(drop)
 }
 
-/// `getxattr`: how long the value is. With no room for it, nothing else is told.
+/// `getxattr`: how long the value is. With an empty buffer, nothing else is returned.
 pub fn get_attribute(path: &CStr, name: &CStr, value: &mut [u8]) -> Result<usize> {
     let words = [
         path.as_ptr() as usize,
@@ -83,7 +83,7 @@ pub fn get_attribute(path: &CStr, name: &CStr, value: &mut [u8]) -> Result<usize
     unsafe { syscall(nr::GETXATTR, words) }
 }
 
-/// `listxattr`: how long the list is. With no room for it, nothing else is told.
+/// `listxattr`: how long the list is. With an empty buffer, nothing else is returned.
 pub fn list_attributes(path: &CStr, list: &mut [u8]) -> Result<usize> {
     let words = [
         path.as_ptr() as usize,
@@ -119,7 +119,7 @@ pub fn largest_file_of(pid: super::Pid) -> Result<u64> {
     const FILE_SIZE: usize = 1;
     let mut limit = [0u64; 2];
     let words = [pid as usize, FILE_SIZE, 0, limit.as_mut_ptr() as usize];
-    // SAFETY: room for both limits.
+    // SAFETY: memory for both limits.
     unsafe { syscall(nr::PRLIMIT64, words) }?;
     Ok(limit[0])
 }

@@ -3,7 +3,7 @@
 use super::{Errno, Result, nr, syscall};
 use core::ffi::CStr;
 
-/// A file descriptor that nobody closes for us: these processes close by range.
+/// A file descriptor. It is not closed when it is dropped: these processes close by range.
 pub type Fd = i32;
 
 /// "Relative to the working directory."

@@ -45,7 +45,7 @@ pub fn location(fd: Fd) -> Result<Location> {
         (TYPE | MOUNT_ID) as usize,
         words.as_mut_ptr() as usize,
     ];
-    // SAFETY: a C string, and room for the structure.
+    // SAFETY: a C string, and memory for the structure.
     unsafe { syscall(nr::STATX, arguments) }?;
     if words[0] & MOUNT_ID == 0 {
         return Err(Errno::NOSYS);

@@ -17,7 +17,7 @@ pub mod mount_flags {
     pub const REC: usize = 16384;
     pub const PRIVATE: usize = 1 << 18;
     pub const SLAVE: usize = 1 << 19;
-    /// For `umount2`: let go now, finish when nobody uses it.
+    /// For `umount2`: let go now, finish when no process uses it.
     pub const DETACH: usize = 2;
 }
 

@@ -16,9 +16,9 @@ pub mod signals {
     pub const CHLD: i32 = 17;
     pub const CONT: i32 = 18;
     pub const STOP: i32 = 19;
-    /// The first of those that wake a standby (`waking.rs`): real-time signals that C libraries leave alone.
+    /// The first of those that wake a standby (`forks/standby.rs`): real-time signals that C libraries leave alone.
     pub const WAKE: i32 = 40;
-    /// Stops a thread while its process is copied (`forks/threads.rs`).
+    /// Stops a thread while its process is copied (`forks/threads`).
     pub const STOP_THREAD: i32 = 44;
 }
 
@@ -190,7 +190,7 @@ pub fn prctl(option: usize, value: usize) -> Result<usize> {
 /// A child that ended, with the raw wait status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Who.
+    /// The process that ended.
     pub pid: Pid,
     /// As `wait4` gives it.
     pub status: i32,
@@ -279,7 +279,7 @@ impl SignalAction {
             action.as_mut_ptr() as usize,
             SignalAction::MASK_BYTES,
         ];
-        // SAFETY: room for the structure.
+        // SAFETY: memory for the structure.
         let _ = unsafe { syscall(nr::RT_SIGACTION, words) };
         SignalAction(action)
     }

@@ -42,7 +42,7 @@ pub fn packet_pair() -> Result<(Fd, Fd)> {
     const UNIX: usize = 1;
     const SEQPACKET_CLOEXEC: usize = 5 | 0o2_000_000;
     let mut pair = [0; 2];
-    // SAFETY: room for two descriptors.
+    // SAFETY: memory for two descriptors.
     unsafe {
         syscall(
             nr::SOCKETPAIR,
@@ -57,7 +57,7 @@ pub fn send(socket: Fd, bytes: &[u8], descriptors: &[Fd]) -> Result<()> {
     send_with(NOSIGNAL, socket, bytes, descriptors)
 }
 
-/// Sends one message if there is room for it, and never waits.
+/// Sends one message if the socket takes it now, and never waits.
 pub fn send_now(socket: Fd, bytes: &[u8], descriptors: &[Fd]) -> Result<()> {
     const DONTWAIT: usize = 0x40;
     send_with(NOSIGNAL | DONTWAIT, socket, bytes, descriptors)

@@ -112,7 +112,7 @@ pub enum Waited {
     Ended,
 }
 
-/// Asks to be traced by the parent. What follows the first argument means nothing to the kernel; init reads it (`fork.rs`).
+/// Asks to be traced by the parent. What follows the first argument means nothing to the kernel; init reads it (`forks/fork.rs`).
 pub fn be_traced_by_parent(hints: [usize; 5]) -> Result<()> {
     let [first, second, third, fourth, fifth] = hints;
     let words = [TRACE_ME, first, second, third, fourth, fifth];
@@ -186,7 +186,7 @@ pub fn look_for_stop(pid: Pid) -> Result<Option<Waited>> {
         STOPPED_OR_ENDED | DO_NOT_REAP | ALL_CHILDREN | NO_HANG,
         0,
     ];
-    // SAFETY: room for the structure.
+    // SAFETY: memory for the structure.
     unsafe { syscall(nr::WAITID, words) }?;
     let [_, _, code, _, process, ..] = info;
     Ok(match code {

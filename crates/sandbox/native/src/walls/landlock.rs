@@ -93,7 +93,7 @@ const MAX_LAYERS: u32 = 16;
 /// Parts this process, and all it starts, from the forks that were made of its session so far.
 ///
 /// The kernel gives a user every right over the namespaces that he made, so code of a session could look into its forks, which live
-/// below it. But under Landlock nobody may look into a process that is not under the same rules; and with one set more, which
+/// below it. But under Landlock no process may look into one that is not under the same rules; and with one set more, which
 /// forbids nothing new, these are other rules.
 pub fn part_from_forks() -> Result<()> {
     part_thread_from_forks()?;

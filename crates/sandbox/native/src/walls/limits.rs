@@ -55,7 +55,7 @@ pub fn apply(spawn: &Spawn) -> Result<()> {
             tasks_of_own_user()? + COMING
         };
         if spawn.can_fork() {
-            // Soft, so that init can make room for forks; the filter keeps the session from changing it.
+            // Soft, so that init can raise it for forks; the filter keeps the session from changing it.
             set_soft(PROCESSES, spawn.processes)?;
         } else {
             set(PROCESSES, spawn.processes + others)?;
@@ -66,7 +66,7 @@ pub fn apply(spawn: &Spawn) -> Result<()> {
     }
     if spawn.walls & walls::MEMORY != 0 {
         // DATA, not AS: it gives a clean MemoryError and still lets a large file be mapped.
-        // A cell that ran into it leaves the interpreter no room to go on; the guest may then take what is above.
+        // A cell that ran into it leaves the interpreter no memory to go on; the guest may then take what is above.
         let most = spawn.memory.saturating_add(RESERVE).min(hard(DATA)?);
         prlimit(DATA, [spawn.memory.min(most.saturating_sub(RESERVE)), most])?;
     }
@@ -150,7 +150,7 @@ fn tasks_of(processes: Fd, pid: Pid, user: u32) -> Option<u64> {
     }
 }
 
-/// Both limits. Where the host's own is lower, that one stays: nobody but root may raise it.
+/// Both limits. Where the host's own limit is lower, it stays: only root may raise it.
 fn set(resource: usize, value: u64) -> Result<()> {
     let value = value.min(hard(resource)?);
     prlimit(resource, [value, value])

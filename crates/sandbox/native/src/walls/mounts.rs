@@ -135,7 +135,7 @@ pub fn enter_proc() -> core::result::Result<Fd, Failure> {
     Ok(every_process)
 }
 
-/// The lists of keys show those of the session's user on the whole machine, who is the host's own where that is no root.
+/// The lists of keys show the keys of the session's user on the whole machine. If the host is not root, that is the host's own user.
 fn hide_keys() -> Result<()> {
     for list in [c"/proc/keys", c"/proc/key-users"] {
         // A kernel without keys has no such list.
@@ -160,7 +160,7 @@ pub fn whole_view() -> Result<Fd> {
 /// Leaves the mounts of the parent session, of which this process has copies, for the view as it was before there was a session.
 ///
 /// The copies cannot be removed one by one, nor may a fork mount its own on top of them: what is mounted on a directory goes when
-/// the directory does, and that of the parent goes with the parent. So the fork enters another copy of everything, made by one who
+/// the directory does, and that of the parent goes with the parent. So the fork enters another copy of everything, made by a process that
 /// may remove what is the parent's, and removes that.
 pub fn leave_parent_session(view: Fd) -> core::result::Result<(), Failure> {
     attach_mount(view, c"/tmp").at(Stage::Root)?;

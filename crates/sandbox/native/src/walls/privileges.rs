@@ -63,7 +63,7 @@ pub fn without_capabilities<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 fn capabilities() -> Result<[u32; 6]> {
     let header = [VERSION_3, 0];
     let mut sets = [0u32; 6];
-    // SAFETY: the header and room for two sets in the layout of version 3.
+    // SAFETY: the header and memory for two sets in the layout of version 3.
     unsafe {
         syscall(
             nr::CAPGET,
@@ -101,7 +101,7 @@ pub fn is_dumpable() -> bool {
     prctl(GET_DUMPABLE, 0) == Ok(1)
 }
 
-/// Leaves the session keyring of whoever started us: its keys are secrets like those in the environment. The new one is
+/// Leaves the session keyring of the parent process: its keys are secrets like those in the environment. The new one is
 /// empty. A kernel without keys has none to leave.
 pub fn leave_keys_behind() {
     const JOIN_SESSION_KEYRING: usize = 1;

@@ -51,7 +51,7 @@ pub fn limit_kernel_objects(most: KernelObjects) {
 
 /// Writes both maps of a process that just entered a new user namespace.
 ///
-/// `setgroups` is denied first: without that an unprivileged writer may not map groups, and with it nobody inside can drop
+/// `setgroups` is denied first: without that an unprivileged writer may not map groups, and with it no process inside can drop
 /// a group that denies access.
 pub fn map_users(pid: Pid, users: Mapping, groups: Mapping) -> Result<()> {
     let processes = crate::walls::mounts::open_proc()?;

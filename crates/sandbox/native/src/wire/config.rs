@@ -68,7 +68,7 @@ record! {
     Launch {
         /// Bits of [`walls`].
         walls,
-        /// First of 65 536 user and group ids that sessions may have; 0 for an ordinary user, who has one.
+        /// First of 65 536 user and group ids that sessions may have; 0 for an ordinary user, which has only its own.
         first_id,
         /// Most bytes in the zygote's own temporary directory.
         temporary_bytes,
@@ -76,7 +76,7 @@ record! {
 }
 
 record! {
-    /// The birth of one session. Strings follow, see [`Item`].
+    /// The request for one session. Strings follow, see [`Item`].
     Spawn {
         /// Bits of [`walls`].
         walls,

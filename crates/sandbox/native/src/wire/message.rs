@@ -66,12 +66,12 @@ pub mod from_init {
     pub const LOOPBACK_SOCKET: u64 = 9;
 }
 
-/// Between the inits of a session and its forks. A notification of the system call filter that is passed on is no such message:
+/// Between the inits of a session and its forks. A notification of the system call filter that is passed on is not one of these messages:
 /// it is longer.
 pub mod between_inits {
     /// To the first: the descriptor that comes along is the socket of a new init. `a`: the processes that its session may have.
     pub const REGISTER: u64 = 1;
-    /// From the first: forks of the session may have `a` processes, for which its own limit must leave room.
+    /// From the first: forks of the session may have `a` processes, by which its own limit must be raised.
     pub const PROCESS_LIMIT: u64 = 2;
 }
 

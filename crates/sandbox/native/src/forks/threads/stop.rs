@@ -1,4 +1,4 @@
-//! Stopping every other thread of the process: the signal, its handler, and who has stopped.
+//! Stopping every other thread of the process: the signal, its handler, and which threads have stopped.
 
 use super::kernel::{
     own_id, own_id_address, own_name, own_processors, robust_list, thread_pointer, wait_for_change,

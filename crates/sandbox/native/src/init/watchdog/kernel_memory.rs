@@ -58,7 +58,7 @@ fn used_by_temporary_files() -> impl Iterator<Item = (u64, u64)> {
         .filter_map(|path| used_on(path).ok())
 }
 
-/// System V segments stay when nobody has them mapped, so no process shows them.
+/// System V segments stay when no process has them mapped, so no process shows them.
 fn shared_segments(proc_directory: Fd) -> u64 {
     let mut sum = 0;
     let _ = each_line_at(proc_directory, c"sysvipc/shm", |line| {

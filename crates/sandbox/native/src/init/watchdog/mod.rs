@@ -23,7 +23,7 @@ pub fn pause_after(cost: u64) -> u64 {
 }
 
 /// How often in a row it may be in doubt over so many bytes. Making a copy of a head of gigabytes takes a second where others compute too,
-/// and nobody shall lose a session because the machine is busy.
+/// and no session shall be lost because the machine is busy.
 pub fn max_doubts(bytes: u64) -> u32 {
     const MIN_DOUBTS: u32 = 3;
     const MAX_EXTRA_DOUBTS: u32 = 50;
@@ -33,14 +33,14 @@ pub fn max_doubts(bytes: u64) -> u32 {
 /// What a look at the memory showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// There is room.
+    /// The session is within its limit.
     Fine,
-    /// There may be none: of a process that cannot be looked into it is not known what it shares. A standby is one for the
-    /// moment between its birth and the host's word that it is one. How many bytes these have.
+    /// The session may be over its limit: of a process that cannot be looked into it is not known what it shares. A standby is one for a
+    /// moment: after it was made, until the host says that it is a standby. How many bytes these have.
     Doubtful(u64),
-    /// There is room once this standby, which is not the newest, is gone.
+    /// The session is within its limit without this standby, which is not the newest.
     OverWith(Pid),
-    /// There is none.
+    /// The session is over its limit.
     Over,
 }
 
@@ -202,7 +202,7 @@ impl<P: Protected> Watched<'_, P> {
         self.walls & OWN_NETWORK == OWN_NETWORK
     }
 
-    /// How many sockets its processes have open. How full they are, nobody can tell one of many users of a network.
+    /// How many sockets its processes have open. How full they are, the kernel does not tell to one of many users of a network.
     fn open_sockets(&self) -> u64 {
         let mut census = DescriptorCensus::new();
         self.each_counted(|pid| census.add(self.proc_directory, pid));

@@ -96,7 +96,7 @@ impl ProcessMemory {
         self.resident + self.swapped + self.in_kernel() + self.most_for_areas(most_areas)
     }
 
-    /// What its areas of memory take, or the most that they can take where nobody may look. A process with very many is taken to have as many as it
+    /// What its areas of memory take, or the most that they can take where init may not look. A process with very many is taken to have as many as it
     /// can: to count them would take long.
     pub fn areas(self, proc_directory: Fd, pid: Pid, most_areas: u64) -> Result<u64, u64> {
         let most = self.most_for_areas(most_areas);

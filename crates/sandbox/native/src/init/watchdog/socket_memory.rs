@@ -6,7 +6,7 @@ use crate::sys::{Errno, Fd, Result, close, each_line_at, each_line_while_at, nr,
 
 /// What a socket takes by itself.
 const SOCKET_BYTES: u64 = 2048;
-/// What one buffer of a socket can hold where the kernel does not tell: the usual size, which the filter lets nobody change.
+/// What one buffer of a socket can hold where the kernel does not tell: the default size, which the filter does not let code change.
 pub const BUFFER_BYTES: u64 = 212_992;
 
 /// Bytes that all sockets of this process's network namespace hold. Ends early when they are more than `limit`.
@@ -146,7 +146,7 @@ fn count(proc_directory: Fd, path: &core::ffi::CStr, name: &[u8], column: usize)
     found
 }
 
-/// How many messages may wait for one who listens to many.
+/// How many messages may wait in a datagram socket.
 fn longest_queue(proc_directory: Fd) -> u64 {
     const USUAL: u64 = 10;
     let mut buffer = [0; 32];

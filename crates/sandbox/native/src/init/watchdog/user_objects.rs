@@ -15,7 +15,7 @@ use core::ffi::CStr;
 
 /// The most pipes of one session: each takes 16 of the 16 384 pages that a user has on most machines.
 pub const MAX_PIPES: u64 = 256;
-/// The most pipes with a name that one session ever makes. They take pages only while they are open, and nobody tells init when that is.
+/// The most pipes with a name that one session ever makes. They take pages only while they are open, and init does not learn when that is.
 pub const MAX_NAMED_PIPES: u64 = 64;
 /// The most instances of inotify in one session: a user has 128 on most machines. In a user namespace of its own the kernel keeps to that by itself.
 pub const MAX_INSTANCES: u64 = 8;
@@ -30,7 +30,7 @@ pub const MAX_NETLINK_SOCKETS: u64 = 64;
 /// The most locks on parts of files that processes of one session hold. The kernel has no limit for them, and takes 200 bytes for each.
 pub const MAX_LOCKS: u64 = 16_384;
 
-/// Bytes of one pipe: the filter lets nobody make it larger.
+/// Bytes of one pipe: the filter refuses to make it larger.
 pub const PIPE_BYTES: u64 = 64 << 10;
 
 /// What one session was allowed.
@@ -142,7 +142,7 @@ pub struct DescriptorCensus {
 }
 
 impl DescriptorCensus {
-    /// Of nobody yet.
+    /// A count without any process yet.
     pub fn new() -> DescriptorCensus {
         DescriptorCensus {
             pipes: Distinct::none(),
@@ -181,7 +181,7 @@ impl DescriptorCensus {
         self.sockets.count as u64
     }
 
-    /// How many there can be of each. `None` where some may not have been seen: in a process that nobody may look into, or in a socket that itself is on
+    /// How many there can be of each. `None` where some may not have been seen: in a process that init may not look into, or in a socket that itself is on
     /// its way.
     pub fn counted(&self, sockets_in_namespace: Option<u64>) -> Counted {
         let is_all = self.is_complete
@@ -212,7 +212,7 @@ pub struct WatchCensus {
 const MAX_KNOWN_EPOLLS: usize = 64;
 
 impl WatchCensus {
-    /// Of nobody yet.
+    /// A count without any process yet.
     pub fn new() -> WatchCensus {
         WatchCensus {
             seen: [(0, 0); MAX_KNOWN_EPOLLS],
@@ -363,7 +363,7 @@ fn inode_in(target: &[u8], prefix: &[u8]) -> Option<u64> {
     leading_number(target.strip_prefix(prefix)?)
 }
 
-/// A set of numbers, none of them 0, with room for nearly `N`.
+/// A set of numbers, none of them 0, that holds nearly `N`.
 struct Distinct<const N: usize> {
     slots: [u64; N],
     count: usize,
@@ -377,7 +377,7 @@ impl<const N: usize> Distinct<N> {
         }
     }
 
-    /// Whether it is new; `None` where there is no room.
+    /// Whether it is new; `None` when the set is full.
     fn add(&mut self, number: u64) -> Option<bool> {
         let start = (number as usize).wrapping_mul(0x9E37_79B1) % N;
         for step in 0..N {

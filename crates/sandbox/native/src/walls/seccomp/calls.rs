@@ -132,7 +132,7 @@ pub const CHANGES: &[usize] = &[
     nr::UTIMENSAT,
 ];
 
-/// What changes a file, but not its contents; a second name too: who has one sees what is written by the other.
+/// What changes a file, but not its contents; a second name too: what is written under one name is seen under the other.
 pub const METADATA_CHANGES: &[usize] = &[
     nr::CHMOD,
     nr::FCHMODAT,

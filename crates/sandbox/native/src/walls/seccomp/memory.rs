@@ -38,11 +38,11 @@ const MOVES_PAGES: &[usize] = &[nr::VMSPLICE, nr::SPLICE, nr::SENDFILE];
 /// The largest size of a pipe that needs no privilege and no setting: the default.
 const PIPE_BYTES: u32 = 64 << 10;
 
-/// The largest attribute of a file. Lists of users are attributes too, and those of files in memory are charged to nobody.
+/// The largest attribute of a file. Lists of users are attributes too, and no cgroup counts those of files in memory.
 const ATTRIBUTE_BYTES: u32 = 512;
 
 impl Program {
-    /// What is refused whoever counts: no cgroup counts it, or the whole machine has only so much of it.
+    /// What is refused with and without a cgroup: no cgroup counts it, or the whole machine has only so much of it.
     pub(super) fn uncounted_memory(&mut self) {
         self.when(nr::IO_SETUP, NOSYS);
         for number in [nr::SETXATTR, nr::LSETXATTR, nr::FSETXATTR] {
@@ -56,7 +56,7 @@ impl Program {
         self.when(nr::SETXATTRAT, NOSYS);
     }
 
-    /// A lease on a file makes everyone else who opens it wait for up to 45 seconds: the host, and the sessions that share the file.
+    /// A lease on a file makes every other process that opens it wait for up to 45 seconds: the host, and the sessions that share the file.
     pub(super) fn leases(&mut self) {
         const SET_LEASE: u32 = 1024;
         self.add(JUMP_EQUAL, nr::FCNTL as u32, 0, 4);
@@ -81,7 +81,7 @@ impl Program {
         self.locks_of_open_files();
     }
 
-    /// These locks show no process, so nobody can tell whose they are.
+    /// `/proc/locks` shows no process for these locks, so init cannot count them.
     fn locks_of_open_files(&mut self) {
         const SET: u32 = 37;
         const SET_AND_WAIT: u32 = 38;

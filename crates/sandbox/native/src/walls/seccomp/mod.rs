@@ -40,12 +40,12 @@ pub enum Ipc {
     Forbidden,
 }
 
-/// Who is asked about signals.
+/// Whether init decides about signals.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Signals {
     /// Init, through the listener that [`install`] returns.
     NotifyInit,
-    /// Nobody.
+    /// Init is not notified.
     Free,
 }
 
@@ -58,12 +58,12 @@ pub enum Forks {
     Forbidden,
 }
 
-/// Who is asked before a file is changed.
+/// Whether init is notified before a file is changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Changes {
-    /// Init, who has a copy kept of what is not the session's own.
+    /// Init is notified, and has a copy kept of what is not the session's own.
     NotifyInit,
-    /// Nobody.
+    /// Init is not notified.
     Free,
 }
 
@@ -76,7 +76,7 @@ pub enum Blocks {
     ByReserving,
 }
 
-/// Who changes a file's permissions, owner, times and attributes, and reads the latter.
+/// Which process changes a file's metadata (permissions, owner, times, attributes), and reads its attributes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Metadata {
     /// Init, in the place of the code: the session sees the host's files, and Landlock does not look at these calls.
@@ -90,7 +90,7 @@ pub enum Metadata {
 pub struct Rules {
     /// Which sockets.
     pub sockets: Sockets,
-    /// Who decides about signals.
+    /// Whether init decides about signals.
     pub signals: Signals,
     /// What counts the kernel's memory.
     pub memory: KernelMemory,
@@ -100,11 +100,11 @@ pub struct Rules {
     pub ipc: Ipc,
     /// Whether it can be forked.
     pub forks: Forks,
-    /// Who is asked before a file is changed.
+    /// Whether init is notified before a file is changed.
     pub changes: Changes,
     /// How files get blocks on disk.
     pub blocks: Blocks,
-    /// Who changes what Landlock does not look at.
+    /// Which process changes what Landlock does not look at.
     pub metadata: Metadata,
 }
 
@@ -230,7 +230,7 @@ impl Program {
     }
 
     /// `unshare` makes namespaces. With `CLONE_THREAD` alone it changes nothing, but fails where the process has other threads: so the
-    /// guest learns whether it has any, also where it cannot read `/proc` (`forks/threads.rs`).
+    /// guest learns whether it has any, also where it cannot read `/proc` (`forks/threads`).
     fn namespaces(&mut self) {
         self.add(JUMP_EQUAL, nr::UNSHARE as u32, 0, 4);
         self.add(LOAD, argument(0), 0, 0);
@@ -240,7 +240,7 @@ impl Program {
     }
 
     /// Files with the set-user-id or set-group-id bit. What a session writes to its workspace belongs to the owner of that
-    /// directory, who may be root; outside, anyone could run such a file as him.
+    /// directory. That may be root, and outside any user could run the file with root's rights.
     fn privileged_files(&mut self, rules: Rules) {
         const SET_ID: u32 = 0o6000;
         const CREATE_OR_TEMPORARY: u32 = 0o20_000_100;
@@ -319,7 +319,7 @@ impl Program {
     }
 
     /// Typing into a terminal that is shared with a person; and signals to a process that a descriptor is tied to, which the
-    /// kernel sends by itself: the process stands in memory, where nobody can judge it.
+    /// kernel sends by itself: the id of the process is in memory, where code can change it after init has read it.
     fn controls(&mut self, rules: Rules) {
         const TIOCSTI: u32 = 0x5412;
         const TIOCLINUX: u32 = 0x541C;
@@ -348,7 +348,7 @@ impl Program {
         self.answer(ALLOW);
     }
 
-    /// The same by `fcntl`: in a register init can judge it, in memory nobody can.
+    /// The same by `fcntl`: an id in a register can be checked by init, one in memory cannot.
     fn signals_by_descriptor(&mut self) {
         const F_SETOWN: u32 = 8;
         const F_SETOWN_EX: u32 = 15;
@@ -371,7 +371,7 @@ impl Program {
         self.answer(PERM);
     }
 
-    /// The limit of processes is a soft one, for init raises it when forks of the session need room. So the session itself may
+    /// The limit of processes is a soft one, because init raises it for processes of forks. So the session itself may
     /// not change it.
     fn process_limit(&mut self) {
         const PROCESSES: u32 = 6;
