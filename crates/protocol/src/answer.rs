@@ -1,3 +1,5 @@
+//! Answers to operations other than cells.
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};

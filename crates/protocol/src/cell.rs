@@ -1,3 +1,5 @@
+//! A cell: the code to run, and how to run it.
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};

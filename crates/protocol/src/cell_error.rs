@@ -1,3 +1,5 @@
+//! The exception that ended a cell, with its traceback.
+
 use std::fmt;
 
 use serde::de::{MapAccess, Visitor};

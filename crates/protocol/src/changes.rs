@@ -1,3 +1,5 @@
+//! What a cell changed: variables and files.
+
 use serde::{Deserialize, Serialize};
 
 /// What a cell did to the variables.

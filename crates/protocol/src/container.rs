@@ -1,3 +1,5 @@
+//! Options of a session that runs in a container.
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 

@@ -1,3 +1,5 @@
+//! Credentials that the host adds to requests, so that code in a session never sees them.
+
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;

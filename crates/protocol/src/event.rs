@@ -1,3 +1,5 @@
+//! Events of a running cell.
+
 use serde::{Deserialize, Serialize};
 
 use crate::{CellResult, CheckpointState, MimeBundle, ToolArguments};

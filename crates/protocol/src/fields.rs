@@ -1,3 +1,5 @@
+//! A reader for JSON objects that names the wrong field in its errors.
+
 use serde_json::{Map, Value};
 
 use crate::invalid::{Invalid, shown};

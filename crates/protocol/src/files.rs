@@ -1,3 +1,5 @@
+//! Files of the workspace, and their MIME types.
+
 use serde::{Deserialize, Serialize};
 
 /// A file of the workspace, as `list_files` lists it.

@@ -1,3 +1,5 @@
+//! The option `imports`: names that are bound before the first cell.
+
 use crate::invalid::{Invalid, shown_text};
 use crate::seed::{is_identifier, is_keyword};
 

@@ -1,3 +1,5 @@
+//! The error for a request that cannot be fulfilled as it was written.
+
 use serde_json::Value;
 
 /// Something the caller asked for that cannot be: names the field, what was expected and what came.

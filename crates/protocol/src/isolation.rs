@@ -1,3 +1,5 @@
+//! Rungs and walls: how strongly a session is isolated.
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;

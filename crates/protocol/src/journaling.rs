@@ -1,3 +1,5 @@
+//! The option `journal`: whether a session is recorded, and where.
+
 use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};

@@ -1,3 +1,5 @@
+//! JSON values that are kept as text until they are needed.
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! The limits of a session, with their defaults.
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};

@@ -1,3 +1,5 @@
+//! What a cell displays, by MIME type.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Rules for the network: which hosts the code of a session may reach.
+
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;

@@ -1,3 +1,5 @@
+//! The options of a session.
+
 use std::fmt;
 use std::path::PathBuf;
 

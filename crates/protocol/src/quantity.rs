@@ -1,3 +1,5 @@
+//! Sizes and times as people write them: `512MB`, `2GiB`, `1.5s`.
+
 use std::time::Duration;
 
 use serde_json::Value;

@@ -1,3 +1,5 @@
+//! The option `replay`: whether kept cells are run again after a crash.
+
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};

@@ -1,3 +1,5 @@
+//! The result of a cell.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};

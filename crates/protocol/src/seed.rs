@@ -1,3 +1,5 @@
+//! Variables that a session begins with.
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};

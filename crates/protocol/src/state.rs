@@ -1,3 +1,5 @@
+//! What became of a session's state after a cell, and which checkpoint the next cell has.
+
 use serde::{Deserialize, Serialize};
 
 /// What became of a session's state after a cell.

@@ -1,3 +1,5 @@
+//! Tools of the host, as the code in a session sees them.
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

@@ -1,3 +1,5 @@
+//! Variables of a session, as `vars` and `inspect` describe them.
+
 use serde::{Deserialize, Serialize};
 
 use crate::MimeBundle;

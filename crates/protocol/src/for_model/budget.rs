@@ -1,3 +1,5 @@
+//! How the parts of a text share the characters that the text may have.
+
 use std::borrow::Cow;
 
 use super::words::Words;

@@ -1,3 +1,5 @@
+//! The parts of a result's text for a model, in order.
+
 use super::budget::{Kind, Part};
 use super::words::{Claim, Words};
 use super::{ForModel, signal_name};

@@ -1,3 +1,5 @@
+//! The names of Linux signals.
+
 /// The name of a Linux signal, such as `SIGSEGV` for 11.
 ///
 /// The numbers are those of x86-64 and AArch64, the only machines that have all the walls.

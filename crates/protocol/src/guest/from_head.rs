@@ -1,3 +1,5 @@
+//! Messages from the head to the host.
+
 use serde::Deserialize;
 use serde::de::IntoDeserializer as _;
 use serde::de::value::StrDeserializer;

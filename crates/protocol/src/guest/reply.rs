@@ -1,3 +1,5 @@
+//! The head's answers to operations, and how they are checked.
+
 use serde::Deserialize;
 
 use super::bounds::{self, Bound as _};

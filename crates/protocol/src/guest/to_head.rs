@@ -1,3 +1,5 @@
+//! Messages from the host to the head.
+
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value;

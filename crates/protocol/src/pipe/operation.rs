@@ -1,3 +1,5 @@
+//! The operations of the pipe: what a line asks for.
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};

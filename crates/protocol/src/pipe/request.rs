@@ -1,3 +1,5 @@
+//! The lines that the pipe reads.
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 

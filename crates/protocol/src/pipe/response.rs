@@ -1,3 +1,5 @@
+//! The lines that the pipe writes.
+
 use serde::Serialize;
 use serde_json::Value;
 

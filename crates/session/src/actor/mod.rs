@@ -44,7 +44,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// How long init may take to end everything in a session. A fork bomb takes 30 ms.
 const SWEEP_LIMIT: Duration = Duration::from_secs(10);
@@ -347,7 +347,7 @@ impl Actor {
 
     /// What the cell that just ended did to the files is part of the state after it.
     pub(crate) async fn note_changes_of(&mut self, cell: u64) -> Changes {
-        self.look_for_left_running();
+        self.look_for_left_running().await;
         let changes = self.disk.changes().await;
         // Where nobody ever goes back, nothing is kept to go back to.
         if !changes.paths.is_empty() && !self.checkpoints.is_disabled {
@@ -393,14 +393,40 @@ impl Actor {
         }
     }
 
-    /// Before what changed is taken for the work of the cell that ended: whatever has ended by then did nothing later.
-    pub(crate) fn look_for_left_running(&mut self) {
-        self.is_left_running = !self.checkpoints.is_disabled && self.disk.can_run_on();
+    /// Looks whether code can run on after the cell that ended. Before what changed is taken for the work of that cell: whatever has ended by
+    /// then did nothing later.
+    pub(crate) async fn look_for_left_running(&mut self) {
+        /// A thread that was joined, and a process that was waited for, may take a moment to go.
+        const MAX_LOOKS: u32 = 3;
+        const PAUSE: Duration = Duration::from_millis(1);
+        self.is_left_running = false;
+        for look in 1..=MAX_LOOKS {
+            if self.checkpoints.is_disabled || !self.disk.can_run_on() {
+                return;
+            }
+            if look < MAX_LOOKS {
+                sleep(PAUSE).await;
+            }
+        }
+        self.is_left_running = true;
     }
 
     /// Takes note of files that can be changed without being noticed, and of what was written to them by now.
     pub(crate) async fn note_held_files(&mut self, look: JoinHandle<HeldFiles>) {
+        /// A process that is about to end cannot be looked into.
+        const MAX_LOOKS: u32 = 4;
+        const PAUSE: Duration = Duration::from_millis(5);
         let mut held = look.await.unwrap_or_default();
+        for _ in 1..MAX_LOOKS {
+            held.unknown
+                .retain(|pid| !self.checkpoints.is_standby(*pid));
+            if held.unknown.is_empty() {
+                break;
+            }
+            sleep(PAUSE).await;
+            let look = self.disk.look_for_held_files();
+            held = look.await.unwrap_or_default();
+        }
         held.unknown
             .retain(|pid| !self.checkpoints.is_standby(*pid));
         if held.is_empty() {

@@ -95,7 +95,7 @@ impl Actor {
     async fn go_on_after(&mut self, cell: u64, dirty: Changes) -> Recovered {
         let not_restored = self.history.go_back(cell, dirty).await;
         self.guard_disk(WatchTarget::Nobody);
-        self.look_for_left_running();
+        self.look_for_left_running().await;
         let files = self.disk.changes().await.files;
         self.spent_ms = 0.0;
         self.checkpoints.kept.retain(|kept| *kept <= cell);
