@@ -1,45 +1,48 @@
 //! The proxy that a session finds on its loopback: plain HTTP, and tunnels for everything else.
 
-use crate::answer;
+mod body;
+mod head;
+mod headers;
+pub(crate) mod response;
+
 use crate::authority::Authority;
-use crate::body::{self, BodyError};
+use crate::connection::{Kind, Outcome, Refusal};
 use crate::credentials::Credential;
-use crate::error::Refusal;
-use crate::guard::Guard;
-use crate::head::{self, Head};
-use crate::headers;
-use crate::record::{Kind, Outcome};
-use crate::request::Outgoing;
-use crate::tcp::{BUFFER, relay};
+use crate::guard::{Guard, RELAY_BUFFER_BYTES, relay};
+use body::BodyError;
 use cellblock_protocol::NetworkRule;
+use head::Head;
+use headers::{Framing, Header};
 use std::io::{self, Cursor};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long a client may take to say what it wants.
+/// How long a client may take to send the head of its request.
 const HEAD_LIMIT: Duration = Duration::from_secs(30);
 /// How long, and how much, a client that was refused may go on talking before its connection is closed. To close it at once would tear
 /// it, and with it the answer.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 const MAX_DRAIN_BYTES: u64 = 1 << 20;
 /// How much of a body is read at once.
-const BODY_BUFFER: usize = 64 << 10;
+const BODY_BUFFER_BYTES: usize = 64 << 10;
 
 impl Guard {
     /// Serves one connection to the proxy. One request each: the next one may be to another host, and comes on its own connection.
     pub async fn serve_http(&self, mut client: TcpStream) {
         let begun = Instant::now();
         let _ = client.set_nodelay(true);
-        // Without a place nothing is read: code that opens connections without end must not hold the host's descriptors.
-        let _place = match self.enter() {
-            Ok(place) => place,
+        // Without a slot nothing is read: code that opens connections without end must not hold the host's descriptors.
+        let _slot = match self.acquire_slot() {
+            Ok(slot) => slot,
             Err(refusal) => {
-                let answer = answer_to(&refusal);
-                self.note(Kind::Unknown, None, begun, Outcome::Refused(refusal));
+                let answer = error_response(&refusal);
+                self.report(Kind::Unknown, None, begun, Outcome::Refused(refusal));
                 let _ = client.write_all(answer.as_bytes()).await;
                 return;
             }
@@ -48,9 +51,9 @@ impl Guard {
             Ok(Ok(Some(head))) => head,
             Ok(Ok(None)) | Err(_) => return,
             Ok(Err(refusal)) => {
-                let answer = answer_to(&refusal);
-                self.note(Kind::Unknown, None, begun, Outcome::Refused(refusal));
-                return say(&mut client, &answer).await;
+                let answer = error_response(&refusal);
+                self.report(Kind::Unknown, None, begun, Outcome::Refused(refusal));
+                return respond(&mut client, &answer).await;
             }
         };
         let kind = match &head.path {
@@ -60,19 +63,19 @@ impl Guard {
         let target = Some(head.authority.clone());
         let (outcome, answer) = match self.pass_on(&mut client, head).await {
             Ok(outcome) => (outcome, None),
-            Err(Stopped::Before(refusal)) => {
-                let answer = answer_to(&refusal);
+            Err(ExchangeError::BeforeResponse(refusal)) => {
+                let answer = error_response(&refusal);
                 (Outcome::Refused(refusal), Some(answer))
             }
-            Err(Stopped::InTheAnswer(refusal)) => (Outcome::Refused(refusal), None),
+            Err(ExchangeError::DuringResponse(refusal)) => (Outcome::Refused(refusal), None),
         };
-        self.note(kind, target, begun, outcome);
+        self.report(kind, target, begun, outcome);
         if let Some(answer) = answer {
-            say(&mut client, &answer).await;
+            respond(&mut client, &answer).await;
         }
     }
 
-    async fn pass_on(&self, client: &mut TcpStream, head: Head) -> Result<Outcome, Stopped> {
+    async fn pass_on(&self, client: &mut TcpStream, head: Head) -> Result<Outcome, ExchangeError> {
         let Authority { host, port } = &head.authority;
         let method = head.path.is_some().then_some(head.method.as_str());
         let rule = self.rule(host, *port, method)?;
@@ -92,20 +95,20 @@ impl Guard {
                 let request = outgoing.write(path, 80, "");
                 return exchange(client, server, address, request, head).await;
             };
-            let server = proxy.reach().await?;
+            let server = proxy.connect().await?;
             let address = peer(&server, &head.authority)?;
             let whole = format!("http://{}{path}", head.authority);
             let request = outgoing.write(&whole, 80, &proxy.authorization());
             return exchange(client, server, address, request, head).await;
         }
-        // The code cannot speak TLS with the host and have a header put into it. So it speaks plainly with us.
+        // A header cannot be added to a connection that the code encrypts. So the code sends plain HTTP, and the guard speaks TLS.
         let secure = Authority {
             host: host.clone(),
             port: if *port == 80 { 443 } else { *port },
         };
         let server = self.connect(rule, host, secure.port).await?;
         let address = peer(&server, &secure)?;
-        let server = self.trust.begin(server, host).await;
+        let server = self.trust.handshake(server, host).await;
         let server = server.map_err(|source| Refusal::Unreachable {
             target: format!("https://{secure}"),
             source,
@@ -138,17 +141,17 @@ impl Guard {
     }
 }
 
-/// Where a request was stopped.
-enum Stopped {
-    /// The client has not heard anything yet.
-    Before(Refusal),
-    /// The client has part of an answer, so that nothing else can be said.
-    InTheAnswer(Refusal),
+/// Why an exchange ended early.
+enum ExchangeError {
+    /// The client has not got any byte of a response.
+    BeforeResponse(Refusal),
+    /// The client has part of a response, so the refusal cannot be sent any more.
+    DuringResponse(Refusal),
 }
 
-impl From<Refusal> for Stopped {
-    fn from(refusal: Refusal) -> Stopped {
-        Stopped::Before(refusal)
+impl From<Refusal> for ExchangeError {
+    fn from(refusal: Refusal) -> ExchangeError {
+        ExchangeError::BeforeResponse(refusal)
     }
 }
 
@@ -181,41 +184,41 @@ async fn exchange(
     address: SocketAddr,
     request: String,
     head: Head,
-) -> Result<Outcome, Stopped> {
+) -> Result<Outcome, ExchangeError> {
     let (client_reads, mut client_writes) = client.split();
     let (server_reads, mut server_writes) = tokio::io::split(server);
-    let mut server_reads = BufReader::with_capacity(BUFFER, server_reads);
+    let mut server_reads = BufReader::with_capacity(RELAY_BUFFER_BYTES, server_reads);
     let asking = async {
         let writing = server_writes.write_all(request.as_bytes());
         writing.await.map_err(|_| BodyError::Server)?;
         let from = Cursor::new(head.rest).chain(client_reads);
-        let mut from = BufReader::with_capacity(BODY_BUFFER, from);
+        let mut from = BufReader::with_capacity(BODY_BUFFER_BYTES, from);
         body::pass(&mut from, &mut server_writes, head.framing).await
     };
     let is_begun = AtomicBool::new(false);
     let answering = async {
-        let received = answer::pass(&mut server_reads, &mut client_writes, &is_begun).await?;
+        let received = response::pass(&mut server_reads, &mut client_writes, &is_begun).await?;
         client_writes.shutdown().await?;
         io::Result::Ok(received)
     };
     tokio::pin!(answering);
     let sent = tokio::select! {
         biased;
-        // A server may answer before it has heard everything, and then what else there is to say does not matter.
-        received = &mut answering => Heard::Answer(received),
-        sent = asking => Heard::Sent(sent),
+        // A server may answer before it has read the whole request. Then the rest of the request does not matter.
+        received = &mut answering => FirstEvent::Response(received),
+        sent = asking => FirstEvent::RequestSent(sent),
     };
-    let stopped = |refusal| match is_begun.load(Ordering::Relaxed) {
-        false => Stopped::Before(refusal),
-        true => Stopped::InTheAnswer(refusal),
+    let exchange_error = |refusal| match is_begun.load(Ordering::Relaxed) {
+        false => ExchangeError::BeforeResponse(refusal),
+        true => ExchangeError::DuringResponse(refusal),
     };
     let (body_bytes, received) = match sent {
-        Heard::Answer(received) => (0, received),
-        Heard::Sent(Ok(bytes)) => (bytes, answering.await),
+        FirstEvent::Response(received) => (0, received),
+        FirstEvent::RequestSent(Ok(bytes)) => (bytes, answering.await),
         // A server that does not read may have answered.
-        Heard::Sent(Err(BodyError::Server)) => (0, answering.await),
-        Heard::Sent(Err(BodyError::Client(problem))) => {
-            return Err(stopped(Refusal::Malformed(problem)));
+        FirstEvent::RequestSent(Err(BodyError::Server)) => (0, answering.await),
+        FirstEvent::RequestSent(Err(BodyError::Client(problem))) => {
+            return Err(exchange_error(Refusal::Malformed(problem)));
         }
     };
     match received {
@@ -225,7 +228,7 @@ async fn exchange(
             received,
         }),
         Err(source) if !is_begun.load(Ordering::Relaxed) => {
-            Err(Stopped::Before(Refusal::Unreachable {
+            Err(ExchangeError::BeforeResponse(Refusal::Unreachable {
                 target: head.authority.to_string(),
                 source,
             }))
@@ -239,14 +242,14 @@ async fn exchange(
     }
 }
 
-/// What ended first.
-enum Heard {
-    Sent(Result<u64, BodyError>),
-    Answer(io::Result<u64>),
+/// Which half of the exchange ended first.
+enum FirstEvent {
+    RequestSent(Result<u64, BodyError>),
+    Response(io::Result<u64>),
 }
 
-/// What a client is told that was refused.
-fn answer_to(refusal: &Refusal) -> String {
+/// The response to a refused request.
+fn error_response(refusal: &Refusal) -> String {
     let body = format!("{refusal}\n");
     // Clients that asked for a tunnel show nothing but the first line.
     let plain = |c: char| if c.is_ascii_graphic() { c } else { ' ' };
@@ -258,7 +261,7 @@ fn answer_to(refusal: &Refusal) -> String {
     )
 }
 
-async fn say(client: &mut TcpStream, answer: &str) {
+async fn respond(client: &mut TcpStream, answer: &str) {
     let saying = async {
         client.write_all(answer.as_bytes()).await?;
         client.shutdown().await?;
@@ -266,4 +269,97 @@ async fn say(client: &mut TcpStream, answer: &str) {
         tokio::io::copy(&mut rest, &mut tokio::io::sink()).await
     };
     let _ = timeout(DRAIN_LIMIT, saying).await;
+}
+
+/// What goes into the head of a request for a server.
+pub(crate) struct Outgoing<'a> {
+    pub(crate) head: &'a Head,
+    /// Whom the request is for: the head's, or the same host at the port for TLS.
+    pub(crate) authority: Authority,
+    /// Those of the client's headers that are passed on.
+    pub(crate) headers: Vec<&'a Header>,
+    pub(crate) credentials: Vec<&'a Credential>,
+}
+
+impl Outgoing<'_> {
+    /// Writes the head: `target` stands in the first line, `usual_port` need not be named in `Host`, and `more` are lines for a proxy
+    /// between.
+    pub(crate) fn write(&self, target: &str, usual_port: u16, more: &str) -> String {
+        let Outgoing { head, .. } = self;
+        let host = self.authority.host_header(usual_port);
+        let mut request = format!(
+            "{} {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n",
+            head.method
+        );
+        for Header { name, value } in &self.headers {
+            request.push_str(&format!("{name}: {value}\r\n"));
+        }
+        match head.framing {
+            Framing::NoBody => {}
+            Framing::Length(bytes) => request.push_str(&format!("Content-Length: {bytes}\r\n")),
+            Framing::Chunked => request.push_str("Transfer-Encoding: chunked\r\n"),
+        }
+        for credential in &self.credentials {
+            request.push_str(&credential.line());
+        }
+        request.push_str(more);
+        request.push_str("\r\n");
+        request
+    }
+}
+
+/// A request that the guard lets through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rewritten {
+    /// The method that the rules were asked about.
+    pub method: String,
+    /// The host that the rules were asked about.
+    pub authority: Authority,
+    /// The path and query; `None` for a tunnel.
+    pub path: Option<String>,
+    /// The bytes that the server gets; none for a tunnel.
+    pub bytes: Vec<u8>,
+}
+
+impl Guard {
+    /// What becomes of these bytes of a client: the request as the server gets it over a plain connection, or why not. `None` for no bytes.
+    pub fn rewrite(&self, bytes: &[u8]) -> Result<Option<Rewritten>, Refusal> {
+        poll_to_completion(async {
+            let mut client = bytes;
+            let Some(head) = head::read(&mut client).await? else {
+                return Ok(None);
+            };
+            let Authority { host, port } = &head.authority;
+            let method = head.path.is_some().then_some(head.method.as_str());
+            let rule = self.rule(host, *port, method)?;
+            let mut sent = Vec::new();
+            if let Some(path) = &head.path {
+                sent = self.outgoing(&head, rule)?.write(path, 80, "").into_bytes();
+                let mut from = BufReader::new(Cursor::new(&head.rest).chain(client));
+                let passed = body::pass(&mut from, &mut sent, head.framing).await;
+                match passed {
+                    Ok(_) => {}
+                    Err(BodyError::Client(problem)) => return Err(Refusal::Malformed(problem)),
+                    Err(BodyError::Server) => unreachable!("memory takes everything"),
+                }
+            }
+            Ok(Some(Rewritten {
+                method: head.method,
+                authority: head.authority,
+                path: head.path,
+                bytes: sent,
+            }))
+        })
+    }
+}
+
+/// The value of a future that reads and writes memory alone, and so never waits.
+fn poll_to_completion<T>(work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(value) = work.as_mut().poll(&mut context) {
+            return value;
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The body of a request, and not one byte more: what comes after it would be another request, which no rule was asked about.
 
-use crate::headers::Framing;
+use super::headers::Framing;
 use std::io;
 use tokio::io::{
     AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _,

@@ -1,9 +1,9 @@
-//! Proxies between this machine and the Internet. The guard goes through them, and keeps its rules all the same: it asks a proxy only
-//! for hosts that a rule allows.
+//! Proxies between this machine and the Internet. The guard connects through them, and checks its rules before: it asks a proxy only for
+//! hosts that a rule allows.
 
-use crate::answer;
-use crate::error::Refusal;
+use crate::connection::Refusal;
 use crate::guard::{CONNECT_LIMIT, target};
+use crate::http::response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::io;
@@ -11,10 +11,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// The longest answer to a question for a tunnel.
-const LONGEST_ANSWER: usize = 16 << 10;
+/// The longest response to a `CONNECT` request.
+const MAX_CONNECT_REPLY_BYTES: usize = 16 << 10;
 
-/// Which proxy to use, and for whom there is none.
+/// The proxies of this machine, and the hosts that are reached without one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proxies {
     http: Option<Proxy>,
@@ -27,11 +27,11 @@ pub struct Proxies {
 pub(crate) struct Proxy {
     host: String,
     port: u16,
-    /// What proves who asks.
+    /// The value of the header `Proxy-Authorization`.
     authorization: Option<String>,
 }
 
-/// An address that is none of a proxy that can be used.
+/// An address of a proxy that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the proxy {address} cannot be used: only those with http:// can stand behind a session's guard"
@@ -85,16 +85,16 @@ impl Proxy {
     fn read(address: &str) -> Result<Proxy, BadProxy> {
         let (scheme, rest) = address.split_once("://").unwrap_or(("http", address));
         let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
-        let (user, place) = match authority.rsplit_once('@') {
-            Some((user, place)) => (Some(user), place),
+        let (user, host_and_port) = match authority.rsplit_once('@') {
+            Some((user, host_and_port)) => (Some(user), host_and_port),
             None => (None, authority),
         };
         let bad = || BadProxy {
-            address: format!("{scheme}://{place}"),
+            address: format!("{scheme}://{host_and_port}"),
         };
-        let (host, port) = match place.rsplit_once(':') {
+        let (host, port) = match host_and_port.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| bad())?),
-            _ => (place, 80),
+            _ => (host_and_port, 80),
         };
         if !scheme.eq_ignore_ascii_case("http") || host.is_empty() {
             return Err(bad());
@@ -106,14 +106,14 @@ impl Proxy {
         })
     }
 
-    /// A line of a head, or nothing.
+    /// The header line for the proxy, or an empty text.
     pub(crate) fn authorization(&self) -> String {
         let line = |word: &String| format!("Proxy-Authorization: {word}\r\n");
         self.authorization.as_ref().map(line).unwrap_or_default()
     }
 
-    /// A connection to the proxy itself. The user named it, so it may be anywhere.
-    pub(crate) async fn reach(&self) -> Result<TcpStream, Refusal> {
+    /// Connects to the proxy itself. The user named it, so private addresses are allowed.
+    pub(crate) async fn connect(&self) -> Result<TcpStream, Refusal> {
         let connecting = TcpStream::connect((self.host.as_str(), self.port));
         let stream = match timeout(CONNECT_LIMIT, connecting).await {
             Ok(stream) => stream.map_err(|source| self.unreachable(source))?,
@@ -123,20 +123,20 @@ impl Proxy {
         Ok(stream)
     }
 
-    /// A tunnel through the proxy.
+    /// Opens a tunnel through the proxy.
     pub(crate) async fn tunnel(&self, host: &str, port: u16) -> Result<TcpStream, Refusal> {
-        let mut stream = self.reach().await?;
-        let place = target(host, port);
-        let question = format!(
-            "CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n{}\r\n",
+        let mut stream = self.connect().await?;
+        let target_text = target(host, port);
+        let request = format!(
+            "CONNECT {target_text} HTTP/1.1\r\nHost: {target_text}\r\n{}\r\n",
             self.authorization()
         );
         let asking = async {
-            stream.write_all(question.as_bytes()).await?;
+            stream.write_all(request.as_bytes()).await?;
             let mut answer = Vec::new();
             // Byte by byte: what comes after it belongs to the tunnel.
             while !answer.ends_with(b"\r\n\r\n") {
-                if answer.len() == LONGEST_ANSWER {
+                if answer.len() == MAX_CONNECT_REPLY_BYTES {
                     return Err(io::ErrorKind::InvalidData.into());
                 }
                 answer.push(stream.read_u8().await?);
@@ -147,7 +147,7 @@ impl Proxy {
             Ok(answer) => answer.map_err(|source| self.unreachable(source))?,
             Err(_) => return Err(self.unreachable(io::ErrorKind::TimedOut.into())),
         };
-        if matches!(answer::status(&answer), Some(200..300)) {
+        if matches!(response::status(&answer), Some(200..300)) {
             return Ok(stream);
         }
         let answer = String::from_utf8_lossy(&answer);
@@ -159,7 +159,7 @@ impl Proxy {
             .collect();
         let proxy = target(&self.host, self.port);
         Err(Refusal::Unreachable {
-            target: place,
+            target: target_text,
             source: io::Error::other(format!("the proxy {proxy} says: {said}")),
         })
     }
@@ -214,7 +214,7 @@ mod tests {
         let proxies = proxies.unwrap();
         assert!(proxies.for_tunnel("pypi.org").is_some());
         assert!(proxies.for_tunnel("notx.org").is_some());
-        for host in ["own.example", "a.OWN.example", "x.org"] {
+        for host in ["own.example", "a.GUARD_HEADERS.example", "x.org"] {
             assert!(proxies.for_tunnel(host).is_none(), "{host}");
         }
         assert!(proxies.for_http("pypi.org").is_none());

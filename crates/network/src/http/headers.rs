@@ -1,8 +1,8 @@
 //! Which headers of a request are passed on, and which the guard decides about alone.
 
 use crate::authority::Authority;
+use crate::connection::Refusal;
 use crate::credentials::Credential;
-use crate::error::Refusal;
 use cellblock_protocol::NetworkRule;
 
 /// A header of a request.
@@ -33,7 +33,7 @@ pub(crate) enum Framing {
 }
 
 /// Headers between the client and the guard. They end here.
-const DROPPED: [&str; 5] = [
+const DROPPED_HEADERS: [&str; 5] = [
     "keep-alive",
     "proxy",
     "proxy-authenticate",
@@ -41,14 +41,14 @@ const DROPPED: [&str; 5] = [
     "proxy-connection",
 ];
 /// Headers that change what follows the head, or how. The guard supports none of them.
-const REFUSED: [(&str, &str); 4] = [
+const REFUSED_HEADERS: [(&str, &str); 4] = [
     ("http2-settings", "it asks for HTTP/2"),
     ("te", "it has the header TE"),
     ("trailer", "it announces headers after its body"),
     ("upgrade", "it asks for another protocol"),
 ];
 /// Headers that the guard reads and writes itself.
-const OWN: [&str; 4] = ["connection", "content-length", "host", "transfer-encoding"];
+const GUARD_HEADERS: [&str; 4] = ["connection", "content-length", "host", "transfer-encoding"];
 /// Headers by which some servers take a request for one with another method.
 const METHOD_OVERRIDES: [&str; 4] = [
     "x-http-method",
@@ -75,9 +75,9 @@ pub(crate) fn sort(headers: Vec<Header>, version: Version) -> Result<Sorted, Ref
     };
     for header in headers {
         let plain = plain_name(&header.name);
-        let refused = REFUSED.iter().find(|(name, _)| *name == plain);
-        let is_reserved = OWN.contains(&plain.as_str())
-            || DROPPED.contains(&plain.as_str())
+        let refused = REFUSED_HEADERS.iter().find(|(name, _)| *name == plain);
+        let is_reserved = GUARD_HEADERS.contains(&plain.as_str())
+            || DROPPED_HEADERS.contains(&plain.as_str())
             || plain == "expect"
             || refused.is_some();
         if !is_reserved {

@@ -1,7 +1,7 @@
-//! The answer of a server on its way to the client, who is told that the connection ends with it.
+//! The response of a server, passed on to the client with the header `Connection: close`.
 //!
-//! A server that was asked to close need not say that it does. A client that does not know would send its next request just when we close,
-//! and take that for a failure.
+//! A server that was asked to close need not say that it does. Without the header, a client could send its next request while the guard
+//! closes the connection, and take that for a failure.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use tokio::io::{
 };
 
 /// A longer head is handed on as it is.
-const LONGEST_HEAD: u64 = 256 << 10;
+const MAX_RESPONSE_HEAD_BYTES: u64 = 256 << 10;
 
 /// The status of a server that goes on with another protocol.
 const SWITCHING_PROTOCOLS: u16 = 101;
@@ -55,7 +55,7 @@ pub(crate) async fn pass(
 /// The lines up to the empty one, or what there is.
 async fn head(from: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
-    let mut from = from.take(LONGEST_HEAD);
+    let mut from = from.take(MAX_RESPONSE_HEAD_BYTES);
     loop {
         let begin = head.len();
         from.read_until(b'\n', &mut head).await?;
