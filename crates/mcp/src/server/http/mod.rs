@@ -8,8 +8,8 @@ use super::client_handler::ClientHandler;
 use bytes::Bytes;
 use connections::{ConnectionSlot, Connections};
 use disconnects::DisconnectedClients;
-use http::header::{AUTHORIZATION, CONNECTION, WWW_AUTHENTICATE};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::header::{AUTHORIZATION, CONNECTION, HOST, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -165,6 +165,9 @@ impl RequestHandler {
             );
             return closing(reply);
         }
+        if let Err(problem) = check_host(request.uri(), request.headers()) {
+            return closing(plain(StatusCode::BAD_REQUEST, problem));
+        }
         if request.uri().path().trim_end_matches('/') != PATH {
             return plain(StatusCode::NOT_FOUND, "MCP is served at /mcp");
         }
@@ -186,6 +189,27 @@ impl RequestHandler {
             }
             _ => reply,
         }
+    }
+}
+
+/// Checks that all parts of a request that name a host name the same host.
+///
+/// The list of allowed hosts is compared with the first header `Host` alone. A second header, or a whole address in the first line of the
+/// request, could name another host, and a proxy in front of this server may have decided by that one.
+fn check_host(uri: &Uri, headers: &HeaderMap) -> Result<(), &'static str> {
+    let mut hosts = headers.get_all(HOST).iter();
+    let host = hosts.next().map(HeaderValue::as_bytes);
+    if hosts.next().is_some() {
+        return Err("the request has more than one header Host");
+    }
+    let Some(authority) = uri.authority() else {
+        return Ok(());
+    };
+    let is_same = |host: &[u8]| host.eq_ignore_ascii_case(authority.as_str().as_bytes());
+    if host.is_some_and(is_same) {
+        Ok(())
+    } else {
+        Err("the address in the first line of the request names another host than its header Host")
     }
 }
 
