@@ -1,22 +1,39 @@
-//! From the command line to a command, and from its outcome to an exit status.
+//! The command line: parses it, runs the command, and turns its outcome into an exit status.
 
-use crate::args::{Cli, Command};
-use crate::terminal::{ColorWish, Console};
-use crate::{commands, failure, surroundings};
-use clap::Parser as _;
+use crate::commands::ask::AskArgs;
+use crate::commands::bench::BenchArgs;
+use crate::commands::chat::ChatArgs;
+use crate::commands::config::ShowConfigArgs;
+use crate::commands::demo::DemoArgs;
+use crate::commands::doctor::DoctorArgs;
+use crate::commands::env::EnvArgs;
+use crate::commands::eval::EvalArgs;
+use crate::commands::exec::ExecArgs;
+use crate::commands::mcp::McpArgs;
+use crate::commands::pipe::PipeArgs;
+use crate::commands::repl::ReplArgs;
+use crate::commands::runs::RunsArgs;
+use crate::commands::sessions::SessionsArgs;
+use crate::commands::setup::SetupArgs;
+use crate::commands::tools::ToolsArgs;
+use crate::commands::trace::TraceArgs;
+use crate::terminal::{ColorChoice, Console};
+use crate::{commands, failure, process};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
 use std::process::ExitCode;
 
 /// Runs the command that was asked for.
 pub(crate) fn main() -> ExitCode {
-    if let Err(error) = surroundings::prepare_stack() {
-        return failure::report(&error, &Console::new(ColorWish::Auto));
+    if let Err(error) = process::prepare_stack() {
+        return failure::report(&error, &Console::new(ColorChoice::Auto));
     }
     let Cli { color, command } = match Cli::try_parse() {
         Ok(parsed) => parsed,
-        Err(error) => return say(&error),
+        Err(error) => return print_usage(&error),
     };
     let console = Console::new(color);
-    if let Err(error) = surroundings::prepare() {
+    if let Err(error) = process::prepare() {
         return failure::report(&error, &console);
     }
     let outcome = match command {
@@ -37,22 +54,109 @@ pub(crate) fn main() -> ExitCode {
         Command::Trace(args) => commands::trace::run(&args, &console),
         Command::Mcp(args) => commands::mcp::run(*args, &console),
         Command::Bench(args) => commands::bench::run(args, &console),
-        Command::Completions(args) => commands::completions::run(&args, &console),
+        Command::Completions(args) => print_completions(&args, &console),
     };
     outcome.unwrap_or_else(|error| failure::report(&error, &console))
 }
 
-/// What is wrong with the command line, with the status 2; or what `--help` and `--version` ask for, with 0. A name of a file may be part
-/// of it, so it goes the way of everything that is printed.
-fn say(error: &clap::Error) -> ExitCode {
-    let console = Console::new(ColorWish::Never);
+/// Prints what is wrong with the command line (status 2), or what `--help` and `--version` ask for (status 0). The text may hold the name
+/// of a file, so it is cleaned like all output.
+fn print_usage(error: &clap::Error) -> ExitCode {
+    let console = Console::new(ColorChoice::Never);
     let text = error.render().to_string();
     if error.use_stderr() {
         console.ask(&text);
         ExitCode::from(2)
     } else {
-        // Nobody reads it any more.
+        // The reader of the output is gone.
         let _ = console.print(&text);
         ExitCode::SUCCESS
     }
+}
+
+/// Sealed, stateful, real Python sessions for language models
+#[derive(Debug, Parser)]
+#[command(name = "cellblock", version, max_term_width = 100, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    /// When to use colours
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "WHEN",
+        hide_possible_values = true,
+        help = "Colours: auto, always or never"
+    )]
+    pub(crate) color: ColorChoice,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Ask a model a question; it computes the answer with code that really runs
+    Ask(Box<AskArgs>),
+    /// Talk with a model over one session
+    Chat(Box<ChatArgs>),
+    /// List, show and remove what was asked before
+    Runs(RunsArgs),
+    /// Run tasks with checks against a model, and print how well it did
+    Eval(Box<EvalArgs>),
+    /// Run one snippet and end with its outcome
+    Exec(ExecArgs),
+    /// Work in a session at the terminal
+    Repl(ReplArgs),
+    /// Hold sessions for a program: JSON lines on standard input and output
+    Pipe(PipeArgs),
+    /// List, show, restore, export and remove the journals of sessions
+    Sessions(SessionsArgs),
+    /// Say what this machine can enforce, and what is missing
+    Doctor(DoctorArgs),
+    /// Take a short tour on real cells
+    Demo(DemoArgs),
+    /// Make the default environment: numpy, pandas, matplotlib and more
+    Setup(SetupArgs),
+    /// Make, list and remove environments: sets of packages that sessions run in
+    Env(EnvArgs),
+    /// List the tools that models can call, or call one by hand
+    Tools(ToolsArgs),
+    /// Show every setting, and where its value comes from
+    Config(Box<ShowConfigArgs>),
+    /// Show where the time of a run went
+    Trace(TraceArgs),
+    /// Serve the tools to MCP clients, each with a session of its own
+    Mcp(Box<McpArgs>),
+    /// Measure the promises on this machine
+    Bench(BenchArgs),
+    /// Print the completions for a shell
+    Completions(CompletionsArgs),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cellblock demo                     a tour
+  cellblock exec -c 'print(2**100)'  one snippet
+  cellblock repl                     a session of your own
+  cellblock help exec                all about a command";
+
+#[derive(Debug, Args)]
+#[command(after_help = COMPLETIONS_EXAMPLES)]
+pub(crate) struct CompletionsArgs {
+    /// bash, zsh, fish, elvish or powershell
+    #[arg(value_name = "SHELL", hide_possible_values = true)]
+    shell: Shell,
+}
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  cellblock completions bash > ~/.local/share/bash-completion/completions/cellblock
+  cellblock completions zsh > ~/.zfunc/_cellblock
+  cellblock completions fish > ~/.config/fish/completions/cellblock.fish";
+
+fn print_completions(args: &CompletionsArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "cellblock", &mut script);
+    console.print(&String::from_utf8_lossy(&script))?;
+    Ok(ExitCode::SUCCESS)
 }

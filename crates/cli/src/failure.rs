@@ -3,18 +3,17 @@
 use crate::terminal::{Console, Style};
 use anyhow::Error;
 use cellblock::journal::JournalError;
-use std::fmt;
-use std::io;
 use std::process::ExitCode;
+use std::{fmt, io};
 
 /// The command line, or what it names, cannot be used.
 pub(crate) const USAGE: u8 = 2;
 /// What was asked for could not be started.
 pub(crate) const COULD_NOT_START: u8 = 3;
-/// Whoever read our output has gone: what a shell reports for a program that SIGPIPE ended.
+/// The reader of the output has gone: the status that a shell reports for a program that SIGPIPE ended.
 const NO_READER: u8 = 128 + 13;
 
-/// Something wrong with what the user gave us, with what to do about it.
+/// An error in what the user gave, with a hint what to do about it.
 #[derive(Debug)]
 pub(crate) struct Usage {
     message: String,
@@ -39,7 +38,7 @@ impl Usage {
     }
 }
 
-/// Something in the surroundings of this process that keeps every command from starting, with what to do about it.
+/// A limit of this process that keeps every command from starting, with a hint what to do about it.
 #[derive(Debug)]
 pub(crate) struct CannotStart {
     message: String,
@@ -86,7 +85,7 @@ pub(crate) fn report(error: &Error, console: &Console) -> ExitCode {
     let mut said = error.to_string();
     for cause in error.chain().skip(1) {
         let text = cause.to_string();
-        // Many of our messages end with their cause already.
+        // Many messages end with their cause already.
         if !said.contains(&text) {
             console.note(&console.on_err(Style::Error, "cause:"), &text);
             said.push_str(&text);

@@ -3,9 +3,13 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 #[cfg(target_os = "linux")]
+mod agent_run;
+#[cfg(target_os = "linux")]
 mod app;
 #[cfg(target_os = "linux")]
 mod args;
+#[cfg(target_os = "linux")]
+mod cell_run;
 #[cfg(target_os = "linux")]
 mod commands;
 #[cfg(target_os = "linux")]
@@ -13,9 +17,9 @@ mod config;
 #[cfg(target_os = "linux")]
 mod failure;
 #[cfg(target_os = "linux")]
-mod python;
+mod process;
 #[cfg(target_os = "linux")]
-mod surroundings;
+mod python_syntax;
 #[cfg(target_os = "linux")]
 mod terminal;
 

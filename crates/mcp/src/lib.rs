@@ -7,7 +7,7 @@
 mod client;
 mod server;
 
-pub use client::{Connected, Problem, RemoteServer, Trust, Where, connect};
-pub use server::{
+pub use crate::client::{Connected, RemoteServer, ServerProblem, ServerTransport, Trust, connect};
+pub use crate::server::{
     Files, ForkTool, HttpOptions, Server, VariablesTool, WriteFileTool, with_tools_for_clients,
 };

@@ -1,14 +1,23 @@
-//! Secrets that are put on requests on their way out.
+//! Secrets that the guard adds to requests, and the TLS connections that carry them.
 
+use crate::guard::CONNECT_LIMIT;
 use cellblock_protocol::{CredentialRule, SecretPlace};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use rustls_platform_verifier::BuilderVerifierExt as _;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::sync::{Arc, OnceLock};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
-/// The longest secret: servers refuse longer headers.
-const LONGEST: u64 = 16 << 10;
+/// The longest secret. Servers refuse longer headers.
+const MAX_SECRET_BYTES: u64 = 16 << 10;
 
-/// A header that every plain HTTP request to a host gets, in place of one that the code may have sent.
+/// A header with a secret. The guard adds it to every plain HTTP request to a host, in place of one that the code may have sent.
 #[derive(Clone)]
 pub struct Credential {
     rule: CredentialRule,
@@ -18,30 +27,30 @@ pub struct Credential {
 /// Why a credential cannot be used. The secret is never part of it.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialError {
-    /// It is not where the rule says.
+    /// The secret cannot be read from the place that the rule names.
     #[error("the credential for {host} cannot be read from {place}: {source}")]
     Unreadable {
-        /// Whom it is for.
+        /// The host of the credential.
         host: String,
-        /// Where it should be.
+        /// The variable or file that should hold the secret.
         place: String,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
-    /// It could not stand in a header.
+    /// The secret cannot be part of a header.
     #[error(
         "the credential for {host} in {place} cannot be used: it must be one line of at most 16 KiB of printable text, and not empty"
     )]
     Unusable {
-        /// Whom it is for.
+        /// The host of the credential.
         host: String,
-        /// Where it is.
+        /// The variable or file that holds the secret.
         place: String,
     },
 }
 
 impl Credential {
-    /// Fetches the secret from where the rule says it is.
+    /// Reads the secret from the place that the rule names.
     pub fn read(rule: &CredentialRule) -> Result<Credential, CredentialError> {
         let (host, place) = (rule.host.to_string(), rule.secret.to_string());
         let secret = match &rule.secret {
@@ -49,7 +58,7 @@ impl Credential {
             SecretPlace::File(path) => {
                 let mut text = String::new();
                 let file = File::open(path);
-                file.and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text))
+                file.and_then(|file| file.take(MAX_SECRET_BYTES + 1).read_to_string(&mut text))
                     .map(|_| text)
             }
         };
@@ -64,10 +73,10 @@ impl Credential {
         }
     }
 
-    /// With this secret. `None` where it could not stand in a header.
+    /// A credential with this secret. `None` if the secret cannot be part of a header.
     pub fn new(rule: CredentialRule, secret: &str) -> Option<Credential> {
         let good = !secret.is_empty()
-            && secret.len() as u64 <= LONGEST
+            && secret.len() as u64 <= MAX_SECRET_BYTES
             && !secret.chars().any(char::is_control);
         let value = match &rule.scheme {
             Some(scheme) => format!("{scheme} {secret}"),
@@ -80,7 +89,7 @@ impl Credential {
         self.rule.is_for(host, port)
     }
 
-    /// Whether it may only travel inside TLS.
+    /// Whether the credential may only be sent inside TLS.
     pub(crate) fn needs_tls(&self) -> bool {
         self.rule.tls
     }
@@ -99,4 +108,51 @@ impl fmt::Debug for Credential {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Credential({})", self.rule)
     }
+}
+
+/// Which certificates of servers the guard accepts.
+#[derive(Clone, Default)]
+pub(crate) enum ServerTrust {
+    /// Those that the system of the host trusts.
+    #[default]
+    System,
+    /// Those that this configuration accepts.
+    Custom(Arc<ClientConfig>),
+}
+
+impl ServerTrust {
+    /// Performs the TLS handshake on a connection.
+    pub(crate) async fn handshake(
+        &self,
+        stream: TcpStream,
+        host: &str,
+    ) -> io::Result<TlsStream<TcpStream>> {
+        let config = match self {
+            ServerTrust::System => system().await?,
+            ServerTrust::Custom(config) => Arc::clone(config),
+        };
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        let begun = TlsConnector::from(config).connect(name, stream);
+        timeout(CONNECT_LIMIT, begun)
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+/// The configuration that trusts the certificates of the system. They are read once, on a thread that may block.
+async fn system() -> io::Result<Arc<ClientConfig>> {
+    static CONFIG: OnceLock<Arc<ClientConfig>> = OnceLock::new();
+    if let Some(config) = CONFIG.get() {
+        return Ok(Arc::clone(config));
+    }
+    let made = tokio::task::spawn_blocking(|| {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_platform_verifier()?
+            .with_no_client_auth();
+        Ok::<_, rustls::Error>(Arc::new(config))
+    });
+    let config = made.await?.map_err(io::Error::other)?;
+    Ok(Arc::clone(CONFIG.get_or_init(|| config)))
 }

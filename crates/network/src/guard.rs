@@ -1,44 +1,41 @@
-//! Who may be reached, and how.
+//! The guard: checks rules, resolves names, connects, and relays bytes for rules with `tcp://`.
 
-use crate::address::is_private;
-use crate::authority::Authority;
-use crate::credentials::Credential;
-use crate::error::Refusal;
-use crate::proxies::Proxies;
-use crate::record::{Connection, Kind, Log, Outcome};
-use crate::tls::Trust;
-use cellblock_protocol::NetworkRule;
-use std::fmt;
-use std::io;
+use crate::authority::{Authority, is_private};
+use crate::connection::{Connection, Kind, Log, Outcome, Refusal};
+use crate::credentials::{Credential, ServerTrust};
+use crate::upstream_proxy::Proxies;
+use cellblock_protocol::{HostPattern, NetworkRule};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use std::{fmt, io};
+use tokio::io::copy_bidirectional_with_sizes;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// How long a connection may take to stand.
+/// How long connecting may take.
 pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(10);
-/// How long a name may take to be found.
+/// How long the lookup of a name may take.
 const LOOKUP_LIMIT: Duration = Duration::from_secs(10);
-/// Connections of one session at a time.
-pub(crate) const MOST_CONNECTIONS: usize = 128;
+/// The most connections of one session at a time.
+pub(crate) const MAX_CONNECTIONS: usize = 128;
 
-/// How names become addresses.
+/// A function that resolves a host name.
 pub type Lookup = Arc<dyn Fn(String, u16) -> Found + Send + Sync>;
 type Found = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 
-/// The rules of one session, and what is needed to keep them.
+/// Enforces the network rules of one session. Clones share its state.
 #[derive(Clone)]
 pub struct Guard {
     rules: Arc<[NetworkRule]>,
     pub(crate) credentials: Arc<[Credential]>,
-    pub(crate) trust: Trust,
+    pub(crate) trust: ServerTrust,
     pub(crate) proxies: Arc<Proxies>,
     lookup: Lookup,
     log: Log,
-    room: Arc<Semaphore>,
+    connection_slots: Arc<Semaphore>,
 }
 
 impl fmt::Debug for Guard {
@@ -50,12 +47,12 @@ impl fmt::Debug for Guard {
 }
 
 impl Guard {
-    /// A guard with these rules, who tells `log` of every connection. Names are found as the host finds them.
+    /// A guard with these rules. It calls `log` with every connection, and resolves names as the host does.
     pub fn new(rules: &[NetworkRule], log: Log) -> Guard {
         Guard {
             rules: rules.into(),
             credentials: Arc::default(),
-            trust: Trust::default(),
+            trust: ServerTrust::default(),
             proxies: Arc::default(),
             lookup: Arc::new(|host, port| {
                 Box::pin(async move {
@@ -65,29 +62,29 @@ impl Guard {
                 })
             }),
             log,
-            room: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
+            connection_slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
         }
     }
 
-    /// Puts these on requests on their way out.
+    /// Adds these credentials to requests.
     pub fn credentials(mut self, credentials: &[Credential]) -> Guard {
         self.credentials = credentials.into();
         self
     }
 
-    /// Believes whom this says, and not the host's system, to be who they say they are.
+    /// Checks the certificates of servers with this configuration instead of the system's.
     pub fn trust(mut self, config: Arc<rustls::ClientConfig>) -> Guard {
-        self.trust = Trust::Own(config);
+        self.trust = ServerTrust::Custom(config);
         self
     }
 
-    /// Goes through these proxies, which then find the names.
+    /// Connects through these proxies, which then resolve the names.
     pub fn proxies(mut self, proxies: Arc<Proxies>) -> Guard {
         self.proxies = proxies;
         self
     }
 
-    /// Finds names in another way.
+    /// Resolves names with this function.
     pub fn lookup(mut self, lookup: Lookup) -> Guard {
         self.lookup = lookup;
         self
@@ -116,7 +113,7 @@ impl Guard {
         Err(Refusal::no_rule(target(host, port), shown, &self.rules))
     }
 
-    /// Connects to a host that a rule allows. The address that was looked at is the one that is used.
+    /// Connects to a host that a rule allows. It connects to the very address that it checked, so a name cannot change in between.
     pub(crate) async fn connect(
         &self,
         rule: &NetworkRule,
@@ -155,14 +152,14 @@ impl Guard {
         Ok(stream)
     }
 
-    /// Room for one more connection.
-    pub(crate) fn enter(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        Arc::clone(&self.room)
+    /// A slot for one more connection. Refused when all are taken.
+    pub(crate) fn acquire_slot(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        Arc::clone(&self.connection_slots)
             .try_acquire_owned()
-            .map_err(|_| Refusal::TooMany(MOST_CONNECTIONS))
+            .map_err(|_| Refusal::TooMany(MAX_CONNECTIONS))
     }
 
-    pub(crate) fn note(
+    pub(crate) fn report(
         &self,
         kind: Kind,
         target: Option<Authority>,
@@ -179,8 +176,51 @@ impl Guard {
     }
 }
 
-/// A host and a port as one word.
+/// A host and a port as text.
 pub(crate) fn target(host: &str, port: u16) -> String {
     let host = host.to_owned();
     Authority { host, port }.to_string()
+}
+
+/// The size of the buffer in each direction. A smaller one slows fast connections down.
+pub(crate) const RELAY_BUFFER_BYTES: usize = 256 << 10;
+
+impl Guard {
+    /// Serves one connection of the session to the host of `rule`, which must be a rule for TCP.
+    pub async fn serve_tcp(&self, mut client: TcpStream, rule: &NetworkRule) {
+        let begun = Instant::now();
+        let host = match &rule.host {
+            HostPattern::Name(name) | HostPattern::Below(name) => name.clone(),
+            HostPattern::Address(address) => address.to_string(),
+        };
+        let port = rule.port.unwrap_or_default();
+        let outcome = match self.acquire_slot() {
+            Err(refusal) => Err(refusal),
+            Ok(_slot) => match self.connect(rule, &host, port).await {
+                Err(refusal) => Err(refusal),
+                Ok(mut server) => relay(&mut client, &mut server).await,
+            },
+        };
+        let outcome = outcome.unwrap_or_else(Outcome::Refused);
+        let target = Authority { host, port };
+        self.report(Kind::Tcp, Some(target), begun, outcome);
+    }
+}
+
+/// Copies bytes in both directions until both have ended.
+pub(crate) async fn relay(
+    client: &mut TcpStream,
+    server: &mut TcpStream,
+) -> Result<Outcome, Refusal> {
+    let address = server.peer_addr().map_err(Refusal::Broken)?;
+    let _ = client.set_nodelay(true);
+    let copied: io::Result<(u64, u64)> =
+        copy_bidirectional_with_sizes(client, server, RELAY_BUFFER_BYTES, RELAY_BUFFER_BYTES).await;
+    // A connection that broke was made nevertheless.
+    let (sent, received) = copied.unwrap_or_default();
+    Ok(Outcome::Allowed {
+        address,
+        sent,
+        received,
+    })
 }

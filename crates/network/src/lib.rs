@@ -1,32 +1,21 @@
-//! The guard at a session's only way to the network.
+//! The network guard of a session: a proxy on the host that decides about every connection by rules.
 //!
-//! A session has no network of its own. Where it was given rules, it finds a proxy on its own loopback, and behind that stands a
-//! [`Guard`] on the host: it reads whom the code wants to reach, asks the rules, looks the name up itself, refuses private
-//! addresses that nobody meant, and writes down every connection, whatever came of it. Credentials are put on here, on the way
-//! out, so that the session never holds them.
+//! A session has no network of its own. A session with rules has a proxy on its loopback, and its connections arrive at a [`Guard`] on
+//! the host. The guard reads the host that a request names, checks the rules, resolves the name itself, refuses private addresses unless
+//! a rule allows them, and reports every [`Connection`] with its [`Outcome`]. The guard also adds credentials to requests, so that the
+//! session never holds them.
 #![forbid(unsafe_code)]
 
-mod address;
-mod answer;
 mod authority;
-mod body;
+mod connection;
 mod credentials;
-mod error;
 mod guard;
-mod head;
-mod headers;
 mod http;
-mod proxies;
-mod record;
-mod request;
-mod rewrite;
-mod tcp;
-mod tls;
+mod upstream_proxy;
 
-pub use authority::Authority;
-pub use credentials::{Credential, CredentialError};
-pub use error::Refusal;
-pub use guard::{Guard, Lookup};
-pub use proxies::{BadProxy, Proxies};
-pub use record::{Connection, Kind, Log, Outcome};
-pub use rewrite::Rewritten;
+pub use crate::authority::Authority;
+pub use crate::connection::{Connection, Kind, Log, Outcome, Refusal};
+pub use crate::credentials::{Credential, CredentialError};
+pub use crate::guard::{Guard, Lookup};
+pub use crate::http::Rewritten;
+pub use crate::upstream_proxy::{BadProxy, Proxies};

@@ -1,89 +1,18 @@
-//! The flags that say what Python and what session are wanted: the same for every command.
+//! The flags that describe a session.
 
 use crate::config::{Config, SessionConfig, SettingResolver, SettingSpec};
 use crate::failure::Usage;
 use cellblock::env::Dirs;
 use cellblock::{
-    ContainerOptions, CredentialRule, Host, HostBuilder, Isolation, Limits, NetworkRule, Preload,
-    PythonChoice, Rung, Seed, SessionOptions, UntrustedDirectories, Wall, parse_duration,
-    parse_size,
+    ContainerOptions, CredentialRule, Isolation, Limits, NetworkRule, Rung, Seed, SessionOptions,
+    UntrustedDirectories, Wall, parse_duration, parse_size,
 };
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Which Python.
-#[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
-#[serde(default)]
-#[command(next_help_heading = "Python")]
-pub(crate) struct PythonArgs {
-    /// Use this interpreter [default: the first good one on PATH]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) python: Option<PathBuf>,
-    /// Use the standard library alone, although packages are installed
-    #[arg(long)]
-    pub(crate) stdlib: bool,
-}
-
-impl PythonArgs {
-    /// The same, with what the environment and the configuration say where no flag does.
-    pub(crate) fn settled(&self, config: &Config) -> anyhow::Result<PythonArgs> {
-        self.resolved_in(&mut SettingResolver::new(config), &config.session)
-    }
-
-    /// The same, and the resolver tells who said so.
-    pub(crate) fn resolved_in(
-        &self,
-        resolver: &mut SettingResolver<'_>,
-        file: &SessionConfig,
-    ) -> anyhow::Result<PythonArgs> {
-        let mut args = self.clone();
-        let python = SettingSpec {
-            variables: &["CELLBLOCK_PYTHON"],
-            ..SettingSpec::new("session.python", "--python", "the first good one on PATH")
-        };
-        resolver.resolve(
-            python,
-            &mut args.python,
-            file.python.as_ref(),
-            |text| Ok(PathBuf::from(text)),
-            |path| path.display().to_string(),
-        )?;
-        let stdlib = SettingSpec::new("session.stdlib", "--stdlib", "false");
-        resolver.switch(stdlib, &mut args.stdlib, true, file.stdlib.as_ref())?;
-        Ok(args)
-    }
-
-    /// Finds the Python. Nothing is started yet.
-    pub(crate) fn host(&self, preload: Preload) -> Result<Host, cellblock::Error> {
-        self.host_builder(preload).build()
-    }
-
-    /// The same, with more to be said about it.
-    pub(crate) fn host_builder(&self, preload: Preload) -> HostBuilder {
-        let choice = if self.stdlib {
-            PythonChoice::StandardLibrary
-        } else {
-            PythonChoice::BestReady
-        };
-        let builder = Host::builder().python(choice).preload(preload);
-        match &self.python {
-            Some(path) => builder.interpreter(path),
-            None => builder,
-        }
-    }
-
-    /// Whether a session has fewer packages than the user may expect, because `setup` was not run.
-    pub(crate) fn lacks_packages(&self, host: &Host) -> bool {
-        !self.stdlib && !host.has_packages()
-    }
-}
-
-/// What to tell who has no packages yet.
-pub(crate) const SETUP_HINT: &str = "only the standard library is available so far; `cellblock setup` installs numpy, pandas, matplotlib and more";
-
-/// What session.
+/// The flags that describe a session.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default)]
 #[command(next_help_heading = "Session")]
@@ -94,14 +23,14 @@ pub(crate) struct SessionArgs {
     /// Work in this directory [default: a fresh one]
     #[arg(short, long, value_name = "DIR")]
     workspace: Option<PathBuf>,
-    /// Where it lives: local, behind the walls of this machine, or docker, in a container
+    /// Where it runs: local, behind the walls of this machine, or docker, in a container
     #[arg(
         long,
         value_name = "NAME",
         default_value = "local",
         hide_possible_values = true
     )]
-    backend: Where,
+    backend: Backend,
     /// The image of the container [default: python:3.12]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
@@ -140,22 +69,22 @@ pub(crate) struct SessionArgs {
     without: Vec<Wall>,
 }
 
-/// Where a session lives.
+/// Where a session runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-enum Where {
+enum Backend {
     #[default]
     Local,
     Docker,
 }
 
 impl SessionArgs {
-    /// The same, with what the environment and the configuration say where no flag does.
-    pub(crate) fn settled(&self, config: &Config) -> anyhow::Result<SessionArgs> {
-        self.resolved_in(&mut SettingResolver::new(config), &config.session)
+    /// Resolves settings without a flag from environment variables and the configuration.
+    pub(crate) fn resolve(&self, config: &Config) -> anyhow::Result<SessionArgs> {
+        self.resolve_in(&mut SettingResolver::new(config), &config.session)
     }
 
-    /// The same, and the resolver tells who said so.
-    pub(crate) fn resolved_in(
+    /// Resolves the settings with this resolver, which notes the source of each value.
+    pub(crate) fn resolve_in(
         &self,
         resolver: &mut SettingResolver<'_>,
         file: &SessionConfig,
@@ -189,13 +118,13 @@ impl SessionArgs {
         Ok(args)
     }
 
-    /// The session that the flags describe, checked.
-    /// The directories in which code of sessions can have made names: this workspace, and those that sessions got of their own.
+    /// The directories in which code of sessions can have made names: this workspace, and the workspaces in the state directory.
     pub(crate) fn untrusted_directories(&self) -> UntrustedDirectories {
         let own = Dirs::from_process().map(|dirs| dirs.state.join("workspaces"));
         UntrustedDirectories::new(self.workspace.clone().into_iter().chain(own))
     }
 
+    /// The options of the session that the flags describe, checked.
     pub(crate) fn options(&self) -> anyhow::Result<SessionOptions> {
         let default = Limits::default();
         let options = SessionOptions {
@@ -226,10 +155,10 @@ impl SessionArgs {
 
     fn container(&self) -> anyhow::Result<Option<ContainerOptions>> {
         match (self.backend, &self.image) {
-            (Where::Docker, Some(image)) => Ok(Some(ContainerOptions::image(image))),
-            (Where::Docker, None) => Ok(Some(ContainerOptions::default())),
-            (Where::Local, None) => Ok(None),
-            (Where::Local, Some(_)) => Err(Usage::hinted(
+            (Backend::Docker, Some(image)) => Ok(Some(ContainerOptions::image(image))),
+            (Backend::Docker, None) => Ok(Some(ContainerOptions::default())),
+            (Backend::Local, None) => Ok(None),
+            (Backend::Local, Some(_)) => Err(Usage::hinted(
                 "--image is for containers, and this session is not in one".to_owned(),
                 "add --backend docker",
             )),

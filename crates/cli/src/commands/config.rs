@@ -1,7 +1,7 @@
-//! `cellblock config`: how everything is set, and who said so.
+//! `cellblock config`: every setting, and where its value comes from.
 
-use crate::commands::ask::Equipment;
-use crate::config::Entry;
+use crate::agent_run::AgentRunArgs;
+use crate::config::ResolvedSetting;
 use crate::terminal::{Console, Style};
 use clap::Args;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ pub(crate) struct ShowConfigArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    equipment: Equipment,
+    agent_run_args: AgentRunArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -27,13 +27,14 @@ Examples:
 
 /// Prints every setting.
 pub(crate) fn run(args: &ShowConfigArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let (_, entries) = args.equipment.settled()?;
+    let (_, entries) = args.agent_run_args.resolve()?;
     if args.json {
         console.print_json(&entries)?;
         return Ok(ExitCode::SUCCESS);
     }
     let length = |text: &str| text.chars().count();
-    let widest = |of: fn(&Entry) -> &str| entries.iter().map(|entry| length(of(entry))).max();
+    let widest =
+        |of: fn(&ResolvedSetting) -> &str| entries.iter().map(|entry| length(of(entry))).max();
     let (key, value) = (widest(|entry| &entry.key), widest(shown));
     for entry in &entries {
         let line = format!(
@@ -50,6 +51,6 @@ pub(crate) fn run(args: &ShowConfigArgs, console: &Console) -> anyhow::Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-fn shown(entry: &Entry) -> &str {
+fn shown(entry: &ResolvedSetting) -> &str {
     entry.value.as_deref().unwrap_or("-")
 }

@@ -1,16 +1,19 @@
 //! `cellblock setup`: the default environment, made ahead of its first use.
 
-use crate::commands::live::{Signals, Stopped};
-use crate::commands::making::{Making, find_interpreter};
-use crate::commands::runtime;
+use crate::cell_run::{CellStop, Signals};
+use crate::process;
 use crate::terminal::{Console, EnvironmentBar, Style, milliseconds, plural, size};
 use anyhow::Context as _;
-use cellblock::env::Environment;
+use cellblock::Packages;
+use cellblock::env::{
+    self, Cancel, CancelOnDrop, Environment, EnvironmentStatus, Interpreter, Requirements, Search,
+};
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
+use tokio::task::JoinHandle;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -33,7 +36,7 @@ Examples:
 
 /// Makes the environment, or finds that it is there.
 pub(crate) fn run(args: &SetupArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let runtime = runtime::on_this_thread()?;
+    let runtime = process::runtime_on_this_thread()?;
     runtime.block_on(set_up(args, console))
 }
 
@@ -54,14 +57,14 @@ async fn set_up(args: &SetupArgs, console: &Console) -> anyhow::Result<ExitCode>
     } else {
         EnvironmentBar::new(console)
     });
-    let mut making = Making::start(interpreter, Arc::clone(&bar))?;
-    let outcome = signals.or(making.finish()).await;
+    let mut build = EnvironmentBuild::start(interpreter, Arc::clone(&bar))?;
+    let outcome = signals.or(build.finish()).await;
     bar.clear();
     let environment = match outcome {
         Ok(made) => made.context("the default environment could not be made")?,
-        Err(Stopped::Signal(signal)) => {
+        Err(CellStop::Signal(signal)) => {
             // Waits until the half-made environment is gone.
-            making.stop().await;
+            build.stop().await;
             return Ok(ExitCode::from(128 + signal as u8));
         }
         Err(_) => return Ok(ExitCode::FAILURE),
@@ -81,4 +84,63 @@ fn described(environment: &Environment, begun: Instant, console: &Console) -> St
         size(environment.bytes),
         milliseconds(begun.elapsed().as_secs_f64() * 1e3)
     )
+}
+
+/// An environment that is being made. Dropping this stops it and leaves nothing behind.
+#[derive(Debug)]
+pub(crate) struct EnvironmentBuild {
+    task: JoinHandle<Result<Environment, env::Error>>,
+    cancel: CancelOnDrop,
+}
+
+impl EnvironmentBuild {
+    /// Begins on a thread of its own.
+    pub(crate) fn start(
+        interpreter: Interpreter,
+        bar: Arc<EnvironmentBar>,
+    ) -> Result<EnvironmentBuild, cellblock::Error> {
+        let environments = Packages::from_process()?.environments().clone();
+        let cancel = Cancel::new();
+        let guard = cancel.on_drop();
+        let task = tokio::task::spawn_blocking(move || {
+            let wanted = Requirements::default_set();
+            environments.make(&interpreter, &wanted, &cancel, &mut |progress| {
+                bar.report(&progress);
+            })
+        });
+        Ok(EnvironmentBuild {
+            task,
+            cancel: guard,
+        })
+    }
+
+    /// Waits for it.
+    pub(crate) async fn finish(&mut self) -> anyhow::Result<Environment> {
+        Ok((&mut self.task).await??)
+    }
+
+    /// Stops it, and waits until nothing half-made is left.
+    pub(crate) async fn stop(self) {
+        drop(self.cancel);
+        let _ = self.task.await;
+    }
+}
+
+/// The interpreter that was asked for, or the first good one.
+pub(crate) fn find_interpreter(wanted: Option<&Path>) -> Result<Interpreter, env::Error> {
+    let search = Search::from_process()?;
+    match wanted {
+        Some(path) => search.explicit(path).find(),
+        None => search.find(),
+    }
+}
+
+/// The default environment, when it is ready.
+pub(crate) fn ready_environment(
+    interpreter: &Interpreter,
+) -> Result<Option<Environment>, env::Error> {
+    Ok(match env::default_environment_status(interpreter)? {
+        EnvironmentStatus::Ready(environment) => Some(*environment),
+        EnvironmentStatus::Missing | EnvironmentStatus::Building => None,
+    })
 }

@@ -1,7 +1,7 @@
-//! `[mcp.servers.NAME]`: other MCP servers, whose tools are offered with ours.
+//! `[mcp.servers.NAME]`: other MCP servers, whose tools are offered too.
 
 use crate::failure::Usage;
-use cellblock::mcp::{RemoteServer, Trust, Where};
+use cellblock::mcp::{RemoteServer, ServerTransport, Trust};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ struct ServerConfig {
     args: Vec<String>,
     /// Variables of its environment.
     env: BTreeMap<String, String>,
-    /// Variables of our environment that it gets too.
+    /// Variables of the environment of this process that the server gets too.
     pass_env: Vec<String>,
     /// Its working directory, relative to the configuration file.
     directory: Option<PathBuf>,
@@ -34,11 +34,11 @@ struct ServerConfig {
     headers: BTreeMap<String, String>,
     /// A bearer token.
     token: Option<String>,
-    /// The variable of our environment that holds it.
+    /// The environment variable that holds the token.
     token_env: Option<String>,
     /// Only these tools.
     tools: Vec<String>,
-    /// Whose word counts for what its tools do.
+    /// Which of its tools run without approval.
     trust: TrustConfig,
     /// Seconds that it may take to start.
     start_timeout: Option<f64>,
@@ -156,14 +156,14 @@ impl ServerConfig {
                 for name in &self.pass_env {
                     environment.insert(name.clone(), variable(name)?);
                 }
-                Where::Program {
+                ServerTransport::Program {
                     command: command.clone(),
                     arguments: self.args.clone(),
                     environment,
                     directory: self.directory.as_deref().map(place),
                 }
             }
-            (None, url) => Where::Address {
+            (None, url) => ServerTransport::Address {
                 url: url.clone().unwrap_or_default(),
                 token: match (&self.token, &self.token_env) {
                     (None, Some(name)) => Some(variable(name)?),

@@ -1,7 +1,7 @@
 //! Resolves settings: a flag comes first, then an environment variable, the file, the default. Records where each value came from.
 
 use super::Config;
-use super::text::Text;
+use super::sections::SettingText;
 use crate::failure::Usage;
 use serde::Serialize;
 use std::fmt::Display;
@@ -11,24 +11,24 @@ use std::str::FromStr;
 /// Resolves settings, and records where each value came from.
 pub(crate) struct SettingResolver<'a> {
     config: &'a Config,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<ResolvedSetting>,
 }
 
 /// A resolved setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Entry {
+pub(crate) struct ResolvedSetting {
     /// The name of the setting in the file, with its section.
     pub(crate) key: String,
     /// The value. `None` where it is not set and has no default.
     pub(crate) value: Option<String>,
     /// Where the value came from.
-    pub(crate) from: Origin,
+    pub(crate) from: SettingSource,
 }
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Origin {
+pub(crate) enum SettingSource {
     /// A flag with this name.
     Flag(String),
     /// An environment variable with this name.
@@ -56,21 +56,21 @@ pub(crate) struct SettingSpec {
     pub(crate) default: &'static str,
 }
 
-impl Entry {
+impl ResolvedSetting {
     /// A value that follows from other settings.
-    pub(crate) fn told(key: &str, value: String) -> Entry {
-        Entry {
+    pub(crate) fn told(key: &str, value: String) -> ResolvedSetting {
+        ResolvedSetting {
             key: key.to_owned(),
             value: Some(value),
-            from: Origin::Default,
+            from: SettingSource::Default,
         }
     }
 
     /// A value that a flag gave.
-    pub(crate) fn flagged(key: &str, flag: &str, value: String) -> Entry {
-        Entry {
-            from: Origin::Flag(flag.to_owned()),
-            ..Entry::told(key, value)
+    pub(crate) fn flagged(key: &str, flag: &str, value: String) -> ResolvedSetting {
+        ResolvedSetting {
+            from: SettingSource::Flag(flag.to_owned()),
+            ..ResolvedSetting::told(key, value)
         }
     }
 }
@@ -113,7 +113,7 @@ impl<'a> SettingResolver<'a> {
         &mut self,
         spec: SettingSpec,
         field: &mut Option<T>,
-        file: Option<&Text>,
+        file: Option<&SettingText>,
     ) -> anyhow::Result<()>
     where
         T: FromStr<Err: Display> + Display,
@@ -128,7 +128,7 @@ impl<'a> SettingResolver<'a> {
         spec: SettingSpec,
         is_flagged: &mut bool,
         flagged: bool,
-        file: Option<&Text>,
+        file: Option<&SettingText>,
     ) -> anyhow::Result<()> {
         let mut field = is_flagged.then_some(flagged);
         self.plain(spec, &mut field, file)?;
@@ -141,7 +141,7 @@ impl<'a> SettingResolver<'a> {
         &mut self,
         spec: SettingSpec,
         field: &mut Vec<T>,
-        file: Option<&Vec<Text>>,
+        file: Option<&Vec<SettingText>>,
     ) -> anyhow::Result<()>
     where
         T: FromStr<Err: Display> + Display,
@@ -159,7 +159,7 @@ impl<'a> SettingResolver<'a> {
         };
         let file = file.map(|items| {
             let items: Vec<&str> = items.iter().map(|item| item.0.as_str()).collect();
-            Text(items.join(","))
+            SettingText(items.join(","))
         });
         let mut list = Some(std::mem::take(field)).filter(|list| !list.is_empty());
         self.resolve(spec, &mut list, file.as_ref(), read, show)?;
@@ -172,31 +172,31 @@ impl<'a> SettingResolver<'a> {
         &mut self,
         spec: SettingSpec,
         field: &mut Option<T>,
-        file: Option<&Text>,
+        file: Option<&SettingText>,
         read: impl Fn(&str) -> Result<T, String>,
         show: impl Fn(&T) -> String,
     ) -> anyhow::Result<()> {
         let from = if field.is_some() {
-            Origin::Flag(spec.flag.to_owned())
+            SettingSource::Flag(spec.flag.to_owned())
         } else if let Some((variable, text)) = in_environment(&spec) {
             let value = read(&text).map_err(|problem| {
                 Usage::plain(format!("the variable {variable}: {text:?}: {problem}"))
             })?;
             *field = Some(value);
-            Origin::Variable(variable)
-        } else if let Some(Text(text)) = file {
+            SettingSource::Variable(variable)
+        } else if let Some(SettingText(text)) = file {
             let (path, line) = self.place(spec.key);
             let value = read(text).map_err(|problem| {
                 let place = with_line(&path, line);
                 Usage::plain(format!("{place}: {}: {text:?}: {problem}", spec.key))
             })?;
             *field = Some(value);
-            Origin::File { path, line }
+            SettingSource::File { path, line }
         } else {
-            Origin::Default
+            SettingSource::Default
         };
         let default = Some(spec.default).filter(|text| !text.is_empty());
-        self.entries.push(Entry {
+        self.entries.push(ResolvedSetting {
             key: spec.key.to_owned(),
             value: field.as_ref().map(show).or(default.map(str::to_owned)),
             from,
@@ -209,12 +209,12 @@ impl<'a> SettingResolver<'a> {
         let from = match &value {
             Some(_) => {
                 let (path, line) = self.place(key);
-                Origin::File { path, line }
+                SettingSource::File { path, line }
             }
-            None => Origin::Default,
+            None => SettingSource::Default,
         };
         let key = key.to_owned();
-        self.entries.push(Entry { key, value, from });
+        self.entries.push(ResolvedSetting { key, value, from });
     }
 
     fn place(&self, key: &str) -> (PathBuf, Option<usize>) {
@@ -223,13 +223,13 @@ impl<'a> SettingResolver<'a> {
     }
 }
 
-impl Display for Origin {
+impl Display for SettingSource {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Origin::Flag(name) => write!(out, "flag {name}"),
-            Origin::Variable(name) => write!(out, "variable {name}"),
-            Origin::File { path, line } => out.write_str(&with_line(path, *line)),
-            Origin::Default => out.write_str("default"),
+            SettingSource::Flag(name) => write!(out, "flag {name}"),
+            SettingSource::Variable(name) => write!(out, "variable {name}"),
+            SettingSource::File { path, line } => out.write_str(&with_line(path, *line)),
+            SettingSource::Default => out.write_str("default"),
         }
     }
 }

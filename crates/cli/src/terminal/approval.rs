@@ -1,4 +1,4 @@
-//! DecisionFuture the person at the terminal before a call is made.
+//! Asks the person at the terminal before a call is made.
 
 use super::{Console, Style, highlight};
 use cellblock::tools::{ApprovalRequest, Approver, Caller, CodeArgument, Decision, DecisionFuture};
@@ -95,8 +95,8 @@ impl TerminalApprover {
 
 impl Approver for TerminalApprover {
     fn ask(&self, question: ApprovalRequest) -> DecisionFuture {
-        let asker = self.clone();
-        let asked = tokio::task::spawn_blocking(move || asker.decide(&question));
+        let ask_input = self.clone();
+        let asked = tokio::task::spawn_blocking(move || ask_input.decide(&question));
         Box::pin(async move {
             asked
                 .await

@@ -1,24 +1,24 @@
 //! The two streams of the command: data on standard output, the rest on standard error.
 //!
-//! This is the only place that writes to them. A terminal never gets anything that it would obey or that a reader would not see, whoever
-//! wrote the text; of escapes only the codes of our own styles pass.
+//! This is the only place that writes to them. A terminal never gets an escape sequence or a character that a reader
+//! would not see, whatever the source of the text; of escape sequences only the codes of [`Style`] pass.
 
-use super::{ColorWish, Style};
 use cellblock::{strip_terminal_escapes, visible_json, visible_name, visible_text};
 use serde::Serialize;
 use std::borrow::Cow;
+use std::env;
 use std::io::{self, IsTerminal as _, Write as _};
 
 /// Where and how to print.
 #[derive(Clone, Debug)]
 pub(crate) struct Console {
-    out: Face,
-    err: Face,
+    out: StreamFormat,
+    err: StreamFormat,
 }
 
 /// What is known about one stream.
 #[derive(Clone, Copy, Debug)]
-struct Face {
+struct StreamFormat {
     is_terminal: bool,
     is_coloured: bool,
 }
@@ -26,8 +26,8 @@ struct Face {
 impl Console {
     /// The streams of this process.
     #[expect(clippy::disallowed_methods, reason = "they are asked, not written to")]
-    pub(crate) fn new(wish: ColorWish) -> Console {
-        let face = |is_terminal| Face {
+    pub(crate) fn new(wish: ColorChoice) -> Console {
+        let face = |is_terminal| StreamFormat {
             is_terminal,
             is_coloured: wish.applies_to(is_terminal),
         };
@@ -67,7 +67,7 @@ impl Console {
         self.err.paint(style, text)
     }
 
-    /// Writes our own text to standard output. An error means that nobody reads it any more.
+    /// Writes text of this program to standard output. An error means that the reader is gone.
     pub(crate) fn print(&self, text: &str) -> io::Result<()> {
         write_out(&self.out.clean(text))
     }
@@ -101,7 +101,7 @@ impl Console {
         write_out(&format!("{json}\n"))
     }
 
-    /// Writes our own text to standard error. Nobody can be told when that fails.
+    /// Writes text of this program to standard error. A failure is ignored: there is no place left to report it.
     pub(crate) fn say(&self, text: &str) {
         write_err(&format!("{}\n", self.err.clean(text)));
     }
@@ -161,7 +161,7 @@ impl Console {
     }
 }
 
-impl Face {
+impl StreamFormat {
     fn paint(self, style: Style, text: &str) -> String {
         if self.is_coloured {
             style.paint(text)
@@ -186,7 +186,7 @@ impl Face {
         }
     }
 
-    /// A text of ours, which may hold our styles, and in which a guest's text may have been forgotten.
+    /// Cleans a text of this program. It keeps the codes of [`Style`], and removes every other escape sequence: a guest's text may be part of it.
     fn clean(self, text: &str) -> Cow<'_, str> {
         if !self.is_terminal || matches!(strip_terminal_escapes(text), Cow::Borrowed(_)) {
             return Cow::Borrowed(text);
@@ -223,13 +223,133 @@ fn write_err(text: &str) {
     let _ = err.flush();
 }
 
+/// What the user says about colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ColorChoice {
+    /// On a terminal, unless the environment says otherwise
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+impl ColorChoice {
+    /// Whether a stream gets colours: the wish, else `NO_COLOR`, `CLICOLOR_FORCE` and `CLICOLOR` in this order, else
+    /// whether it is a terminal that has any.
+    pub(crate) fn applies_to(self, is_terminal: bool) -> bool {
+        let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+        match self {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto if set("NO_COLOR").is_some() => false,
+            ColorChoice::Auto if set("CLICOLOR_FORCE").is_some_and(|value| value != "0") => true,
+            ColorChoice::Auto if set("CLICOLOR").is_some_and(|value| value == "0") => false,
+            ColorChoice::Auto => is_terminal && set("TERM").is_some_and(|term| term != "dumb"),
+        }
+    }
+}
+
+/// A role that a text has. What it looks like is decided here alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// What went wrong.
+    Error,
+    /// What to do about it.
+    Hint,
+    /// What went well.
+    Good,
+    /// What could be better.
+    Warning,
+    /// A title.
+    Heading,
+    /// What can be passed over.
+    Dim,
+    /// The prompt.
+    Prompt,
+    /// A keyword of Python.
+    Keyword,
+    /// A name that Python brings along.
+    Builtin,
+    /// A text in Python.
+    Text,
+    /// A number in Python.
+    Number,
+    /// A comment in Python.
+    Comment,
+    /// A decorator in Python.
+    Decorator,
+    /// The name that a `def` or `class` gives.
+    Definition,
+}
+
+/// What ends every style.
+const RESET: &str = "\u{1b}[0m";
+
+impl Style {
+    const ALL: [Style; 14] = [
+        Style::Error,
+        Style::Hint,
+        Style::Good,
+        Style::Warning,
+        Style::Heading,
+        Style::Dim,
+        Style::Prompt,
+        Style::Keyword,
+        Style::Builtin,
+        Style::Text,
+        Style::Number,
+        Style::Comment,
+        Style::Decorator,
+        Style::Definition,
+    ];
+
+    /// The text between the codes that switch the style on and off. The 16 colours of the terminal's own theme, so that
+    /// they can be read on any background.
+    pub(crate) fn paint(self, text: &str) -> String {
+        format!("{}{text}{RESET}", self.code())
+    }
+
+    /// The code that switches the style on.
+    fn code(self) -> &'static str {
+        match self {
+            Style::Error => "\u{1b}[1;31m",
+            Style::Hint => "\u{1b}[1;36m",
+            Style::Good => "\u{1b}[32m",
+            Style::Warning => "\u{1b}[33m",
+            Style::Heading => "\u{1b}[1m",
+            Style::Dim | Style::Comment => "\u{1b}[2m",
+            Style::Prompt => "\u{1b}[1;32m",
+            Style::Keyword => "\u{1b}[35m",
+            Style::Builtin => "\u{1b}[36m",
+            Style::Text => "\u{1b}[32m",
+            Style::Number => "\u{1b}[33m",
+            Style::Decorator => "\u{1b}[33m",
+            Style::Definition => "\u{1b}[1;34m",
+        }
+    }
+
+    /// Splits a text at the first code of a style: the text before it, the code, and the rest.
+    pub(crate) fn split(text: &str) -> Option<(&str, &str, &str)> {
+        text.match_indices('\u{1b}').find_map(|(at, _)| {
+            let codes = Style::ALL.into_iter().map(Style::code);
+            let mut codes = codes.chain([RESET]);
+            let code = codes.find(|code| text[at..].starts_with(code))?;
+            let (before, rest) = text.split_at(at);
+            let (code, rest) = rest.split_at(code.len());
+            Some((before, code, rest))
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn of_escapes_only_our_own_styles_reach_a_terminal() {
-        let face = Face {
+        let face = StreamFormat {
             is_terminal: true,
             is_coloured: true,
         };
@@ -242,7 +362,7 @@ mod tests {
             face.clean(&text),
             "\u{1b}[1;31mwrong\u{1b}[0m \u{1b}[2mquiet\u{1b}[0m\n"
         );
-        let elsewhere = Face {
+        let elsewhere = StreamFormat {
             is_terminal: false,
             ..face
         };

@@ -1,7 +1,7 @@
 //! Python in colours.
 
 use super::Style;
-use crate::python::{TokenKind, scan};
+use crate::python_syntax::{TokenKind, scan};
 
 /// The code with colours. Each line stands for itself: no colour reaches over a line break, so that lines can be indented or
 /// prefixed afterwards.

@@ -1,21 +1,52 @@
-//! What a person sees.
+//! Input and output of a person: the console, colours, progress bars, questions, and results in words.
 
 mod approval;
-mod color;
 mod console;
 mod highlight;
-mod history;
 mod progress;
-mod quantity;
-mod safety;
-mod shown;
+mod result_text;
+
+use cellblock::env::Dirs;
+use rustyline::history::FileHistory;
+use rustyline::{Editor, Helper};
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
 
 pub(crate) use approval::TerminalApprover;
-pub(crate) use color::{ColorWish, Style};
-pub(crate) use console::Console;
+pub(crate) use console::{ColorChoice, Console, Style};
 pub(crate) use highlight::highlight;
-pub(crate) use history::TypedBefore;
 pub(crate) use progress::EnvironmentBar;
-pub(crate) use quantity::{milliseconds, plural, size};
-pub(crate) use safety::{ToldNet, next_crash, print_restored};
-pub(crate) use shown::{Shown, ending, error_text, file_lines};
+pub(crate) use result_text::{
+    CheckpointNotice, DisplayText, ending, error_text, file_lines, milliseconds, next_crash,
+    plural, print_restored, size,
+};
+
+/// The lines that a person typed into one command, in this run and in earlier ones. A history that cannot be read or written is ignored.
+pub(crate) struct InputHistory(Option<PathBuf>);
+
+impl InputHistory {
+    /// Loads the history from the file with this name in the state directory.
+    pub(crate) fn load<H: Helper>(name: &str, editor: &mut Editor<H, FileHistory>) -> InputHistory {
+        let path = file(name);
+        if let Some(path) = &path {
+            let _ = editor.load_history(path);
+        }
+        InputHistory(path)
+    }
+
+    /// Appends a line.
+    pub(crate) fn add<H: Helper>(&self, line: &str, editor: &mut Editor<H, FileHistory>) {
+        let _ = editor.add_history_entry(line);
+        if let Some(path) = &self.0 {
+            let _ = editor.append_history(path);
+        }
+    }
+}
+
+fn file(name: &str) -> Option<PathBuf> {
+    let state = Dirs::from_process().ok()?.state;
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(&state).ok()?;
+    Some(state.join(name))
+}

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// The parts of the bar's whole.
-const WHOLE: u64 = 1000;
+const BAR_LENGTH: u64 = 1000;
 
 /// A bar on a terminal; elsewhere one line per step.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ impl EnvironmentBar {
     /// A bar that is seen from the first report on.
     pub(crate) fn new(console: &Console) -> EnvironmentBar {
         let bar = console.err_is_terminal().then(|| {
-            let bar = ProgressBar::with_draw_target(Some(WHOLE), ProgressDrawTarget::hidden());
+            let bar = ProgressBar::with_draw_target(Some(BAR_LENGTH), ProgressDrawTarget::hidden());
             let template = "  {spinner} [{bar:30}] {percent:>3}%  {wide_msg}";
             if let Ok(style) = ProgressStyle::with_template(template) {
                 bar.set_style(style.progress_chars("=> "));
@@ -80,7 +80,7 @@ impl EnvironmentBar {
             bar.set_draw_target(ProgressDrawTarget::stderr());
             bar.enable_steady_tick(Duration::from_millis(120));
         }
-        let position = (progress.fraction() * WHOLE as f64) as u64;
+        let position = (progress.fraction() * BAR_LENGTH as f64) as u64;
         bar.set_position(position.max(bar.position()));
         bar.set_message(self.console.safe_on_err(&progress.message).into_owned());
     }

@@ -293,7 +293,7 @@ fn a_run_is_kept_and_traced() {
 }
 
 #[test]
-fn a_chat_keeps_its_session_and_obeys_orders() {
+fn a_chat_keeps_its_session_and_has_commands() {
     let place = Place::new();
     let model = FakeModel::saying([
         "```python\nx = 41\n```",
@@ -329,7 +329,7 @@ fn a_chat_keeps_its_session_and_obeys_orders() {
         ]
     );
     assert!(
-        ended.stderr.contains("error: there is no order /frok"),
+        ended.stderr.contains("error: there is no command /frok"),
         "{}",
         ended.stderr
     );

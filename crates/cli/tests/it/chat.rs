@@ -1,4 +1,4 @@
-//! `cellblock chat` at a real terminal: every order, the history, and what is kept of it.
+//! `cellblock chat` at a real terminal: every command, the history, and what is kept of it.
 
 use crate::fake_model::FakeModel;
 use crate::support::Place;
@@ -29,7 +29,7 @@ fn chat(place: &Place, model: &FakeModel, format: &str) -> Terminal {
 }
 
 #[test]
-fn every_order_does_what_it_says() {
+fn every_command_does_what_it_says() {
     let place = Place::new();
     let model = FakeModel::saying([KEEP, "It is kept.", MORE, "It is 42.", "Once more."]);
     let mut terminal = chat(&place, &model, "markdown");
@@ -49,13 +49,13 @@ fn every_order_does_what_it_says() {
         ("/model other", "the model is other now"),
         ("And now?", "Once more."),
         ("/save talk.md", "saved as talk.md"),
-        ("/nonsense", "there is no order /nonsense"),
+        ("/nonsense", "there is no command /nonsense"),
     ] {
         terminal.wait_for("> ");
         terminal.type_line(typed);
         terminal.wait_for(seen);
     }
-    // Up brings the last lines back; Tab completes an order.
+    // Up brings the last lines back; Tab completes a command.
     terminal.wait_for("> ");
     terminal.keys("\u{1b}[A\u{1b}[A\u{15}/he\t");
     terminal.type_line("");

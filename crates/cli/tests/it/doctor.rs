@@ -25,26 +25,35 @@ fn the_report_says_whether_sessions_can_run() {
 }
 
 #[test]
-fn the_report_for_a_person_has_all_parts_in_order() {
+fn the_report_for_a_person() {
     let ended = Place::new().run(["doctor"]);
-    let mut rest = &ended.stdout[..];
-    for part in [
-        "Isolation",
-        "\nWalls\n",
-        "\nMechanisms\n",
-        "cgroups",
-        "\nPython\n",
-        "`cellblock setup` makes it",
-        "CJK font",
-        "\nDirectories\n",
-        "\nA session\n",
-        "pool",
-    ] {
-        let (_, after) = rest
-            .split_once(part)
-            .unwrap_or_else(|| panic!("no {part:?} in order:\n{}", ended.stdout));
-        rest = after;
+    insta::assert_snapshot!(layout(&ended.stdout));
+}
+
+/// The report without what differs between machines: of the walls the whole lines, of everything else the names.
+fn layout(report: &str) -> String {
+    let mut section = "";
+    let mut lines = Vec::new();
+    for line in report.lines() {
+        let is_heading = !line.is_empty() && !line.starts_with(' ') && !line.contains("  ");
+        let text = line.trim_start();
+        if is_heading || line.is_empty() {
+            section = line;
+            lines.push(line.to_owned());
+        } else if line.starts_with("Isolation") {
+            lines.push("Isolation  […]".to_owned());
+        } else if line.starts_with("      ") {
+            // Hints and packages are a matter of the machine.
+        } else if let Some((_, rest)) = text.split_once(' ') {
+            let name = rest.trim_start().split("  ").next().unwrap_or_default();
+            match section {
+                "Walls" => lines.push(format!("  […] {}", rest.trim_start())),
+                "" => {}
+                _ => lines.push(format!("  […] {}", name.trim_end())),
+            }
+        }
     }
+    lines.join("\n")
 }
 
 #[test]

@@ -7,17 +7,6 @@ use std::io::Read as _;
 use std::process::Stdio;
 
 #[test]
-fn the_value_of_the_last_expression_is_printed_as_at_a_prompt() {
-    let ended = Place::new().exec("x = 20\nprint('hello')\nx + 1", &[]);
-    let expected = Ended {
-        status: 0,
-        stdout: "hello\n21\n".into(),
-        stderr: String::new(),
-    };
-    assert_eq!(ended, expected);
-}
-
-#[test]
 fn none_is_not_printed_and_a_value_begins_its_own_line() {
     let ended = Place::new().exec("print('a', end='')\nNone", &[]);
     assert_eq!(ended.stdout, "a");
@@ -33,55 +22,6 @@ fn each_stream_goes_to_its_own() {
     );
     assert_eq!((ended.status, &ended.stderr[..]), (0, "err\n"));
     assert!(ended.stdout.starts_with("out\nlow\n"), "{ended:?}");
-}
-
-#[test]
-fn an_exception_is_told_on_standard_error() {
-    let ended = Place::new().exec("k = 0\n1/k", &[]);
-    let stderr = "Traceback (most recent call last):\n  File \"<cell 1>\", line 2, in <module>\n    1/k\nZeroDivisionError: division by zero\n";
-    assert_eq!(
-        ended,
-        Ended {
-            status: 1,
-            stdout: String::new(),
-            stderr: stderr.into()
-        }
-    );
-}
-
-#[test]
-fn a_refusal_comes_with_a_hint() {
-    let ended = Place::new().exec(
-        "import socket; socket.create_connection(('example.com', 80), 5)",
-        &[],
-    );
-    assert_eq!(ended.status, 1);
-    let hint = ended.stderr.lines().last().unwrap();
-    assert!(
-        hint.starts_with("hint: ") && hint.contains("no network"),
-        "{}",
-        ended.stderr
-    );
-}
-
-#[test]
-fn a_missing_package_is_explained_while_there_is_no_environment() {
-    let place = Place::new();
-    let ended = place.run(["exec", "-c", "import numpy"]);
-    assert_eq!(ended.status, 1);
-    let hint = ended.stderr.lines().last().unwrap();
-    assert!(
-        hint.starts_with("hint: ") && hint.contains("cellblock setup"),
-        "{}",
-        ended.stderr
-    );
-    // Whoever asked for the standard library knows.
-    assert!(
-        !place
-            .exec("import numpy", &[])
-            .stderr
-            .contains("cellblock setup")
-    );
 }
 
 #[test]
@@ -117,25 +57,6 @@ fn a_script_finds_its_name_and_its_arguments_as_under_python() {
 }
 
 #[test]
-fn a_traceback_names_the_file_of_a_script() {
-    let place = Place::new();
-    fs::write(
-        place.path().join("broken.py"),
-        "def f():\n    return 1 / 0\nf()\n",
-    )
-    .unwrap();
-    let ended = place.run(["exec", "--stdlib", "broken.py"]);
-    assert_eq!(ended.status, 1);
-    for line in [
-        "File \"broken.py\", line 3, in <module>",
-        "File \"broken.py\", line 2, in f",
-        "return 1 / 0",
-    ] {
-        assert!(ended.stderr.contains(line), "{}", ended.stderr);
-    }
-}
-
-#[test]
 fn a_picture_is_saved_and_named() {
     let place = Place::new();
     let code = "class Dot:\n    def _repr_png_(self):\n        return b'not really a picture'\ndisplay(Dot())";
@@ -149,38 +70,6 @@ fn a_picture_is_saved_and_named() {
         ended.stderr
     );
     assert_eq!(fs::read(saved).unwrap(), b"not really a picture");
-}
-
-#[test]
-fn input_is_answered_from_standard_input_unless_that_was_the_code() {
-    let place = Place::new();
-    let code = "input('who? ') + input()";
-    let ended = place.run_with(["exec", "--stdlib", "-c", code], b"Ada\r\n Lovelace");
-    assert_eq!(
-        ended,
-        Ended {
-            status: 0,
-            stdout: "'Ada Lovelace'\n".into(),
-            stderr: "who? ".into()
-        }
-    );
-
-    let ended = place.run_with(["exec", "--stdlib"], b"input()");
-    assert_eq!(ended.status, 1);
-    assert!(
-        ended
-            .stderr
-            .contains("EOFError: standard input held the code"),
-        "{}",
-        ended.stderr
-    );
-
-    let ended = place.run_with(["exec", "--stdlib", "-c", "input()"], b"");
-    assert!(
-        ended.stderr.contains("EOFError: standard input has ended"),
-        "{}",
-        ended.stderr
-    );
 }
 
 #[test]
@@ -251,21 +140,6 @@ fn json_is_the_whole_result_and_nothing_else() {
         "tool_calls": [], "strategy": "direct", "backend": "local", "isolation": "full",
     });
     assert_eq!(normal(result), expected);
-}
-
-#[test]
-fn the_text_for_a_model_comes_in_two_languages() {
-    let place = Place::new();
-    let english = place.exec("print('hi')", &["--for-model"]);
-    assert_eq!(
-        english.stdout,
-        "## Code execution succeeded\n### Terminal output:\nhi\n"
-    );
-    let chinese = place.exec("print('hi')", &["--for-model", "--locale", "zh"]);
-    assert_eq!(
-        chinese.stdout,
-        "## 代码执行成功，输出结果完整，任务完成\n### 终端输出：\nhi\n"
-    );
 }
 
 #[test]

@@ -56,14 +56,3 @@ fn the_version_is_told() {
         format!("cellblock {}\n", env!("CARGO_PKG_VERSION"))
     );
 }
-
-#[test]
-fn an_unknown_command_is_answered_with_the_nearest() {
-    let ended = Place::new().run(["exce"]);
-    assert_eq!(ended.status, 2);
-    assert!(
-        ended.stderr.contains("a similar subcommand exists: 'exec'"),
-        "{}",
-        ended.stderr
-    );
-}

@@ -38,3 +38,4 @@ mod surroundings;
 mod terminal;
 mod tools;
 mod trace;
+mod transcripts;

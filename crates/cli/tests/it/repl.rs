@@ -5,53 +5,6 @@ use crate::terminal::Terminal;
 use std::fs;
 
 #[test]
-fn every_statement_of_a_file_is_a_cell() {
-    let place = Place::new();
-    let script = b"x = 20\nx + 1\n\ndef double(n):\n    y = n\n\n    return 2 * y\ndouble(x)\n1/0\n%vars\n'still here'\n";
-    let ended = place.run_with(["repl", "--stdlib"], script);
-    assert_eq!(ended.status, 0);
-    assert_eq!(
-        ended.stdout,
-        "21\n40\nx       int       20\ndouble  function  double(n)\n'still here'\n"
-    );
-    assert!(
-        ended
-            .stderr
-            .ends_with("ZeroDivisionError: division by zero\n"),
-        "{}",
-        ended.stderr
-    );
-    assert!(
-        ended.stderr.contains("File \"<cell 5>\""),
-        "{}",
-        ended.stderr
-    );
-}
-
-#[test]
-fn the_commands_of_the_prompt_work_in_a_file_too() {
-    let place = Place::new();
-    let script = b"open('a.txt', 'w').write('hi')\n%files\n%reset\n%vars\n%time 6 * 7\n%what\n%quit\n'not reached'\n";
-    let ended = place.run_with(["repl", "--stdlib"], script);
-    assert_eq!(
-        (ended.status, &ended.stdout[..]),
-        (0, "2\n   2 bytes  a.txt\n42\n")
-    );
-    for said in [
-        "all variables are forgotten",
-        "no variables",
-        " of CPU, ",
-        "error: there is no %what",
-    ] {
-        assert!(
-            ended.stderr.contains(said),
-            "{said:?} is not in {}",
-            ended.stderr
-        );
-    }
-}
-
-#[test]
 fn a_fork_goes_on_and_the_way_back_is_open() {
     let place = Place::new();
     let script =

@@ -21,26 +21,6 @@ fn ended(status: i32, stdout: &str, stderr: &str) -> Ended {
 }
 
 #[test]
-fn every_tool_is_listed_with_its_parameters() {
-    let ended = Place::new().run(["tools"]);
-    assert_eq!((ended.status, &ended.stderr[..]), (0, ""));
-    for part in [
-        "execute_python_code\n",
-        "    python_code_snippet (string): The code.",
-        "    timeout (number, default 30.0): Seconds",
-        "recursive_plan_tree_todo\n",
-        "file_reader\n",
-        "undo\n",
-    ] {
-        assert!(
-            ended.stdout.contains(part),
-            "{part:?} is not in {}",
-            ended.stdout
-        );
-    }
-}
-
-#[test]
 fn the_schemas_are_printed_as_a_model_gets_them() {
     let ended = Place::new().run(["tools", "undo", "--json"]);
     let schemas: Value = serde_json::from_str(&ended.stdout).unwrap();
@@ -98,55 +78,6 @@ fn arguments_can_come_from_standard_input_and_the_answer_as_json() {
     let answer: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(answer["ok"], true);
     assert_eq!(answer["output"]["structured"]["stdout"], "42\n");
-}
-
-#[test]
-fn what_is_wrong_is_told_and_the_status_says_whose_fault_it_is() {
-    let place = Place::new();
-    let names = "execute_python_code, compute, recursive_plan_tree_todo, file_reader, list_files, undo, checkpoints, install_packages";
-    assert_eq!(
-        call(&place, "wether", &json!({}), &[]),
-        ended(
-            2,
-            "",
-            &format!("error: there is no tool `wether`; the tools are {names}\n")
-        )
-    );
-    assert_eq!(
-        call(&place, "compute", &json!({"code": 1}), &[]),
-        ended(
-            2,
-            "",
-            "error: the arguments of `compute` do not fit: missing field `description`: expected a text\n"
-        )
-    );
-    assert_eq!(
-        place.run(["tools", "call", "compute", "{code: 1}"]).status,
-        2
-    );
-    let undone = call(&place, "undo", &json!({"count": 3}), &[]);
-    assert_eq!((undone.status, &undone.stdout[..]), (1, ""));
-    assert!(undone.stderr.starts_with("error: "), "{}", undone.stderr);
-    let ended = place.run(["tools", "wether"]);
-    assert_eq!(
-        (ended.status, &ended.stderr[..]),
-        (
-            2,
-            &format!("error: there is no tool `wether`\nhint: the tools are {names}\n")[..]
-        )
-    );
-    // For a model the same is text.
-    let told = call(
-        &place,
-        "compute",
-        &json!({}),
-        &["--for-model", "--locale", "zh"],
-    );
-    assert!(
-        told.stdout.starts_with("工具函数调用失败, 错误信息: "),
-        "{}",
-        told.stdout
-    );
 }
 
 #[test]

@@ -1,23 +1,27 @@
-//! A server that is a program of ours to start and to end.
+//! A server that runs as a child process: its start, its end, and its output.
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
+use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-/// What a program sees of our environment. The rest may hold secrets that are not its business.
-const PASSED_ON: [&str; 9] = [
+/// The environment variables of this process that a program gets. Others may hold secrets.
+const PASSED_VARIABLES: [&str; 9] = [
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ",
 ];
-/// How long it may take to end by itself, and then after being asked to.
+/// How long a program may take to end after its input is closed, and again after SIGTERM.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// What is kept of its standard error.
+/// The bytes that are kept of its standard error.
 const MAX_STDERR_BYTES: usize = 2_000;
 
 /// A running program, in a process group of its own.
@@ -28,7 +32,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Starts it. The streams are its standard output and input.
+    /// Starts the program. Returns it with its standard output and input.
     pub(super) fn start(
         command: &str,
         arguments: &[String],
@@ -40,7 +44,7 @@ impl Program {
             .args(arguments)
             .env_clear()
             .envs(
-                PASSED_ON
+                PASSED_VARIABLES
                     .iter()
                     .filter_map(|name| Some((name, std::env::var_os(name)?))),
             )
@@ -73,18 +77,18 @@ impl Program {
         Ok((program, output, input))
     }
 
-    /// Ends it with everything that it started, once its input is closed; says how it ended.
+    /// Ends the program and its process group. Its input must be closed before. Returns how it ended, in words.
     pub(super) async fn end(mut self) -> String {
         if !self.has_ended_within(EXIT_TIMEOUT).await {
             self.signal(Signal::TERM);
             self.has_ended_within(EXIT_TIMEOUT).await;
         }
-        // As long as nobody has reaped it, the group is certainly its own.
+        // As long as the program is not reaped, no other process group can have this id.
         self.signal(Signal::KILL);
         self.group = None;
         let status = self.child.wait().await;
         let mut text = status.map_or_else(|error| error.to_string(), described);
-        if let Some(last) = self.last_words() {
+        if let Some(last) = self.last_stderr_line() {
             text.push_str(&format!("; the last it wrote: {last}"));
         }
         text
@@ -111,12 +115,12 @@ impl Program {
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // It may be gone already.
+            // The process may have ended.
             let _ = kill_process_group(group, signal);
         }
     }
 
-    fn last_words(&self) -> Option<String> {
+    fn last_stderr_line(&self) -> Option<String> {
         let kept = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = kept.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -148,5 +152,116 @@ fn described(status: ExitStatus) -> String {
         (Some(code), _) => format!("it ended with status {code}"),
         (None, Some(signal)) => format!("it was ended by signal {signal}"),
         (None, None) => "it ended".to_owned(),
+    }
+}
+
+/// The longest message that is read. A longer one is skipped.
+pub(super) const MAX_LINE_BYTES: usize = 48 << 20;
+/// The bytes that are kept of a line that is no message.
+const MAX_STRAY_BYTES: usize = 160;
+
+/// What was seen on a server's standard output besides messages.
+#[derive(Debug, Default)]
+pub(super) struct StdoutMonitor {
+    stray: Mutex<Option<String>>,
+    too_long: Notify,
+}
+
+impl StdoutMonitor {
+    /// The last line that was no message.
+    pub(super) fn stray(&self) -> Option<String> {
+        self.stray
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Waits for a message that is too long to be read.
+    pub(super) async fn too_long(&self) {
+        self.too_long.notified().await;
+    }
+}
+
+/// A reader that reports the lines it reads to a [`StdoutMonitor`].
+pub(super) struct MonitoredReader<R> {
+    stream: R,
+    monitor: Arc<StdoutMonitor>,
+    /// The bytes of the current line so far.
+    length: usize,
+    /// The beginning of the current line, if it cannot be a message.
+    stray: Vec<u8>,
+}
+
+impl<R> MonitoredReader<R> {
+    pub(super) fn new(stream: R, monitor: Arc<StdoutMonitor>) -> MonitoredReader<R> {
+        MonitoredReader {
+            stream,
+            monitor,
+            length: 0,
+            stray: Vec::new(),
+        }
+    }
+
+    fn scan(&mut self, bytes: &[u8]) {
+        for (index, piece) in bytes.split(|byte| *byte == b'\n').enumerate() {
+            if index > 0 {
+                self.end_line();
+            }
+            self.scan_piece(piece);
+        }
+    }
+
+    fn scan_piece(&mut self, piece: &[u8]) {
+        let Some(first) = piece.first() else {
+            return;
+        };
+        let is_message = if self.length == 0 {
+            matches!(first, b'{' | b'[')
+        } else {
+            self.stray.is_empty()
+        };
+        if !is_message {
+            let rest = MAX_STRAY_BYTES - self.stray.len().min(MAX_STRAY_BYTES);
+            self.stray.extend(piece.iter().take(rest));
+        }
+        let before = self.length;
+        self.length = before.saturating_add(piece.len());
+        if before <= MAX_LINE_BYTES && self.length > MAX_LINE_BYTES {
+            self.monitor.too_long.notify_waiters();
+        }
+    }
+
+    fn end_line(&mut self) {
+        let stray = std::mem::take(&mut self.stray);
+        let text = String::from_utf8_lossy(&stray);
+        let text: String = text.chars().filter(|c| !c.is_control()).collect();
+        if !text.trim().is_empty() {
+            *self
+                .monitor
+                .stray
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = Some(text);
+        }
+        self.length = 0;
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for MonitoredReader<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if let Poll::Ready(Ok(())) = &polled {
+            let new = &buffer.filled()[before..];
+            self.scan(new);
+            if new.is_empty() {
+                // The last line may have no line break.
+                self.end_line();
+            }
+        }
+        polled
     }
 }

@@ -1,21 +1,20 @@
-//! The requests of one client, from its first to its last.
+//! The requests of one client: the list of tools, calls, and resources.
 
-use super::client_sessions::ClientSessions;
-use super::content::result_of;
-use super::files;
-use super::live::Live;
-use super::shown::shown;
-use super::{Server, words};
-use cellblock_tools::{Call, Caller, ToolRunner};
+use super::call_output::{ProgressReporter, call_outcome};
+use super::client_sessions::{ClientSessions, SESSION, takes_session};
+use super::{INSTRUCTIONS, Server, resources};
+use cellblock_tools::{Call, Caller, Effects, ToolDefinition, ToolRunner};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
     CustomResult, ErrorCode, Implementation, ListResourcesResult, ListToolsResult,
     PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
-    ServerCapabilities, ServerConfig,
+    ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::{Map, Value, json};
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::runtime::Handle;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -39,8 +38,8 @@ impl ClientHandler {
         }
     }
 
-    /// The same, only with versions of the protocol that know sessions: in later ones every HTTP request stands alone, and nobody
-    /// could tell whose variables it means.
+    /// Offers only versions of the protocol that have sessions. In later versions every HTTP request stands alone, and the server could
+    /// not tell which session it is for.
     pub(super) fn with_sessions(mut self) -> ClientHandler {
         self.versions = ProtocolVersion::known_up_to(&ProtocolVersion::LATEST_WITH_INITIALIZE);
         self
@@ -57,7 +56,7 @@ impl ServerHandler for ClientHandler {
         let version = env!("CARGO_PKG_VERSION");
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("cellblock", version).with_title("Cellblock"))
-            .with_instructions(words::INSTRUCTIONS)
+            .with_instructions(INSTRUCTIONS)
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
@@ -70,7 +69,7 @@ impl ServerHandler for ClientHandler {
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let registry = self.sessions.main().registry();
-        let tools = registry.definitions().map(shown).collect();
+        let tools = registry.definitions().map(listed_tool).collect();
         Ok(ListToolsResult::with_all_items(tools))
     }
 
@@ -93,11 +92,11 @@ impl ServerHandler for ClientHandler {
             arguments: arguments.into(),
             caller: Caller::Mcp,
         };
-        let live = Live::of(&context);
-        let watcher = live.as_ref().map(Live::watcher);
+        let progress = ProgressReporter::of(&context);
+        let event_handler = progress.as_ref().map(ProgressReporter::event_handler);
         let answer = tokio::select! {
-            answer = runner.call_with_events(call, watcher) => answer,
-            // Dropping the call interrupts its cell. Nobody reads what is returned.
+            answer = runner.call_with_events(call, event_handler) => answer,
+            // Dropping the call interrupts its cell. The client does not read this error.
             () = context.ct.cancelled() => {
                 return Err(ErrorData::internal_error("the call was cancelled", None));
             }
@@ -105,12 +104,12 @@ impl ServerHandler for ClientHandler {
                 return Err(ErrorData::internal_error("the server is stopping", None));
             }
         };
-        if let Some(live) = live {
-            live.finish().await;
+        if let Some(progress) = progress {
+            progress.finish().await;
         }
-        let result = result_of(answer, runner.locale(), &session_name, &context);
+        let result = call_outcome(answer, runner.locale(), &session_name, &context);
         if result.changed_files {
-            // A client that does not listen any more loses nothing by it.
+            // The client may have disconnected.
             let peer = context.peer.clone();
             tokio::spawn(async move {
                 let _ = peer.notify_resource_list_changed().await;
@@ -125,7 +124,7 @@ impl ServerHandler for ClientHandler {
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor);
-        files::list(&self.sessions, self.server.inner.files, cursor).await
+        resources::list(&self.sessions, self.server.inner.files, cursor).await
     }
 
     async fn read_resource(
@@ -133,12 +132,12 @@ impl ServerHandler for ClientHandler {
         request: ReadResourceRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        files::read(&self.sessions, &request.uri)
+        resources::read(&self.sessions, &request.uri)
             .await
             .map(Into::into)
     }
 
-    /// What the protocol knows by name, but not with such parameters, comes here too.
+    /// Answers requests with an unknown method, and known methods whose parameters do not fit.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -175,4 +174,45 @@ impl Drop for ClientHandler {
                 .spawn_on(async move { sessions.close().await }, &runtime);
         }
     }
+}
+
+/// A tool for `tools/list`: without the parameter `purpose`, with the parameter `session`.
+pub(super) fn listed_tool(definition: &ToolDefinition) -> Tool {
+    let mut tool = Tool::new(
+        definition.name.clone(),
+        definition.description.clone(),
+        Arc::new(parameters(definition)),
+    );
+    tool.output_schema = match &definition.result {
+        // The protocol knows no other results.
+        Some(Value::Object(schema)) if schema.get("type") == Some(&json!("object")) => {
+            Some(Arc::new(schema.clone()))
+        }
+        _ => None,
+    };
+    let outside = definition.effects == Effects::Outside;
+    tool.annotations = Some(ToolAnnotations::from_raw(
+        None,
+        None,
+        Some(outside),
+        None,
+        Some(outside),
+    ));
+    tool
+}
+
+fn parameters(definition: &ToolDefinition) -> Map<String, Value> {
+    let mut schema = definition.parameters.clone();
+    if takes_session(&definition.name, definition.uses)
+        && let Some(Value::Object(properties)) = schema.get_mut("properties")
+    {
+        properties.entry(SESSION).or_insert_with(|| {
+            json!({
+                "type": "string",
+                "default": "main",
+                "description": "The session it is for: main, or the name of a fork.",
+            })
+        });
+    }
+    schema
 }

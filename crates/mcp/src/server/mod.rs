@@ -1,38 +1,35 @@
-//! Cellblock as a server: the tools of a registry, and a session for each client.
+//! Cellblock as an MCP server: it offers the tools of a registry, and each client has a session.
 
+mod call_output;
 mod client_handler;
 mod client_sessions;
-mod connections;
-mod content;
-mod files;
-mod gate;
 mod http;
-mod live;
-mod presence;
-mod shown;
-mod stdio;
+mod resources;
 mod tools;
-mod words;
 
 use cellblock_tools::ToolRunner;
 use client_handler::ClientHandler;
-use std::fmt;
+use rmcp::service::{ServerInitializeError, serve_server_with_ct};
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::io::stdio_pipes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use std::{fmt, io};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use http::HttpOptions;
 pub use tools::{ForkTool, VariablesTool, WriteFileTool, with_tools_for_clients};
 
-/// Clients that are served at the same time; each may hold sessions.
+/// The most clients at the same time. Each may hold sessions.
 const MAX_CLIENTS: usize = 64;
 
 /// How long sessions may take to end.
-const FAREWELL: Duration = Duration::from_secs(10);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Serves MCP clients. Every client has a tool runner of its own, which ends with it. A handle: clones are the same server.
+/// Serves MCP clients. Every client has its own tool runner, which is closed when the client disconnects. Clones are the same server.
 #[derive(Clone)]
 pub struct Server {
     inner: Arc<Inner>,
@@ -41,9 +38,9 @@ pub struct Server {
 /// What is in a workspace before the first call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Files {
-    /// Nothing: clients that only look need no session.
+    /// The workspace is empty: a client that only lists resources needs no session.
     None,
-    /// Files of the user's, which clients may want to see first.
+    /// The workspace holds files of the user, which clients may list before their first call.
     Given,
 }
 
@@ -51,13 +48,13 @@ struct Inner {
     files: Files,
     runner: Box<dyn Fn() -> ToolRunner + Send + Sync>,
     clients: AtomicUsize,
-    /// Clients that are here, and sessions that are being ended.
+    /// Clients that are connected, and sessions that are being closed.
     closing: TaskTracker,
     stop: CancellationToken,
 }
 
 impl Server {
-    /// A server whose clients get their tool runners from here.
+    /// A server that makes the tool runner of each client with `runner`.
     pub fn new(files: Files, runner: impl Fn() -> ToolRunner + Send + Sync + 'static) -> Server {
         Server {
             inner: Arc::new(Inner {
@@ -70,26 +67,26 @@ impl Server {
         }
     }
 
-    /// Stops serving: running calls are cancelled, sessions end. Whoever serves returns soon.
+    /// Stops serving: running calls are cancelled, sessions end, and `serve_http` and `serve_stdio` return soon.
     pub fn stop(&self) {
         self.inner.stop.cancel();
     }
 
-    /// Waits until the last client is gone, and everything that ran for it.
+    /// Waits until the sessions of all clients are closed.
     async fn wait_for_sessions(&self) {
         self.inner.closing.close();
-        let _ = tokio::time::timeout(FAREWELL, self.inner.closing.wait()).await;
+        let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, self.inner.closing.wait()).await;
     }
 
-    /// A client has come.
-    fn admit(&self) -> Result<ClientHandler, String> {
-        let admitted =
+    /// The handler of a new client. Refused when there are too many.
+    fn new_client(&self) -> Result<ClientHandler, String> {
+        let counted =
             self.inner
                 .clients
                 .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |clients| {
                     (clients < MAX_CLIENTS).then_some(clients + 1)
                 });
-        if admitted.is_err() {
+        if counted.is_err() {
             return Err(format!(
                 "{MAX_CLIENTS} clients are being served, and no more are possible"
             ));
@@ -105,3 +102,59 @@ impl fmt::Debug for Server {
             .finish_non_exhaustive()
     }
 }
+
+/// The longest message of a client: the largest arguments, in JSON.
+const MAX_LINE_BYTES: usize = 48 << 20;
+
+impl Server {
+    /// Serves the program that started this process, on standard input and output.
+    pub async fn serve_stdio(&self) -> io::Result<()> {
+        // With pipes, no other thread has to be woken for each message.
+        let (input, output) = stdio_pipes();
+        self.serve_streams(input, output).await
+    }
+
+    /// Serves one client until its input ends, or until [`stop`](Server::stop). Calls that run when its input ends have a few
+    /// seconds to finish.
+    pub async fn serve_streams(
+        &self,
+        input: impl AsyncRead + Send + Unpin + 'static,
+        output: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> io::Result<()> {
+        let handler = self.new_client().map_err(io::Error::other)?;
+        let transport =
+            AsyncRwTransport::new_server(input, output).with_max_line_length(MAX_LINE_BYTES);
+        let served = serve_server_with_ct(handler, transport, self.inner.stop.clone()).await;
+        let outcome = match served {
+            Ok(running) => running
+                .waiting()
+                .await
+                .map(|_| ())
+                .map_err(io::Error::other),
+            // The client disconnected before its first request.
+            Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
+                Ok(())
+            }
+            Err(error) => Err(io::Error::other(error)),
+        };
+        self.wait_for_sessions().await;
+        outcome
+    }
+}
+
+/// For a model that has never seen this server.
+const INSTRUCTIONS: &str = "\
+This server is a Python interpreter for you: real CPython in a sealed sandbox that remembers everything between calls.
+
+- Run code with execute_python_code. Variables, imports, functions and open files of one call are there in the next; do not repeat earlier \
+code. Print what you want to see, or make it the last expression; plt.show() returns the picture.
+- Nothing can be broken. If code crashes or runs out of time or memory, the session is as it was before that call. undo takes \
+further calls back, checkpoints says how far.
+- For one exact value (arithmetic, letters of a word, dates, sorting) compute is enough.
+- variables lists what is defined. list_files and file_reader look at the workspace, write_file puts a file there. Files that code writes \
+to its working directory are also resources of this server.
+- To try something without risk, or two ways from the same point, call fork: you get a second session with the same variables and \
+files, and pass its name as `session` to the other tools.
+- There is no network inside. Other tools of this server, where there are any, can also be called from your code as functions with keyword \
+arguments: see help(tools). One cell that calls, filters and prints the few lines you need saves many separate calls.
+- recursive_plan_tree_todo keeps a plan for long work.";

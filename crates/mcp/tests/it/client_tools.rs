@@ -1,7 +1,7 @@
 //! Other servers that behave.
 
 use crate::support::{Listening, TOKEN, python, runner, runner_of, script, shop, text, wait};
-use cellblock_mcp::{RemoteServer, Trust, Where, connect};
+use cellblock_mcp::{RemoteServer, ServerTransport, Trust, connect};
 use cellblock_tools::{Call, Effects, Part};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -81,7 +81,7 @@ fn pictures_and_resources_come_along() {
 #[test]
 fn a_program_sees_nothing_of_our_environment_but_the_usual() {
     let Some(mut shop) = shop() else { return };
-    if let Where::Program { environment, .. } = &mut shop.at {
+    if let ServerTransport::Program { environment, .. } = &mut shop.transport {
         environment.insert("SHOP_KEY".to_owned(), "s3cret".to_owned());
     }
     let (runner, _connected) = runner_of([shop]);
@@ -178,7 +178,7 @@ fn we_are_a_client_of_our_own_server() {
     let server = |token: &str| {
         let mut server = RemoteServer::new(
             "cell",
-            Where::Address {
+            ServerTransport::Address {
                 url: listening.url(),
                 token: Some(token.to_owned()),
                 headers: BTreeMap::new(),

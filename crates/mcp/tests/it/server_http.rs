@@ -70,6 +70,41 @@ fn names_and_pages_of_strangers_are_refused() {
     open.stop();
 }
 
+#[test]
+fn a_request_that_names_two_hosts_is_refused() {
+    let bearer = format!("Bearer {TOKEN}");
+    let token = ("Authorization", bearer.as_str());
+    let local = ("Host", "localhost");
+    let foreign = ("Host", "evil.example");
+    let checked = Listening::new(|_| {});
+    let unchecked = Listening::new(|options| options.hosts.clear());
+    for listening in [&checked, &unchecked] {
+        assert_eq!(status(listening, &[token, local, foreign]), 400);
+        assert_eq!(status(listening, &[token, foreign, local]), 400);
+        assert_eq!(status(listening, &[token, local, local]), 400);
+        for target in [
+            "http://evil.example/mcp",
+            "http://localhost@evil.example/mcp",
+        ] {
+            assert_eq!(
+                status_at(listening, target, &[token, local]),
+                400,
+                "{target}"
+            );
+        }
+        // A whole address that agrees with the header is what clients send to a proxy.
+        let whole = "http://localhost/mcp";
+        assert_eq!(status_at(listening, whole, &[token, local]), 200);
+        assert_eq!(status_at(listening, whole, &[token]), 400);
+    }
+    // Where both agree on a foreign host, the list of hosts decides.
+    let target = "http://evil.example/mcp";
+    assert_eq!(status_at(&checked, target, &[token, foreign]), 403);
+    assert_eq!(status_at(&unchecked, target, &[token, foreign]), 200);
+    checked.stop();
+    unchecked.stop();
+}
+
 /// Clients that connect and then say only this.
 fn mute(listening: &Listening, count: usize, said: &str) -> Vec<TcpStream> {
     let connect = |_| {

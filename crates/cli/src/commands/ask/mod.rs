@@ -1,37 +1,28 @@
 //! `cellblock ask`: a question, and an answer that was computed.
 
-mod attended;
-mod display;
-mod files;
 mod inputs;
-mod keeping;
-mod options;
-mod resolving;
 mod resume;
-mod telemetry;
 
-use crate::commands::live::Signals;
-use crate::commands::runtime;
+use crate::agent_run::{
+    AgentRunArgs, Display, RunRecorder, RunSetup, RunTask, Telemetry, print_outcome,
+    run_interruptible,
+};
+use crate::cell_run::Signals;
 use crate::failure::Usage;
+use crate::process;
 use crate::terminal::{Console, Style, plural};
 use cellblock::OutputDirectory;
 use cellblock::agent::{Agent, Conversation, Observer, Outcome, RunStatus, TemplateRun, Verify};
 use cellblock::mcp::Connected;
 use clap::Args;
+use resume::to_remember;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-pub(crate) use attended::{Errand, attended};
-pub(crate) use display::Display;
-pub(crate) use keeping::{Keeper, run_store};
-pub(crate) use options::{AgentArgs, Equipment, Ground, ModelArgs};
-use resume::to_remember;
-pub(crate) use resume::{Wish, journal_of, resume};
-pub(crate) use telemetry::Telemetry;
+pub(crate) use resume::{ResumeOptions, resume};
 
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(after_help = EXAMPLES)]
@@ -63,8 +54,10 @@ pub(crate) struct AskArgs {
     /// Print the answer alone
     #[arg(short, long)]
     quiet: bool,
+    // Records of runs have these under the name that the field had first.
     #[command(flatten)]
-    equipment: Equipment,
+    #[serde(rename = "equipment")]
+    agent_run_args: AgentRunArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -86,7 +79,7 @@ Exit status:
 
 /// Asks.
 pub(crate) fn run(args: &AskArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let runtime = runtime::on_threads(2)?;
+    let runtime = process::runtime_on_threads(2)?;
     let outcome = runtime.block_on(ask(args, console));
     // A thread may still wait for a line on standard input.
     runtime.shutdown_background();
@@ -94,31 +87,31 @@ pub(crate) fn run(args: &AskArgs, console: &Console) -> anyhow::Result<ExitCode>
 }
 
 async fn ask(args: &AskArgs, console: &Console) -> anyhow::Result<u8> {
-    let (equipment, _) = args.equipment.settled()?;
+    let (agent_run_args, _) = args.agent_run_args.resolve()?;
     let args = &AskArgs {
-        equipment,
+        agent_run_args,
         ..args.clone()
     };
-    let untrusted = args.equipment.session.untrusted_directories();
-    let files = files::read(&args.files, &untrusted)?;
-    let ground = Ground {
+    let untrusted = args.agent_run_args.session.untrusted_directories();
+    let files = inputs::read_files(&args.files, &untrusted)?;
+    let setup = RunSetup {
         files,
-        ..Ground::default()
+        ..RunSetup::default()
     };
-    let note = ground.note.clone();
-    let prepared = prepare(args, ground, console).await?;
+    let note = setup.note.clone();
+    let prepared = prepare(args, setup, console).await?;
     let mut options = to_remember(args);
     options["format"] = json!(prepared.agent.format());
     let model = prepared.agent.model_name();
-    let keeper = Keeper::begin(&prepared.question, model, options, console);
-    note.attach(&keeper);
+    let recorder = RunRecorder::begin(&prepared.question, model, options, console);
+    note.attach(&recorder);
     let conversation = prepared.agent.conversation();
-    let errand = Errand::Ask(&prepared.question);
+    let task = RunTask::Ask(&prepared.question);
     conduct(
         args,
         conversation,
-        errand,
-        keeper,
+        task,
+        recorder,
         prepared.servers,
         console,
     )
@@ -129,8 +122,8 @@ async fn ask(args: &AskArgs, console: &Console) -> anyhow::Result<u8> {
 async fn conduct(
     args: &AskArgs,
     mut conversation: Conversation,
-    errand: Errand<'_>,
-    keeper: Keeper,
+    task: RunTask<'_>,
+    recorder: RunRecorder,
     servers: Connected,
     console: &Console,
 ) -> anyhow::Result<u8> {
@@ -139,7 +132,7 @@ async fn conduct(
     let observer: Observer = if args.json {
         let console = console.clone();
         Arc::new(move |event| {
-            // Where nobody reads it any more, the run goes on and its status tells.
+            // When the reader is gone, the run goes on, and the exit status tells its outcome.
             let _ = console.print_json(event);
         })
     } else if args.quiet {
@@ -147,15 +140,15 @@ async fn conduct(
     } else {
         Display::new(console).observer()
     };
-    let telemetry = Telemetry::start(&args.equipment.config.load()?)?;
-    let run = keeper.id();
+    let telemetry = Telemetry::start(&args.agent_run_args.configuration()?)?;
+    let run = recorder.id();
     if let Some(id) = &run {
         conversation.set_run_id(id);
     }
-    let observer = keeper.observer(observer);
-    let outcome = attended(&mut conversation, errand, observer, &mut signals, console).await;
+    let observer = recorder.observer(observer);
+    let outcome = run_interruptible(&mut conversation, task, observer, &mut signals, console).await;
     let outcome = outcome.map_err(|error| Usage::plain(error.to_string()))?;
-    keeper.end(&outcome);
+    recorder.end(&outcome);
     let told = tell(args, &outcome, console);
     telemetry.send(run.as_deref(), console).await;
     let taken = match &output {
@@ -176,7 +169,7 @@ struct Prepared {
     servers: Connected,
 }
 
-async fn prepare(args: &AskArgs, ground: Ground, console: &Console) -> anyhow::Result<Prepared> {
+async fn prepare(args: &AskArgs, setup: RunSetup, console: &Console) -> anyhow::Result<Prepared> {
     let question = match args.question.as_deref() {
         Some("-") => inputs::read_standard_input()?,
         Some(question) => question.to_owned(),
@@ -188,8 +181,8 @@ async fn prepare(args: &AskArgs, ground: Ground, console: &Console) -> anyhow::R
     let schema = args.schema.as_deref().map(inputs::read_json).transpose()?;
     let template = args.template.as_deref();
     let template = template.map(inputs::read_template).transpose()?;
-    let model = args.equipment.model.open()?;
-    let (builder, servers) = args.equipment.agent(model, ground, console).await?;
+    let model = args.agent_run_args.model.open()?;
+    let (builder, servers) = args.agent_run_args.agent(model, setup, console).await?;
     let mut builder = builder.verify(if args.verify { Verify::On } else { Verify::Off });
     if let Some(schema) = schema {
         builder = builder.answer_schema(schema);
@@ -218,65 +211,12 @@ fn tell(args: &AskArgs, outcome: &Outcome, console: &Console) -> anyhow::Result<
     Ok(())
 }
 
-/// The answer on standard output; on a terminal under its label.
-pub(crate) fn print_outcome(
-    outcome: &Outcome,
-    is_quiet: bool,
-    console: &Console,
-) -> io::Result<()> {
-    if outcome.answer.is_some() {
-        if !is_quiet {
-            console.say(&console.on_err(Style::Heading, "Final answer"));
-        }
-        console.print_guest(&format!("{}\n", outcome.answer_text()))?;
-    } else {
-        console.error(&format!(
-            "no answer ({}): {}",
-            outcome.status,
-            outcome.message.as_deref().unwrap_or("no reason is known")
-        ));
-        if let Some(reached) = outcome.reached.as_ref().filter(|_| !is_quiet) {
-            let text: String = reached.chars().take(2_000).collect();
-            console.note(&console.on_err(Style::Heading, "reached:"), &text);
-        }
-    }
-    for warning in &outcome.warnings {
-        console.note(&console.on_err(Style::Warning, "warning:"), warning);
-    }
-    if !is_quiet {
-        let cost = outcome
-            .cost
-            .map(|cost| format!(", cost {:.4}", cost.0))
-            .unwrap_or_default();
-        let verified = outcome
-            .verification
-            .as_ref()
-            .filter(|verification| verification.is_confirmed() && verification.cells > 0)
-            .map(|it| {
-                format!(
-                    ", verified by {} run again",
-                    plural(it.cells as u64, "cell")
-                )
-            })
-            .unwrap_or_default();
-        let line = format!(
-            "{} in {}{verified}, {:.1} s, {} tokens{cost}",
-            outcome.status,
-            plural(outcome.steps.len() as u64, "step"),
-            outcome.ms as f64 / 1000.0,
-            outcome.usage.total()
-        );
-        console.say(&console.on_err(Style::Dim, &line));
-    }
-    Ok(())
-}
-
 /// The directory that files are copied to, with its name. It is opened before any code runs, which could put a link in its place.
 fn output_directory(args: &AskArgs) -> anyhow::Result<Option<(&Path, OutputDirectory)>> {
     let Some(path) = args.out.as_deref() else {
         return Ok(None);
     };
-    let untrusted = args.equipment.session.untrusted_directories();
+    let untrusted = args.agent_run_args.session.untrusted_directories();
     let opened = untrusted.output_directory(path);
     let opened =
         opened.map_err(|error| Usage::plain(format!("--out {}: {error}", path.display())))?;
@@ -289,7 +229,7 @@ async fn take_out(
     (directory, output): &(&Path, OutputDirectory),
     console: &Console,
 ) -> anyhow::Result<()> {
-    let count = files::take_out(outcome, conversation.executor().as_ref(), output).await?;
+    let count = inputs::take_out(outcome, conversation.executor().as_ref(), output).await?;
     let copied = if count == 1 {
         "was copied"
     } else {

@@ -1,31 +1,19 @@
 //! `cellblock bench`: the promises, measured on this machine.
 
 mod agent;
-mod bare;
-mod bare_fork;
-mod bulk;
-mod cells;
-mod endpoint;
-mod environments;
-mod mcp;
-mod measure;
-mod memory;
+mod baseline;
 mod network;
-mod recovery;
 mod rows;
-mod samples;
+mod sessions;
 mod tools;
 
 use crate::args::PythonArgs;
-use crate::commands::runtime;
+use crate::process;
 use crate::terminal::{Console, Style};
-use bare::Bare;
-use bare_fork::BareFork;
-use cellblock::{Preload, Strategy};
+use baseline::{Bare, BareFork};
+use cellblock::{Cell, Host, Limits, Preload, Session, Strategy};
 use clap::Args;
-use measure::{Bench, GAP};
-use rows::{Row, Verdict};
-use samples::{Samples, Unit};
+use rows::{Row, Samples, Unit, Verdict};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -57,7 +45,7 @@ Examples:
 /// Measures, and prints a table or JSON. Ends with 1 when a promise was missed.
 pub(crate) fn run(args: BenchArgs, console: &Console) -> anyhow::Result<ExitCode> {
     // One thread, as `exec` and `tools call` have it: a second one is woken by every frame, on the processor that the session needs.
-    let runtime = runtime::on_this_thread()?;
+    let runtime = process::runtime_on_this_thread()?;
     let outcome = runtime.block_on(measure(args, console));
     runtime.shutdown_background();
     outcome
@@ -166,4 +154,97 @@ fn print_table(
         ));
     }
     Ok(console.print(&table)?)
+}
+
+/// Where it is measured.
+pub(crate) struct Bench {
+    pub(crate) host: Host,
+    pub(crate) repetitions: usize,
+}
+
+pub(crate) const GAP: Duration = Duration::from_millis(20);
+const SEGFAULT: &str = "import ctypes; ctypes.string_at(0)";
+
+impl Bench {
+    pub(crate) async fn measure(&self, row: Row) -> anyhow::Result<Samples> {
+        let values = match row {
+            Row::PooledSession => self.pooled_session().await?,
+            Row::SessionOnDemand => self.sessions_on_demand(GAP).await?,
+            Row::DirectCell => self.cells(Strategy::Direct, "1+1", Duration::ZERO).await?,
+            Row::ArmedCell => self.cells(Strategy::Process, "x = 1", GAP).await?,
+            Row::UnchangingCell => self.cells(Strategy::Process, "1+1", Duration::ZERO).await?,
+            Row::ChangingCell => {
+                self.cells(Strategy::Process, "x = 1", Duration::ZERO)
+                    .await?
+            }
+            Row::Segfault => self.recoveries(Cell::new(SEGFAULT), Duration::ZERO).await?,
+            Row::TimeOut => {
+                let limit = Duration::from_millis(50);
+                let endless = Cell::new("while True: pass").timeout(limit.as_secs_f64());
+                self.recoveries(endless, limit).await?
+            }
+            Row::OutOfMemory => self.memory_kills().await?,
+            Row::Undo => self.undos().await?,
+            Row::Fork => self.forks().await?,
+            Row::ToolCall => tools::single_calls(self.session(Strategy::Direct).await?).await?,
+            Row::ThousandCalls => {
+                tools::thousand_calls(self.session(Strategy::Direct).await?, self.repetitions / 5)
+                    .await?
+            }
+            Row::OverlappingCalls => {
+                tools::overlapping_calls(
+                    self.session(Strategy::Direct).await?,
+                    self.repetitions / 5,
+                )
+                .await?
+            }
+            Row::Mcp => {
+                tools::added_by_mcp(self.session(Strategy::Process).await?, self.repetitions)
+                    .await?
+            }
+            Row::Proxy => network::added(&self.host, self.repetitions).await?,
+            Row::ProxyThroughput => network::throughput(&self.host).await?,
+            Row::Checking => tools::checks(self.repetitions)?,
+            Row::CachedEnvironment => {
+                sessions::cached_environment(&self.host, self.repetitions).await?
+            }
+            Row::WarmEnvironment => {
+                sessions::session_in_environment(&self.host, self.repetitions).await?
+            }
+            Row::IdleSession => self.idle_sessions().await?,
+            Row::Flood => self.floods().await?,
+            Row::Exec => self.commands()?,
+            Row::LargeFrame => self.beside_large_data().await?,
+            Row::AgentStep => agent::steps(self.repetitions / 10).await?,
+            Row::AgentMemory => agent::memory(self.repetitions / 20).await?,
+            Row::RunsAtOnce => agent::at_once(&self.host, self.repetitions / 20).await?,
+            Row::FirstRequest => agent::first_requests(self.repetitions / 5).await?,
+        };
+        Ok(Samples::new(values))
+    }
+
+    async fn session(&self, strategy: Strategy) -> anyhow::Result<Session> {
+        let session = self.host.session()
+            .strategy(strategy)
+            .start()
+            .await?;
+        session.run("x = 0").await?;
+        Ok(session)
+    }
+
+    /// A session that no pool holds.
+    async fn made_on_demand(&self, memory: u64) -> anyhow::Result<Session> {
+        let limits = Limits {
+            memory,
+            ..Limits::default()
+        };
+        Ok(self.host.session()
+            .limits(limits)
+            .start()
+            .await?)
+    }
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }

@@ -1,22 +1,28 @@
 //! `cellblock chat`: a conversation with a model over one session.
 
-mod editor;
-mod orders;
+mod slash_commands;
 
-use crate::commands::ask::{
-    Display, Equipment, Errand, Ground, Keeper, Telemetry, attended, print_outcome,
+use crate::agent_run::{
+    AgentRunArgs, Display, RunRecorder, RunSetup, RunTask, Telemetry, print_outcome,
+    run_interruptible,
 };
-use crate::commands::live::Signals;
-use crate::commands::runtime;
+use crate::cell_run::Signals;
 use crate::failure::Usage;
-use crate::terminal::Console;
+use crate::process;
+use crate::terminal::{Console, InputHistory, Style};
 use cellblock::agent::{Agent, Conversation};
 use cellblock::mcp::Connected;
 use clap::Args;
-use editor::{Editor, read_plain};
-use orders::{Order, Said};
+use rustyline::completion::Completer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::FileHistory;
+use rustyline::validate::Validator;
+use rustyline::{CompletionType, Config, Context, Helper};
 use serde_json::json;
-use std::io::{self, IsTerminal as _};
+use slash_commands::{Exchange, SLASH_COMMAND_NAMES, SlashCommand};
+use std::io::{self, BufRead as _, IsTerminal as _};
 use std::process::ExitCode;
 use tokio::runtime::Runtime;
 
@@ -24,11 +30,11 @@ use tokio::runtime::Runtime;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ChatArgs {
     #[command(flatten)]
-    equipment: Equipment,
+    agent_run_args: AgentRunArgs,
 }
 
 const EXAMPLES: &str = "\
-Every question sees what was said and computed before it. Lines that begin with / are orders:
+Every question sees what was said and computed before it. Lines that begin with / are commands:
   /undo [N]      take back the last cell, or the last N
   /fork          go on in a copy; /switch N goes back to another
   /plan          the model's plan
@@ -43,8 +49,8 @@ Examples:
 
 /// Talks until the person is done.
 pub(crate) fn run(args: &ChatArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let runtime = runtime::on_threads(2)?;
-    let outcome = talk(args, &runtime, console);
+    let runtime = process::runtime_on_threads(2)?;
+    let outcome = run_chat(args, &runtime, console);
     runtime.shutdown_background();
     outcome.map(|()| ExitCode::SUCCESS)
 }
@@ -56,13 +62,13 @@ struct Chat<'a> {
     branches: Vec<Conversation>,
     current: usize,
     model: String,
-    said: Vec<Said>,
-    /// Where tools come from, of this model and of those before.
+    exchanges: Vec<Exchange>,
+    /// The MCP servers of this agent and of earlier ones, to be closed in the end.
     servers: Vec<Connected>,
     telemetry: Telemetry,
 }
 
-fn talk(args: &ChatArgs, runtime: &Runtime, console: &Console) -> anyhow::Result<()> {
+fn run_chat(args: &ChatArgs, runtime: &Runtime, console: &Console) -> anyhow::Result<()> {
     let (agent, servers) = runtime.block_on(make_agent(args, None, console))?;
     let mut chat = Chat {
         args,
@@ -70,12 +76,12 @@ fn talk(args: &ChatArgs, runtime: &Runtime, console: &Console) -> anyhow::Result
         branches: vec![agent.conversation()],
         current: 0,
         model: agent.model_name().to_owned(),
-        said: Vec::new(),
+        exchanges: Vec::new(),
         servers: vec![servers],
-        telemetry: Telemetry::start(&args.equipment.configuration()?)?,
+        telemetry: Telemetry::start(&args.agent_run_args.configuration()?)?,
     };
     let is_terminal = io::stdin().is_terminal();
-    // Nobody waits for other signals while a person types.
+    // While a person types, only Ctrl-C is handled.
     let mut signals = runtime.block_on(async {
         match is_terminal {
             true => Signals::only_interrupts(),
@@ -84,7 +90,7 @@ fn talk(args: &ChatArgs, runtime: &Runtime, console: &Console) -> anyhow::Result
     })?;
     let mut editor = is_terminal.then(|| Editor::new(console)).transpose()?;
     if is_terminal {
-        console.hint("ask anything; /help lists the orders, Ctrl-D ends");
+        console.hint("ask anything; /help lists the commands, Ctrl-D ends");
     }
     loop {
         let line = match &mut editor {
@@ -94,7 +100,7 @@ fn talk(args: &ChatArgs, runtime: &Runtime, console: &Console) -> anyhow::Result
         let Some(line) = line else {
             break;
         };
-        if runtime.block_on(chat.hear(line.trim(), &mut signals))? == Next::Quit {
+        if runtime.block_on(chat.handle_line(line.trim(), &mut signals))? == Next::Quit {
             break;
         }
     }
@@ -110,13 +116,13 @@ enum Next {
 }
 
 impl Chat<'_> {
-    async fn hear(&mut self, line: &str, signals: &mut Signals) -> anyhow::Result<Next> {
-        match Order::read(line) {
+    async fn handle_line(&mut self, line: &str, signals: &mut Signals) -> anyhow::Result<Next> {
+        match SlashCommand::read(line) {
             _ if line.is_empty() => {}
             None => self.ask(line, signals).await?,
-            Some(Ok(Order::Quit)) => return Ok(Next::Quit),
-            Some(Ok(order)) => {
-                if let Err(error) = self.obey(order).await {
+            Some(Ok(SlashCommand::Quit)) => return Ok(Next::Quit),
+            Some(Ok(command)) => {
+                if let Err(error) = self.run_command(command).await {
                     self.console.error(&error.to_string());
                 }
             }
@@ -128,25 +134,24 @@ impl Chat<'_> {
     /// Each question is a run of its own, kept and traced.
     async fn ask(&mut self, question: &str, signals: &mut Signals) -> anyhow::Result<()> {
         let console = self.console;
-        let options =
-            json!({"chat": {"question": self.said.len() + 1, "conversation": self.current + 1}});
+        let options = json!({"chat": {"question": self.exchanges.len() + 1, "conversation": self.current + 1}});
         let Some(conversation) = self.branches.get_mut(self.current) else {
             return Ok(());
         };
-        let keeper = Keeper::begin(question, &self.model, options, console);
-        let run = keeper.id();
+        let recorder = RunRecorder::begin(question, &self.model, options, console);
+        let run = recorder.id();
         if let Some(id) = &run {
             conversation.set_run_id(id);
         }
-        let observer = keeper.observer(Display::new(console).observer());
-        let errand = Errand::Ask(question);
-        let asked = attended(conversation, errand, observer, signals, console).await;
+        let observer = recorder.observer(Display::new(console).observer());
+        let task = RunTask::Ask(question);
+        let asked = run_interruptible(conversation, task, observer, signals, console).await;
         let outcome = asked.map_err(|error| Usage::plain(error.to_string()))?;
-        keeper.note_session(conversation.executor().journal().await);
-        keeper.end(&outcome);
+        recorder.note_session(conversation.executor().journal().await);
+        recorder.end(&outcome);
         print_outcome(&outcome, false, console)?;
         self.telemetry.send(run.as_deref(), console).await;
-        self.said.push(Said {
+        self.exchanges.push(Exchange {
             question: question.to_owned(),
             outcome,
         });
@@ -169,13 +174,105 @@ pub(super) async fn make_agent(
     model: Option<&str>,
     console: &Console,
 ) -> anyhow::Result<(Agent, Connected)> {
-    let (mut equipment, _) = args.equipment.settled()?;
+    let (mut agent_run_args, _) = args.agent_run_args.resolve()?;
     if let Some(name) = model {
-        equipment.model.model = Some(name.to_owned());
+        agent_run_args.model.model = Some(name.to_owned());
     }
-    let model = equipment.model.open()?;
-    let (builder, servers) = equipment.agent(model, Ground::default(), console).await?;
+    let model = agent_run_args.model.open()?;
+    let (builder, servers) = agent_run_args
+        .agent(model, RunSetup::default(), console)
+        .await?;
     let agent = builder.build();
     let agent = agent.map_err(|error| Usage::plain(error.to_string()))?;
     Ok((agent, servers))
+}
+
+const PROMPT: &str = "> ";
+
+/// How many lines are remembered.
+const MAX_HISTORY_ENTRIES: usize = 10_000;
+
+/// The prompt of a chat.
+struct Editor {
+    editor: rustyline::Editor<SlashCompleter, FileHistory>,
+    history: InputHistory,
+    prompt: (String, String),
+}
+
+impl Editor {
+    fn new(console: &Console) -> anyhow::Result<Editor> {
+        let config = Config::builder()
+            .max_history_size(MAX_HISTORY_ENTRIES)?
+            .history_ignore_dups(true)?
+            .completion_type(CompletionType::List)
+            .build();
+        let mut editor = rustyline::Editor::with_config(config)?;
+        editor.set_helper(Some(SlashCompleter));
+        let history = InputHistory::load("chat_history", &mut editor);
+        Ok(Editor {
+            editor,
+            history,
+            prompt: (PROMPT.to_owned(), console.on_out(Style::Prompt, PROMPT)),
+        })
+    }
+
+    /// The next line; empty after Ctrl-C, none after Ctrl-D.
+    fn read(&mut self) -> anyhow::Result<Option<String>> {
+        let line = match self.editor.readline(&self.prompt) {
+            Ok(line) => line,
+            Err(ReadlineError::Interrupted) => return Ok(Some(String::new())),
+            Err(ReadlineError::Eof) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        if !line.trim().is_empty() {
+            self.history.add(&line, &mut self.editor);
+        }
+        Ok(Some(line))
+    }
+}
+
+/// The next line of a file or a program; none at its end, or at Ctrl-C.
+fn read_plain(runtime: &Runtime, signals: &mut Signals) -> anyhow::Result<Option<String>> {
+    let reading = || {
+        let mut line = String::new();
+        let read = io::stdin().lock().read_line(&mut line);
+        read.map(|bytes| (bytes > 0).then_some(line))
+    };
+    runtime.block_on(async {
+        match signals.or(tokio::task::spawn_blocking(reading)).await {
+            Ok(line) => Ok(line??),
+            Err(_) => Ok(None),
+        }
+    })
+}
+
+/// Completes the names of commands that begin with `/`.
+struct SlashCompleter;
+
+impl Helper for SlashCompleter {}
+impl Validator for SlashCompleter {}
+impl Highlighter for SlashCompleter {}
+
+impl Hinter for SlashCompleter {
+    type Hint = String;
+}
+
+impl Completer for SlashCompleter {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        let typed = line[..at].strip_prefix('/');
+        let fitting = typed.map(|typed| {
+            let names = SLASH_COMMAND_NAMES
+                .iter()
+                .filter(|name| name.starts_with(typed));
+            names.map(|name| format!("/{name}")).collect()
+        });
+        Ok((0, fitting.unwrap_or_default()))
+    }
 }

@@ -1,15 +1,21 @@
 //! The steps of the tour: code, and what must come of it.
 
-use cellblock::{CellResult, Status};
+use super::output::TourOutput;
+use anyhow::Context as _;
+use cellblock::agent::{Agent, CancellationToken, Format, Observer, RunEvent, executor};
+use cellblock::model::{Reply, ScriptedModel};
+use cellblock::{CellResult, Host, SessionOptions, Status};
+use serde::Deserialize;
+use std::sync::Arc;
 
 /// One step.
 pub(crate) struct Step {
     pub(crate) title: &'static str,
-    pub(crate) acts: &'static [Act],
+    pub(crate) actions: &'static [DemoAction],
 }
 
 /// What is done in a step.
-pub(crate) enum Act {
+pub(crate) enum DemoAction {
     /// A cell is run.
     Cell(DemoCell),
     /// This many cells are taken back.
@@ -32,13 +38,13 @@ pub(crate) struct DemoCell {
 pub(crate) const FIRST: &[Step] = &[
     Step {
         title: "A session remembers",
-        acts: &[
-            Act::Cell(DemoCell {
+        actions: &[
+            DemoAction::Cell(DemoCell {
                 code: "readings = [12, 19, 23, 31, 8, 27]",
                 timeout: None,
                 check: |result| status(result, Status::Success),
             }),
-            Act::Cell(DemoCell {
+            DemoAction::Cell(DemoCell {
                 code: "\
 from statistics import mean, pstdev
 middle, spread = mean(readings), pstdev(readings)
@@ -50,7 +56,7 @@ sum(abs(r - middle) > spread for r in readings)",
     },
     Step {
         title: "An exception is explained, with the values at hand",
-        acts: &[Act::Cell(DemoCell {
+        actions: &[DemoAction::Cell(DemoCell {
             code: "\
 def share(total, people):
     return total / people
@@ -76,7 +82,7 @@ share(100, people=0)",
     },
     Step {
         title: "The network is refused, and the refusal says why",
-        acts: &[Act::Cell(DemoCell {
+        actions: &[DemoAction::Cell(DemoCell {
             code: "\
 import socket
 socket.create_connection((\"example.com\", 80), timeout=5)",
@@ -97,8 +103,8 @@ socket.create_connection((\"example.com\", 80), timeout=5)",
     },
     Step {
         title: "A cell that never ends is ended, even inside C code, and nothing is lost",
-        acts: &[
-            Act::Cell(DemoCell {
+        actions: &[
+            DemoAction::Cell(DemoCell {
                 code: "\
 from collections import deque
 from itertools import count
@@ -112,7 +118,7 @@ deque(count(), maxlen=0)  # a loop in C that never looks up",
                     )
                 },
             }),
-            Act::Cell(DemoCell {
+            DemoAction::Cell(DemoCell {
                 code: "readings",
                 timeout: None,
                 check: |result| value(result, "[12, 19, 23, 31, 8, 27]"),
@@ -121,8 +127,8 @@ deque(count(), maxlen=0)  # a loop in C that never looks up",
     },
     Step {
         title: "A crash costs no variable",
-        acts: &[
-            Act::Cell(DemoCell {
+        actions: &[
+            DemoAction::Cell(DemoCell {
                 code: "\
 def countdown(n):
     while n:
@@ -134,7 +140,7 @@ next(numbers)",
                 timeout: None,
                 check: |result| value(result, "10"),
             }),
-            Act::Cell(DemoCell {
+            DemoAction::Cell(DemoCell {
                 code: "\
 import ctypes
 readings.clear()
@@ -142,7 +148,7 @@ ctypes.string_at(0)  # a segmentation fault",
                 timeout: None,
                 check: |result| status(result, Status::Crashed),
             }),
-            Act::Cell(DemoCell {
+            DemoAction::Cell(DemoCell {
                 code: "readings, next(numbers)",
                 timeout: None,
                 check: |result| value(result, "([12, 19, 23, 31, 8, 27], 9)"),
@@ -151,16 +157,16 @@ ctypes.string_at(0)  # a segmentation fault",
     },
     Step {
         title: "A cell can be taken back, with its files",
-        acts: &[
-            Act::Cell(DemoCell {
+        actions: &[
+            DemoAction::Cell(DemoCell {
                 code: "\
 readings.sort(reverse=True)
 open(\"readings.txt\", \"w\").write(str(readings))",
                 timeout: None,
                 check: |result| created(result, "readings.txt"),
             }),
-            Act::Undo(1),
-            Act::Cell(DemoCell {
+            DemoAction::Undo(1),
+            DemoAction::Cell(DemoCell {
                 code: "\
 import os
 readings, os.path.exists(\"readings.txt\")",
@@ -171,9 +177,9 @@ readings, os.path.exists(\"readings.txt\")",
     },
     Step {
         title: "A fork tries something out, and the session does not notice",
-        acts: &[
-            Act::Fork,
-            Act::Cell(DemoCell {
+        actions: &[
+            DemoAction::Fork,
+            DemoAction::Cell(DemoCell {
                 code: "\
 readings.append(1000)
 open(\"idea.txt\", \"w\").write(\"only here\")
@@ -181,8 +187,8 @@ len(readings), next(numbers)",
                 timeout: None,
                 check: |result| value(result, "(7, 8)"),
             }),
-            Act::Back,
-            Act::Cell(DemoCell {
+            DemoAction::Back,
+            DemoAction::Cell(DemoCell {
                 code: "len(readings), next(numbers), os.path.exists(\"idea.txt\")",
                 timeout: None,
                 check: |result| value(result, "(6, 8, False)"),
@@ -195,7 +201,7 @@ len(readings), next(numbers)",
 pub(crate) const WITH_PACKAGES: &[Step] = &[
     Step {
         title: "Real packages: a table in pandas",
-        acts: &[Act::Cell(DemoCell {
+        actions: &[DemoAction::Cell(DemoCell {
             code: "\
 import pandas as pd
 table = pd.DataFrame({\"city\": [\"Oslo\", \"Rome\", \"Lima\"], \"degrees\": [4, 15, 19]})
@@ -213,7 +219,7 @@ table.sort_values(\"degrees\", ascending=False)",
     },
     Step {
         title: "A plot is saved and listed",
-        acts: &[Act::Cell(DemoCell {
+        actions: &[DemoAction::Cell(DemoCell {
             code: "\
 import matplotlib.pyplot as plt
 plt.bar(table[\"city\"], table[\"degrees\"])
@@ -237,7 +243,7 @@ plt.show()",
 /// The plot without packages.
 pub(crate) const WITHOUT_PACKAGES: &[Step] = &[Step {
     title: "A plot is saved and listed",
-    acts: &[Act::Cell(DemoCell {
+    actions: &[DemoAction::Cell(DemoCell {
         code: "\
 degrees = {\"Oslo\": 4, \"Rome\": 15, \"Lima\": 19}
 bars = \"\".join(
@@ -285,4 +291,87 @@ fn claim(holds: bool, otherwise: &str) -> Result<(), String> {
     } else {
         Err(otherwise.to_owned())
     }
+}
+
+/// Recorded replies of a model: the tour needs no network.
+const RECORDED_REPLIES: &str = include_str!("../../../demo/scripted-compound-interest.json");
+
+#[derive(Deserialize)]
+struct RecordedReplies {
+    question: String,
+    replies: Vec<Reply>,
+}
+
+/// Asks, shows what happens, and checks that the answer was computed.
+pub(super) async fn ask_model(
+    output: &TourOutput,
+    host: &Host,
+) -> anyhow::Result<Result<(), String>> {
+    let recorded: RecordedReplies =
+        serde_json::from_str(RECORDED_REPLIES).context("the replies of the tour cannot be read")?;
+    output.line(&format!("   {}", recorded.question))?;
+    output.aside("   The model's replies were recorded before, so that this needs no network. The code really runs.")?;
+    let agent = Agent::builder()
+        .model(ScriptedModel::new(recorded.replies))
+        .executor(executor(
+            host.clone(),
+            SessionOptions::default(),
+            Vec::new(),
+        ))
+        .format(Format::Json)
+        .build()?;
+    let outcome = agent
+        .run_observed(
+            &recorded.question,
+            observer(output),
+            CancellationToken::new(),
+        )
+        .await?;
+    let answer = outcome.answer_text();
+    output.line(&format!("   Final answer: {answer}"))?;
+    let cells: Vec<(Status, Option<String>)> = outcome
+        .cells()
+        .filter_map(|done| done.result.as_ref())
+        .map(|result| {
+            (
+                result.status,
+                result.value.as_ref().map(|value| value.repr.clone()),
+            )
+        })
+        .collect();
+    let expected = [
+        (Status::Failure, None),
+        (Status::Success, Some("21386.41".to_owned())),
+    ];
+    Ok(if answer == "21386.41" && cells == expected {
+        Ok(())
+    } else {
+        Err(format!(
+            "the answer is {answer:?} and the cells gave {cells:?}"
+        ))
+    })
+}
+
+/// Prints thoughts, code and results as they come. A failure to write shows at the next line of the tour.
+fn observer(output: &TourOutput) -> Observer {
+    let output = output.clone();
+    Arc::new(move |event| {
+        let _ = match event {
+            RunEvent::Thought { text, .. } => output.line(&format!("   Thinking: {text}")),
+            RunEvent::Code { code, .. } => output.code(code),
+            RunEvent::Done { done, .. } => {
+                let value = done
+                    .result
+                    .as_ref()
+                    .and_then(|result| result.value.as_ref());
+                let words = match (&done.error, value) {
+                    (Some(error), _) => error.clone(),
+                    (None, Some(value)) => value.repr.clone(),
+                    (None, None) => String::new(),
+                };
+                output.line(&format!("   {words}"))
+            }
+            _ => Ok(()),
+        };
+    })
 }

@@ -1,15 +1,13 @@
 //! `cellblock doctor`: what this machine can enforce, wall by wall, and what is missing.
 
-mod examine;
 mod print;
-mod trial;
-mod walls;
+mod report;
 
 use crate::args::PythonArgs;
-use crate::commands::runtime;
+use crate::process;
 use crate::terminal::Console;
 use clap::Args;
-use examine::Report;
+use report::Report;
 use std::process::ExitCode;
 
 #[derive(Debug, Args)]
@@ -31,14 +29,14 @@ Examples:
 
 /// Examines the machine and tells.
 pub(crate) fn run(args: &DoctorArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let runtime = runtime::on_this_thread()?;
+    let runtime = process::runtime_on_this_thread()?;
     let report = runtime.block_on(Report::make(&args.python));
     if args.json {
         console.print_json(&report.to_json())?;
     } else {
         print::print(&report, console)?;
     }
-    Ok(if report.is_well() {
+    Ok(if report.is_ok() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

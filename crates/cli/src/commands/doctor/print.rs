@@ -1,8 +1,6 @@
 //! The report for a person.
 
-use super::examine::{NoPython, Report};
-use super::trial::Trial;
-use super::walls::stands;
+use super::report::{NoPython, Report, SessionCheck, stands};
 use crate::terminal::{Console, Style, milliseconds, plural, size};
 use cellblock::env::{CJK_FONT_HINT, Environment, EnvironmentStatus};
 use cellblock::{Mechanism, Rung, Verdict, Wall};
@@ -34,7 +32,7 @@ pub(crate) fn print(report: &Report, console: &Console) -> io::Result<()> {
     }
     page.heading("A session")?;
     match &report.session {
-        Ok(Trial { first_ms, pool }) => {
+        Ok(SessionCheck { first_ms, pool }) => {
             let first = format!("1+1 was answered after {}", milliseconds(*first_ms));
             page.line(Mark::Good, "works", &first)?;
             let full = pool.state.ready == pool.state.size;

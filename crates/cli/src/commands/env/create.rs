@@ -1,10 +1,10 @@
 //! `cellblock env create`.
 
 use super::environments;
-use crate::commands::live::{Signals, Stopped};
-use crate::commands::making::find_interpreter;
-use crate::commands::runtime;
+use crate::cell_run::{CellStop, Signals};
+use crate::commands::setup::find_interpreter;
 use crate::failure::Usage;
+use crate::process;
 use crate::terminal::{Console, EnvironmentBar, Style, milliseconds, plural, size};
 use cellblock::env::{Cancel, Environments, Error, Interpreter, Requirements};
 use clap::Args;
@@ -44,7 +44,7 @@ Examples:
   cellblock env create report --file requirements.txt openpyxl --python python3.12";
 
 pub(crate) fn run(args: CreateArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let runtime = runtime::on_this_thread()?;
+    let runtime = process::runtime_on_this_thread()?;
     let outcome = runtime.block_on(create(args, console));
     runtime.shutdown_background();
     outcome
@@ -93,7 +93,7 @@ async fn create(args: CreateArgs, console: &Console) -> anyhow::Result<ExitCode>
             cancel.cancel();
             let _ = made.await;
             return Ok(match stopped {
-                Stopped::Signal(signal) => ExitCode::from(128 + signal as u8),
+                CellStop::Signal(signal) => ExitCode::from(128 + signal as u8),
                 _ => ExitCode::FAILURE,
             });
         }

@@ -1,13 +1,10 @@
 //! `cellblock env`: sets of packages that sessions run in.
 
 mod create;
-mod list;
-mod remove;
-mod show;
 
-use crate::terminal::Console;
-use cellblock::env::{Environments, StoredEnvironment};
-use cellblock::{Error, Packages};
+use crate::terminal::{Console, Style, plural, size};
+use cellblock::env::{DEFAULT_BUDGET_BYTES, Environments, StoredEnvironment, StoredKind};
+use cellblock::{Error, Packages, parse_size};
 use clap::{Args, Subcommand};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -22,15 +19,15 @@ pub(crate) struct EnvArgs {
 #[derive(Debug, Subcommand)]
 enum EnvCommand {
     /// List the environments, the last used first
-    List(list::ListArgs),
+    List(ListArgs),
     /// Make an environment and give it a name
     Create(create::CreateArgs),
     /// Show what is in one
-    Show(show::ShowArgs),
+    Show(ShowArgs),
     /// Remove environments
-    Remove(remove::RemoveArgs),
+    Remove(RemoveArgs),
     /// Remove those that were not used for longest, down to a size
-    Gc(remove::GcArgs),
+    Gc(GcArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -46,11 +43,11 @@ Examples:
 
 pub(crate) fn run(args: EnvArgs, console: &Console) -> anyhow::Result<ExitCode> {
     match args.command {
-        EnvCommand::List(args) => list::run(&args, console),
+        EnvCommand::List(args) => list(&args, console),
         EnvCommand::Create(args) => create::run(args, console),
-        EnvCommand::Show(args) => show::run(&args, console),
-        EnvCommand::Remove(args) => remove::run(&args, console),
-        EnvCommand::Gc(args) => remove::collect(&args, console),
+        EnvCommand::Show(args) => show(&args, console),
+        EnvCommand::Remove(args) => remove(&args, console),
+        EnvCommand::Gc(args) => collect_garbage(&args, console),
     }
 }
 
@@ -86,4 +83,157 @@ fn called(stored: &StoredEnvironment) -> String {
     } else {
         format!("({short})")
     }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  cellblock env list\n  cellblock env list --json")]
+pub(crate) struct ListArgs {
+    /// Print one JSON array
+    #[arg(long)]
+    json: bool,
+}
+
+fn list(args: &ListArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    let environments = environments()?;
+    let all = environments.list();
+    if args.json {
+        console.print_json(&all)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if all.is_empty() {
+        console.say("no environments; `cellblock env create NAME PACKAGE…` makes one");
+        return Ok(ExitCode::SUCCESS);
+    }
+    console.print_line(&row([
+        "ID", "PYTHON", "PACKAGES", "SIZE", "MADE", "USED", "NAME",
+    ]))?;
+    for stored in &all {
+        console.print_line(&described(stored))?;
+    }
+    let total: u64 = all.iter().map(|stored| stored.bytes).sum();
+    let line = format!(
+        "{}, {}",
+        plural(all.len() as u64, "environment"),
+        size(total)
+    );
+    console.say(&console.on_err(Style::Dim, &line));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn described(stored: &StoredEnvironment) -> String {
+    let used = match stored.in_use {
+        true => "now".to_owned(),
+        false => age(stored.used),
+    };
+    let name = match stored.kind {
+        StoredKind::Environment => called(stored),
+        StoredKind::Layer => format!("layer {}", called(stored)),
+    };
+    row([
+        &stored.id[..stored.id.len().min(8)],
+        &stored.python.to_string(),
+        &stored.packages.len().to_string(),
+        &size(stored.bytes),
+        &age(stored.made),
+        &used,
+        &name,
+    ])
+}
+
+fn row([id, python, packages, size, made, used, name]: [&str; 7]) -> String {
+    format!("{id:<8}  {python:<8}  {packages:>8}  {size:>9}  {made:>8}  {used:>8}  {name}")
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  cellblock env show web\n  cellblock env show 3f2a9c01 --json")]
+pub(crate) struct ShowArgs {
+    /// Its name, or the beginning of its id
+    name: String,
+    /// Print it as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+fn show(args: &ShowArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    let stored = environments()?.find(&args.name)?;
+    if args.json {
+        console.print_json(&stored)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let used = match stored.in_use {
+        true => "in use now".to_owned(),
+        false => format!("used {} ago", age(stored.used)),
+    };
+    for (label, text) in [
+        ("name", called(&stored)),
+        ("id", stored.id.clone()),
+        ("python", stored.python.to_string()),
+        ("path", stored.path.display().to_string()),
+        ("size", size(stored.bytes)),
+        ("made", format!("{} ago, {used}", age(stored.made))),
+        ("by", stored.installer.clone()),
+        ("wanted", stored.requirements.join(" ")),
+    ] {
+        console.print_line(&format!("{label:<8} {text}"))?;
+    }
+    for package in &stored.packages {
+        console.print_line(&format!("  {} {}", package.name, package.version))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  cellblock env remove web\n  cellblock env remove 3f2a9c01 77aa0b12"
+)]
+pub(crate) struct RemoveArgs {
+    /// Names, or the beginnings of ids
+    #[arg(required = true)]
+    names: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "What is in use stays. The same happens by itself when a new environment is made.\n\nExamples:\n  cellblock env gc\n  cellblock env gc --keep 2GB\n  cellblock env gc --keep 0 --json"
+)]
+pub(crate) struct GcArgs {
+    /// What may stay [default: 10GiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    keep: Option<u64>,
+    /// Print what went as one JSON array
+    #[arg(long)]
+    json: bool,
+}
+
+fn remove(args: &RemoveArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    let environments = environments()?;
+    for name in &args.names {
+        match environments.remove(name)? {
+            Some(gone) => console.say(&format!("removed {name}, {}", size(gone.bytes))),
+            None => console.say(&format!("removed the name {name}")),
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn collect_garbage(args: &GcArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    let gone = environments()?.collect_garbage(args.keep.unwrap_or(DEFAULT_BUDGET_BYTES))?;
+    for stored in &gone {
+        if !args.json {
+            console.say(&format!(
+                "removed {} {}, {}",
+                stored.id,
+                called(stored),
+                size(stored.bytes)
+            ));
+        }
+    }
+    if args.json {
+        console.print_json(&gone)?;
+    } else {
+        let total: u64 = gone.iter().map(|stored| stored.bytes).sum();
+        let count = plural(gone.len() as u64, "environment");
+        console.say(&format!("{count} removed, {} freed", size(total)));
+    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,23 +1,24 @@
 //! `cellblock eval`: how well a model does.
 
 mod models;
-mod progress;
-mod scores;
-mod table;
+mod report;
 
+use crate::agent_run::{AgentArgs, ModelArgs};
 use crate::args::PythonArgs;
-use crate::commands::ask::{AgentArgs, ModelArgs};
-use crate::commands::live::Signals;
-use crate::commands::runtime;
+use crate::cell_run::Signals;
 use crate::config::ConfigArgs;
 use crate::failure::Usage;
+use crate::process;
 use crate::terminal::Console;
 use cellblock::agent::{Agent, CancellationToken, GivenFile, executor};
-use cellblock::eval::{AskMode, EvalReport, Evaluation, PlainOptions, Suite, TaskFile};
+use cellblock::eval::{
+    AskMode, EvalReport, Evaluation, PlainOptions, Suite, TaskFile, replace_score_table,
+    score_table,
+};
 use cellblock::{Host, Preload, SessionOptions};
 use clap::{Args, Subcommand};
 use models::TaskModels;
-use progress::Shown;
+use report::EvalProgress;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -72,7 +73,7 @@ pub(crate) struct EvalArgs {
 #[derive(Debug, Subcommand)]
 enum EvalCommand {
     /// Print the scores of many results as a Markdown table
-    Table(table::TableArgs),
+    Table(TableArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -93,16 +94,16 @@ Exit status:
 /// Evaluates.
 pub(crate) fn run(args: EvalArgs, console: &Console) -> anyhow::Result<ExitCode> {
     if let Some(EvalCommand::Table(table)) = &args.command {
-        return table::run(table, console);
+        return print_table(table, console);
     }
-    let runtime = runtime::on_threads(2)?;
+    let runtime = process::runtime_on_threads(2)?;
     runtime.block_on(evaluate(args, console))
 }
 
 async fn evaluate(mut args: EvalArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let config = args.config.load()?;
-    (args.agent, args.model) = args.agent.settled_with(&args.model, &config)?;
-    args.python = args.python.settled(&config)?;
+    (args.agent, args.model) = args.agent.resolve_with(&args.model, &config)?;
+    args.python = args.python.resolve(&config)?;
     if args
         .min_score
         .is_some_and(|score| !(0.0..=1.0).contains(&score))
@@ -114,7 +115,7 @@ async fn evaluate(mut args: EvalArgs, console: &Console) -> anyhow::Result<ExitC
     let earlier = args.compare.as_ref().map(EvalReport::read).transpose();
     let earlier = earlier.map_err(unusable)?;
     let models = TaskModels::new(&args, &suite)?;
-    let shown = Shown::new(console, suite.tasks.len(), args.json.clone());
+    let shown = EvalProgress::new(console, suite.tasks.len(), args.json.clone());
     let cancel = CancellationToken::new();
     let evaluation = evaluation(&args, suite, models)?;
     let progress = |happened: cellblock::eval::Progress<'_>| shown.show(happened);
@@ -131,10 +132,10 @@ async fn evaluate(mut args: EvalArgs, console: &Console) -> anyhow::Result<ExitC
     if let Some(file) = &args.json {
         report.write(file).map_err(unusable)?;
     }
-    console.print(&scores::table(&report, console))?;
+    console.print(&report::task_table(&report, console))?;
     let changes = earlier.map(|earlier| report.compare_with(&earlier));
     if let Some(changes) = &changes {
-        console.print(&scores::changes(changes, console))?;
+        console.print(&report::changes(changes, console))?;
     }
     if cancel.is_cancelled() {
         console.error("it was ended before all tasks were done");
@@ -188,4 +189,30 @@ fn sessions(host: &Host, files: Vec<TaskFile>) -> cellblock::agent::LocalExecuto
         contents: Arc::new(file.contents),
     });
     executor(host.clone(), SessionOptions::default(), files.collect())
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TableArgs {
+    /// Results that `cellblock eval --json` wrote
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Put the table into this page, between its lines `<!-- scores: begin … -->` and `<!-- scores: end -->`
+    #[arg(long, value_name = "PAGE")]
+    into: Option<PathBuf>,
+}
+
+fn print_table(args: &TableArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    let reports = args.files.iter().map(EvalReport::read);
+    let reports = reports.collect::<Result<Vec<EvalReport>, _>>();
+    let reports = reports.map_err(|error| Usage::plain(error.to_string()))?;
+    let table = score_table(&reports);
+    let Some(page) = &args.into else {
+        console.print(&table)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let wrong = |problem: String| Usage::plain(format!("--into {}: {problem}", page.display()));
+    let text = std::fs::read_to_string(page).map_err(|error| wrong(error.to_string()))?;
+    let text = replace_score_table(&text, &table).map_err(|error| wrong(error.to_string()))?;
+    std::fs::write(page, text).map_err(|error| wrong(error.to_string()))?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -7,16 +7,16 @@ use cellblock::model::{Model, ModelChoice, ModelError, ReplayModel, RequestMatch
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What the names of recordings begin with in which a mistake was put on stage.
+/// The prefix of recordings that were written by hand, to contain a mistake.
 const STAGED: &str = "scripted-";
 
 /// Where models come from.
 pub(super) struct TaskModels {
-    origin: Origin,
+    model_source: ModelSource,
     source: Option<String>,
 }
 
-enum Origin {
+enum ModelSource {
     /// One model for all, and a directory where to record it.
     Chosen {
         choice: Box<ModelChoice>,
@@ -31,8 +31,11 @@ impl TaskModels {
     pub(super) fn new(args: &EvalArgs, suite: &Suite) -> anyhow::Result<TaskModels> {
         let source = args.source.clone();
         if let Some(folder) = &args.replay {
-            let origin = Origin::Recorded(folder.clone());
-            return Ok(TaskModels { origin, source });
+            let model_source = ModelSource::Recorded(folder.clone());
+            return Ok(TaskModels {
+                model_source,
+                source,
+            });
         }
         let mut choice = args.model.choice()?;
         let record = choice.record.take();
@@ -52,27 +55,32 @@ impl TaskModels {
         }
         choice.record_source.clone_from(&source);
         let choice = Box::new(choice);
-        let origin = Origin::Chosen { choice, record };
-        Ok(TaskModels { origin, source })
+        let model_source = ModelSource::Chosen { choice, record };
+        Ok(TaskModels {
+            model_source,
+            source,
+        })
     }
 
     /// The model for a task.
     pub(super) fn open(&self, task: &Task) -> Result<Arc<dyn Model>, ModelError> {
-        match &self.origin {
-            Origin::Chosen { choice, record } => {
+        match &self.model_source {
+            ModelSource::Chosen { choice, record } => {
                 let mut choice = choice.as_ref().clone();
                 choice.record = record.as_ref().map(|folder| file_of(folder, task));
                 choice.open(variable)
             }
-            Origin::Recorded(folder) => Ok(Arc::new(replay(folder, task)?)),
+            ModelSource::Recorded(folder) => Ok(Arc::new(replay(folder, task)?)),
         }
     }
 
-    /// Who answers.
+    /// The description of the model that answers a task.
     pub(super) fn source(&self, task: &Task) -> Option<String> {
-        self.source.clone().or_else(|| match &self.origin {
-            Origin::Chosen { .. } => None,
-            Origin::Recorded(folder) => Some(replay(folder, task).ok()?.header().source.clone()),
+        self.source.clone().or_else(|| match &self.model_source {
+            ModelSource::Chosen { .. } => None,
+            ModelSource::Recorded(folder) => {
+                Some(replay(folder, task).ok()?.header().source.clone())
+            }
         })
     }
 }

@@ -3,17 +3,14 @@
 //! One task reads and decides what is to be done at once (answers, interrupts); each session has a task that does the rest in
 //! order; one thread writes. W1 to W6 of the contracts are the law here.
 
-mod file_part;
-mod lines;
 mod operations;
 mod server;
-mod session_state;
 mod session_task;
-mod writer;
+mod streams;
 
 use crate::args::{EnvironmentArgs, PythonArgs, SETUP_HINT};
-use crate::commands::live::Signals;
-use crate::commands::runtime;
+use crate::cell_run::Signals;
+use crate::process;
 use crate::terminal::Console;
 use cellblock::Preload;
 use clap::Args;
@@ -24,9 +21,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// Sessions that are made ahead of demand.
-const AHEAD: usize = 2;
-/// How long sessions and the last lines may take when we are told to end.
-const FAREWELL: Duration = Duration::from_secs(5);
+const POOL_SIZE: usize = 2;
+/// How long sessions, and then the last lines, may take after a signal.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -53,11 +50,11 @@ Examples:
   echo '{"id":1,"op":"run","code":"6*7"}' | cellblock pipe
   cellblock pipe --stdlib"#;
 
-/// Serves until the input ends, a signal comes or nobody reads any more.
+/// Serves until the input ends, a signal comes, or the reader of the output is gone.
 pub(crate) fn run(args: PipeArgs, console: &Console) -> anyhow::Result<ExitCode> {
-    let runtime = runtime::on_threads(2)?;
+    let runtime = process::runtime_on_threads(2)?;
     let outcome = runtime.block_on(serve(&args, console));
-    // A thread may still wait for a line, or for somebody to read one.
+    // A thread may still wait to read or to write a line.
     runtime.shutdown_background();
     outcome
 }
@@ -67,15 +64,15 @@ async fn serve(args: &PipeArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let builder = args
         .python
         .host_builder(Preload::Full)
-        .pool(AHEAD)
+        .pool(POOL_SIZE)
         .journal(!args.no_journal);
     let host = args.environment.build(builder, None, console).await?;
     if args.python.lacks_packages(&host) {
         console.hint(SETUP_HINT);
     }
-    let (writer, written) = writer::start()?;
+    let (writer, written) = streams::start_writing()?;
     let server = Arc::new(PipeServer::new(host, writer.clone()));
-    let mut lines = lines::start()?;
+    let mut lines = streams::start_reading()?;
 
     tokio::pin!(written);
     let mut end = tokio::select! {
@@ -91,34 +88,34 @@ async fn serve(args: &PipeArgs, console: &Console) -> anyhow::Result<ExitCode> {
         };
     }
     match end {
-        // Whoever is slow to read still gets everything.
+        // A slow reader still gets everything.
         End::Input => {
             writer.finish().await;
             written.await;
             Ok(ExitCode::SUCCESS)
         }
         End::Signal(signal) => {
-            let _ = timeout(FAREWELL, server.stop()).await;
+            let _ = timeout(SHUTDOWN_TIMEOUT, server.stop()).await;
             let flush = async {
                 writer.finish().await;
                 written.await;
             };
-            let _ = timeout(FAREWELL, flush).await;
+            let _ = timeout(SHUTDOWN_TIMEOUT, flush).await;
             Ok(ExitCode::from(128 + signal as u8))
         }
         End::Reader => {
-            let _ = timeout(FAREWELL, server.stop()).await;
+            let _ = timeout(SHUTDOWN_TIMEOUT, server.stop()).await;
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-/// Why we end.
+/// Why the pipe ends.
 enum End {
     /// There are no more requests.
     Input,
-    /// We were told to.
+    /// A signal came.
     Signal(i32),
-    /// Nobody reads what we write.
+    /// The reader of the output is gone.
     Reader,
 }

@@ -1,8 +1,7 @@
 //! The operations that ask something of a session and get one answer.
 
-use super::file_part::FilePart;
 use super::server::PipeServer;
-use super::writer::Writer;
+use super::streams::{FilePart, Writer};
 use cellblock::Session;
 use cellblock::pipe::{Operation, RequestId, Response};
 use serde::Serialize;
@@ -11,33 +10,33 @@ use std::sync::Arc;
 
 /// Why something could not be done: what the `error` event says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct OperationError {
     pub(crate) code: &'static str,
     pub(crate) message: String,
 }
 
-impl Fault {
-    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Fault {
-        Fault {
+impl OperationError {
+    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> OperationError {
+        OperationError {
             code,
             message: message.into(),
         }
     }
 }
 
-impl From<cellblock::Error> for Fault {
-    fn from(error: cellblock::Error) -> Fault {
+impl From<cellblock::Error> for OperationError {
+    fn from(error: cellblock::Error) -> OperationError {
         let message = match error.hint() {
             Some(hint) => format!("{error}; {hint}"),
             None => error.to_string(),
         };
-        Fault::new(error.code(), message)
+        OperationError::new(error.code(), message)
     }
 }
 
 /// What comes of an operation.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum OperationAnswer {
     /// A value.
     Value(Value),
     /// The contents of a file, which are read while they are written.
@@ -45,22 +44,25 @@ pub(crate) enum Answer {
 }
 
 /// Tells what came of an operation.
-pub(crate) async fn tell(
+pub(crate) async fn send_outcome(
     writer: &Writer,
     id: Option<RequestId>,
     name: String,
-    outcome: Result<Answer, Fault>,
+    outcome: Result<OperationAnswer, OperationError>,
 ) {
     match outcome {
-        Ok(Answer::Value(answer)) => writer.send(Response::answer(id, name, answer)).await,
-        Ok(Answer::File(part)) => writer.send_file(id, name, part).await,
-        Err(fault) => writer.send(fault.response(id, name)).await,
+        Ok(OperationAnswer::Value(answer)) => writer.send(Response::answer(id, name, answer)).await,
+        Ok(OperationAnswer::File(part)) => writer.send_file(id, name, part).await,
+        Err(error) => writer.send(error.response(id, name)).await,
     }
 }
 
 /// Does what an operation asks of a session that is open. `run`, `open` and `close` are not for here: they are more than a question.
-pub(crate) async fn ask(session: &Session, operation: Operation) -> Result<Answer, Fault> {
-    let failed = |error| Fault::from(cellblock::Error::Session(error));
+pub(crate) async fn ask(
+    session: &Session,
+    operation: Operation,
+) -> Result<OperationAnswer, OperationError> {
+    let failed = |error| OperationError::from(cellblock::Error::Session(error));
     if let Operation::GetFile {
         path,
         offset,
@@ -69,18 +71,18 @@ pub(crate) async fn ask(session: &Session, operation: Operation) -> Result<Answe
     {
         let file = session.open_file(&path).await.map_err(failed)?;
         let part = FilePart::new(file, offset, length);
-        return part.map(Answer::File).map_err(|error| {
-            Fault::new(
+        return part.map(OperationAnswer::File).map_err(|error| {
+            OperationError::new(
                 "file",
                 format!("the file `{path}` in the workspace: {error}"),
             )
         });
     }
-    answer(session, operation).await.map(Answer::Value)
+    answer(session, operation).await.map(OperationAnswer::Value)
 }
 
-async fn answer(session: &Session, operation: Operation) -> Result<Value, Fault> {
-    let failed = |error| Fault::from(cellblock::Error::Session(error));
+async fn answer(session: &Session, operation: Operation) -> Result<Value, OperationError> {
+    let failed = |error| OperationError::from(cellblock::Error::Session(error));
     match operation {
         Operation::Compute { code, description } => session
             .compute(&code, &description)
@@ -119,16 +121,16 @@ async fn answer(session: &Session, operation: Operation) -> Result<Value, Fault>
             let (_, entries) = session.checkpoints().await.map_err(failed)?;
             value(entries)
         }
-        _ => Err(Fault::new(
+        _ => Err(OperationError::new(
             "unsupported",
             "this operation cannot be done here",
         )),
     }
 }
 
-/// Serves a session whose code waits for an answer. What would change the state is refused, for it would wait for the one who
-/// asks; variables can be looked at, and files worked with, for the tool that is called may well want to leave one.
-pub(crate) fn serve_beside(
+/// Serves a session whose code waits for an answer. An operation that changes the state is refused, for it would wait for the cell, and
+/// the cell waits for the client; variables can be looked at, and files worked with, for the tool that is called may well want to leave one.
+pub(crate) fn serve_while_waiting(
     server: &Arc<PipeServer>,
     session: Option<Session>,
     id: Option<RequestId>,
@@ -149,7 +151,7 @@ pub(crate) fn serve_beside(
         let message = format!(
             "session `{name}` is busy: its cell waits for the answer to a call; answer it first, or interrupt the cell"
         );
-        return Some(Fault::new("busy", message).response(id, name));
+        return Some(OperationError::new("busy", message).response(id, name));
     };
     let writer = server.writer.clone();
     tokio::spawn(async move {
@@ -157,17 +159,17 @@ pub(crate) fn serve_beside(
             // The session's task sees the end of its cell, and of its session.
             Operation::Close => {
                 session.close().await;
-                Ok(Answer::Value(json!({})))
+                Ok(OperationAnswer::Value(json!({})))
             }
             operation => ask(&session, operation).await,
         };
-        tell(&writer, id, name, outcome).await;
+        send_outcome(&writer, id, name, outcome).await;
     });
     None
 }
 
-fn value(answer: impl Serialize) -> Result<Value, Fault> {
-    serde_json::to_value(answer).map_err(|error| Fault::new("system", error.to_string()))
+fn value(answer: impl Serialize) -> Result<Value, OperationError> {
+    serde_json::to_value(answer).map_err(|error| OperationError::new("system", error.to_string()))
 }
 
 fn nothing((): ()) -> Value {

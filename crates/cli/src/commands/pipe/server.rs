@@ -1,10 +1,9 @@
-//! Reads requests, answers those that cannot wait, and queues the rest for the tasks of their sessions.
+//! Reads requests, does urgent ones at once, and queues the rest for the tasks of their sessions.
 
-use super::lines::Line;
-use super::operations::{Fault, serve_beside};
-use super::session_state::{CallAnswer, SessionState};
-use super::session_task::{self, Queued};
-use super::writer::Writer;
+use super::operations::{OperationError, serve_while_waiting};
+use super::session_task;
+use super::session_task::{CallAnswer, Queued, SessionState};
+use super::streams::{InputLine, Writer};
 use cellblock::pipe::{
     MAX_LINE_BYTES, Operation, PipeError, Request, RequestId, Response, parse_line,
 };
@@ -55,13 +54,13 @@ impl PipeServer {
     }
 
     /// Serves every line until the input ends.
-    pub(crate) async fn serve(self: &Arc<Self>, lines: &mut mpsc::Receiver<Line>) {
+    pub(crate) async fn serve(self: &Arc<Self>, lines: &mut mpsc::Receiver<InputLine>) {
         while let Some(line) = lines.recv().await {
             if line.text.trim_ascii().is_empty() {
                 continue;
             }
             let answer = match read_request(&line) {
-                Ok(request) => self.attend(request, line.text.len()),
+                Ok(request) => self.dispatch(request, line.text.len()),
                 Err(error) => Some(error.into()),
             };
             if let Some(answer) = answer {
@@ -96,7 +95,7 @@ impl PipeServer {
 
     /// Every task ends when it comes to the end of its queue.
     async fn wait_for_tasks(&self) {
-        // The sender is ours, so the channel is open.
+        // This server holds the sender, so the channel is open.
         let _ = self.tasks.subscribe().wait_for(|tasks| *tasks == 0).await;
     }
 
@@ -121,7 +120,7 @@ impl PipeServer {
     }
 
     /// Does at once what cannot wait, and hands the rest to the session. The answer, where there is one already.
-    fn attend(self: &Arc<Self>, request: Request, bytes: usize) -> Option<Response> {
+    fn dispatch(self: &Arc<Self>, request: Request, bytes: usize) -> Option<Response> {
         let name = request.session().to_owned();
         let Request { id, operation, .. } = request;
         let operation = match operation {
@@ -139,24 +138,24 @@ impl PipeServer {
             }
             operation => operation,
         };
-        let Some(share) = Share::take(&self.waiting_bytes, bytes + REQUEST_BYTES) else {
-            let fault = Fault::new(
+        let Some(share) = MemoryShare::take(&self.waiting_bytes, bytes + REQUEST_BYTES) else {
+            let error = OperationError::new(
                 "busy",
                 format!(
                     "{MAX_QUEUED_BYTES} bytes of requests wait already; read some answers first"
                 ),
             );
-            return Some(fault.response(id, name));
+            return Some(error.response(id, name));
         };
         let mut sessions = lock(&self.sessions);
         let entry = sessions
             .entry(name.clone())
-            .or_insert_with(|| self.enlist(&name, None));
+            .or_insert_with(|| self.add_session(&name, None));
         let mut state = lock(&entry.state);
         if state.is_waiting() {
             let session = state.session.clone();
             drop(state);
-            return serve_beside(self, session, id, name, operation);
+            return serve_while_waiting(self, session, id, name, operation);
         }
         state.runs_waiting += usize::from(matches!(operation, Operation::Run(_)));
         drop(state);
@@ -184,18 +183,21 @@ impl PipeServer {
             None => Err(format!("no session `{name}` is open")),
         };
         let message = outcome.err()?;
-        Some(Fault::new("not_found", message).response(id, name.to_owned()))
+        Some(OperationError::new("not_found", message).response(id, name.to_owned()))
     }
 
-    /// Makes a session that was forked from another one of ours, under the name that it has.
-    pub(crate) async fn adopt(self: &Arc<Self>, session: Session) -> Result<String, Fault> {
+    /// Adds a fork of a session of this pipe, under its own name.
+    pub(crate) async fn adopt(
+        self: &Arc<Self>,
+        session: Session,
+    ) -> Result<String, OperationError> {
         let name = session.id().to_owned();
         let is_taken = {
             let mut sessions = lock(&self.sessions);
             let is_taken = sessions.contains_key(&name);
             // The end of the input closes every session. Asked under the lock, so that this one is either seen to or not made.
             if !is_taken && !self.input_has_ended() && !self.is_stopping() {
-                let entry = self.enlist(&name, Some(session));
+                let entry = self.add_session(&name, Some(session));
                 sessions.insert(name.clone(), entry);
                 return Ok(name);
             }
@@ -206,12 +208,12 @@ impl PipeServer {
             let message = format!(
                 "the fork would be called `{name}`, but there is another session of that name; ask again, and it will have another"
             );
-            return Err(Fault::new("exists", message));
+            return Err(OperationError::new("exists", message));
         }
         Ok(name)
     }
 
-    fn enlist(self: &Arc<Self>, name: &str, session: Option<Session>) -> Entry {
+    fn add_session(self: &Arc<Self>, name: &str, session: Option<Session>) -> Entry {
         let (queue, requests) = mpsc::unbounded_channel();
         let state = Arc::new(Mutex::new(SessionState::default()));
         lock(&state).session = session.clone();
@@ -222,7 +224,7 @@ impl PipeServer {
             session,
             requests,
         );
-        let counted = Counted::new(&self.tasks);
+        let counted = TaskCount::new(&self.tasks);
         tokio::spawn(async move {
             task.await;
             drop(counted);
@@ -235,7 +237,7 @@ impl PipeServer {
 /// What the code is told that waits for an answer when there is no more input.
 pub(crate) const INPUT_HAS_ENDED: &str = "no client can answer: the input of the pipe has ended";
 
-fn read_request(line: &Line) -> Result<Request, PipeError> {
+fn read_request(line: &InputLine) -> Result<Request, PipeError> {
     parse_line(&line.text).map_err(|mut error| {
         if line.bytes > MAX_LINE_BYTES as u64 {
             // Only its beginning was kept.
@@ -250,14 +252,14 @@ fn read_request(line: &Line) -> Result<Request, PipeError> {
 
 /// A part of the memory for waiting requests; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct MemoryShare {
     of: Arc<AtomicUsize>,
     bytes: usize,
 }
 
-impl Share {
-    fn take(of: &Arc<AtomicUsize>, bytes: usize) -> Option<Share> {
-        let share = Share {
+impl MemoryShare {
+    fn take(of: &Arc<AtomicUsize>, bytes: usize) -> Option<MemoryShare> {
+        let share = MemoryShare {
             of: Arc::clone(of),
             bytes,
         };
@@ -266,23 +268,23 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for MemoryShare {
     fn drop(&mut self) {
         self.of.fetch_sub(self.bytes, Ordering::SeqCst);
     }
 }
 
 /// One of the tasks, as long as it is there.
-struct Counted(watch::Sender<usize>);
+struct TaskCount(watch::Sender<usize>);
 
-impl Counted {
-    fn new(tasks: &watch::Sender<usize>) -> Counted {
+impl TaskCount {
+    fn new(tasks: &watch::Sender<usize>) -> TaskCount {
         tasks.send_modify(|count| *count += 1);
-        Counted(tasks.clone())
+        TaskCount(tasks.clone())
     }
 }
 
-impl Drop for Counted {
+impl Drop for TaskCount {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count -= 1);
     }
@@ -293,7 +295,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Fault {
+impl OperationError {
     /// The `error` event that says it.
     pub(crate) fn response(self, id: Option<RequestId>, session: String) -> Response {
         let event = Event::Error {

@@ -1,13 +1,14 @@
 //! The task of one session of the pipe: it does the requests of the session in order.
 
-use super::operations::{Answer, Fault, ask, tell};
-use super::server::{INPUT_HAS_ENDED, PipeServer, Share, lock};
-use super::session_state::{CallKind, SessionState};
+use super::operations::{OperationAnswer, OperationError, ask, send_outcome};
+use super::server::{INPUT_HAS_ENDED, MemoryShare, PipeServer, lock};
 use cellblock::pipe::{Operation, RequestId, Response};
 use cellblock::{Cell, Event, Opened, Session, SessionOptions, Stream};
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
 /// A request that waits for its turn.
@@ -15,7 +16,7 @@ use tokio::sync::mpsc;
 pub(crate) struct Queued {
     pub(crate) id: Option<RequestId>,
     pub(crate) operation: Operation,
-    pub(crate) _share: Share,
+    pub(crate) _share: MemoryShare,
 }
 
 /// Runs the task of one session. It ends with its queue, or when its session is closed.
@@ -52,7 +53,7 @@ enum Slot {
     /// A session. Where it has ended by itself, each request gets that as its answer.
     Open(Session),
     /// The requested session could not be opened. A default session in its place would have other walls and files.
-    Failed(Fault),
+    Failed(OperationError),
 }
 
 /// Whether the name is still in use.
@@ -75,7 +76,7 @@ impl SessionTask {
             else {
                 break;
             };
-            let next = self.attend(id, operation).await;
+            let next = self.dispatch(id, operation).await;
             if matches!(next, Next::Closed) && self.server.forget(&self.name, &queue) {
                 return;
             }
@@ -83,33 +84,33 @@ impl SessionTask {
         self.close().await;
     }
 
-    async fn attend(&mut self, id: Option<RequestId>, operation: Operation) -> Next {
+    async fn dispatch(&mut self, id: Option<RequestId>, operation: Operation) -> Next {
         let (outcome, next) = match operation {
             Operation::Close => {
                 self.close().await;
-                (Ok(Answer::Value(json!({}))), Next::Closed)
+                (Ok(OperationAnswer::Value(json!({}))), Next::Closed)
             }
             Operation::Open(options) => {
                 let opened = self.open_anew(*options).await;
-                (opened.map(Answer::Value), Next::Open)
+                (opened.map(OperationAnswer::Value), Next::Open)
             }
             Operation::Run(cell) => match self.run(&id, cell).await {
                 Ok(()) => return Next::Open,
-                Err(fault) => (Err(fault), Next::Open),
+                Err(error) => (Err(error), Next::Open),
             },
-            Operation::Fork => (self.fork().await.map(Answer::Value), Next::Open),
+            Operation::Fork => (self.fork().await.map(OperationAnswer::Value), Next::Open),
             operation => (self.ask(operation).await, Next::Open),
         };
-        tell(&self.server.writer, id, self.name.clone(), outcome).await;
+        send_outcome(&self.server.writer, id, self.name.clone(), outcome).await;
         next
     }
 
-    async fn ask(&mut self, operation: Operation) -> Result<Answer, Fault> {
+    async fn ask(&mut self, operation: Operation) -> Result<OperationAnswer, OperationError> {
         ask(&self.session().await?, operation).await
     }
 
     /// A second session, which is at once another name of the pipe.
-    async fn fork(&mut self) -> Result<Value, Fault> {
+    async fn fork(&mut self) -> Result<Value, OperationError> {
         let session = self.session().await?;
         let fork = session.fork().await.map_err(cellblock::Error::from)?;
         let name = self.server.adopt(fork).await?;
@@ -117,13 +118,13 @@ impl SessionTask {
     }
 
     /// Runs a cell; its events and its result go out as they come.
-    async fn run(&mut self, id: &Option<RequestId>, cell: Cell) -> Result<(), Fault> {
+    async fn run(&mut self, id: &Option<RequestId>, cell: Cell) -> Result<(), OperationError> {
         let session = match self.session().await {
             Ok(session) => session,
-            Err(fault) => {
+            Err(error) => {
                 lock(&self.state).begin();
                 lock(&self.state).end();
-                return Err(fault);
+                return Err(error);
             }
         };
         let mut running = {
@@ -140,7 +141,7 @@ impl SessionTask {
                 _ => None,
             };
             if matches!(event, Event::Result { .. } | Event::Error { .. }) {
-                // Before it is told: whoever reads the result may ask again at once.
+                // Before the result is sent: a client that reads it may send the next request at once.
                 lock(&self.state).end();
                 self.tell_logs(id.as_ref()).await;
             }
@@ -160,23 +161,23 @@ impl SessionTask {
     }
 
     /// The session, opened with the defaults if there is none.
-    async fn session(&mut self) -> Result<Session, Fault> {
+    async fn session(&mut self) -> Result<Session, OperationError> {
         match &self.slot {
             Slot::Open(session) => Ok(session.clone()),
-            Slot::Failed(fault) => Err(fault.clone()),
+            Slot::Failed(error) => Err(error.clone()),
             // A failure is not kept: the next request tries again, with the same defaults.
             Slot::Empty => self.open(SessionOptions::default()).await,
         }
     }
 
-    async fn open_anew(&mut self, options: SessionOptions) -> Result<Value, Fault> {
+    async fn open_anew(&mut self, options: SessionOptions) -> Result<Value, OperationError> {
         if let Slot::Open(session) = &self.slot {
             if is_alive(session).await {
                 let message = format!(
                     "session `{}` is open already; close it first, or choose another name",
                     self.name
                 );
-                return Err(Fault::new("exists", message));
+                return Err(OperationError::new("exists", message));
             }
             self.close().await;
         }
@@ -184,18 +185,18 @@ impl SessionTask {
             Ok(_) => Ok(json!(Opened {
                 session: self.name.clone()
             })),
-            Err(fault) => {
+            Err(error) => {
                 let later = format!(
                     "session `{}` could not be opened: {}",
-                    self.name, fault.message
+                    self.name, error.message
                 );
-                self.slot = Slot::Failed(Fault::new(fault.code, later));
-                Err(fault)
+                self.slot = Slot::Failed(OperationError::new(error.code, later));
+                Err(error)
             }
         }
     }
 
-    async fn open(&mut self, mut options: SessionOptions) -> Result<Session, Fault> {
+    async fn open(&mut self, mut options: SessionOptions) -> Result<Session, OperationError> {
         options.session = Some(self.name.clone());
         let session = self.server.host.open(options).await?;
         self.logs = Some(session.logs());
@@ -229,7 +230,7 @@ impl SessionTask {
     }
 }
 
-/// The next log; never, while there is no session. Whoever reads too slowly has lost lines in the middle.
+/// The next log event; never, while there is no session. A slow reader has lost lines in the middle.
 async fn next_log(logs: &mut Option<broadcast::Receiver<Event>>) -> Event {
     loop {
         let Some(receiver) = logs else {
@@ -247,4 +248,123 @@ async fn next_log(logs: &mut Option<broadcast::Receiver<Event>>) -> Event {
 async fn is_alive(session: &Session) -> bool {
     let probe = session.read_output(0, Stream::Output, 0, 0).await;
     !probe.is_err_and(|error| error.code() == "ended")
+}
+
+/// The state of one session, shared by its task and the task that reads requests.
+#[derive(Debug, Default)]
+pub(crate) struct SessionState {
+    /// The session, while one is open.
+    pub(crate) session: Option<Session>,
+    /// The number of cells that are queued.
+    pub(crate) runs_waiting: usize,
+    is_running: bool,
+    /// Whether an interrupt came for a cell that has not begun.
+    interrupts_next: bool,
+    /// The calls of the running cell that have no answer yet.
+    calls: HashMap<String, CallKind>,
+}
+
+/// The kind of answer that a call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallKind {
+    /// `tool_result`
+    Tool,
+    /// `input`
+    Input,
+}
+
+/// An answer to a call.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum CallAnswer {
+    /// `tool_result`
+    Tool(Result<Value, String>),
+    /// `input`
+    Input(Result<String, String>),
+}
+
+impl SessionState {
+    /// Notes that a cell begins.
+    pub(crate) fn begin(&mut self) {
+        self.is_running = true;
+        self.runs_waiting = self.runs_waiting.saturating_sub(1);
+        if std::mem::take(&mut self.interrupts_next) {
+            self.interrupt();
+        }
+    }
+
+    /// Notes that the cell has ended, and with it its calls.
+    pub(crate) fn end(&mut self) {
+        self.is_running = false;
+        self.calls.clear();
+    }
+
+    /// Interrupts the running cell, or the next one that is queued. Without both, nothing happens.
+    pub(crate) fn interrupt(&mut self) {
+        match &self.session {
+            Some(session) if self.is_running => session.interrupt(),
+            _ => self.interrupts_next = self.runs_waiting > 0,
+        }
+    }
+
+    /// Notes that the code waits for an answer.
+    pub(crate) fn wait_for(&mut self, call: &str, kind: CallKind) {
+        self.calls.insert(call.to_owned(), kind);
+    }
+
+    /// Whether the code waits for an answer, so that nothing else can be done in the session before it comes.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    /// Passes an answer to the session. `Err` says why no call takes it.
+    pub(crate) fn answer(&mut self, call: &str, answer: CallAnswer) -> Result<(), String> {
+        let kind = match answer {
+            CallAnswer::Tool(_) => CallKind::Tool,
+            CallAnswer::Input(_) => CallKind::Input,
+        };
+        match self.calls.get(call) {
+            None => return Err(format!("no call `{call}` waits for an answer")),
+            Some(waiting) if *waiting != kind => {
+                return Err(format!(
+                    "the call `{call}` waits for {}",
+                    waiting.operation()
+                ));
+            }
+            Some(_) => {}
+        }
+        self.calls.remove(call);
+        if let Some(session) = &self.session {
+            match answer {
+                CallAnswer::Tool(outcome) => session.tool_result(call, outcome),
+                CallAnswer::Input(outcome) => session.input(call, outcome),
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses every call that waits.
+    pub(crate) fn refuse_calls(&mut self, reason: &str) {
+        for (call, kind) in std::mem::take(&mut self.calls) {
+            if let Some(session) = &self.session {
+                kind.refuse(session, &call, reason);
+            }
+        }
+    }
+}
+
+impl CallKind {
+    /// Answers a call with an error.
+    pub(crate) fn refuse(self, session: &Session, call: &str, reason: &str) {
+        match self {
+            CallKind::Tool => session.tool_result(call, Err(reason.to_owned())),
+            CallKind::Input => session.input(call, Err(reason.to_owned())),
+        }
+    }
+
+    fn operation(self) -> &'static str {
+        match self {
+            CallKind::Tool => "`tool_result`",
+            CallKind::Input => "`input`",
+        }
+    }
 }

@@ -1,10 +1,9 @@
 //! The line editor: colours, completion, blocks, history.
 
 use super::magics::MAGICS;
-use super::prompt::{FIRST, FIRST_NOT_ARMED, MORE, with_marks, without_marks};
 use super::shell::Names;
-use crate::python::{BUILTINS, KEYWORDS, indent_after, is_complete};
-use crate::terminal::{Console, Style, TypedBefore, highlight};
+use crate::python_syntax::{BUILTINS, KEYWORDS, indent_after, is_complete};
+use crate::terminal::{Console, InputHistory, Style, highlight};
 use cellblock::visible_name;
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
@@ -20,12 +19,12 @@ use std::borrow::Cow;
 use std::sync::PoisonError;
 
 /// How many inputs are remembered.
-const MOST_REMEMBERED: usize = 10_000;
+const MAX_HISTORY_ENTRIES: usize = 10_000;
 
 /// The prompt.
 pub(crate) struct Editor {
     editor: rustyline::Editor<Assistant, FileHistory>,
-    history: TypedBefore,
+    history: InputHistory,
     armed: (String, String),
     not_armed: (String, String),
 }
@@ -53,7 +52,7 @@ impl Editor {
     /// An editor that completes these names.
     pub(crate) fn new(names: Names, console: &Console) -> anyhow::Result<Editor> {
         let config = Config::builder()
-            .max_history_size(MOST_REMEMBERED)?
+            .max_history_size(MAX_HISTORY_ENTRIES)?
             .history_ignore_dups(true)?
             .completion_type(CompletionType::List)
             .tab_stop(4)
@@ -73,7 +72,7 @@ impl Editor {
                 EventHandler::Conditional(handler),
             );
         }
-        let history = TypedBefore::load("repl_history", &mut editor);
+        let history = InputHistory::load("repl_history", &mut editor);
         Ok(Editor {
             editor,
             history,
@@ -263,5 +262,50 @@ impl ConditionalEventHandler for Tab {
         line.trim()
             .is_empty()
             .then(|| Cmd::Insert(1, " ".repeat(4)))
+    }
+}
+
+/// What stands before the first line.
+pub(crate) const FIRST: &str = ">>> ";
+/// The prompt while a crash would cost more than the next cell. It has the same width, so that the lines below stay aligned.
+pub(crate) const FIRST_NOT_ARMED: &str = "!>> ";
+/// What stands before the others.
+pub(crate) const MORE: &str = "... ";
+
+/// The code without the marks. Pasted lines have none.
+pub(crate) fn without_marks(text: &str) -> String {
+    let lines: Vec<&str> = text
+        .split('\n')
+        .enumerate()
+        .map(|(at, line)| {
+            if at == 0 {
+                line
+            } else {
+                line.strip_prefix(MORE).unwrap_or(line)
+            }
+        })
+        .collect();
+    lines.join("\n")
+}
+
+/// The code with a mark before every line but the first.
+pub(crate) fn with_marks(code: &str) -> String {
+    code.replace('\n', &format!("\n{MORE}"))
+}
+
+#[cfg(test)]
+mod prompt_tests {
+    use super::*;
+
+    #[test]
+    fn marks_come_and_go() {
+        let code = "def f():\n    return 1\n";
+        assert_eq!(with_marks(code), "def f():\n...     return 1\n... ");
+        assert_eq!(without_marks(&with_marks(code)), code);
+    }
+
+    #[test]
+    fn a_pasted_line_stays_as_it_is() {
+        assert_eq!(without_marks("x = [\n  1,\n... 2]"), "x = [\n  1,\n2]");
     }
 }

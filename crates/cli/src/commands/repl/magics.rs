@@ -4,15 +4,15 @@ use super::shell::{Next, Shell, Timing};
 use crate::terminal::{Style, size};
 use std::process::ExitCode;
 
-/// One of them. A new one is a line in [`MAGICS`] and an arm in [`obey`].
+/// One of them. A new one is a line in [`MAGICS`] and an arm in [`run_magic`].
 pub(crate) struct Magic {
     pub(crate) name: &'static str,
     usage: &'static str,
     does: &'static str,
-    act: Act,
+    action: MagicAction,
 }
 
-enum Act {
+enum MagicAction {
     Vars,
     Files,
     Reset,
@@ -32,72 +32,72 @@ pub(crate) const MAGICS: &[Magic] = &[
         name: "vars",
         usage: "%vars",
         does: "list the variables",
-        act: Act::Vars,
+        action: MagicAction::Vars,
     },
     Magic {
         name: "files",
         usage: "%files",
         does: "list the files of the workspace",
-        act: Act::Files,
+        action: MagicAction::Files,
     },
     Magic {
         name: "time",
         usage: "%time CODE",
         does: "run code and say what it cost",
-        act: Act::Time,
+        action: MagicAction::Time,
     },
     Magic {
         name: "reset",
         usage: "%reset",
         does: "forget all variables; files stay",
-        act: Act::Reset,
+        action: MagicAction::Reset,
     },
     Magic {
         name: "undo",
         usage: "%undo [N]",
         does: "take back the last N cells (1), with their files",
-        act: Act::Undo,
+        action: MagicAction::Undo,
     },
     Magic {
         name: "checkpoints",
         usage: "%checkpoints",
         does: "list what can be gone back to",
-        act: Act::Checkpoints,
+        action: MagicAction::Checkpoints,
     },
     Magic {
         name: "fork",
         usage: "%fork",
         does: "go on in a copy of the session, with files of its own",
-        act: Act::Fork,
+        action: MagicAction::Fork,
     },
     Magic {
         name: "switch",
         usage: "%switch [ID]",
         does: "go on in another session, or list them",
-        act: Act::Switch,
+        action: MagicAction::Switch,
     },
     Magic {
         name: "pip",
         usage: "%pip install X",
         does: "install packages; variables stay",
-        act: Act::Pip,
+        action: MagicAction::Pip,
     },
     Magic {
         name: "help",
         usage: "%help",
         does: "list these commands",
-        act: Act::Help,
+        action: MagicAction::Help,
     },
     Magic {
         name: "quit",
         usage: "%quit",
         does: "end the session (also Ctrl-D)",
-        act: Act::Quit,
+        action: MagicAction::Quit,
     },
 ];
 
 /// Does what a line that begins with `%` says.
-pub(crate) async fn obey(shell: &mut Shell, line: &str) -> anyhow::Result<Next> {
+pub(crate) async fn run_magic(shell: &mut Shell, line: &str) -> anyhow::Result<Next> {
     let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let Some(magic) = MAGICS.iter().find(|magic| magic.name == name) else {
         shell
@@ -105,18 +105,18 @@ pub(crate) async fn obey(shell: &mut Shell, line: &str) -> anyhow::Result<Next> 
             .error(&format!("there is no %{name}; %help lists what there is"));
         return Ok(Next::Go);
     };
-    match magic.act {
-        Act::Vars => variables(shell).await,
-        Act::Files => files(shell).await,
-        Act::Time if rest.trim().is_empty() => {
+    match magic.action {
+        MagicAction::Vars => variables(shell).await,
+        MagicAction::Files => files(shell).await,
+        MagicAction::Time if rest.trim().is_empty() => {
             shell
                 .console()
                 .error("%time needs code: %time sum(range(10**6))");
             Ok(Next::Go)
         }
-        Act::Time => shell.run_cell(rest.trim(), Timing::Told).await,
-        Act::Reset => shell.reset().await,
-        Act::Undo => match rest.trim() {
+        MagicAction::Time => shell.run_cell(rest.trim(), Timing::Shown).await,
+        MagicAction::Reset => shell.reset().await,
+        MagicAction::Undo => match rest.trim() {
             "" => shell.undo(1).await,
             count => match count.parse() {
                 Ok(count) if count > 0 => shell.undo(count).await,
@@ -128,12 +128,12 @@ pub(crate) async fn obey(shell: &mut Shell, line: &str) -> anyhow::Result<Next> 
                 }
             },
         },
-        Act::Checkpoints => shell.checkpoints().await,
-        Act::Fork => shell.fork().await,
-        Act::Switch => shell.switch(rest.trim()).await,
-        Act::Pip => install(shell, rest).await,
-        Act::Help => help(shell),
-        Act::Quit => Ok(Next::Quit(ExitCode::SUCCESS)),
+        MagicAction::Checkpoints => shell.checkpoints().await,
+        MagicAction::Fork => shell.fork().await,
+        MagicAction::Switch => shell.switch(rest.trim()).await,
+        MagicAction::Pip => install(shell, rest).await,
+        MagicAction::Help => help(shell),
+        MagicAction::Quit => Ok(Next::Quit(ExitCode::SUCCESS)),
     }
 }
 

@@ -2,28 +2,27 @@
 
 mod editor;
 mod magics;
-mod prompt;
-mod sessions;
 mod shell;
 
 use crate::args::{EnvironmentArgs, PythonArgs, SETUP_HINT, SessionArgs};
-use crate::commands::live::Signals;
-use crate::commands::runtime;
+use crate::cell_run::Signals;
 use crate::config::ConfigArgs;
-use crate::python::Blocks;
+use crate::process;
+use crate::python_syntax::Blocks;
 use crate::terminal::{Console, Style, plural};
 use cellblock::Preload;
 use clap::Args;
 use editor::{Editor, Prompt, Typed};
 use shell::Next;
-pub(crate) use shell::Shell;
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// A person may go to lunch: only a week of silence ends the session.
-pub(crate) const IDLE: Duration = Duration::from_secs(7 * 24 * 3600);
+pub(crate) use shell::Shell;
+
+/// The time without input after which a session at the terminal ends: a week, since a person may leave it open.
+pub(crate) const REPL_IDLE_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -48,43 +47,43 @@ Examples:
   cellblock repl --workspace . --import np --timeout 10min
   cellblock repl < script.py";
 
-/// Runs until the person has had enough.
+/// Runs the prompt until its input ends.
 pub(crate) fn run(args: ReplArgs, console: Console) -> anyhow::Result<ExitCode> {
     let is_interactive = io::stdin().is_terminal();
-    let runtime = runtime::on_threads(1)?;
+    let runtime = process::runtime_on_threads(1)?;
     let config = ConfigArgs::default().load()?;
-    let python = args.python.settled(&config)?;
-    let mut options = args.session.settled(&config)?.options()?;
-    options.limits.idle = IDLE;
+    let python = args.python.resolve(&config)?;
+    let mut options = args.session.resolve(&config)?.options()?;
+    options.limits.idle = REPL_IDLE_LIMIT;
     options.journal = (!args.no_journal).into();
     let shell = runtime.block_on(async {
-        // Someone who types has not waited for imports; they would be felt at the start.
+        // Imports at the start would delay the first prompt.
         let preparing = args.environment.host(&python, Preload::Standard, &console);
         let host = preparing.await?;
         Shell::open(host, options, console.clone(), Signals::only_interrupts()?).await
     })?;
     if is_interactive {
-        greet(&python, &shell, &console);
+        print_banner(&python, &shell, &console);
     } else if python.lacks_packages(shell.host()) {
         console.hint(SETUP_HINT);
     }
-    talk(runtime, shell)
+    run_prompt(runtime, shell)
 }
 
 /// Takes input until there is no more, then ends the session.
-pub(crate) fn talk(runtime: Runtime, mut shell: Shell) -> anyhow::Result<ExitCode> {
+pub(crate) fn run_prompt(runtime: Runtime, mut shell: Shell) -> anyhow::Result<ExitCode> {
     let outcome = if io::stdin().is_terminal() {
-        converse(&runtime, &mut shell)
+        read_terminal(&runtime, &mut shell)
     } else {
-        read_through(&runtime, &mut shell)
+        read_stdin(&runtime, &mut shell)
     };
     runtime.block_on(shell.close());
     runtime.shutdown_background();
     outcome
 }
 
-/// A person types.
-fn converse(runtime: &Runtime, shell: &mut Shell) -> anyhow::Result<ExitCode> {
+/// Reads cells from a person at a terminal.
+fn read_terminal(runtime: &Runtime, shell: &mut Shell) -> anyhow::Result<ExitCode> {
     let mut editor = Editor::new(shell.names(), shell.console())?;
     loop {
         shell.show_logs();
@@ -96,7 +95,7 @@ fn converse(runtime: &Runtime, shell: &mut Shell) -> anyhow::Result<ExitCode> {
         match editor.read(prompt)? {
             Typed::Nothing => {}
             Typed::End => return Ok(ExitCode::SUCCESS),
-            Typed::Input(text) => match runtime.block_on(shell.obey(&text))? {
+            Typed::Input(text) => match runtime.block_on(shell.run_input(&text))? {
                 Next::Go => {}
                 Next::Quit(status) => return Ok(status),
             },
@@ -104,8 +103,8 @@ fn converse(runtime: &Runtime, shell: &mut Shell) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// A file or a program speaks.
-fn read_through(runtime: &Runtime, shell: &mut Shell) -> anyhow::Result<ExitCode> {
+/// Reads cells from a file or a program.
+fn read_stdin(runtime: &Runtime, shell: &mut Shell) -> anyhow::Result<ExitCode> {
     let mut blocks = Blocks::default();
     let mut lines = io::stdin().lock().lines();
     loop {
@@ -116,7 +115,7 @@ fn read_through(runtime: &Runtime, shell: &mut Shell) -> anyhow::Result<ExitCode
             None => blocks.finish().into_iter().collect(),
         };
         for cell in cells {
-            if let Next::Quit(status) = runtime.block_on(shell.obey(&cell))? {
+            if let Next::Quit(status) = runtime.block_on(shell.run_input(&cell))? {
                 return Ok(status);
             }
         }
@@ -126,7 +125,7 @@ fn read_through(runtime: &Runtime, shell: &mut Shell) -> anyhow::Result<ExitCode
     }
 }
 
-fn greet(python: &PythonArgs, shell: &Shell, console: &Console) {
+fn print_banner(python: &PythonArgs, shell: &Shell, console: &Console) {
     let host = shell.host();
     let environment = host.environment();
     let packages = match environment.packages.len() {

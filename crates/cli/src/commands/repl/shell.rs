@@ -1,13 +1,14 @@
-//! The session behind the prompt. When it dies, another takes its place.
+//! The session behind the prompt, and its forks. A session that ends is replaced by a new one in the same workspace.
 
 use super::magics;
-use crate::commands::live::{
-    Answer, Asker, Followed, Follower, SecondInterrupt, Show, Signals, Stopped,
+use crate::cell_run::{
+    AskInput, CellRunner, CellStop, FinishedCell, InputAnswer, SecondCtrlC, ShowOutput, Signals,
+    print_files, print_outcome, save_and_name_plots,
 };
-use crate::commands::outcome::{print_files, print_outcome, save_pictures};
 use crate::failure;
 use crate::terminal::{
-    Console, EnvironmentBar, Style, ToldNet, milliseconds, next_crash, print_restored, size,
+    CheckpointNotice, Console, EnvironmentBar, Style, milliseconds, next_crash, print_restored,
+    size,
 };
 use anyhow::Context as _;
 use cellblock::env::{Dirs, Requirements};
@@ -24,7 +25,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
-use tokio::sync::broadcast::{self, error::TryRecvError};
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::TryRecvError;
 
 /// The names of the session's variables, for completion.
 pub(crate) type Names = Arc<Mutex<BTreeSet<String>>>;
@@ -43,8 +45,8 @@ pub(crate) struct Shell {
     names: Names,
     /// What threads write after their cell.
     pub(super) logs: broadcast::Receiver<Event>,
-    /// The safety net that was last told of.
-    told_net: ToldNet,
+    /// The notice about checkpoints that was printed last.
+    checkpoint_notice: CheckpointNotice,
     /// Whether a crash in the next cell loses nothing, as far as was told.
     is_armed: bool,
 }
@@ -60,8 +62,8 @@ pub(crate) enum Next {
 /// Whether a cell's cost is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timing {
-    Untold,
-    Told,
+    Hidden,
+    Shown,
 }
 
 impl Shell {
@@ -89,10 +91,10 @@ impl Shell {
             others: Vec::new(),
             fresh,
             names: Names::default(),
-            told_net: ToldNet::default(),
+            checkpoint_notice: CheckpointNotice::default(),
             is_armed: true,
         };
-        shell.learn_names().await;
+        shell.load_names().await;
         Ok(shell)
     }
 
@@ -104,7 +106,7 @@ impl Shell {
         console: Console,
         signals: Signals,
     ) -> Shell {
-        // One that takes its place shall find its files.
+        // A session that replaces this one must find its files.
         options.workspace = Some(session.workspace().to_owned());
         let shell = Shell {
             host,
@@ -116,10 +118,10 @@ impl Shell {
             others: Vec::new(),
             fresh: None,
             names: Names::default(),
-            told_net: ToldNet::default(),
+            checkpoint_notice: CheckpointNotice::default(),
             is_armed: true,
         };
-        shell.learn_names().await;
+        shell.load_names().await;
         shell
     }
 
@@ -153,61 +155,61 @@ impl Shell {
     }
 
     /// Runs a cell, or does what a magic says.
-    pub(crate) async fn obey(&mut self, input: &str) -> anyhow::Result<Next> {
+    pub(crate) async fn run_input(&mut self, input: &str) -> anyhow::Result<Next> {
         if let Some(line) = input.strip_prefix('%') {
-            return magics::obey(self, line).await;
+            return magics::run_magic(self, line).await;
         }
         if matches!(input.trim(), "exit" | "exit()" | "quit" | "quit()") {
             return Ok(Next::Quit(ExitCode::SUCCESS));
         }
-        self.run_cell(input, Timing::Untold).await
+        self.run_cell(input, Timing::Hidden).await
     }
 
     pub(crate) async fn run_cell(&mut self, code: &str, timing: Timing) -> anyhow::Result<Next> {
-        let follower = Follower {
+        let cell_runner = CellRunner {
             console: &self.console,
-            show: Show::Live,
-            asker: asker(),
-            second_interrupt: SecondInterrupt::Repeats,
+            show: ShowOutput::Live,
+            ask_input: ask_input(),
+            second_ctrl_c: SecondCtrlC::Repeats,
         };
-        let followed = match follower
+        let finished = match cell_runner
             .run(&self.session, Cell::new(code), &mut self.signals)
             .await
         {
-            Ok(followed) => followed,
-            Err(Stopped::Signal(signal)) => {
+            Ok(finished) => finished,
+            Err(CellStop::Signal(signal)) => {
                 return Ok(Next::Quit(ExitCode::from(128 + signal as u8)));
             }
-            Err(Stopped::Output(error)) => return Err(failure::output(error)),
-            Err(Stopped::Ended(message)) => return self.revive(&message).await,
-            Err(Stopped::Error(error)) => {
+            Err(CellStop::Output(error)) => return Err(failure::output(error)),
+            Err(CellStop::Ended(message)) => return self.reopen(&message).await,
+            Err(CellStop::Error(error)) => {
                 self.console.error(&error.to_string());
                 return Ok(Next::Go);
             }
         };
-        self.tell(&followed, timing).await?;
-        self.note_names(&followed.result);
-        match followed.result.state.outcome {
-            StateOutcome::Ended => self.revive("the session ended with it").await,
+        self.print_result(&finished, timing).await?;
+        self.update_names(&finished.result);
+        match finished.result.state.outcome {
+            StateOutcome::Ended => self.reopen("the session ended with it").await,
             StateOutcome::Restored => {
-                print_restored(&followed.result.state, &self.console);
-                self.tell_net().await;
+                print_restored(&finished.result.state, &self.console);
+                self.report_checkpoint().await;
                 Ok(Next::Go)
             }
             StateOutcome::Kept => {
-                self.tell_net().await;
+                self.report_checkpoint().await;
                 Ok(Next::Go)
             }
         }
     }
 
     /// Tells when a crash in the next cell would cost more than that cell, and why: once for each reason.
-    async fn tell_net(&mut self) {
+    async fn report_checkpoint(&mut self) {
         let Ok((net, _)) = self.session.checkpoints().await else {
             return;
         };
         self.is_armed = net.status == CheckpointStatus::Armed;
-        if self.told_net.is_news(&net) {
+        if self.checkpoint_notice.is_needed(&net) {
             let label = self.console.on_err(Style::Warning, "not armed:");
             self.console
                 .note(&label, &next_crash(&net, self.options.replay));
@@ -222,7 +224,7 @@ impl Shell {
     pub(crate) async fn reset(&mut self) -> anyhow::Result<Next> {
         match self.session.reset().await {
             Ok(()) => {
-                self.learn_names().await;
+                self.load_names().await;
                 self.console.say(
                     &self
                         .console
@@ -238,12 +240,12 @@ impl Shell {
     pub(crate) async fn undo(&mut self, count: usize) -> anyhow::Result<Next> {
         match self.session.undo(count).await {
             Ok(undone) => {
-                self.learn_names().await;
+                self.load_names().await;
                 let where_it_stands = match undone.cell {
                     0 => "everything is as it was at the beginning".to_owned(),
                     cell => format!("everything is as it was after cell {cell}"),
                 };
-                self.say_dimly(&where_it_stands);
+                self.say_dim(&where_it_stands);
                 for what in &undone.not_restored {
                     self.console
                         .note(&self.console.on_err(Style::Warning, "not restored:"), what);
@@ -269,18 +271,18 @@ impl Shell {
     /// Tells of an error; when it means that the session is over, opens another.
     pub(crate) async fn recover(&mut self, error: cellblock::Error) -> anyhow::Result<Next> {
         if error.code() == "ended" {
-            return self.revive(&error.to_string()).await;
+            return self.reopen(&error.to_string()).await;
         }
         self.console.error(&error.to_string());
         Ok(Next::Go)
     }
 
     /// Opens another session in the same workspace.
-    async fn revive(&mut self, reason: &str) -> anyhow::Result<Next> {
+    async fn reopen(&mut self, reason: &str) -> anyhow::Result<Next> {
         self.session.close().await;
         self.session = self.host.open(self.options.clone()).await?;
         self.logs = self.session.logs();
-        self.learn_names().await;
+        self.load_names().await;
         let label = self.console.on_err(Style::Warning, "note:");
         let note =
             format!("{reason}; a new one was started: its variables are gone, its files are there");
@@ -288,12 +290,12 @@ impl Shell {
         Ok(Next::Go)
     }
 
-    async fn tell(&self, followed: &Followed, timing: Timing) -> io::Result<()> {
-        print_outcome(followed, self.options.limits.wall, &self.console)?;
-        print_files(followed, self.workspace(), &self.console);
-        save_pictures(followed, &self.session, &self.console).await;
-        if timing == Timing::Told {
-            let usage = &followed.result.usage;
+    async fn print_result(&self, finished: &FinishedCell, timing: Timing) -> io::Result<()> {
+        print_outcome(finished, self.options.limits.wall, &self.console)?;
+        print_files(finished, self.workspace(), &self.console);
+        save_and_name_plots(finished, &self.session, &self.console).await;
+        if timing == Timing::Shown {
+            let usage = &finished.result.usage;
             self.console.say(&format!(
                 "{} on the clock, {} of CPU, {} of memory",
                 milliseconds(usage.wall_ms),
@@ -304,11 +306,11 @@ impl Shell {
         Ok(())
     }
 
-    pub(super) fn say_dimly(&self, text: &str) {
+    pub(super) fn say_dim(&self, text: &str) {
         self.console.say(&self.console.on_err(Style::Dim, text));
     }
 
-    fn note_names(&self, result: &CellResult) {
+    fn update_names(&self, result: &CellResult) {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         names.extend(result.variables.added.iter().map(|one| one.name.clone()));
         for one in &result.variables.removed {
@@ -316,7 +318,7 @@ impl Shell {
         }
     }
 
-    pub(super) async fn learn_names(&self) {
+    pub(super) async fn load_names(&self) {
         let variables = self.session.vars().await.unwrap_or_default();
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         *names = variables.into_iter().map(|one| one.name).collect();
@@ -363,10 +365,10 @@ fn fresh_workspace() -> anyhow::Result<PathBuf> {
 }
 
 /// Questions are asked at the terminal, with line editing. Where there is none, the lines are the code.
-fn asker() -> Asker {
+fn ask_input() -> AskInput {
     Arc::new(|prompt| {
         if !io::stdin().is_terminal() {
-            return Answer::Nothing(
+            return InputAnswer::Nothing(
                 "no person can type here: standard input holds the code".to_owned(),
             );
         }
@@ -374,10 +376,97 @@ fn asker() -> Asker {
         let answer =
             rustyline::DefaultEditor::new().and_then(|mut editor| editor.readline(prompt.as_ref()));
         match answer {
-            Ok(text) => Answer::Text(text),
-            Err(ReadlineError::Interrupted) => Answer::Interrupt,
-            Err(ReadlineError::Eof) => Answer::Nothing("Ctrl-D was pressed".to_owned()),
-            Err(error) => Answer::Nothing(error.to_string()),
+            Ok(text) => InputAnswer::Text(text),
+            Err(ReadlineError::Interrupted) => InputAnswer::Interrupt,
+            Err(ReadlineError::Eof) => InputAnswer::Nothing("Ctrl-D was pressed".to_owned()),
+            Err(error) => InputAnswer::Nothing(error.to_string()),
         }
     })
+}
+
+impl Shell {
+    /// Makes a fork and goes on in it. The session that was left stays as it is.
+    pub(crate) async fn fork(&mut self) -> anyhow::Result<Next> {
+        let begun = std::time::Instant::now();
+        let fork = match self.session.fork().await {
+            Ok(fork) => fork,
+            Err(error) => return self.recover(error).await,
+        };
+        let took = crate::terminal::milliseconds(begun.elapsed().as_secs_f64() * 1e3);
+        let left = self.go_on_in(fork).await;
+        self.say_dim(&format!(
+            "now in {}, a fork made in {took}; %switch {left} goes back",
+            self.session.id()
+        ));
+        self.say_dim(&format!("its files are in {}", self.workspace().display()));
+        Ok(Next::Go)
+    }
+
+    /// Goes on in another session; without a name, lists them.
+    pub(crate) async fn switch(&mut self, name: &str) -> anyhow::Result<Next> {
+        if name.is_empty() {
+            return self.list_sessions();
+        }
+        if let Some(index) = self.others.iter().position(|session| session.id() == name) {
+            let session = self.others.remove(index);
+            self.go_on_in(session).await;
+            self.say_dim(&format!("now in {name}"));
+        } else if name == self.session.id() {
+            self.say_dim(&format!("{name} is where you are"));
+        } else {
+            self.console().error(&format!(
+                "there is no session {name}; %switch lists what there is"
+            ));
+        }
+        Ok(Next::Go)
+    }
+
+    /// Whether the next cell is safe, and what can be gone back to.
+    pub(crate) async fn checkpoints(&mut self) -> anyhow::Result<Next> {
+        let (net, entries) = match self.session.checkpoints().await {
+            Ok(answer) => answer,
+            Err(error) => return self.recover(error.into()).await,
+        };
+        self.console()
+            .print_line(&next_crash(&net, self.options.replay))?;
+        for entry in entries {
+            let place = match entry.cell {
+                0 => "the beginning".to_owned(),
+                cell => format!("after cell {cell}"),
+            };
+            let line = format!("{place:<16} {:>10} of its own", size(entry.bytes));
+            self.console().print_line(&line)?;
+        }
+        Ok(Next::Go)
+    }
+
+    fn list_sessions(&self) -> anyhow::Result<Next> {
+        for session in self.others.iter().chain([&self.session]) {
+            let mark = if session.id() == self.session.id() {
+                '*'
+            } else {
+                ' '
+            };
+            let line = format!(
+                "{mark} {:<8} {}",
+                session.id(),
+                session.workspace().display()
+            );
+            self.console().print_line(&line)?;
+        }
+        Ok(Next::Go)
+    }
+
+    /// Puts the session aside for another, and returns its name.
+    async fn go_on_in(&mut self, session: Session) -> String {
+        self.show_logs();
+        self.logs = session.logs();
+        // A session that replaces this one must find its files.
+        self.options.workspace = Some(session.workspace().to_owned());
+        let left = std::mem::replace(&mut self.session, session);
+        let name = left.id().to_owned();
+        self.others.push(left);
+        self.load_names().await;
+        name
+    }
 }

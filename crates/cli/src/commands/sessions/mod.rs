@@ -1,15 +1,16 @@
-//! `cellblock sessions`: the journals of sessions that were.
+//! `cellblock sessions`: the journals of earlier sessions.
 
-mod export;
-mod list;
-mod remove;
 mod restore;
 mod show;
 
-use crate::terminal::Console;
+use crate::args::SessionArgs;
+use crate::failure::Usage;
+use crate::terminal::{Console, Style, plural, size};
+use anyhow::Context as _;
 use cellblock::env::Dirs;
-use cellblock::journal::Journals;
-use clap::{Args, Subcommand};
+use cellblock::journal::{JournalError, JournalFile, Journals, Summary, notebook, script};
+use cellblock::parse_duration;
+use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -27,15 +28,15 @@ pub(crate) struct SessionsArgs {
 #[derive(Debug, Subcommand)]
 enum SessionsCommand {
     /// List the journals, the newest first
-    List(list::ListArgs),
+    List(ListArgs),
     /// Show the cells of one, with what they printed
     Show(show::ShowArgs),
     /// Replay one into a new session, and go on in it
     Restore(restore::RestoreArgs),
     /// Print one as a script or a notebook
-    Export(export::ExportArgs),
+    Export(ExportArgs),
     /// Remove journals
-    Remove(remove::RemoveArgs),
+    Remove(RemoveArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -52,7 +53,7 @@ Examples:
   cellblock sessions export last --as notebook -o analysis.ipynb
   cellblock sessions remove --older-than 7d";
 
-/// Does what is asked; with no more words, lists.
+/// Runs the subcommand; without one, lists the journals.
 pub(crate) fn run(args: SessionsArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let directory = match args.directory {
         Some(directory) => directory,
@@ -60,12 +61,12 @@ pub(crate) fn run(args: SessionsArgs, console: &Console) -> anyhow::Result<ExitC
     };
     let journals = Journals::new(directory);
     match args.command {
-        None => list::run(&list::ListArgs::default(), &journals, console),
-        Some(SessionsCommand::List(args)) => list::run(&args, &journals, console),
+        None => list(&ListArgs::default(), &journals, console),
+        Some(SessionsCommand::List(args)) => list(&args, &journals, console),
         Some(SessionsCommand::Show(args)) => show::run(&args, &journals, console),
         Some(SessionsCommand::Restore(args)) => restore::run(&args, &journals, console),
-        Some(SessionsCommand::Export(args)) => export::run(&args, &journals, console),
-        Some(SessionsCommand::Remove(args)) => remove::run(&args, &journals, console),
+        Some(SessionsCommand::Export(args)) => export(&args, &journals, console),
+        Some(SessionsCommand::Remove(args)) => remove(&args, &journals, console),
     }
 }
 
@@ -100,6 +101,222 @@ fn date(at: f64) -> String {
     };
     let year = era * 400 + year + later;
     format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
+}
+
+#[derive(Debug, Default, Args)]
+#[command(after_help = LIST_EXAMPLES)]
+struct ListArgs {
+    /// Print a JSON list instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+const LIST_EXAMPLES: &str = "\
+STATE is alive while the session goes on, ended when it was closed or ended by itself, died when its host was killed. LAST is \
+how the last cell ended; `running` if it did not. A journal marked with * is not complete.
+
+Examples:
+  cellblock sessions list
+  cellblock sessions list --json";
+
+fn list(args: &ListArgs, journals: &Journals, console: &Console) -> anyhow::Result<ExitCode> {
+    let mut summaries = Vec::new();
+    for file in journals.list()? {
+        match file.summary() {
+            Ok(summary) => summaries.push(summary),
+            // One that cannot be read must not hide the others.
+            Err(error) => {
+                console.note(&console.on_err(Style::Warning, "note:"), &error.to_string())
+            }
+        }
+    }
+    if args.json {
+        console.print_json(&summaries)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if summaries.is_empty() {
+        let place = journals.directory().display();
+        console.say(&format!("no journals in {place}"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let head = [
+        "ID",
+        "SESSION",
+        "OPENED",
+        "CELLS",
+        "LAST",
+        "STATE",
+        "WORKSPACE",
+    ]
+    .map(str::to_owned);
+    let rows: Vec<[String; 7]> = summaries
+        .iter()
+        .map(|summary| row(summary).map(|cell| console.name_on_out(&cell).into_owned()))
+        .collect();
+    let widths: [usize; 7] = std::array::from_fn(|column| {
+        let cells = rows.iter().chain([&head]);
+        cells
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    });
+    console.print_guest(&line(&head, &widths))?;
+    for row in &rows {
+        console.print_guest(&line(row, &widths))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(summary: &Summary) -> [String; 7] {
+    let last = match (summary.last_status, summary.cells) {
+        (Some(status), _) => status.name(),
+        (None, 0) => "",
+        (None, _) => "running",
+    };
+    let mark = if summary.incomplete { "*" } else { "" };
+    [
+        format!("{}{mark}", summary.id),
+        summary.session.clone(),
+        format!("{} ago", age(summary.opened_at)),
+        summary.cells.to_string(),
+        last.to_owned(),
+        summary.life.to_owned(),
+        summary.workspace.display().to_string(),
+    ]
+}
+
+fn line(row: &[String; 7], widths: &[usize; 7]) -> String {
+    let cells = row.iter().zip(widths);
+    let text: Vec<String> = cells
+        .map(|(cell, width)| format!("{cell:<width$}"))
+        .collect();
+    format!("{}\n", text.join("  ").trim_end())
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = EXPORT_EXAMPLES)]
+struct ExportArgs {
+    /// The id of a journal, or its beginning, or `last`
+    id: String,
+    /// What to make of it: script or notebook
+    #[arg(
+        long = "as",
+        value_name = "FORM",
+        default_value = "script",
+        hide_possible_values = true,
+        hide_default_value = true,
+        help = "script, for python3 alone, or notebook, for Jupyter [default: script]"
+    )]
+    form: Form,
+    /// Write to this file [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Form {
+    Script,
+    Notebook,
+}
+
+const EXPORT_EXAMPLES: &str = "\
+Only what was kept is exported: no cell that was undone, crashed or ran out of time. The script prints what the cells \
+printed, with the values of last expressions as `repl` shows them; tools and input() give the recorded answers. It works in \
+a new temporary directory (in the current one if the session's workspace was not empty), or in DIR with `python3 SCRIPT \
+DIR`, and ends with 1 if a cell ends otherwise than it did.
+
+Examples:
+  cellblock sessions export last | python3 -
+  cellblock sessions export k3f9 -o analysis.py
+  cellblock sessions export k3f9 --as notebook -o analysis.ipynb";
+
+fn export(args: &ExportArgs, journals: &Journals, console: &Console) -> anyhow::Result<ExitCode> {
+    let journal = journals.find(&args.id)?.read()?;
+    match (&args.output, args.form) {
+        (None, Form::Script) => console.print_guest(&script(&journal))?,
+        (None, Form::Notebook) => console.print_pretty_json(&notebook(&journal))?,
+        (Some(path), form) => {
+            let text = match form {
+                Form::Script => script(&journal),
+                Form::Notebook => {
+                    format!("{}\n", serde_json::to_string_pretty(&notebook(&journal))?)
+                }
+            };
+            SessionArgs::default()
+                .untrusted_directories()
+                .write(path, text.as_bytes())
+                .with_context(|| format!("{} cannot be written", path.display()))?;
+        }
+    }
+    if let Some(problem) = &journal.incomplete {
+        console.say(&format!("the journal is not complete: {problem}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = REMOVE_EXAMPLES)]
+struct RemoveArgs {
+    /// Ids of journals, or their beginnings
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+    /// Remove all, but those of sessions that are alive
+    #[arg(long, conflicts_with_all = ["ids", "older_than"])]
+    all: bool,
+    /// Remove those that were last written to before this time, such as 12h or 7d
+    #[arg(long, value_name = "AGE", value_parser = parse_duration, conflicts_with = "ids")]
+    older_than: Option<Duration>,
+}
+
+const REMOVE_EXAMPLES: &str = "\
+Examples:
+  cellblock sessions remove k3f9 x2mq
+  cellblock sessions remove --older-than 7d
+  cellblock sessions remove --all";
+
+fn remove(args: &RemoveArgs, journals: &Journals, console: &Console) -> anyhow::Result<ExitCode> {
+    let chosen = match args.older_than {
+        _ if args.all => journals.list()?,
+        Some(age) => {
+            let is_old =
+                |file: &JournalFile| file.modified.elapsed().is_ok_and(|elapsed| elapsed >= age);
+            journals.list()?.into_iter().filter(is_old).collect()
+        }
+        None if args.ids.is_empty() => {
+            return Err(Usage::hinted(
+                "there is nothing to remove",
+                "name journals, or give --older-than AGE or --all",
+            ));
+        }
+        // All are looked for before one is removed.
+        None => args
+            .ids
+            .iter()
+            .map(|id| journals.find(id))
+            .collect::<Result<Vec<_>, _>>()?,
+    };
+    let (mut removed, mut bytes, mut kept) = (0, 0, 0);
+    for file in chosen {
+        match file.remove() {
+            Ok(()) => {
+                removed += 1;
+                bytes += file.bytes;
+            }
+            Err(JournalError::Alive { .. }) if args.ids.is_empty() => kept += 1,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let alive = match kept {
+        0 => String::new(),
+        kept => format!("; {} alive and stayed", plural(kept, "session")),
+    };
+    let line = format!(
+        "{} removed, {}{alive}",
+        plural(removed, "journal"),
+        size(bytes)
+    );
+    console.say(&console.on_err(Style::Dim, &line));
+    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

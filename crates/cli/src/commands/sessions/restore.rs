@@ -1,9 +1,9 @@
 //! `cellblock sessions restore`.
 
 use crate::args::PythonArgs;
-use crate::commands::live::Signals;
-use crate::commands::repl::{IDLE, Shell, talk};
-use crate::commands::runtime;
+use crate::cell_run::Signals;
+use crate::commands::repl::{REPL_IDLE_LIMIT, Shell, run_prompt};
+use crate::process;
 use crate::terminal::{Console, Style, plural};
 use cellblock::journal::{Fate, Journal, Journals, Report, Restore, Restored};
 use cellblock::{Host, Preload};
@@ -53,12 +53,12 @@ pub(super) fn run(
     console: &Console,
 ) -> anyhow::Result<ExitCode> {
     let journal = journals.find(&args.id)?.read()?;
-    let runtime = runtime::on_threads(1)?;
+    let runtime = process::runtime_on_threads(1)?;
     let outcome = runtime.block_on(async {
         let mut signals = Signals::only_interrupts()?;
         let host = args.host(&journal)?;
         let mut how = Restore::default()
-            .idle(IDLE)
+            .idle(REPL_IDLE_LIMIT)
             .journal(!args.no_journal && !args.check);
         if let Some(workspace) = &args.workspace {
             how = how.workspace(workspace);
@@ -83,7 +83,7 @@ pub(super) fn run(
     });
     let (host, restored, signals) = match outcome {
         Ok(Some(restored)) => restored,
-        // What is left goes with us.
+        // Sessions end with this process.
         Ok(None) => {
             runtime.shutdown_background();
             return Ok(ExitCode::from(130));
@@ -112,7 +112,7 @@ pub(super) fn run(
     } = restored;
     let adopted = Shell::adopt(host, session, options, console.clone(), signals);
     let shell = runtime.block_on(adopted);
-    talk(runtime, shell)
+    run_prompt(runtime, shell)
 }
 
 impl RestoreArgs {

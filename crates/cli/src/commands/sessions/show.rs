@@ -1,7 +1,7 @@
 //! `cellblock sessions show`.
 
 use super::date;
-use crate::terminal::{Console, Shown, Style, milliseconds};
+use crate::terminal::{Console, DisplayText, Style, milliseconds};
 use cellblock::Status;
 use cellblock::journal::{CellStory, Fate, Journal, Journals, Life, RecordedCall};
 use clap::Args;
@@ -126,7 +126,8 @@ impl Page<'_> {
         let result = &ended.result;
         self.text(&result.output)?;
         for display in &result.displays {
-            let (Shown::Text(text) | Shown::Thing(text)) = Shown::of(display);
+            let (DisplayText::Text(text) | DisplayText::Description(text)) =
+                DisplayText::of(display);
             self.text(&text)?;
         }
         if let Some(value) = &result.value {

@@ -1,0 +1,246 @@
+//! The flags of everything that asks a model.
+
+use super::recording::SessionNote;
+use super::restoration::RunRestoration;
+use crate::args::{ApprovalArgs, ToolboxArgs, install_packages};
+use crate::args::{EnvironmentArgs, PythonArgs, SessionArgs};
+use crate::config::{Config, ConfigArgs};
+use crate::failure::Usage;
+use crate::terminal::{Console, TerminalApprover};
+use cellblock::agent::{
+    Agent, AgentBuilder, Format, GivenFile, Prompt, RunLimits, ToolOffer, executor_telling,
+};
+use cellblock::mcp::Connected;
+use cellblock::model::{CapabilityOverrides, Model, ModelChoice};
+use cellblock::tools::{Approval, Approver};
+use cellblock::{Journaling, Locale, SessionOptions, parse_duration};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The flags of the model.
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
+#[command(next_help_heading = "Model")]
+pub(crate) struct ModelArgs {
+    /// The model, or replay:FILE for a recording [default: $CELLBLOCK_MODEL]
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    /// The endpoint's address, up to /chat/completions [default: $CELLBLOCK_BASE_URL]
+    #[arg(long, value_name = "URL")]
+    pub(super) base_url: Option<String>,
+    /// The variable that holds the key [default: CELLBLOCK_API_KEY, then the provider's own]
+    #[arg(long, value_name = "NAME")]
+    pub(super) key_variable: Option<String>,
+    /// Tokens of a request and its reply together [default: by the model's name]
+    #[arg(long, value_name = "N")]
+    pub(super) context_tokens: Option<u64>,
+    /// Tokens of one reply at most
+    #[arg(long, value_name = "N")]
+    pub(crate) reply_tokens: Option<u32>,
+    /// How freely the model chooses its words, 0 to 2
+    #[arg(long, value_name = "N")]
+    pub(crate) temperature: Option<f64>,
+    /// Record every exchange with the model in this file
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Only the configuration has these.
+    #[arg(skip)]
+    pub(super) key_file: Option<PathBuf>,
+    #[arg(skip)]
+    pub(super) capabilities: CapabilityOverrides,
+}
+
+/// The flags of the agent.
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
+#[command(next_help_heading = "Agent")]
+pub(crate) struct AgentArgs {
+    /// How the model acts: tools, json, xml, markdown or next_step [default: by its abilities]
+    #[arg(long, value_name = "FORMAT")]
+    pub(super) format: Option<Format>,
+    /// The words it begins with: minimal or deep-research [default: minimal]
+    #[arg(long, value_name = "PROMPT")]
+    pub(super) prompt: Option<Prompt>,
+    /// The language for the model: en or zh [default: en]
+    #[arg(long, value_name = "LANGUAGE")]
+    pub(super) locale: Option<Locale>,
+    /// Do not offer the tool compute
+    #[arg(long)]
+    pub(super) no_compute: bool,
+    /// At each step, ask for N replies, try each in a fork, and go on with the best
+    #[arg(long, value_name = "N")]
+    pub(super) best_of: Option<usize>,
+    /// End after so many steps [default: 20]
+    #[arg(long, value_name = "N")]
+    pub(super) max_steps: Option<usize>,
+    /// End after this time, such as 90 or 5min
+    #[arg(long, value_name = "SECS", value_parser = parse_duration)]
+    pub(crate) max_time: Option<Duration>,
+    /// End after so many tokens
+    #[arg(long, value_name = "N")]
+    pub(super) max_tokens: Option<u64>,
+    /// End at this cost, where prices are known
+    #[arg(long, value_name = "N")]
+    pub(super) max_cost: Option<f64>,
+    /// Only the configuration has this: none, standard or full.
+    #[arg(skip)]
+    pub(super) preload: Option<String>,
+}
+
+/// The state that a run starts with.
+#[derive(Default)]
+pub(crate) struct RunSetup {
+    /// The files in its workspace.
+    pub(crate) files: Vec<GivenFile>,
+    /// Notes in the record which session the run works in.
+    pub(crate) note: SessionNote,
+    /// The earlier session that the run continues in.
+    pub(crate) restoration: Option<RunRestoration>,
+}
+
+/// All flags of a command that asks a model.
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
+pub(crate) struct AgentRunArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(super) agent: AgentArgs,
+    #[command(flatten)]
+    pub(super) approval: ApprovalArgs,
+    #[command(flatten)]
+    toolbox: ToolboxArgs,
+    #[command(flatten)]
+    pub(super) config: ConfigArgs,
+    #[command(flatten)]
+    pub(crate) session: SessionArgs,
+    #[command(flatten)]
+    pub(super) python: PythonArgs,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
+}
+
+impl ModelArgs {
+    /// Removes an address with a password, which must not get into a record.
+    pub(crate) fn forget_secrets(&mut self) {
+        self.base_url.take_if(|url| url.contains('@'));
+    }
+
+    /// The model that the flags and the environment name.
+    pub(crate) fn open(&self) -> anyhow::Result<Arc<dyn Model>> {
+        self.choice()?
+            .open(|name| std::env::var(name).ok())
+            .map_err(|error| Usage::plain(error.to_string()))
+    }
+
+    /// Which model that is, and where its exchanges are recorded.
+    pub(crate) fn choice(&self) -> anyhow::Result<ModelChoice> {
+        let choice = ModelChoice {
+            model: self.model.clone(),
+            base_url: self.base_url.clone(),
+            key_variable: self.key_variable.clone(),
+            key_file: self.key_file.clone(),
+            capabilities: self.capabilities.clone(),
+            record: self.record.clone(),
+            ..ModelChoice::default()
+        };
+        let choice = choice.or_from_environment(|name| std::env::var(name).ok());
+        if choice.model.is_none() {
+            return Err(Usage::hinted(
+                "no model is chosen",
+                "name one with --model, CELLBLOCK_MODEL or `name` in the section [model] of the configuration; docs/models.md has the settings of the usual providers",
+            ));
+        }
+        Ok(choice)
+    }
+}
+
+impl AgentArgs {
+    /// Sets up an agent with these flags.
+    pub(crate) fn set_up(&self, builder: AgentBuilder, model: &ModelArgs) -> AgentBuilder {
+        let defaults = RunLimits::default();
+        let limits = RunLimits {
+            steps: self.max_steps.unwrap_or(defaults.steps),
+            time: self.max_time,
+            tokens: self.max_tokens,
+            cost: self.max_cost,
+            ..defaults
+        };
+        let offer = if self.no_compute {
+            ToolOffer::Withheld
+        } else {
+            ToolOffer::Offered
+        };
+        let mut builder = builder
+            .prompt(self.prompt.clone().unwrap_or_default())
+            .locale(self.locale.unwrap_or_default())
+            .compute(offer)
+            .best_of(self.best_of.unwrap_or(1))
+            .limits(limits);
+        if let Some(format) = self.format {
+            builder = builder.format(format);
+        }
+        if let Some(tokens) = model.context_tokens {
+            builder = builder.context_tokens(tokens);
+        }
+        if let Some(tokens) = model.reply_tokens {
+            builder = builder.max_tokens(tokens);
+        }
+        if let Some(temperature) = model.temperature {
+            builder = builder.temperature(temperature);
+        }
+        builder
+    }
+}
+
+impl AgentRunArgs {
+    /// The configuration file that the flags name.
+    pub(crate) fn configuration(&self) -> anyhow::Result<Config> {
+        self.config.load()
+    }
+
+    /// An agent with this model, and the servers that tools of it come from. Nothing else is started yet, except tools that are
+    /// written in Python.
+    pub(crate) async fn agent(
+        &self,
+        model: Arc<dyn Model>,
+        setup: RunSetup,
+        console: &Console,
+    ) -> anyhow::Result<(AgentBuilder, Connected)> {
+        let config = self.config.load()?;
+        let (tools, servers) = self.toolbox.gather(&self.python, &config, console).await?;
+        let preload = self.agent.preload();
+        let preparing = self.environment.host(&self.python, preload, console);
+        let host = preparing.await?;
+        let options = SessionOptions {
+            journal: Journaling::On,
+            ..self.session.options()?
+        };
+        let note = setup.note.clone();
+        let mut executor = executor_telling(host.clone(), options, setup.files, move |session| {
+            note.write(session);
+        });
+        if let Some(restoration) = setup.restoration {
+            let session = restoration.restore(&host, console).await?;
+            setup.note.write(&session);
+            executor = executor.with_first_session(session);
+        }
+        let builder = Agent::builder()
+            .shared_model(model)
+            .executor(executor)
+            .tools(tools)
+            .tool(install_packages(console)?)
+            .approval(self.approval(&config, console));
+        let builder = self.agent.set_up(builder, &self.model);
+        Ok((builder, servers))
+    }
+
+    /// When to ask for approval. Asking needs a terminal: a person must see the question and be able to type.
+    fn approval(&self, config: &Config, console: &Console) -> Approval {
+        let has_terminal = io::stdin().is_terminal() && console.err_is_terminal();
+        let ask_input = has_terminal
+            .then(|| Arc::new(TerminalApprover::new(console.clone())) as Arc<dyn Approver>);
+        Approval::new(self.approval.policy(config), ask_input)
+    }
+}

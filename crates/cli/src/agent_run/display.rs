@@ -1,0 +1,380 @@
+//! A run as a person sees it: the thought, the code, the result, while they come.
+
+use crate::terminal::{CheckpointNotice, Console, Style, highlight, plural, print_restored};
+use cellblock::agent::{ActionResult, Format, Observer, RunEvent};
+use cellblock::model::Usage;
+use cellblock::{Event as CellEvent, Status};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// The longest piece of a result that a person is shown; the model may read more.
+const MAX_SHOWN_RESULT_CHARS: usize = 4_000;
+
+/// The most characters of a text that are shown beside the spinner.
+const MAX_PREVIEW_CHARS: usize = 60;
+
+/// Prints what happens to standard error: live on a terminal, else in whole pieces.
+pub(crate) struct Display {
+    console: Console,
+    is_live: bool,
+    spinner: Option<ProgressBar>,
+    seen: Mutex<Seen>,
+}
+
+/// What was printed of the reply that is coming, and where the line stands.
+#[derive(Default)]
+struct Seen {
+    thought: String,
+    code: String,
+    code_lines: usize,
+    has_output: bool,
+    is_mid_line: bool,
+    usage: Usage,
+    /// Text that is a thought if something follows, and else the answer, which is printed elsewhere.
+    undecided: String,
+    /// Whether text may turn out to be the answer.
+    may_answer: bool,
+    /// The notice about checkpoints that was printed last.
+    checkpoint_notice: CheckpointNotice,
+}
+
+impl Display {
+    pub(crate) fn new(console: &Console) -> Arc<Display> {
+        let is_live = console.err_is_terminal();
+        let spinner = is_live.then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
+                bar.set_style(style);
+            }
+            bar
+        });
+        Arc::new(Display {
+            console: console.clone(),
+            is_live,
+            spinner,
+            seen: Mutex::default(),
+        })
+    }
+
+    /// The reader of events.
+    pub(crate) fn observer(self: &Arc<Display>) -> Observer {
+        let display = Arc::clone(self);
+        Arc::new(move |event| display.show(event))
+    }
+
+    fn show(&self, event: &RunEvent) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            RunEvent::Begun { format, .. } => seen.may_answer = answers_in_text(*format),
+            RunEvent::Asked { .. } => {
+                let (usage, may_answer) = (seen.usage, seen.may_answer);
+                let checkpoint_notice = std::mem::take(&mut seen.checkpoint_notice);
+                *seen = Seen {
+                    usage,
+                    may_answer,
+                    checkpoint_notice,
+                    ..Seen::default()
+                };
+                self.wait(&format!("thinking · {} tokens ·", usage.total()));
+            }
+            RunEvent::ThoughtPart { text } if self.is_live && seen.may_answer => {
+                seen.undecided.push_str(text);
+                self.preview(&seen);
+            }
+            RunEvent::ThoughtPart { text } if self.is_live => self.thought(&mut seen, text),
+            RunEvent::CodePart { text } if self.is_live => {
+                self.decide(&mut seen);
+                seen.code.push_str(text);
+                self.code_lines(&mut seen, LastLine::Waits);
+            }
+            RunEvent::Retrying { reason } => {
+                seen.undecided.clear();
+                self.note(&mut seen, &format!("the model is asked again: {reason}"))
+            }
+            RunEvent::Resumed { steps, format } => {
+                seen.may_answer = answers_in_text(*format);
+                self.note(
+                    &mut seen,
+                    &format!("the run goes on after {}", plural(*steps as u64, "step")),
+                );
+            }
+            RunEvent::Spent { usage } => seen.usage = *usage,
+            RunEvent::Thought { text, .. } => {
+                self.decide(&mut seen);
+                if seen.thought.is_empty() && !text.is_empty() {
+                    self.thought(&mut seen, text);
+                }
+                self.end_line(&mut seen);
+            }
+            RunEvent::Repaired { repairs } => {
+                self.note(
+                    &mut seen,
+                    &format!("the reply was repaired: {}", repairs.join("; ")),
+                );
+            }
+            RunEvent::Malformed { problem } => {
+                self.decide(&mut seen);
+                self.note(&mut seen, problem);
+            }
+            RunEvent::Code { code, .. } => self.code(&mut seen, code),
+            RunEvent::Call {
+                name, arguments, ..
+            } => {
+                self.label(&mut seen, &format!("Calling {name}"));
+                let text: String = arguments.to_string().chars().take(1_000).collect();
+                self.say(&text);
+            }
+            RunEvent::Cell { event } => self.cell(&mut seen, event),
+            RunEvent::WaitingForApproval { .. } => self.clear(),
+            RunEvent::Plan { version, markdown } => {
+                self.label(&mut seen, &format!("Plan, version {version}"));
+                self.say(markdown);
+            }
+            RunEvent::Done { done, .. } => self.done(&mut seen, done),
+            RunEvent::Note { text } => self.note(&mut seen, text),
+            RunEvent::Compacted { before, after } => {
+                self.note(
+                    &mut seen,
+                    &format!(
+                        "the conversation was shortened from about {before} to {after} tokens"
+                    ),
+                );
+            }
+            RunEvent::Nested { name, inner } => {
+                if let RunEvent::Code { code, .. } = inner.as_ref() {
+                    self.label(&mut seen, &format!("Executing code of {name}"));
+                    self.console.say(&self.painted(code));
+                }
+            }
+            RunEvent::Answer { .. } | RunEvent::Finished { .. } => {
+                self.clear();
+                self.end_line(&mut seen);
+            }
+            _ => {}
+        }
+    }
+
+    /// Shows the end of the text beside the spinner, while it is not known whether it is a thought or the answer.
+    fn preview(&self, seen: &Seen) {
+        let Some(spinner) = &self.spinner else {
+            return;
+        };
+        let safe = self.console.safe_on_err(&seen.undecided);
+        let line = safe.trim_end().lines().next_back().unwrap_or_default();
+        let skipped = line.chars().count().saturating_sub(MAX_PREVIEW_CHARS);
+        let end: String = line.chars().skip(skipped).collect();
+        spinner.set_message(format!("{end} ·"));
+    }
+
+    /// The text was a thought.
+    fn decide(&self, seen: &mut Seen) {
+        let text = std::mem::take(&mut seen.undecided);
+        if !text.is_empty() {
+            self.thought(seen, &text);
+        }
+    }
+
+    fn thought(&self, seen: &mut Seen, text: &str) {
+        if seen.thought.is_empty() {
+            self.label(seen, "Thinking");
+        }
+        seen.thought.push_str(text);
+        seen.is_mid_line = !text.ends_with('\n');
+        if self.is_live {
+            self.console.say_guest(text);
+        } else {
+            seen.is_mid_line = false;
+            self.say(text);
+        }
+    }
+
+    fn code(&self, seen: &mut Seen, code: &str) {
+        if seen.code.is_empty() {
+            seen.code.push_str(code);
+            self.code_lines(seen, LastLine::Too);
+        } else if seen.code.starts_with(code) {
+            self.code_lines(seen, LastLine::Too);
+        } else {
+            // What came is not what was seen coming.
+            seen.code = code.to_owned();
+            seen.code_lines = 0;
+            self.code_lines(seen, LastLine::Too);
+        }
+        seen.code.clear();
+        seen.code_lines = 0;
+        seen.has_output = false;
+        self.wait("running ·");
+    }
+
+    /// Prints the lines of code that are whole and were not printed yet.
+    fn code_lines(&self, seen: &mut Seen, last: LastLine) {
+        let painted = self.painted(&seen.code);
+        let all: Vec<&str> = painted.lines().collect();
+        let is_whole = last == LastLine::Too || seen.code.ends_with('\n');
+        let ready = if is_whole {
+            all.len()
+        } else {
+            all.len().saturating_sub(1)
+        };
+        if ready > 0 && seen.code_lines == 0 {
+            self.label(seen, "Executing code");
+        }
+        for line in all.iter().take(ready).skip(seen.code_lines) {
+            self.console.say(line);
+        }
+        seen.code_lines = seen.code_lines.max(ready);
+    }
+
+    fn cell(&self, seen: &mut Seen, event: &CellEvent) {
+        let (CellEvent::Stdout { text } | CellEvent::Stderr { text }) = event else {
+            return;
+        };
+        if !self.is_live {
+            return;
+        }
+        if !seen.has_output {
+            self.label(seen, "Execution result");
+            seen.has_output = true;
+        }
+        self.clear();
+        seen.is_mid_line = !text.ends_with('\n');
+        self.console.say_guest(text);
+    }
+
+    fn done(&self, seen: &mut Seen, done: &ActionResult) {
+        self.clear();
+        let Some(result) = &done.result else {
+            self.label(
+                seen,
+                if done.code.is_some() {
+                    "Execution result"
+                } else {
+                    "Result"
+                },
+            );
+            self.say(&shortened(&done.text));
+            return;
+        };
+        self.end_line(seen);
+        if !seen.has_output {
+            self.label(seen, "Execution result");
+            if !result.output.is_empty() {
+                self.say(&shortened(result.output.trim_end_matches('\n')));
+            }
+        }
+        if let Some(value) = &result.value {
+            self.say(&shortened(&value.repr));
+        }
+        match (result.status, &done.error) {
+            (Status::Success, _) if result.output.is_empty() && result.value.is_none() => {
+                self.console
+                    .say(&self.console.on_err(Style::Dim, "(no output)"));
+            }
+            (Status::Success, _) => {}
+            (status, error) => {
+                let words = error.clone().unwrap_or_else(|| status.name().to_owned());
+                self.console.say(
+                    &self
+                        .console
+                        .on_err(Style::Error, &self.console.safe_on_err(&words)),
+                );
+            }
+        }
+        print_restored(&result.state, &self.console);
+        let net = &result.state.checkpoint;
+        if seen.checkpoint_notice.is_needed(net) {
+            let reason = net.reason.as_deref().unwrap_or("there is no checkpoint");
+            let label = self.console.on_err(Style::Warning, "not armed:");
+            self.console.note(
+                &label,
+                &format!("this code ran without a checkpoint of its own ({reason})"),
+            );
+        }
+        for file in &result.files.created {
+            let line = format!("new file {} ({} bytes)", file.path, file.bytes);
+            self.console.say(
+                &self
+                    .console
+                    .on_err(Style::Dim, &self.console.safe_on_err(&line)),
+            );
+        }
+        seen.has_output = false;
+    }
+
+    fn label(&self, seen: &mut Seen, text: &str) {
+        self.clear();
+        self.end_line(seen);
+        self.console.say(&self.console.on_err(Style::Heading, text));
+    }
+
+    fn note(&self, seen: &mut Seen, text: &str) {
+        self.clear();
+        self.end_line(seen);
+        self.console
+            .note(&self.console.on_err(Style::Dim, "note:"), text);
+    }
+
+    fn say(&self, text: &str) {
+        let text = self.console.safe_on_err(text).into_owned();
+        self.console.say(&text);
+    }
+
+    fn painted(&self, code: &str) -> String {
+        let code = self.console.safe_on_err(code);
+        if self.console.err_is_coloured() {
+            highlight(&code)
+        } else {
+            code.into_owned()
+        }
+    }
+
+    fn end_line(&self, seen: &mut Seen) {
+        if std::mem::take(&mut seen.is_mid_line) {
+            self.console.say("");
+        }
+    }
+
+    fn wait(&self, words: &str) {
+        if let Some(spinner) = &self.spinner {
+            spinner.reset();
+            spinner.set_message(self.console.safe_on_err(words).into_owned());
+            spinner.set_draw_target(ProgressDrawTarget::stderr());
+            spinner.enable_steady_tick(Duration::from_millis(120));
+        }
+    }
+
+    fn clear(&self) {
+        if let Some(spinner) = &self.spinner {
+            spinner.disable_steady_tick();
+            spinner.finish_and_clear();
+            spinner.set_draw_target(ProgressDrawTarget::hidden());
+        }
+    }
+}
+
+/// Whether a reply of plain text is the answer.
+fn answers_in_text(format: Format) -> bool {
+    matches!(format, Format::Tools | Format::Markdown | Format::Xml)
+}
+
+/// What is done about a line of code that has no end yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LastLine {
+    /// More of it may come.
+    Waits,
+    /// It is printed too.
+    Too,
+}
+
+fn shortened(text: &str) -> String {
+    let length = text.chars().count();
+    if length <= MAX_SHOWN_RESULT_CHARS {
+        return text.to_owned();
+    }
+    let beginning: String = text.chars().take(MAX_SHOWN_RESULT_CHARS).collect();
+    format!(
+        "{beginning}\n[… {} more characters]",
+        length - MAX_SHOWN_RESULT_CHARS
+    )
+}

@@ -1,0 +1,123 @@
+//! What every command that asks a model shares: its flags, the display of a run, its record and trace, and Ctrl-C.
+
+mod args;
+mod display;
+mod recording;
+mod resolve;
+mod restoration;
+
+use crate::cell_run::Signals;
+use crate::terminal::{Console, Style, plural};
+use cellblock::agent::{AgentError, CancellationToken, Conversation, Observer, Outcome};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub(crate) use args::{AgentArgs, AgentRunArgs, ModelArgs, RunSetup};
+pub(crate) use display::Display;
+pub(crate) use recording::{RunRecorder, Telemetry, run_store};
+pub(crate) use restoration::{RunRestoration, journal_of};
+
+/// Two presses of Ctrl-C within this time end the run.
+const MAX_DOUBLE_PRESS_GAP: Duration = Duration::from_secs(3);
+
+/// SIGTERM, which ends the run at once.
+const TERMINATE: i32 = 15;
+
+/// The task of a conversation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RunTask<'a> {
+    /// Answer this question.
+    Ask(&'a str),
+    /// Continue a run that was cut off.
+    Resume,
+}
+
+/// Runs a task to its outcome. Ctrl-C interrupts the cell; a second Ctrl-C, or SIGTERM, ends the run.
+pub(crate) async fn run_interruptible(
+    conversation: &mut Conversation,
+    task: RunTask<'_>,
+    observer: Observer,
+    signals: &mut Signals,
+    console: &Console,
+) -> Result<Outcome, AgentError> {
+    let token = CancellationToken::new();
+    let executor = Arc::clone(conversation.executor());
+    let token_of_run = token.clone();
+    let asking = async {
+        match task {
+            RunTask::Ask(question) => conversation.ask(question, observer, token_of_run).await,
+            RunTask::Resume => conversation.resume(observer, token_of_run).await,
+        }
+    };
+    tokio::pin!(asking);
+    let mut pressed: Option<Instant> = None;
+    loop {
+        tokio::select! {
+            outcome = &mut asking => return outcome,
+            signal = signals.next() => {
+                let is_second = pressed.is_some_and(|at| at.elapsed() < MAX_DOUBLE_PRESS_GAP);
+                if is_second || signal == TERMINATE {
+                    token.cancel();
+                } else {
+                    pressed = Some(Instant::now());
+                    executor.interrupt().await;
+                    console.hint("the cell was interrupted; press Ctrl-C again to end the run");
+                }
+            }
+        }
+    }
+}
+
+/// The answer on standard output; on a terminal under its label.
+pub(crate) fn print_outcome(
+    outcome: &Outcome,
+    is_quiet: bool,
+    console: &Console,
+) -> io::Result<()> {
+    if outcome.answer.is_some() {
+        if !is_quiet {
+            console.say(&console.on_err(Style::Heading, "Final answer"));
+        }
+        console.print_guest(&format!("{}\n", outcome.answer_text()))?;
+    } else {
+        console.error(&format!(
+            "no answer ({}): {}",
+            outcome.status,
+            outcome.message.as_deref().unwrap_or("no reason is known")
+        ));
+        if let Some(reached) = outcome.reached.as_ref().filter(|_| !is_quiet) {
+            let text: String = reached.chars().take(2_000).collect();
+            console.note(&console.on_err(Style::Heading, "reached:"), &text);
+        }
+    }
+    for warning in &outcome.warnings {
+        console.note(&console.on_err(Style::Warning, "warning:"), warning);
+    }
+    if !is_quiet {
+        let cost = outcome
+            .cost
+            .map(|cost| format!(", cost {:.4}", cost.0))
+            .unwrap_or_default();
+        let verified = outcome
+            .verification
+            .as_ref()
+            .filter(|verification| verification.is_confirmed() && verification.cells > 0)
+            .map(|it| {
+                format!(
+                    ", verified by {} run again",
+                    plural(it.cells as u64, "cell")
+                )
+            })
+            .unwrap_or_default();
+        let line = format!(
+            "{} in {}{verified}, {:.1} s, {} tokens{cost}",
+            outcome.status,
+            plural(outcome.steps.len() as u64, "step"),
+            outcome.ms as f64 / 1000.0,
+            outcome.usage.total()
+        );
+        console.say(&console.on_err(Style::Dim, &line));
+    }
+    Ok(())
+}
