@@ -1,7 +1,6 @@
 //! The format `next_step`: one JSON object with the state, a plan and the next call, guided by a schema of all tools.
 
 use super::dialect::{add_purpose, read_dialect, tool_name};
-use super::signature::signature;
 use super::turn::{is_blank, partial_text};
 use super::{
     Action, ActionFormat, CallKind, Format, FormatContext, MalformedReply, Observation,
@@ -35,14 +34,15 @@ impl ActionFormat for NextStepFormat {
     }
 
     fn instructions(&self, context: &FormatContext) -> String {
+        let schema = step_schema(context).schema.to_string();
         let tools: Vec<String> = context
             .registry
             .definitions()
             .filter(|definition| definition.name != FINAL_ANSWER)
-            .map(|definition| format!("- {}: {}", signature(definition), definition.description))
+            .map(|definition| format!("- {}: {}", definition.name, definition.description))
             .collect();
         let tools = tools.join("\n");
-        let values = [("tools", tools.as_str())];
+        let values = [("tools", tools.as_str()), ("schema", &schema)];
         PromptPart::Format(Format::NextStep).fill(context.locale, &values.into())
     }
 

@@ -159,7 +159,7 @@ fn one_line(definition: &ToolDefinition) -> String {
 }
 
 /// The signature of a tool: `book_hotel(location: str, nights: int = 1) -> dict`.
-pub(super) fn signature(definition: &ToolDefinition) -> String {
+fn signature(definition: &ToolDefinition) -> String {
     let required: Vec<&str> = definition
         .parameters
         .get("required")

@@ -247,3 +247,32 @@ fn json_and_next_step_may_answer_with_a_structure() {
     .unwrap();
     assert_eq!(outcome.answer, Some(json!([1, 2])));
 }
+
+/// What the model reads of this code.
+fn observed(code: &str) -> String {
+    let replies = [runs(Format::Markdown, code), Reply::text("done")];
+    let agent = scripted(replies).format(Format::Markdown).build().unwrap();
+    let outcome = wait(agent.run("?")).unwrap();
+    outcome.steps[0].actions[0].text.clone()
+}
+
+#[test]
+fn of_long_code_that_fails_the_model_reads_the_lines_around_the_error() {
+    let mut lines: Vec<String> = (1..=30).map(|line| format!("x{line} = {line}")).collect();
+    lines[19] = "1 / 0".to_owned();
+    let text = observed(&lines.join("\n"));
+    let expected = "### Original code:\n[… lines 1 to 14 …]\n  15 | x15 = 15\n";
+    assert!(text.contains(expected), "{text}");
+    assert!(
+        text.contains("  25 | x25 = 25\n[… lines 26 to 30 …]\n### Error:"),
+        "{text}"
+    );
+    assert!(text.contains("ZeroDivisionError"), "{text}");
+}
+
+#[test]
+fn the_model_reads_the_true_end_of_a_long_output() {
+    let text = observed("for n in range(400_000): print('line', n)\nprint('the end')");
+    assert!(text.contains("line 0\nline 1\n"), "{text}");
+    assert!(text.ends_with("line 399999\nthe end"), "{text}");
+}
