@@ -8,9 +8,11 @@ use crate::run::{AnswerSchema, RunLimits, Scorer};
 use crate::template::{Template, TemplateTool};
 use cellblock_model::Model;
 use cellblock_protocol::{Locale, Seed};
+use cellblock_tools::names::FINAL_ANSWER;
 use cellblock_tools::{
     Approval, CheckpointsTool, ComputeTool, DynamicTool, ExecutePythonCodeTool, FileReaderTool,
-    ListFilesTool, RecursivePlanTreeTodoTool, Registry, RegistryBuilder, Tool, UndoTool,
+    FinalAnswerTool, ListFilesTool, RecursivePlanTreeTodoTool, Registry, RegistryBuilder, Tool,
+    UndoTool,
 };
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
@@ -249,6 +251,10 @@ impl AgentBuilder {
             .tools
             .iter()
             .fold(built_in_tools(&settings), |registry, add| add(registry));
+        // A tool of the caller with that name is used instead.
+        if runs_code && !registry.contains(FINAL_ANSWER) {
+            registry = registry.tool(FinalAnswerTool);
+        }
         if settings.template_depth < MAX_TEMPLATE_DEPTH {
             for template in settings.templates.iter() {
                 let tool =

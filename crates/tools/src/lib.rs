@@ -22,8 +22,9 @@ pub use approval::{
 };
 pub use bridge::CellOutcome;
 pub use builtin::{
-    CheckpointsTool, ComputeTool, ExecutePythonCodeTool, FileReaderTool, InstallFuture,
-    InstallPackagesTool, ListFilesTool, PackageInstaller, RecursivePlanTreeTodoTool, UndoTool,
+    CheckpointsTool, ComputeTool, ExecutePythonCodeTool, FileReaderTool, FinalAnswerTool,
+    InstallFuture, InstallPackagesTool, ListFilesTool, PackageInstaller, RecursivePlanTreeTodoTool,
+    UndoTool,
 };
 pub use call::{
     Answer, Arguments, Call, CallLimits, Caller, Context, EarlierCalls, Failure, IntoOutput, Json,

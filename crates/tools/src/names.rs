@@ -24,6 +24,8 @@ pub const LIST_FILES: &str = "list_files";
 pub const UNDO: &str = "undo";
 /// Lists the checkpoints of the session.
 pub const CHECKPOINTS: &str = "checkpoints";
+/// Ends a run of an agent with a value that the code computed.
+pub const FINAL_ANSWER: &str = "final_answer";
 /// Installs packages for the session.
 pub const INSTALL_PACKAGES: &str = "install_packages";
 /// Makes a copy of the session. Offered to MCP clients only.
@@ -92,6 +94,7 @@ mod tests {
             (name_of_type::<UndoTool>(), UNDO),
             (name_of_type::<CheckpointsTool>(), CHECKPOINTS),
             (name_of_type::<InstallPackagesTool>(), INSTALL_PACKAGES),
+            (name_of_type::<FinalAnswerTool>(), FINAL_ANSWER),
         ] {
             assert_eq!(name, constant);
         }

@@ -1,4 +1,4 @@
-//! SecretFilter that must not be written: keys, passwords, tokens, and any field named like one.
+//! Secrets that must not be written: keys, passwords, tokens, and any field or variable named like one.
 
 use serde_json::Value;
 
@@ -79,7 +79,8 @@ impl SecretFilter {
         }
     }
 
-    /// A text without known secrets, without words that look like keys, and without what follows `password=` or `Bearer`.
+    /// A text without known secrets, without words that look like keys, without what follows `password=` or `Bearer`, and without the
+    /// texts that code assigns to names of secrets.
     pub fn redact_text(&self, text: &str) -> String {
         // Arguments of tools are JSON in a text, whose fields have names.
         if text.trim_start().starts_with(['{', '['])
@@ -91,7 +92,7 @@ impl SecretFilter {
         for secret in &self.known {
             text = text.replace(secret, REDACTED);
         }
-        redact_words(&text)
+        redact_words(&redact_literals(&text))
     }
 }
 
@@ -131,6 +132,86 @@ fn name_kind(name: &str) -> NameKind {
     } else {
         NameKind::Public
     }
+}
+
+/// Hides the literals of code that belong to the name of a secret: `password = "…"`, `{"api_key": "…"}`, `environ["TOKEN"] = "…"`,
+/// `token: str = "…"` and `if secret == "…"`.
+///
+/// Every quote is looked at, also one inside a literal: an apostrophe in a comment must not hide what follows it.
+fn redact_literals(text: &str) -> String {
+    let mut hidden = String::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(offset) = text[at..].find(['"', '\'']) {
+        let quote_at = at + offset;
+        let rest = &text[quote_at..];
+        let quote = &rest[..1];
+        let triple = [quote, quote, quote].concat();
+        let mark = if rest.starts_with(&triple) {
+            &rest[..3]
+        } else {
+            quote
+        };
+        hidden.push_str(&text[at..quote_at]);
+        hidden.push_str(mark);
+        at = quote_at + mark.len();
+        let length = literal_length(&text[at..], mark);
+        if length > 0 && is_value_of_secret(&text[..quote_at]) {
+            hidden.push_str(REDACTED);
+            at += length;
+        }
+    }
+    hidden.push_str(&text[at..]);
+    hidden
+}
+
+/// The bytes of a literal up to its closing mark. One that is not closed ends with its line, or with the text.
+fn literal_length(body: &str, mark: &str) -> usize {
+    let mut is_escaped = false;
+    for (at, c) in body.char_indices() {
+        if is_escaped {
+            is_escaped = false;
+        } else if c == '\\' {
+            is_escaped = true;
+        } else if body[at..].starts_with(mark) || (c == '\n' && mark.len() == 1) {
+            return at;
+        }
+    }
+    body.len()
+}
+
+/// Whether a literal after this text is the value of a secret name.
+fn is_value_of_secret(before: &str) -> bool {
+    // `r"…"` and `f"…"`.
+    let prefix = before.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let before = match before.len() - prefix.len() {
+        0..=2 => prefix,
+        _ => before,
+    };
+    let line = before.rsplit('\n').next().unwrap_or_default().trim_end();
+    let Some(left) = line.strip_suffix(['=', ':']) else {
+        return false;
+    };
+    let left = left.trim_end_matches(['=', '!', ' ', '\t']);
+    let (name, left) = last_name(left);
+    if name_kind(name) != NameKind::Public {
+        return true;
+    }
+    // `token: str = "…"`
+    let annotated = left.trim_end().strip_suffix(':');
+    annotated.is_some_and(|left| name_kind(last_name(left).0) != NameKind::Public)
+}
+
+/// The name at the end of a text, maybe in quotes and brackets, and the text before it.
+fn last_name(text: &str) -> (&str, &str) {
+    let text = text.trim_end_matches(['"', '\'', ']', ' ', '\t']);
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    let start = text
+        .char_indices()
+        .rev()
+        .take_while(|(_, c)| is_name(*c))
+        .last()
+        .map_or(text.len(), |(at, _)| at);
+    (&text[start..], &text[..start])
 }
 
 fn redact_words(text: &str) -> String {
@@ -191,5 +272,44 @@ fn redact_password_in_url(word: &str) -> String {
     match parts {
         Some((scheme, rest)) => format!("{scheme}://{REDACTED}{rest}"),
         None => word.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SecretFilter;
+
+    #[test]
+    fn texts_that_code_gives_to_names_of_secrets_are_hidden() {
+        for code in [
+            "password = \"correct horse\"",
+            "db_password='correct horse'",
+            "token: str = \"correct horse\"",
+            "config = {\"api_key\": \"correct horse\", \"n\": 1}",
+            "os.environ['MY_TOKEN'] = 'correct horse'",
+            "headers[\"Authorization\"] = f\"correct horse\"",
+            "connect(user='me', password = r'correct horse')",
+            "secret = \"\"\"correct horse\nstaple\"\"\"",
+            "# don't tell\npassword = 'correct horse'",
+            "if password == \"correct horse\": pass",
+            "password = 'correct horse",
+        ] {
+            let shown = SecretFilter::default().redact_text(code);
+            let is_hidden = !shown.contains("correct") && !shown.contains("horse");
+            assert!(is_hidden && !shown.contains("staple"), "{code}\n{shown}");
+            assert!(shown.contains("<hidden>"), "{code}\n{shown}");
+        }
+    }
+
+    #[test]
+    fn other_texts_of_code_stay() {
+        for code in [
+            "name = \"correct horse\"",
+            "print('password', 'is set')",
+            "total_tokens = 12",
+            "rows = [row for row in data if row['name'] == 'horse']",
+        ] {
+            assert_eq!(SecretFilter::default().redact_text(code), code);
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! The format `json`: one JSON object with the thought and the action.
 
-use super::turn::partial_text;
+use super::dialect::read_dialect;
+use super::turn::{is_blank, partial_text};
 use super::{
     Action, ActionFormat, Format, FormatContext, MalformedReply, Observation, PartialReply,
-    PartialTurn, Turn, as_user_messages, code_instructions, joined,
+    PartialTurn, Turn, as_user_messages, code_instructions, invented_result_stops, joined,
 };
 use crate::prompt::PromptPart;
 use crate::repair::{Repair, ReplyEnd, code_blocks, read_object, split_thinking};
@@ -17,6 +18,9 @@ pub struct JsonFormat;
 /// The fields of the object.
 const FIELDS: [&str; 4] = ["thought", "action", "code", "final_answer"];
 
+/// For the model: its reply answered and had code.
+const ANSWER_BESIDE_CODE: &str = "Note: your reply had code and an answer. The code ran, and the answer does not count: it was written before. To answer, set \"code\" to null.";
+
 impl ActionFormat for JsonFormat {
     fn format(&self) -> Format {
         Format::Json
@@ -27,6 +31,7 @@ impl ActionFormat for JsonFormat {
     }
 
     fn prepare_request(&self, request: &mut Request, context: &FormatContext) {
+        request.stop = invented_result_stops(context.locale);
         if !context.capabilities.json_schema {
             return;
         }
@@ -51,7 +56,7 @@ impl ActionFormat for JsonFormat {
         };
     }
 
-    fn parse(&self, reply: &Reply, _: &FormatContext) -> Result<Turn, MalformedReply> {
+    fn parse(&self, reply: &Reply, context: &FormatContext) -> Result<Turn, MalformedReply> {
         let end = ReplyEnd::of(reply);
         let (thinking, text) = split_thinking(&reply.text);
         if text.trim().is_empty() {
@@ -61,15 +66,29 @@ impl ActionFormat for JsonFormat {
             map.keys().all(|key| FIELDS.contains(&key.as_str())) && action_of(map).is_ok()
         };
         let read = match read_object(text, end, &FIELDS, fits) {
-            Ok(read) => read,
-            Err(_) if end == ReplyEnd::CutOff => return Err(MalformedReply::cut_off()),
-            Err(problem) => {
-                return Err(MalformedReply(format!(
-                    "{problem}. Reply with exactly one JSON object with the fields thought, action, code and final_answer"
-                )));
+            Ok(read) if is_action(&read.value) => read,
+            other => {
+                let before: Vec<Repair> = thinking.map(|_| Repair::Thinking).into_iter().collect();
+                if let Some(turn) = read_dialect(text, end, Format::Json, context, &before)? {
+                    return Ok(turn);
+                }
+                match other {
+                    Ok(read) => read,
+                    Err(_) if end == ReplyEnd::CutOff => return Err(MalformedReply::cut_off()),
+                    Err(problem) => {
+                        return Err(MalformedReply(format!(
+                            "{problem}. Reply with exactly one JSON object with the fields thought, action, code and final_answer"
+                        )));
+                    }
+                }
             }
         };
-        let (action, reshaped) = action_of(&read.value).map_err(MalformedReply)?;
+        let ActionOfObject {
+            action,
+            early_answer,
+            note,
+            reshaped,
+        } = action_of(&read.value).map_err(MalformedReply)?;
         let mut repairs = read.repairs;
         repairs.extend(thinking.map(|_| Repair::Thinking));
         repairs.extend(reshaped);
@@ -78,15 +97,16 @@ impl ActionFormat for JsonFormat {
             .get("thought")
             .and_then(Value::as_str)
             .unwrap_or_default();
-        Ok(Turn {
+        let mut turn = Turn {
             thought: thought.to_owned(),
             actions: vec![action],
             repairs,
-        })
-    }
-
-    fn assistant_message(&self, reply: &Reply, _: &Turn, _: usize) -> Message {
-        Message::assistant(reply.text.clone())
+            early_answer,
+            notes: note.into_iter().map(str::to_owned).collect(),
+            ..Turn::default()
+        };
+        add_following_objects(&mut turn, text);
+        Ok(turn)
     }
 
     fn result_messages(
@@ -115,10 +135,88 @@ impl ActionFormat for JsonFormat {
     }
 }
 
-/// The action of an object, and the repair if a field had to be put into its form.
-fn action_of(map: &Map<String, Value>) -> Result<(Action, Option<Repair>), String> {
+/// Whether an object has a field that makes it an action of this format.
+fn is_action(map: &Map<String, Value>) -> bool {
+    ["action", "code", "final_answer"]
+        .iter()
+        .any(|field| map.contains_key(*field))
+}
+
+/// Adds the actions of further objects after the first: code that follows code directly runs too. Everything else was written before the
+/// code ran, so it is cut off, and the model is told.
+fn add_following_objects(turn: &mut Turn, text: &str) {
+    let objects = objects_in(text);
+    let [first, rest @ ..] = objects.as_slice() else {
+        return;
+    };
+    if !matches!(turn.actions.as_slice(), [Action::Code(_)]) {
+        return;
+    }
+    let mut end = first.end;
+    for next in rest {
+        let follows_directly = text[end..next.start].trim().is_empty();
+        let Ok(next_action) = action_of(&next.value) else {
+            break;
+        };
+        if !follows_directly || !matches!(next_action.action, Action::Code(_)) {
+            break;
+        }
+        turn.actions.push(next_action.action);
+        end = next.end;
+    }
+    let rest = text[end..].trim().trim_matches('`').trim();
+    if !rest.is_empty() {
+        turn.said = Some(text[..end].trim().to_owned());
+        if !turn.repairs.contains(&Repair::TextAround) {
+            turn.repairs.push(Repair::InventedOutput);
+        }
+    }
+    if rest.contains('{') {
+        turn.notes.push(
+            "Note: your reply had more than one object. Only the code before the first result was used; reply with one object at a time."
+                .to_owned(),
+        );
+    }
+}
+
+/// An object in a text, with the bytes at which it begins and ends.
+struct ObjectInText {
+    value: Map<String, Value>,
+    start: usize,
+    end: usize,
+}
+
+/// The valid JSON objects of a text, in order. Empty where the first `{` does not begin one.
+fn objects_in(text: &str) -> Vec<ObjectInText> {
+    let mut objects = Vec::new();
+    let mut at = 0;
+    while let Some(start) = text[at..].find('{').map(|offset| at + offset) {
+        let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Value>();
+        let Some(Ok(Value::Object(value))) = values.next() else {
+            break;
+        };
+        let end = start + values.byte_offset();
+        objects.push(ObjectInText { value, start, end });
+        at = end;
+    }
+    objects
+}
+
+/// The action of an object.
+struct ActionOfObject {
+    action: Action,
+    /// An answer beside code. It does not count: it was written before the code ran.
+    early_answer: Option<Value>,
+    /// What the model must know of how the object was read.
+    note: Option<&'static str>,
+    /// The repair, if a field had to be put into its form.
+    reshaped: Option<Repair>,
+}
+
+/// The action of an object. The error says what is wrong with the object.
+fn action_of(map: &Map<String, Value>) -> Result<ActionOfObject, String> {
     let (code, reshaped) = code_of(map.get("code"))?;
-    let answer = map.get("final_answer").filter(|answer| !answer.is_null());
+    let answer = map.get("final_answer").filter(|answer| !is_blank(answer));
     let (name, guessed) = match map.get("action") {
         Some(Value::String(name)) => (name.trim(), None),
         None | Some(Value::Null) => match (&code, answer) {
@@ -135,29 +233,40 @@ fn action_of(map: &Map<String, Value>) -> Result<(Action, Option<Repair>), Strin
             ));
         }
     };
-    let action = match name {
-        // An answer beside code does not count: it was written before the code ran.
-        "execute_code" | "debug_error" | "continue_debugging" => {
-            let missing = || {
-                format!(
-                    "the field `code` is required for the action {name}, and it is missing or empty"
-                )
-            };
-            Action::Code(code.ok_or_else(missing)?)
+    let early_answer = answer.filter(|_| code.is_some()).cloned();
+    let mut note = None;
+    let action = match (name, code) {
+        ("execute_code" | "debug_error" | "continue_debugging", Some(code)) => Action::Code(code),
+        ("execute_code" | "debug_error" | "continue_debugging", None) => {
+            return Err(format!(
+                "the field `code` is required for the action {name}, and it is missing or empty"
+            ));
         }
-        "provide_answer" => {
-            let missing =
-                || "the field `final_answer` is required for the action provide_answer".to_owned();
+        // The answer was written before this code ran.
+        ("provide_answer", Some(code)) => {
+            note = Some(ANSWER_BESIDE_CODE);
+            Action::Code(code)
+        }
+        ("provide_answer", None) => {
+            let missing = || {
+                "the field `final_answer` is required for the action provide_answer, and it is missing or empty"
+                    .to_owned()
+            };
             Action::Answer(answer.cloned().ok_or_else(missing)?)
         }
-        other => {
+        (other, _) => {
             let other: String = other.chars().take(80).collect();
             return Err(format!(
                 "there is no action {other:?}: the actions are execute_code, debug_error and provide_answer"
             ));
         }
     };
-    Ok((action, guessed.or(reshaped)))
+    Ok(ActionOfObject {
+        action,
+        early_answer,
+        note,
+        reshaped: guessed.or(reshaped),
+    })
 }
 
 /// The code of an object, if it has some. Some models send a list of lines, or put a fence around the code.

@@ -1,8 +1,9 @@
 //! The format `markdown`: code in fenced blocks.
 
+use super::dialect::{invented_output, read_dialect_or_answer};
 use super::{
     Action, ActionFormat, Format, FormatContext, MalformedReply, PartialReply, PartialTurn, Turn,
-    code_instructions,
+    code_instructions, invented_result_stops,
 };
 use crate::prompt::PromptPart;
 use crate::repair::{Repair, ReplyEnd, code_blocks, split_thinking};
@@ -21,22 +22,33 @@ impl ActionFormat for MarkdownFormat {
         code_instructions(PromptPart::Format(Format::Markdown), context)
     }
 
-    fn prepare_request(&self, _: &mut Request, _: &FormatContext) {}
+    fn prepare_request(&self, request: &mut Request, context: &FormatContext) {
+        request.stop = invented_result_stops(context.locale);
+    }
 
-    fn parse(&self, reply: &Reply, _: &FormatContext) -> Result<Turn, MalformedReply> {
+    fn parse(&self, reply: &Reply, context: &FormatContext) -> Result<Turn, MalformedReply> {
         let end = ReplyEnd::of(reply);
         let (thinking, text) = split_thinking(&reply.text);
         let mut repairs: Vec<Repair> = thinking.map(|_| Repair::Thinking).into_iter().collect();
-        let blocks = code_blocks(text);
-        if end == ReplyEnd::CutOff && blocks.last().is_none_or(|block| !block.is_closed) {
+        let mut blocks = code_blocks(text);
+        let Some(first) = blocks.first().map(|block| block.start) else {
+            return read_dialect_or_answer(text, end, Format::Markdown, context, repairs);
+        };
+        // A block after an output that the model invented was written for that output.
+        let gaps = blocks
+            .windows(2)
+            .map(|pair| &text[pair[0].end..pair[1].start]);
+        let invented = gaps.map(invented_output).position(|at| at.is_some());
+        if let Some(index) = invented {
+            blocks.truncate(index + 1);
+        } else if end == ReplyEnd::CutOff && blocks.last().is_none_or(|block| !block.is_closed) {
             return Err(MalformedReply::cut_off());
         }
-        let Some(first) = blocks.first() else {
-            return match text.trim() {
-                "" => Err(MalformedReply::empty()),
-                answer => Ok(Turn::answer_only(answer, repairs)),
-            };
-        };
+        let said = text[..blocks.last().map_or(text.len(), |block| block.end)].trim_end();
+        let has_more = said.len() < text.trim_end().len();
+        if invented_output(&text[said.len()..]).is_some() {
+            repairs.push(Repair::InventedOutput);
+        }
         if blocks.iter().any(|block| !block.is_closed) {
             repairs.push(Repair::Unclosed);
         }
@@ -44,12 +56,14 @@ impl ActionFormat for MarkdownFormat {
             repairs.push(Repair::CodeFence);
         }
         Ok(Turn {
-            thought: text[..first.start].trim().to_owned(),
+            thought: text[..first].trim().to_owned(),
+            said: has_more.then(|| said.to_owned()),
             actions: blocks
                 .into_iter()
                 .map(|block| Action::Code(block.code))
                 .collect(),
             repairs,
+            ..Turn::default()
         })
     }
 

@@ -1,8 +1,10 @@
 //! Action formats: five ways for a model to say which code to run or which tool to call, as implementations of one trait.
 
+mod dialect;
 mod json;
 mod markdown;
 mod next_step;
+mod signature;
 mod tools;
 mod turn;
 mod xml;
@@ -10,11 +12,13 @@ mod xml;
 use crate::prompt::PromptPart;
 use cellblock_model::{Capabilities, Image, Message, Reply, Request};
 use cellblock_protocol::Locale;
-use cellblock_tools::{Registry, Uses};
+use cellblock_tools::Registry;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
 use std::str::FromStr;
+
+use signature::functions_part;
 
 pub use json::JsonFormat;
 pub use markdown::MarkdownFormat;
@@ -39,9 +43,9 @@ pub trait ActionFormat: Send + Sync {
     /// Reads a reply. The error is a text for the model, which is then asked again.
     fn parse(&self, reply: &Reply, context: &FormatContext) -> Result<Turn, MalformedReply>;
 
-    /// The reply as a message of the conversation. By default, its text as it came. `step` counts from 1.
-    fn assistant_message(&self, reply: &Reply, _turn: &Turn, _step: usize) -> Message {
-        Message::assistant(reply.text.clone())
+    /// The reply as a message of the conversation. By default, its text without what the model invented. `step` counts from 1.
+    fn assistant_message(&self, reply: &Reply, turn: &Turn, _step: usize) -> Message {
+        Message::assistant(turn.said.as_ref().unwrap_or(&reply.text).clone())
     }
 
     /// The results of the actions as messages of the conversation, one observation for each action. By default, a message of the user.
@@ -174,36 +178,25 @@ impl FromStr for Format {
 
 /// The instructions of a format whose only action is code, with the functions that the code can call.
 fn code_instructions(part: PromptPart, context: &FormatContext) -> String {
-    let locale = context.locale;
-    let mut text = part.text(locale).to_owned();
-    let functions = functions_for_code(&context.registry);
-    if !functions.is_empty() {
-        let values = [("functions", functions.as_str())];
+    let mut text = part.text(context.locale).to_owned();
+    if let Some(functions) = functions_part(context) {
         text.push('\n');
-        text.push_str(&PromptPart::Functions.fill(locale, &values.into()));
+        text.push_str(&functions);
     }
     text
 }
 
-/// The functions that code can call, one line each.
-fn functions_for_code(registry: &Registry) -> String {
-    let offered = registry
-        .definitions()
-        .filter(|definition| definition.uses != Uses::Interpreter);
-    let lines: Vec<String> = offered
-        .map(|definition| {
-            let names: Vec<&str> = definition
-                .parameters
-                .get("properties")
-                .and_then(Value::as_object)
-                .map(|fields| fields.keys().map(String::as_str).collect())
-                .unwrap_or_default();
-            let first = definition.description.lines().next().unwrap_or_default();
-            let name = definition.name.replace('-', "_");
-            format!("- {name}({}): {first}", names.join(", "))
-        })
-        .collect();
-    lines.join("\n")
+/// Texts at which a reply in a format of plain text ends: only a result of code begins so, and the model is about to invent one.
+///
+/// Endpoints take four at most. Each begins a line and is so rare in an answer that none is cut short.
+fn invented_result_stops(locale: Locale) -> Vec<String> {
+    let heading = match locale {
+        Locale::En => "\n## Code execution ",
+        Locale::Zh => "\n## \u{4ee3}\u{7801}\u{6267}\u{884c}",
+    };
+    ["\nObservation:", "\nEXECUTION_RESULT:", heading]
+        .map(str::to_owned)
+        .to_vec()
 }
 
 /// Observations as messages of the user, for formats that have no role of their own for them.

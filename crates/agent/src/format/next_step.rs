@@ -1,6 +1,7 @@
 //! The format `next_step`: one JSON object with the state, a plan and the next call, guided by a schema of all tools.
 
-use super::turn::partial_text;
+use super::dialect::{add_purpose, read_dialect, tool_name};
+use super::turn::{is_blank, partial_text};
 use super::{
     Action, ActionFormat, CallKind, Format, FormatContext, MalformedReply, Observation,
     PartialReply, PartialTurn, ToolUse, ToolsFormat, Turn,
@@ -8,7 +9,7 @@ use super::{
 use crate::prompt::PromptPart;
 use crate::repair::{Repair, ReplyEnd, read_object, split_thinking};
 use cellblock_model::{AssistantMessage, Message, Reply, Request, ResponseFormat, ToolCall};
-use cellblock_tools::names::CODE_ARGUMENT;
+use cellblock_tools::names::{CODE_ARGUMENT, FINAL_ANSWER};
 use cellblock_tools::{PURPOSE_FIELD, SchemaForm, function_schema};
 use serde_json::{Map, Value, json};
 
@@ -37,6 +38,7 @@ impl ActionFormat for NextStepFormat {
         let tools: Vec<String> = context
             .registry
             .definitions()
+            .filter(|definition| definition.name != FINAL_ANSWER)
             .map(|definition| format!("- {}: {}", definition.name, definition.description))
             .collect();
         let tools = tools.join("\n");
@@ -68,12 +70,24 @@ impl ActionFormat for NextStepFormat {
                 })
         };
         let read = match read_object(text, end, &FIELDS, fits) {
-            Ok(read) => read,
-            Err(_) if end == ReplyEnd::CutOff => return Err(MalformedReply::cut_off()),
-            Err(problem) => {
-                return Err(MalformedReply(format!(
-                    "{problem}. Reply with exactly one JSON object that fits the schema"
-                )));
+            Ok(read) if read.value.contains_key("function") => read,
+            other => {
+                let before: Vec<Repair> = thinking.map(|_| Repair::Thinking).into_iter().collect();
+                let spoken = read_dialect(text, end, Format::NextStep, context, &before)?;
+                if let Some(mut turn) = spoken.filter(|turn| turn.answer().is_none()) {
+                    // A step has one call.
+                    turn.actions.truncate(1);
+                    return Ok(turn);
+                }
+                match other {
+                    Ok(read) => read,
+                    Err(_) if end == ReplyEnd::CutOff => return Err(MalformedReply::cut_off()),
+                    Err(problem) => {
+                        return Err(MalformedReply(format!(
+                            "{problem}. Reply with exactly one JSON object that fits the schema"
+                        )));
+                    }
+                }
             }
         };
         let thought = read
@@ -88,9 +102,12 @@ impl ActionFormat for NextStepFormat {
         let action = if name == COMPLETION {
             let answer = arguments
                 .shift_remove("answer")
-                .filter(|answer| !answer.is_null());
-            let missing =
-                || MalformedReply(format!("the field `answer` of {COMPLETION} is missing"));
+                .filter(|answer| !is_blank(answer));
+            let missing = || {
+                MalformedReply(format!(
+                    "the field `answer` of {COMPLETION} is missing or empty"
+                ))
+            };
             Action::Answer(answer.ok_or_else(missing)?)
         } else {
             // The state says why the tool is called.
@@ -99,18 +116,21 @@ impl ActionFormat for NextStepFormat {
                     .entry(PURPOSE_FIELD)
                     .or_insert_with(|| json!(thought));
             }
-            Action::Call(ToolUse {
+            let mut call = ToolUse {
                 id: String::new(),
-                name,
+                name: tool_name(&name, &context.registry),
                 raw: Value::Object(arguments.clone()).to_string(),
                 arguments: arguments.into(),
                 kind: CallKind::Tool,
-            })
+            };
+            add_purpose(&mut call, &thought);
+            Action::Call(call)
         };
         Ok(Turn {
             thought,
             actions: vec![action],
             repairs,
+            ..Turn::default()
         })
     }
 
@@ -181,7 +201,8 @@ fn step_schema(context: &FormatContext) -> StepSchema {
     let mut choices = Vec::new();
     let answer = context.answer_schema.clone();
     let mut is_strict = answer.is_none();
-    for definition in context.registry.definitions() {
+    let definitions = context.registry.definitions();
+    for definition in definitions.filter(|definition| definition.name != FINAL_ANSWER) {
         let schema = function_schema(definition, SchemaForm::StrictWhereItFits);
         let function = &schema["function"];
         is_strict &= function["strict"] == json!(true);

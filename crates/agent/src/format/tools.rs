@@ -1,16 +1,17 @@
 //! The format `tools`: native tool calls.
 
+use super::dialect::{add_purpose, code_in_arguments, read_dialect_or_answer, tool_name};
 use super::turn::partial_text;
 use super::{
     Action, ActionFormat, CallKind, Format, FormatContext, MalformedReply, Observation,
     PartialReply, PartialTurn, ToolUse, Turn,
 };
 use crate::prompt::PromptPart;
-use crate::repair::{Repair, ReplyEnd, find_tags, read_object, split_thinking};
+use crate::repair::{Repair, ReplyEnd, read_object, split_thinking};
 use cellblock_model::{AssistantMessage, FunctionCall, Image, Message, Reply, Request, ToolCall};
 use cellblock_protocol::Locale;
-use cellblock_tools::names::CODE_ARGUMENT;
-use cellblock_tools::{Arguments, PURPOSE_FIELD, Registry, SchemaForm};
+use cellblock_tools::names::{CODE_ARGUMENT, EXECUTE_PYTHON_CODE, FINAL_ANSWER, TIMEOUT_ARGUMENT};
+use cellblock_tools::{PURPOSE_FIELD, Registry, SchemaForm};
 use serde_json::{Map, Value};
 
 /// The format `tools`: native tool calls.
@@ -33,7 +34,8 @@ impl ActionFormat for ToolsFormat {
         } else {
             SchemaForm::Plain
         };
-        request.tools = context.registry.schemas(form);
+        // Code calls it; a reply in plain words is the answer of a model.
+        request.tools = context.registry.without(FINAL_ANSWER).schemas(form);
     }
 
     fn parse(&self, reply: &Reply, context: &FormatContext) -> Result<Turn, MalformedReply> {
@@ -41,37 +43,29 @@ impl ActionFormat for ToolsFormat {
         let (thinking, text) = split_thinking(&reply.text);
         let mut repairs: Vec<Repair> = thinking.map(|_| Repair::Thinking).into_iter().collect();
         let mut calls = native_calls(reply);
-        let mut thought = text.trim().to_owned();
         if calls.is_empty() {
-            let (found, rest) = calls_in_text(text, &context.registry);
-            if !found.is_empty() {
-                repairs.push(Repair::CallInText);
-                thought = rest;
+            let mut turn = read_dialect_or_answer(text, end, Format::Tools, context, repairs)?;
+            if turn.answer().is_none() {
+                turn.repairs.push(Repair::CallInText);
             }
-            calls = found;
+            return Ok(turn);
         }
         let is_last_complete = calls.last().is_some_and(|call| is_complete(&call.raw));
         if end == ReplyEnd::CutOff && !is_last_complete {
             return Err(MalformedReply::cut_off());
         }
-        if calls.is_empty() {
-            return match text.trim() {
-                "" => Err(MalformedReply::empty()),
-                answer => Ok(Turn::answer_only(answer, repairs)),
-            };
-        }
-        for call in &mut calls {
-            let (arguments, more) = read_arguments(&context.registry, &call.name, &call.raw);
-            call.arguments = arguments;
-            repairs.extend(more);
-        }
+        let mut thought = text.trim().to_owned();
         if thought.is_empty() {
             thought = thinking.unwrap_or_default().to_owned();
+        }
+        for call in &mut calls {
+            repairs.extend(normalize_call(call, &thought, &context.registry));
         }
         Ok(Turn {
             thought,
             actions: calls.into_iter().map(Action::Call).collect(),
             repairs,
+            ..Turn::default()
         })
     }
 
@@ -174,62 +168,6 @@ fn native_calls(reply: &Reply) -> Vec<ToolUse> {
     old.chain(new).collect()
 }
 
-/// The calls that a model wrote as text, because its endpoint did not recognise them, and the text before them.
-fn calls_in_text(text: &str, registry: &Registry) -> (Vec<ToolUse>, String) {
-    let tags = find_tags(text, &["tool_call"]);
-    let calls: Vec<ToolUse> = match tags.first() {
-        Some(_) => tags
-            .iter()
-            .filter_map(|tag| written_call(tag.body, registry))
-            .collect(),
-        None => written_call(text, registry).into_iter().collect(),
-    };
-    let before = tags.first().map_or("", |tag| text[..tag.start].trim());
-    (calls, before.to_owned())
-}
-
-/// A call written as `{"name": …, "arguments": {…}}`, if there is a tool of that name.
-fn written_call(text: &str, registry: &Registry) -> Option<ToolUse> {
-    let fits = |map: &Map<String, Value>| {
-        map.keys().all(|key| {
-            matches!(
-                key.as_str(),
-                "name" | "arguments" | "parameters" | "type" | "id"
-            )
-        }) && map
-            .get("name")
-            .and_then(Value::as_str)
-            .is_some_and(|name| registry.get(name).is_some())
-    };
-    // Without tags, a text is a call only if there is nothing else in it: an answer may be JSON too.
-    let map = read_object(text, ReplyEnd::Complete, &["name", "arguments"], fits)
-        .ok()?
-        .value;
-    if !fits(&map)
-        || !text
-            .trim()
-            .trim_matches('`')
-            .trim_start_matches("json")
-            .trim_start()
-            .starts_with('{')
-    {
-        return None;
-    }
-    let arguments = map.get("arguments").or_else(|| map.get("parameters"));
-    let raw = match arguments {
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-        None => return None,
-    };
-    Some(ToolUse {
-        id: String::new(),
-        name: map.get("name")?.as_str()?.to_owned(),
-        arguments: raw.clone().into(),
-        raw,
-        kind: CallKind::Tool,
-    })
-}
-
 /// The id of a call. A call that was written as text gets one.
 fn id_of(call: &ToolUse, step: usize, index: usize) -> String {
     if call.id.is_empty() {
@@ -253,13 +191,65 @@ fn wrong_kind_text(registry: &Registry, locale: Locale) -> String {
     }
 }
 
-/// The arguments of a call: as they are, or repaired where the tool then takes them.
-fn read_arguments(registry: &Registry, tool: &str, raw: &str) -> (Arguments, Vec<Repair>) {
-    let unchanged = || (Arguments::Text(raw.to_owned()), Vec::new());
-    if raw.trim().is_empty() || serde_json::from_str::<Value>(raw).is_ok() {
-        return unchanged();
+/// Puts a call into the form that the tools take: the registered name, the arguments as an object, and a purpose.
+///
+/// Models add `functions.` to a name, call the interpreter `python`, send `null` or JSON in a text as arguments, and leave the purpose out.
+fn normalize_call(call: &mut ToolUse, thought: &str, registry: &Registry) -> Vec<Repair> {
+    let mut repairs = Vec::new();
+    let name = tool_name(&call.name, registry);
+    if name != call.name {
+        call.name = name;
+        repairs.push(Repair::CallName);
     }
-    let fits = |map: &serde_json::Map<String, Value>| registry.check(tool, map.clone()).is_ok();
+    let (mut arguments, more) = match read_arguments(registry, &call.name, &call.raw) {
+        Some((arguments, more)) => (arguments, more),
+        // Not readable: the tool says what is wrong.
+        None => return repairs,
+    };
+    repairs.extend(more);
+    let is_code = call.name == EXECUTE_PYTHON_CODE && !arguments.contains_key(CODE_ARGUMENT);
+    if is_code && let Some(code) = code_in_arguments(&Value::Object(without_purpose(&arguments))) {
+        let kept = arguments
+            .into_iter()
+            .filter(|(name, _)| name == PURPOSE_FIELD || name == TIMEOUT_ARGUMENT);
+        arguments = kept.collect();
+        arguments.insert(CODE_ARGUMENT.to_owned(), code.into());
+        repairs.push(Repair::Shape);
+    }
+    call.arguments = arguments.into();
+    add_purpose(call, thought);
+    repairs
+}
+
+fn without_purpose(arguments: &Map<String, Value>) -> Map<String, Value> {
+    let mut arguments = arguments.clone();
+    arguments.shift_remove(PURPOSE_FIELD);
+    arguments.shift_remove(TIMEOUT_ARGUMENT);
+    arguments
+}
+
+/// The arguments of a call as an object, repaired where the tool then takes them. `None` where they are no object.
+fn read_arguments(
+    registry: &Registry,
+    tool: &str,
+    raw: &str,
+) -> Option<(Map<String, Value>, Vec<Repair>)> {
+    let shaped = |map: Map<String, Value>| Some((map, vec![Repair::Shape]));
+    match serde_json::from_str::<Value>(raw) {
+        Ok(Value::Object(map)) => return Some((map, Vec::new())),
+        Ok(Value::Null) => return shaped(Map::new()),
+        // JSON in a text, or code in a text.
+        Ok(Value::String(text)) => {
+            return match serde_json::from_str::<Value>(&text) {
+                Ok(Value::Object(map)) => shaped(map),
+                _ => code_argument(tool, &text).and_then(shaped),
+            };
+        }
+        Ok(_) => return None,
+        Err(_) if raw.trim().is_empty() => return Some((Map::new(), Vec::new())),
+        Err(_) => {}
+    }
+    let fits = |map: &Map<String, Value>| registry.check(tool, map.clone()).is_ok();
     let definition = registry.get(tool);
     let properties = definition.and_then(|definition| definition.parameters.get("properties"));
     let mut fields = vec![PURPOSE_FIELD];
@@ -267,9 +257,18 @@ fn read_arguments(registry: &Registry, tool: &str, raw: &str) -> (Arguments, Vec
         fields.extend(properties.keys().map(String::as_str));
     }
     match read_object(raw, ReplyEnd::Complete, &fields, fits) {
-        Ok(read) if fits(&read.value) => (Arguments::Object(read.value), read.repairs),
-        _ => unchanged(),
+        Ok(read) if fits(&read.value) => Some((read.value, read.repairs)),
+        _ => None,
     }
+}
+
+/// A text as the code of the interpreter.
+fn code_argument(tool: &str, text: &str) -> Option<Map<String, Value>> {
+    if tool != EXECUTE_PYTHON_CODE {
+        return None;
+    }
+    let code = code_in_arguments(&Value::from(text))?;
+    Some(Map::from_iter([(CODE_ARGUMENT.to_owned(), code.into())]))
 }
 
 /// Whether arguments are complete JSON. The last call of a reply that was cut off may lack the end of its arguments.

@@ -13,6 +13,13 @@ pub struct Turn {
     pub actions: Vec<Action>,
     /// What had to be repaired to read the reply.
     pub repairs: Vec<Repair>,
+    /// The reply as it stays in the conversation, where that is not its whole text: without what the model invented after its code, and
+    /// with the actions in the form that was asked for.
+    pub said: Option<String>,
+    /// An answer beside code. It was written before the code ran.
+    pub early_answer: Option<Value>,
+    /// What the model must know of how its reply was read. It is added to the results.
+    pub notes: Vec<String>,
 }
 
 /// One action that a model wants.
@@ -70,9 +77,9 @@ impl Turn {
     /// A turn that is only an answer.
     pub(crate) fn answer_only(text: &str, repairs: Vec<Repair>) -> Turn {
         Turn {
-            thought: String::new(),
             actions: vec![Action::Answer(Value::String(text.to_owned()))],
             repairs,
+            ..Turn::default()
         }
     }
 }
@@ -125,6 +132,15 @@ pub struct PartialTurn {
     pub thought: String,
     /// The code so far.
     pub code: String,
+}
+
+/// Whether a value says nothing.
+pub(super) fn is_blank(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.trim().is_empty(),
+        _ => false,
+    }
 }
 
 /// The text of a field in JSON that is not complete yet. Empty where the field has not begun.

@@ -1,8 +1,9 @@
 //! The format `xml`: code between tags.
 
+use super::dialect::{invented_output, read_dialect_or_answer};
 use super::{
     Action, ActionFormat, Format, FormatContext, MalformedReply, PartialReply, PartialTurn, Turn,
-    code_instructions,
+    code_instructions, invented_result_stops,
 };
 use crate::prompt::PromptPart;
 use crate::repair::{Repair, ReplyEnd, code_blocks, find_tags, split_thinking};
@@ -26,22 +27,33 @@ impl ActionFormat for XmlFormat {
         code_instructions(PromptPart::Format(Format::Xml), context)
     }
 
-    fn prepare_request(&self, _: &mut Request, _: &FormatContext) {}
+    fn prepare_request(&self, request: &mut Request, context: &FormatContext) {
+        request.stop = invented_result_stops(context.locale);
+    }
 
-    fn parse(&self, reply: &Reply, _: &FormatContext) -> Result<Turn, MalformedReply> {
+    fn parse(&self, reply: &Reply, context: &FormatContext) -> Result<Turn, MalformedReply> {
         let end = ReplyEnd::of(reply);
         let (thinking, text) = split_thinking(&reply.text);
         let mut repairs: Vec<Repair> = thinking.map(|_| Repair::Thinking).into_iter().collect();
-        let tags = find_tags(text, &[DEPENDENCIES_TAG, CODE_TAG]);
-        if end == ReplyEnd::CutOff && tags.last().is_none_or(|tag| !tag.is_closed) {
+        let mut tags = find_tags(text, &[DEPENDENCIES_TAG, CODE_TAG]);
+        let Some(first) = tags.first().map(|tag| tag.start) else {
+            return read_dialect_or_answer(text, end, Format::Xml, context, repairs);
+        };
+        // Code after an output that the model invented was written for that output.
+        let gaps = tags
+            .windows(2)
+            .map(|pair| &text[pair[0].end..pair[1].start]);
+        let invented = gaps.map(invented_output).position(|at| at.is_some());
+        if let Some(index) = invented {
+            tags.truncate(index + 1);
+        } else if end == ReplyEnd::CutOff && tags.last().is_none_or(|tag| !tag.is_closed) {
             return Err(MalformedReply::cut_off());
         }
-        let Some(first) = tags.first() else {
-            return match text.trim() {
-                "" => Err(MalformedReply::empty()),
-                answer => Ok(Turn::answer_only(answer, repairs)),
-            };
-        };
+        let said = text[..tags.last().map_or(text.len(), |tag| tag.end)].trim_end();
+        let has_more = said.len() < text.trim_end().len();
+        if invented_output(&text[said.len()..]).is_some() {
+            repairs.push(Repair::InventedOutput);
+        }
         let mut actions = Vec::new();
         for tag in &tags {
             if !tag.is_closed {
@@ -62,9 +74,11 @@ impl ActionFormat for XmlFormat {
             )));
         }
         Ok(Turn {
-            thought: text[..first.start].trim().to_owned(),
+            thought: text[..first].trim().to_owned(),
+            said: has_more.then(|| said.to_owned()),
             actions,
             repairs,
+            ..Turn::default()
         })
     }
 

@@ -10,7 +10,7 @@ pub(super) struct FixedJson {
     pub(super) ended_in_string: bool,
 }
 
-/// Fixes typographic quotes, raw line breaks, unknown escapes, trailing commas, Python's `True`, `False` and `None`, and brackets that
+/// Fixes typographic quotes, full-width marks, comments, raw line breaks, unknown escapes, trailing commas, Python's `True`, `False` and `None`, and brackets that
 /// are open at the end. Valid JSON is returned as it is.
 pub(super) fn fix_json(text: &str) -> FixedJson {
     let mut writer = JsonWriter::default();
@@ -32,7 +32,10 @@ pub(super) fn fix_json(text: &str) -> FixedJson {
                         writer.out.push('"');
                     }
                     (None, 'T' | 'F' | 'N') => writer.word(c, &mut chars),
-                    (None, _) => writer.structure(c),
+                    (None, '/') if matches!(chars.peek(), Some('/' | '*')) => {
+                        writer.comment(&mut chars);
+                    }
+                    (None, _) => writer.structure(plain_mark(c)),
                 }
             }
         }
@@ -171,7 +174,23 @@ impl JsonWriter {
         self.out.push_str(json);
     }
 
-    fn structure(&mut self, c: char) {
+    /// Skips a comment, `// …` up to the end of the line or `/* … */`. Outside of a text it has no meaning for the value.
+    fn comment(&mut self, chars: &mut Chars<'_>) {
+        self.note(Repair::Comment);
+        let is_line = chars.next() == Some('/');
+        let mut before = ' ';
+        while let Some(c) = chars.next_if(|c| !is_line || *c != '\n') {
+            if !is_line && before == '*' && c == '/' {
+                return;
+            }
+            before = c;
+        }
+    }
+
+    fn structure(&mut self, (c, is_wide): (char, bool)) {
+        if is_wide {
+            self.note(Repair::Punctuation);
+        }
         match c {
             '{' | '[' => self.open.push(c),
             '}' | ']' => {
@@ -203,6 +222,19 @@ impl JsonWriter {
         while let Some(open) = self.open.pop() {
             self.out.push(if open == '{' { '}' } else { ']' });
         }
+    }
+}
+
+/// A mark of JSON in its plain form, and whether it was a full-width one, as on Chinese keyboards.
+fn plain_mark(c: char) -> (char, bool) {
+    match c {
+        '\u{ff1a}' => (':', true),
+        '\u{ff0c}' => (',', true),
+        '\u{ff5b}' => ('{', true),
+        '\u{ff5d}' => ('}', true),
+        '\u{ff3b}' => ('[', true),
+        '\u{ff3d}' => (']', true),
+        plain => (plain, false),
     }
 }
 

@@ -7,6 +7,8 @@ pub struct CodeBlock {
     pub code: String,
     /// The byte at which the block begins in the reply.
     pub start: usize,
+    /// The byte after the block in the reply.
+    pub end: usize,
     /// Whether the end of the block was marked.
     pub is_closed: bool,
     /// Whether the code stood on one line with its fence.
@@ -35,6 +37,7 @@ pub fn code_blocks(text: &str) -> Vec<CodeBlock> {
             found.push(CodeBlock {
                 code: unfenced(body).unwrap_or_else(|| trimmed(body).to_owned()),
                 start,
+                end: start + tag.end,
                 is_closed: tag.is_closed,
                 is_single_line: false,
             });
@@ -48,30 +51,53 @@ pub fn code_blocks(text: &str) -> Vec<CodeBlock> {
             found.push(CodeBlock {
                 code: code.to_owned(),
                 start,
+                end: start + line.len(),
                 is_closed: true,
                 is_single_line: true,
             });
             continue;
         }
-        let mut body = Vec::new();
-        let mut is_closed = false;
-        for (_, line) in lines.by_ref() {
-            if fence.is_closed_by(line) {
-                is_closed = true;
-                break;
-            }
-            body.push(fence.unindented(line));
-        }
+        let block = fence.read_block(start, line, &mut lines);
         if fence.is_python() {
             found.push(CodeBlock {
-                code: body.join("\n"),
+                code: block.body,
                 start,
-                is_closed,
+                end: block.end,
+                is_closed: block.is_closed,
                 is_single_line: false,
             });
         }
     }
     found.retain(|block| !block.code.trim().is_empty());
+    found
+}
+
+/// A fenced block of any language.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fenced {
+    /// The first word after the opening fence, in lower case. Empty where the fence is not marked.
+    pub language: String,
+    /// The lines between the fences.
+    pub body: String,
+    /// The byte at which the opening fence begins.
+    pub start: usize,
+    /// The byte after the closing fence.
+    pub end: usize,
+    /// Whether there is a closing fence.
+    pub is_closed: bool,
+}
+
+/// Finds the fenced blocks of a text, in order, whatever their language.
+pub fn fenced_blocks(text: &str) -> Vec<Fenced> {
+    let mut found = Vec::new();
+    let mut lines = lines(text);
+    while let Some((start, line)) = lines.next() {
+        if let Some(fence) = Fence::open(line)
+            && fence.on_one_line().is_none()
+        {
+            found.push(fence.read_block(start, line, &mut lines));
+        }
+    }
     found
 }
 
@@ -134,6 +160,34 @@ impl<'a> Fence<'a> {
         is_python_word(word)
     }
 
+    /// Reads the lines up to the closing fence, or to the end. `start` and `line` are the opening line.
+    fn read_block<'b>(
+        &self,
+        start: usize,
+        line: &str,
+        lines: &mut impl Iterator<Item = (usize, &'b str)>,
+    ) -> Fenced {
+        let mut body = Vec::new();
+        let mut end = start + line.len();
+        let mut is_closed = false;
+        for (at, line) in lines {
+            end = at + line.len();
+            if self.is_closed_by(line) {
+                is_closed = true;
+                break;
+            }
+            body.push(self.unindented(line));
+        }
+        let word = self.info.split([' ', ',', '{', ':']).next().unwrap_or("");
+        Fenced {
+            language: word.to_lowercase(),
+            body: body.join("\n"),
+            start,
+            end,
+            is_closed,
+        }
+    }
+
     /// The code of a fence on one line, such as ```` ```python print(1)``` ````.
     fn on_one_line(&self) -> Option<&'a str> {
         let body = self.info.strip_suffix("```")?.trim_end_matches('`');
@@ -178,6 +232,8 @@ pub struct TaggedText<'a> {
     pub body: &'a str,
     /// The byte at which the opening tag begins.
     pub start: usize,
+    /// The byte after the closing tag, or after the text where there is none.
+    pub end: usize,
     /// Whether there is a closing tag.
     pub is_closed: bool,
 }
@@ -199,13 +255,15 @@ pub fn find_tags<'a>(text: &'a str, names: &[&'static str]) -> Vec<TaggedText<'a
         let rest = &text[body_start..];
         let close = closing_tag(rest, name);
         let body_length = close.map_or(rest.len(), |(start, _)| start);
+        let end = body_start + close.map_or(rest.len(), |(_, end)| end);
         found.push(TaggedText {
             name,
             body: &rest[..body_length],
             start,
+            end,
             is_closed: close.is_some(),
         });
-        at = body_start + close.map_or(rest.len(), |(_, end)| end);
+        at = end;
     }
     found
 }

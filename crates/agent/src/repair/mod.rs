@@ -10,7 +10,9 @@ mod markup;
 use serde::{Deserialize, Serialize};
 
 pub use json::{ReadJsonError, Repaired, ReplyEnd, read_object, read_value};
-pub use markup::{CodeBlock, TaggedText, code_blocks, find_tags, split_thinking};
+pub use markup::{
+    CodeBlock, Fenced, TaggedText, code_blocks, fenced_blocks, find_tags, split_thinking,
+};
 
 /// Something that was wrong with a reply, and was repaired.
 #[derive(
@@ -65,4 +67,16 @@ pub enum Repair {
     /// A tool call was written as text.
     #[error("a call that was written as text was taken as a call")]
     CallInText,
+    /// There was a comment in the JSON.
+    #[error("a comment was left out")]
+    Comment,
+    /// A tool was called by another name, such as `functions.lookup` or `python`.
+    #[error("the name of a tool was put right")]
+    CallName,
+    /// The action was in a form that another family of models uses.
+    #[error("an action in another form was taken as an action")]
+    Dialect,
+    /// The model wrote text after its own code, such as the output that it expected.
+    #[error("what followed the code was cut off: the code had not run yet")]
+    InventedOutput,
 }

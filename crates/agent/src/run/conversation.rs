@@ -158,7 +158,7 @@ impl Conversation {
             }),
         }
         let result = self.drive(&mut state, &observer, &cancel, started).await;
-        let outcome = self.outcome(&mut state, result, started).await;
+        let outcome = self.outcome(&mut state, result, question, started).await;
         self.history = std::mem::take(&mut state.history);
         observer(&RunEvent::Finished {
             status: outcome.status,
@@ -270,7 +270,13 @@ impl Conversation {
         }
     }
 
-    async fn outcome(&self, state: &mut RunState, result: RunResult, started: Instant) -> Outcome {
+    async fn outcome(
+        &self,
+        state: &mut RunState,
+        result: RunResult,
+        question: &str,
+        started: Instant,
+    ) -> Outcome {
         let is_answered = result.status == RunStatus::Answered;
         let mut outcome = Outcome {
             answer: result.answer,
@@ -292,7 +298,8 @@ impl Conversation {
         };
         if self.config.verify == Verify::On && is_answered {
             let recording = self.executor.recording();
-            let verification = verify(&self.config, &outcome, recording).await;
+            let first = self.executor.as_ref();
+            let verification = verify(&self.config, &outcome, question, recording, first).await;
             outcome.warnings.extend(verification.warnings());
             outcome.verification = Some(verification);
         }

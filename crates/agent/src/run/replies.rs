@@ -3,11 +3,13 @@
 use super::history::{Round, cut_middle};
 use super::state::{Phase, RunResult, RunState};
 use super::summary::AttemptNote;
-use super::{RunEvent, RunStatus, Step, texts};
+use super::{ActionResult, RunEvent, RunStatus, Step, texts};
 use crate::builder::CodeExecution;
-use crate::format::{MalformedReply, Turn};
+use crate::format::{Action, MalformedReply, Observation, Turn};
 use crate::repair::read_value;
 use cellblock_model::{Message, Reply};
+use cellblock_protocol::ToolOutcome;
+use cellblock_tools::names::FINAL_ANSWER;
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +25,8 @@ impl RunState {
             self.events.push(RunEvent::Repaired { repairs });
         }
         let malformed = std::mem::take(&mut self.malformed_replies);
-        if let Some(answer) = turn.answer().cloned() {
+        let answer = turn.answer().cloned();
+        if let Some(answer) = answer.or_else(|| self.answer_beside_known_code(&turn)) {
             self.check_answer(reply, &turn, answer);
             return;
         }
@@ -43,6 +46,18 @@ impl RunState {
             model_ms,
         });
         self.phase = Phase::Acting(turn, message);
+    }
+
+    /// The answer that stands beside code which the run has just executed. The model repeats that code, and the answer came after its
+    /// result.
+    fn answer_beside_known_code(&self, turn: &Turn) -> Option<Value> {
+        let answer = turn.early_answer.as_ref()?;
+        let last = self.steps.last()?.actions.last()?;
+        let is_known = match turn.actions.as_slice() {
+            [Action::Code(code)] => last.ok && last.code.as_ref() == Some(code),
+            _ => false,
+        };
+        is_known.then(|| answer.clone())
     }
 
     /// Checks an answer against the schema. One that fits ends the run; otherwise the model is asked again.
@@ -68,6 +83,44 @@ impl RunState {
                 failed: false,
             }],
         });
+        self.finish_with_answer(answer);
+    }
+
+    /// The answer that code handed over with `final_answer`, if it fits the schema. Otherwise the model reads why it does not count.
+    pub(super) fn answer_of_code(
+        &mut self,
+        results: &[ActionResult],
+        observation: Option<&mut Observation>,
+    ) -> Option<Value> {
+        let given = results.iter().rev().find_map(|done| {
+            let answer = final_answer(done)?;
+            Some((done.ok, answer))
+        });
+        let (is_complete, answer) = given?;
+        let locale = self.context.locale;
+        let schema = self.config.answer_schema.as_ref();
+        let checked = schema.map_or_else(|| Ok(answer.clone()), |schema| schema.parse(&answer));
+        let problem = match checked {
+            Ok(answer) if is_complete => return Some(answer),
+            Ok(_) => texts::answer_of_failed_code(locale).to_owned(),
+            Err(problem) => {
+                self.invalid_answers += 1;
+                if self.invalid_answers > self.config.limits.invalid_answers {
+                    let message = format!("the answer does not fit the schema: {problem}");
+                    self.end(RunStatus::InvalidAnswer, message);
+                }
+                texts::invalid_answer(&problem, locale)
+            }
+        };
+        if let Some(observation) = observation {
+            observation.text.push('\n');
+            observation.text.push_str(&problem);
+        }
+        None
+    }
+
+    /// Ends the run with an answer that was checked.
+    pub(super) fn finish_with_answer(&mut self, answer: Value) {
         let mut actions = self.steps.iter().flat_map(|step| &step.actions);
         let was_computed = actions.any(|action| action.ok);
         if self.config.code_execution == CodeExecution::Enabled && !was_computed {
@@ -141,6 +194,17 @@ impl RunState {
             }],
         });
     }
+}
+
+/// The value that the code of an action handed over with `final_answer`, or that the model gave to the tool itself. The last call counts.
+fn final_answer(done: &ActionResult) -> Option<Value> {
+    if done.name == FINAL_ANSWER {
+        return done.arguments.as_ref()?.get("answer").cloned();
+    }
+    let calls = done.result.as_ref()?.tool_calls.iter().rev();
+    let mut calls =
+        calls.filter(|call| call.name == FINAL_ANSWER && call.outcome == ToolOutcome::Ok);
+    calls.next()?.arguments.to_map().get("answer").cloned()
 }
 
 /// The JSON schema that an answer must fit.

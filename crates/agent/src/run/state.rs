@@ -200,6 +200,13 @@ impl RunState {
         for observation in &mut observations {
             cut_middle(&mut observation.text, max_chars);
         }
+        if let Some(last) = observations.last_mut() {
+            for note in &turn.notes {
+                last.text.push('\n');
+                last.text.push_str(note);
+            }
+        }
+        let answer = self.answer_of_code(&results, observations.last_mut());
         let stuck = self.stuck.check_step(&results, locale);
         if let (StuckStatus::Warn(note), Some(last)) = (&stuck, observations.last_mut()) {
             let how_to_answer = texts::how_to_answer(self.config.format, locale);
@@ -223,7 +230,9 @@ impl RunState {
         if let Some(step) = self.steps.last_mut() {
             step.actions = results;
         }
-        if let StuckStatus::Stuck(repetition) = stuck {
+        if let Some(answer) = answer {
+            self.finish_with_answer(answer);
+        } else if let StuckStatus::Stuck(repetition) = stuck {
             self.end(RunStatus::Stuck, repetition);
         } else if self.failed_steps >= self.config.limits.failures {
             let message = format!("{} steps in a row failed", self.failed_steps);

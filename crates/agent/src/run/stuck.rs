@@ -36,7 +36,9 @@ impl StuckDetector {
     pub(crate) fn check_step(&mut self, actions: &[ActionResult], locale: Locale) -> StuckStatus {
         let mut warnings: Vec<String> = Vec::new();
         let mut repetition = None;
-        for done in actions {
+        // Code that was skipped after a failure neither failed nor repeated anything.
+        let was_skipped = |done: &&ActionResult| !done.ok && done.error.is_none();
+        for done in actions.iter().filter(|done| !was_skipped(done)) {
             let call = (
                 &done.name,
                 &done.code,
@@ -47,7 +49,10 @@ impl StuckDetector {
                 repetition = Some(texts::repeated_call(&done.name, times, locale));
             }
             if let Some(error) = done.error.as_ref().filter(|_| !done.ok) {
-                let times = count(&mut self.errors, error);
+                // A time-out or a crash says nothing of its cause: only the same code has the same.
+                let has_cause = done.result.as_ref().is_none_or(|cell| cell.error.is_some());
+                let code = done.code.as_ref().filter(|_| !has_cause);
+                let times = count(&mut self.errors, (error, code));
                 if times >= REPETITION_LIMIT && repetition.is_none() {
                     repetition = Some(texts::repeated_error(error, times, locale));
                 }
@@ -83,4 +88,51 @@ fn count(counts: &mut HashMap<u64, usize>, key: impl std::hash::Hash) -> usize {
     let count = counts.entry(hasher.finish()).or_default();
     *count += 1;
     *count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{StuckDetector, StuckStatus};
+    use crate::run::ActionResult;
+    use cellblock_protocol::Locale;
+
+    fn failed(code: &str, error: Option<&str>) -> ActionResult {
+        ActionResult {
+            name: "execute_python_code".to_owned(),
+            code: Some(code.to_owned()),
+            timeout: None,
+            arguments: None,
+            ok: false,
+            text: format!("{code}: {error:?}"),
+            error: error.map(str::to_owned),
+            result: None,
+            ms: 0,
+        }
+    }
+
+    #[test]
+    fn code_that_was_skipped_after_a_failure_does_not_count_as_failed() {
+        let mut detector = StuckDetector::default();
+        let step = [
+            failed("a", Some("KeyError: 'x'")),
+            failed("b", None),
+            failed("c", None),
+        ];
+        assert_eq!(
+            detector.check_step(&step, Locale::En),
+            StuckStatus::Progressing
+        );
+        assert_eq!(detector.failures_of("execute_python_code"), 1);
+    }
+
+    #[test]
+    fn three_different_errors_are_not_called_the_same() {
+        let mut detector = StuckDetector::default();
+        for error in ["KeyError: 'x'", "NameError: y", "ValueError: z"] {
+            let status = detector.check_step(&[failed(error, Some(error))], Locale::En);
+            if let StuckStatus::Warn(note) = status {
+                assert!(!note.contains("same"), "{note}");
+            }
+        }
+    }
 }

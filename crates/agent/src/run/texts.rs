@@ -27,6 +27,18 @@ pub(crate) fn invalid_answer(problem: &str, locale: Locale) -> String {
     }
 }
 
+/// For the model: its code called `final_answer` and then failed.
+pub(crate) fn answer_of_failed_code(locale: Locale) -> &'static str {
+    match locale {
+        Locale::En => {
+            "Note: final_answer was called, but the code did not end well, so the answer does not count. Correct the code and call it again."
+        }
+        Locale::Zh => {
+            "注意：代码调用了 final_answer，但没有正常结束，因此答案不算数。请改正代码后再次调用。"
+        }
+    }
+}
+
 /// For the model: a block did not run because the one before it failed.
 pub(crate) fn not_run(locale: Locale) -> &'static str {
     match locale {

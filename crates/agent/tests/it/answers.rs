@@ -112,12 +112,115 @@ fn verify_sees_a_wrong_answer_and_a_cell_that_gives_something_else() {
         (vec![(1, "stdout")], Some(false))
     );
     assert!(
-        outcome
-            .warnings
-            .contains(&"verify: no cell and no tool gave the answer".to_owned()),
+        outcome.warnings.contains(
+            &"verify: the answer is unverified: nothing that the code or a tool gave has \"43\""
+                .to_owned()
+        ),
         "{:?}",
         outcome.warnings
     );
+}
+
+/// The verification of an answer in plain words, after this code.
+fn verified(code: &str, answer: &str) -> (cellblock_agent::Verification, Vec<String>) {
+    let replies = [runs(Format::Markdown, code), Reply::text(answer)];
+    let agent = scripted(replies)
+        .format(Format::Markdown)
+        .verify(Verify::On);
+    let outcome = wait(agent.build().unwrap().run("What is 17 + 25?")).unwrap();
+    (outcome.verification.unwrap(), outcome.warnings)
+}
+
+#[test]
+fn verify_finds_an_answer_in_plain_words_in_what_the_cells_give_again() {
+    for (code, answer) in [
+        ("print(17 + 25)", "17 + 25 is 42."),
+        ("1 / 3", "About 0.333."),
+        ("open('sum.txt', 'w').write('42')", "I wrote it to sum.txt."),
+        ("final_answer(42)", "never said"),
+    ] {
+        let (verification, _) = verified(code, answer);
+        assert!(verification.is_confirmed(), "{code}: {verification:?}");
+    }
+}
+
+#[test]
+fn verify_says_of_an_answer_that_no_cell_gave_that_it_is_unverified() {
+    for (code, answer, untraced) in [
+        ("print(17 + 25)", "17 + 25 is 43.", "43"),
+        ("print('Anna')", "It was Bert.", "Bert"),
+        ("x = 17 + 25", "All went well.", "All went well"),
+    ] {
+        let (verification, warnings) = verified(code, answer);
+        assert_eq!(verification.untraced, [untraced], "{code}");
+        assert!(!verification.is_confirmed());
+        let last = warnings.last().unwrap();
+        assert!(
+            last.contains("unverified") && last.contains(untraced),
+            "{last}"
+        );
+    }
+}
+
+#[test]
+fn verify_does_not_confirm_an_answer_without_any_code() {
+    let agent = scripted([Reply::text("42")]).verify(Verify::On);
+    let outcome = wait(agent.build().unwrap().run("17 + 25?")).unwrap();
+    assert!(!outcome.verification.unwrap().is_confirmed());
+}
+
+#[test]
+fn final_answer_in_the_code_ends_the_run_in_every_format() {
+    for format in Format::ALL {
+        let replies = [runs(
+            format,
+            "x = 6 * 7\nfinal_answer({'x': x, 'y': (1, 2)})",
+        )];
+        let agent = scripted(replies).format(format).build().unwrap();
+        let outcome = wait(agent.run("What is 6 times 7?")).unwrap();
+        assert_eq!(outcome.status, RunStatus::Answered, "{format}");
+        assert_eq!(
+            outcome.answer,
+            Some(json!({"x": 42, "y": [1, 2]})),
+            "{format}"
+        );
+        assert_eq!(outcome.steps.len(), 1, "{format}");
+    }
+}
+
+#[test]
+fn final_answer_in_the_code_is_checked_against_the_schema() {
+    let replies = [
+        runs(Format::Markdown, "final_answer('many')"),
+        runs(Format::Markdown, "final_answer(42)"),
+    ];
+    let agent = scripted(replies).format(Format::Markdown).answers::<u32>();
+    let outcome = wait(agent.build().unwrap().run("How many?")).unwrap();
+    assert_eq!((outcome.answer, outcome.steps.len()), (Some(json!(42)), 2));
+}
+
+#[test]
+fn final_answer_does_not_count_where_the_code_fails_after_it() {
+    let replies = [
+        runs(Format::Markdown, "final_answer(41)\n1 / 0"),
+        runs(Format::Markdown, "final_answer(42)"),
+    ];
+    let agent = scripted(replies).format(Format::Markdown).build().unwrap();
+    let outcome = wait(agent.run("How many?")).unwrap();
+    assert_eq!(outcome.answer, Some(json!(42)));
+}
+
+#[test]
+fn an_empty_final_answer_is_an_error_in_the_code() {
+    let replies = [
+        runs(Format::Markdown, "final_answer('')"),
+        Reply::text("I do not know."),
+    ];
+    let agent = scripted(replies).format(Format::Markdown).build().unwrap();
+    let outcome = wait(agent.run("How many?")).unwrap();
+    assert_eq!(outcome.answer_text(), "I do not know.");
+    let error = outcome.steps[0].actions[0].error.clone().unwrap();
+    assert!(error.contains("the answer is empty"), "{error}");
 }
 
 #[test]
@@ -143,4 +246,33 @@ fn json_and_next_step_may_answer_with_a_structure() {
     )
     .unwrap();
     assert_eq!(outcome.answer, Some(json!([1, 2])));
+}
+
+/// What the model reads of this code.
+fn observed(code: &str) -> String {
+    let replies = [runs(Format::Markdown, code), Reply::text("done")];
+    let agent = scripted(replies).format(Format::Markdown).build().unwrap();
+    let outcome = wait(agent.run("?")).unwrap();
+    outcome.steps[0].actions[0].text.clone()
+}
+
+#[test]
+fn of_long_code_that_fails_the_model_reads_the_lines_around_the_error() {
+    let mut lines: Vec<String> = (1..=30).map(|line| format!("x{line} = {line}")).collect();
+    lines[19] = "1 / 0".to_owned();
+    let text = observed(&lines.join("\n"));
+    let expected = "### Original code:\n[… lines 1 to 14 …]\n  15 | x15 = 15\n";
+    assert!(text.contains(expected), "{text}");
+    assert!(
+        text.contains("  25 | x25 = 25\n[… lines 26 to 30 …]\n### Error:"),
+        "{text}"
+    );
+    assert!(text.contains("ZeroDivisionError"), "{text}");
+}
+
+#[test]
+fn the_model_reads_the_true_end_of_a_long_output() {
+    let text = observed("for n in range(400_000): print('line', n)\nprint('the end')");
+    assert!(text.contains("line 0\nline 1\n"), "{text}");
+    assert!(text.ends_with("line 399999\nthe end"), "{text}");
 }

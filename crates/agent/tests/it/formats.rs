@@ -99,6 +99,92 @@ fn a_function_call_to_a_tool_that_is_not_there_is_answered_by_the_user() {
 }
 
 #[test]
+fn what_a_model_invents_after_its_code_does_not_stay_in_the_history() {
+    let replies = [
+        (
+            Format::Markdown,
+            "I add.\n```python\nprint(17 + 25)\n```\nOutput: 43\nIt is 43.",
+        ),
+        (
+            Format::Xml,
+            "I add.\n<execution-code>\nprint(17 + 25)\n</execution-code>\nIt is 43.",
+        ),
+        (
+            Format::Json,
+            "{\"thought\": \"add\", \"action\": \"execute_code\", \"code\": \"print(17 + 25)\"}\nEXECUTION_RESULT: 43\n{\"thought\": \"43\", \"action\": \"provide_answer\", \"final_answer\": \"43\"}",
+        ),
+        (
+            Format::Markdown,
+            "Thought: add\nAction: python\nAction Input: print(17 + 25)\nObservation: 43\nFinal Answer: 43",
+        ),
+        (
+            Format::Tools,
+            "I add.\n```python\nprint(17 + 25)\n```\nIt is 43.",
+        ),
+    ];
+    for (format, text) in replies {
+        let messages = history(format, &Reply::text(text), &["42"]);
+        let kept = serde_json::to_string(&messages).unwrap();
+        assert!(
+            kept.contains("print(17 + 25)") && !kept.contains("43"),
+            "{format}: {kept}"
+        );
+    }
+}
+
+#[test]
+fn formats_of_plain_text_end_a_reply_where_a_model_invents_a_result() {
+    for format in [Format::Markdown, Format::Xml, Format::Json] {
+        let mut request = Request::default();
+        format
+            .implementation()
+            .prepare_request(&mut request, &facts());
+        assert!(
+            request.stop.contains(&"\nObservation:".to_owned()),
+            "{format}"
+        );
+        assert!(request.stop.len() <= 4, "{format}");
+    }
+}
+
+#[test]
+fn native_calls_with_harmless_variations_are_taken() {
+    let code = json!({"python_code_snippet": "print(1)", "tool_call_purpose": "not given"});
+    let double = json!(json!({"python_code_snippet": "print(1)"}).to_string()).to_string();
+    let calls = [
+        (
+            "functions.execute_python_code",
+            r#"{"python_code_snippet": "print(1)"}"#,
+            &code,
+        ),
+        ("python", r#"{"code": "print(1)"}"#, &code),
+        ("execute_python_code", double.as_str(), &code),
+        ("code_interpreter", r#""print(1)""#, &code),
+        (
+            "list_files",
+            "null",
+            &json!({"tool_call_purpose": "not given"}),
+        ),
+    ];
+    for (name, arguments, expected) in calls {
+        let reply = Reply::calls(vec![ToolCall {
+            id: "a".to_owned(),
+            name: name.to_owned(),
+            arguments: arguments.to_owned(),
+        }]);
+        let turn = read(Format::Tools, &reply);
+        let Some(Action::Call(call)) = turn.actions.first() else {
+            panic!("{turn:?}");
+        };
+        let cellblock_tools::Arguments::Object(got) = &call.arguments else {
+            panic!("{call:?}");
+        };
+        assert_eq!(&Value::Object(got.clone()), expected, "{name}");
+        assert!(facts().registry.get(&call.name).is_some(), "{name}");
+    }
+}
+
+#[test]
 fn json_runs_code_and_keeps_the_reply_as_it_came() {
     let text = r#"{"thought": "add", "action": "execute_code", "code": "print(1 + 1)", "final_answer": null}"#;
     let reply = Reply::text(text);
@@ -106,6 +192,7 @@ fn json_runs_code_and_keeps_the_reply_as_it_came() {
         thought: "add".to_owned(),
         actions: code("print(1 + 1)"),
         repairs: vec![],
+        ..Turn::default()
     };
     assert_eq!(read(Format::Json, &reply), expected);
     assert_eq!(
@@ -150,7 +237,7 @@ fn json_says_which_field_is_wrong() {
         ],
         [
             "the field `code` is required for the action execute_code, and it is missing or empty",
-            "the field `final_answer` is required for the action provide_answer",
+            "the field `final_answer` is required for the action provide_answer, and it is missing or empty",
             "there is no action \"think\": the actions are execute_code, debug_error and provide_answer",
             "there is no JSON object in the reply. Reply with exactly one JSON object with the fields thought, action, code and final_answer",
         ]
@@ -171,6 +258,7 @@ fn xml_has_packages_and_code_and_is_no_xml() {
                 Action::Code("if 1 < 2 and 'a' > '<b>':\n    print('&')".to_owned()),
             ],
             repairs: vec![],
+            ..Turn::default()
         }
     );
 }

@@ -102,3 +102,15 @@ fn prompts_are_named() {
             .contains("recursive_plan_tree_todo")
     );
 }
+
+#[test]
+fn functions_are_shown_with_types_defaults_and_their_whole_description() {
+    let text = Format::Markdown.implementation().instructions(&facts());
+    let signature = "def file_reader(file_path: str, encoding: str = \"utf-8\", max_size_mb: float = 1.0) -> str:";
+    assert!(text.contains(signature), "{text}");
+    // The second line of the description too.
+    assert!(
+        text.contains("its number of lines and bytes is told instead"),
+        "{text}"
+    );
+}

@@ -102,12 +102,12 @@ pub(crate) fn print_outcome(
         let verified = outcome
             .verification
             .as_ref()
-            .filter(|verification| verification.is_confirmed() && verification.cells > 0)
-            .map(|it| {
-                format!(
+            .map(|it| match it.is_confirmed() {
+                true => format!(
                     ", verified by {} run again",
                     plural(it.cells as u64, "cell")
-                )
+                ),
+                false => ", unverified".to_owned(),
             })
             .unwrap_or_default();
         let line = format!(

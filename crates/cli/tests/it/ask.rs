@@ -123,8 +123,18 @@ fn a_schema_and_a_check_guard_the_answer() {
     assert_eq!((ended.status, ended.stdout.as_str()), (19, "43\n"));
     assert_eq!(
         ended.stderr,
-        "warning: verify: no cell and no tool gave the answer\n"
+        "warning: verify: the answer is unverified: nothing that the code or a tool gave has \"43\"\n"
     );
+}
+
+#[test]
+fn a_wrong_answer_in_plain_words_is_unverified() {
+    let place = Place::new();
+    let model = FakeModel::saying(["```python\nprint(17 + 25)\n```", "17 + 25 is 43."]);
+    let ended = ask(&place, &model, &["17 + 25?", "--verify"]);
+    assert_eq!((ended.status, ended.stdout.as_str()), (19, "17 + 25 is 43.\n"));
+    let words = "answered in 1 step, unverified, ";
+    assert!(ended.stderr.contains(words), "{}", ended.stderr);
 }
 
 #[test]

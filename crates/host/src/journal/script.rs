@@ -21,14 +21,16 @@ pub fn script(journal: &Journal) -> String {
     script_ending(journal, &from, "")
 }
 
-/// The same for a run of the agent: at its end it prints the answer, if the cells still give what the answer stands on.
+/// The same for a run of the agent. At its end it checks whether the cells still give what the answer of the run stands on.
 pub fn script_of_run(journal: &Journal, run: &RunRecord) -> String {
     let from = format!("runs export {}", run.run);
     let ending = match &run.answer {
         Some(answer) => {
             let basis: Vec<Value> = run.basis(journal).into_iter().map(Value::from).collect();
             let basis = of_value(&Value::from(basis));
-            format!("\nsession.answer({}, {basis})\n", of_text(answer))
+            // The words of the model are a comment: what the script prints is what the code computes.
+            let answer = one_line(answer);
+            format!("\n# The answer of the run was: {answer}\nsession.check({basis})\n")
         }
         None => "\n# The run has no answer.\n".to_owned(),
     };

@@ -9,6 +9,7 @@ pub(super) const OPTIONAL_FIELDS: &[&str] = &[
     "parallel_tool_calls",
     "stream_options",
     "response_format",
+    "stop",
     "max_tokens",
     "temperature",
     "top_p",

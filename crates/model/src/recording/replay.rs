@@ -28,8 +28,8 @@ pub enum RequestMatch {
     /// The whole request.
     #[default]
     WholeRequest,
-    /// The conversation: not the system messages at its beginning, the tools that are offered, or the form of the reply. These change from
-    /// version to version of this program. The results of a reply must still be the same, or the next reply does not match.
+    /// The conversation: not the system messages at its beginning, the tools that are offered, the form of the reply, or the texts that end
+    /// it. These change from version to version of this program. The results of a reply must still be the same, or the next reply does not match.
     Conversation,
 }
 
@@ -111,6 +111,7 @@ impl RequestMatch {
             messages: request.messages[instructions..].to_vec(),
             tools: Vec::new(),
             response_format: ResponseFormat::Text,
+            stop: Vec::new(),
             ..request.clone()
         })
     }

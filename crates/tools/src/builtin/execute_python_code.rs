@@ -1,5 +1,6 @@
 //! The tool `execute_python_code`: runs a cell.
 
+use super::observation::text_for_model;
 use crate::names::{CODE_ARGUMENT, EXECUTE_PYTHON_CODE, INSTALL_PACKAGES};
 use crate::{
     Call, Caller, CellOutcome, Context, Effects, Failure, NO_TIME_LIMIT, Output, Part, Tool,
@@ -76,7 +77,7 @@ pub(crate) async fn execute(mut cell: Cell, context: &Context) -> Result<Output,
     cell.timeout = Some(seconds);
     let code = cell.code.clone();
     let outcome = context.run_cell(cell).await?;
-    output(outcome, &code, seconds, context)
+    output(outcome, &code, seconds, context).await
 }
 
 /// The packages that the header of the code names (PEP 723); `None` for a header without packages.
@@ -107,7 +108,7 @@ async fn install(packages: Vec<String>, context: &Context) -> Result<(), ToolErr
     }
 }
 
-fn output(
+async fn output(
     outcome: CellOutcome,
     code: &str,
     seconds: f64,
@@ -123,7 +124,8 @@ fn output(
         time_limit: Some(seconds),
         ..ForModel::default()
     };
-    let mut text = result.for_model(code, &options);
+    let session = context.runner().current_session().await;
+    let mut text = text_for_model(&result, code, &options, session).await;
     for note in notes {
         text.push('\n');
         text.push_str(&note);

@@ -2,6 +2,8 @@
 
 mod execute_python_code;
 mod files;
+mod final_answer;
+mod observation;
 mod session;
 
 use crate::plan::{PlanHistory, PlanTree};
@@ -14,12 +16,13 @@ use std::sync::PoisonError;
 pub use execute_python_code::ExecutePythonCodeTool;
 pub(crate) use execute_python_code::execute;
 pub use files::{FileReaderTool, ListFilesTool};
+pub use final_answer::FinalAnswerTool;
 pub use session::{
     CheckpointsTool, ComputeTool, InstallFuture, InstallPackagesTool, PackageInstaller, UndoTool,
 };
 
 impl RegistryBuilder {
-    /// Adds every built-in tool except [`InstallPackagesTool`], which needs an installer.
+    /// Adds every built-in tool except [`InstallPackagesTool`], which needs an installer, and [`FinalAnswerTool`], which needs an agent.
     pub fn built_in(self) -> RegistryBuilder {
         self.tool(ExecutePythonCodeTool)
             .tool(ComputeTool)

@@ -206,6 +206,11 @@ impl RegistryBuilder {
         self
     }
 
+    /// Whether a tool of this name was added.
+    pub fn contains(&self, name: &str) -> bool {
+        self.tools.iter().any(|tool| tool.definition().name == name)
+    }
+
     /// Makes the registry.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ mod lazy_session;
 mod steps;
 
 use crate::call::{Replay, ResultSlot};
+use crate::names::FINAL_ANSWER;
 use crate::{
     Answer, Approval, Call, CallLimits, Caller, EarlierCalls, Failure, OnToolEvent, Output,
     Recording, Registry, ToolError, ToolEvent, Uses,
@@ -208,8 +209,8 @@ impl ToolRunner {
             Uses::Nothing => None,
         };
         let checked = self.check(&tool, call)?;
-        // Code is run again; a result from outside of the session is replayed.
-        let is_outside = tool.definition.uses == Uses::Nothing;
+        // Code is run again; a result from outside of the session is replayed. An answer is what the code computes this time.
+        let is_outside = tool.definition.uses == Uses::Nothing && name != FINAL_ANSWER;
         if let Some(replay) = self.shared.replay.as_ref().filter(|_| is_outside) {
             return locked(replay).take(name, &checked.arguments);
         }

@@ -74,7 +74,7 @@ Exit status:
   0 answered
   10 max_steps, 11 max_time, 12 max_tokens, 13 max_cost, 14 max_failures, 15 stuck,
   16 malformed_replies, 17 invalid_answer, 18 model_error, 130 cancelled: no answer
-  19 answered, but --verify found a difference
+  19 answered, but unverified (--verify)
   2 wrong usage, 3 could not start";
 
 /// Asks.

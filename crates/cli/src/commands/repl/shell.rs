@@ -390,7 +390,7 @@ impl Shell {
         let begun = std::time::Instant::now();
         let fork = match self.session.fork().await {
             Ok(fork) => fork,
-            Err(error) => return self.recover(error).await,
+            Err(error) => return self.recover(error.into()).await,
         };
         let took = crate::terminal::milliseconds(begun.elapsed().as_secs_f64() * 1e3);
         let left = self.go_on_in(fork).await;

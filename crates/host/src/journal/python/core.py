@@ -172,14 +172,12 @@ class _Session:
     def read_output(self, *args, **options):
         raise LookupError("read_output() is only there in a session")
 
-    def answer(self, text, basis):
-        """The answer as the model gave it; not if the cells no longer give what it stands on."""
+    def check(self, basis):
+        """Whether the cells still give what the answer of the run stands on."""
         missing = [part for part in basis if part not in sys.stdout.written.getvalue()]
         if missing:
             self.differs = True
-            print(f"no answer: it stands on {', '.join(missing)}, which did not come out this time", file=sys.stderr)
-        else:
-            sys.stdout.show(text)
+            print(f"the answer of the run stands on {', '.join(missing)}, which did not come out this time", file=sys.stderr)
 
     def end(self):
         sys.stdout.flush()

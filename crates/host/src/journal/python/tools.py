@@ -44,6 +44,9 @@ class _ToolBox:
         return call
 
     def answer(self, tool, arguments):
+        if tool == "final_answer":
+            print(arguments.get("answer"))
+            return "received"
         for index, (name, recorded, kind, answer) in enumerate(self.session.calls):
             if (name, recorded) == (tool, arguments):
                 del self.session.calls[index]

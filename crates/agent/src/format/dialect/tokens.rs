@@ -1,0 +1,217 @@
+//! Dialects with special tokens, which an endpoint should have read and did not.
+
+use super::{Spoken, SpokenAction};
+use crate::format::FormatContext;
+use serde_json::Value;
+
+/// The format of gpt-oss: `<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>{…}<|call|>`. Code of the built-in
+/// interpreter is sent to `python`, and the answer is in the channel `final`.
+pub(super) fn harmony(text: &str, _: &FormatContext) -> Option<Spoken> {
+    const MESSAGE: &str = "<|message|>";
+    let start = text.find("<|channel|>")?;
+    let mut spoken = Spoken {
+        start,
+        ..Spoken::default()
+    };
+    for part in text[start..].split("<|channel|>").skip(1) {
+        let Some((head, rest)) = part.split_once(MESSAGE) else {
+            spoken.is_open = true;
+            continue;
+        };
+        let ends = ["<|call|>", "<|end|>", "<|return|>", "<|start|>"];
+        let ends: Vec<usize> = ends.iter().filter_map(|end| rest.find(end)).collect();
+        let body = &rest[..ends.iter().copied().min().unwrap_or(rest.len())];
+        let recipient = head.split("to=").nth(1).map(|recipient| {
+            let end = recipient.find(|c: char| c.is_whitespace() || c == '<');
+            &recipient[..end.unwrap_or(recipient.len())]
+        });
+        match recipient {
+            Some(name) if name.starts_with("python") => {
+                spoken
+                    .actions
+                    .push(SpokenAction::Code(body.trim().to_owned()));
+            }
+            Some(name) => spoken.actions.push(call(name, body)),
+            // What follows a call was invented: the call has no result yet.
+            None if head.trim() == "final" && spoken.actions.is_empty() => {
+                spoken.answer = Some(body.trim().to_owned());
+            }
+            None => {}
+        }
+    }
+    Some(spoken)
+}
+
+/// The tokens of DeepSeek: `<｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME`, a JSON fence, `<｜tool▁call▁end｜>` (V3, R1), or
+/// `<｜tool▁call▁begin｜>NAME<｜tool▁sep｜>{…}<｜tool▁call▁end｜>` (V3.1).
+pub(super) fn deepseek(text: &str, _: &FormatContext) -> Option<Spoken> {
+    const BEGIN: &str = "<\u{ff5c}tool\u{2581}call\u{2581}begin\u{ff5c}>";
+    const SEPARATOR: &str = "<\u{ff5c}tool\u{2581}sep\u{ff5c}>";
+    const END: &str = "<\u{ff5c}tool\u{2581}call\u{2581}end\u{ff5c}>";
+    const ALL_BEGIN: &str = "<\u{ff5c}tool\u{2581}calls\u{2581}begin\u{ff5c}>";
+    let first = text.find(BEGIN)?;
+    let mut spoken = Spoken {
+        start: text.find(ALL_BEGIN).unwrap_or(first).min(first),
+        ..Spoken::default()
+    };
+    for part in text[first..].split(BEGIN).skip(1) {
+        let (body, is_closed) = match part.split_once(END) {
+            Some((body, _)) => (body, true),
+            None => (part, false),
+        };
+        spoken.is_open |= !is_closed;
+        let Some((kind, rest)) = body.split_once(SEPARATOR) else {
+            continue;
+        };
+        let (name, arguments) = match kind.trim() {
+            "function" => rest.split_once('\n').unwrap_or((rest, "")),
+            name => (name, rest),
+        };
+        spoken.actions.push(call(name, arguments));
+    }
+    Some(spoken)
+}
+
+/// The tokens of Kimi K2: `<|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{…}<|tool_call_end|>`.
+pub(super) fn kimi(text: &str, _: &FormatContext) -> Option<Spoken> {
+    const BEGIN: &str = "<|tool_call_begin|>";
+    let first = text.find(BEGIN)?;
+    let mut spoken = Spoken {
+        start: text
+            .find("<|tool_calls_section_begin|>")
+            .unwrap_or(first)
+            .min(first),
+        ..Spoken::default()
+    };
+    for part in text[first..].split(BEGIN).skip(1) {
+        let Some((name, rest)) = part.split_once("<|tool_call_argument_begin|>") else {
+            continue;
+        };
+        let (arguments, is_closed) = match rest.split_once("<|tool_call_end|>") {
+            Some((arguments, _)) => (arguments, true),
+            None => (rest, false),
+        };
+        spoken.is_open |= !is_closed;
+        let name = name.trim();
+        let name = name.rsplit_once(':').map_or(name, |(name, _)| name);
+        spoken.actions.push(call(name, arguments));
+    }
+    Some(spoken)
+}
+
+/// The tokens of Mistral: `[TOOL_CALLS][{"name": …, "arguments": {…}}]`, or `[TOOL_CALLS]NAME[ARGS]{…}` since version 11 of its tokenizer.
+pub(super) fn mistral(text: &str, _: &FormatContext) -> Option<Spoken> {
+    const BEGIN: &str = "[TOOL_CALLS]";
+    let start = text.find(BEGIN)?;
+    let mut spoken = Spoken {
+        start,
+        ..Spoken::default()
+    };
+    for part in text[start..].split(BEGIN).skip(1) {
+        if let Some((name, arguments)) = part.split_once("[ARGS]") {
+            let name = name.split("[CALL_ID]").next().unwrap_or(name);
+            match first_json(arguments) {
+                Some(arguments) => spoken.actions.push(SpokenAction::Call {
+                    name: name.trim().to_owned(),
+                    arguments,
+                }),
+                None => spoken.is_open = true,
+            }
+            continue;
+        }
+        let calls = match first_json(part) {
+            Some(Value::Array(calls)) => calls,
+            Some(call @ Value::Object(_)) => vec![call],
+            _ => {
+                spoken.is_open = true;
+                continue;
+            }
+        };
+        spoken.actions.extend(calls.iter().filter_map(json_call));
+    }
+    Some(spoken)
+}
+
+/// The tag of Llama 3: `<|python_tag|>` before code, or before a call as JSON or as `NAME.call(…)`.
+pub(super) fn llama(text: &str, context: &FormatContext) -> Option<Spoken> {
+    const TAG: &str = "<|python_tag|>";
+    let start = text.find(TAG)?;
+    let rest = &text[start + TAG.len()..];
+    let ends = ["<|eom_id|>", "<|eot_id|>", TAG];
+    let ends = ends.iter().filter_map(|end| rest.find(end)).min();
+    let body = rest[..ends.unwrap_or(rest.len())].trim();
+    let action = match serde_json::from_str::<Value>(body) {
+        Ok(value @ Value::Object(_)) => json_call(&value),
+        _ => built_in_call(body, context).or_else(|| {
+            let code = super::fences::unfenced_code(body);
+            (!code.trim().is_empty()).then_some(SpokenAction::Code(code))
+        }),
+    };
+    Some(Spoken {
+        actions: action.into_iter().collect(),
+        start,
+        ..Spoken::default()
+    })
+}
+
+/// A call such as `brave_search.call(query="…")`, as code that calls the tool, if there is a tool of that name.
+fn built_in_call(body: &str, context: &FormatContext) -> Option<SpokenAction> {
+    let (name, rest) = body.split_once(".call(")?;
+    context.registry.get(name)?;
+    let name = name.replace('-', "_");
+    rest.ends_with(')')
+        .then(|| SpokenAction::Code(format!("print({name}({rest})")))
+}
+
+/// A call with its arguments as text: JSON, maybe in a fence, or anything else.
+fn call(name: &str, arguments: &str) -> SpokenAction {
+    let arguments = match first_json(arguments) {
+        Some(value) => value,
+        None => Value::String(super::fences::unfenced_code(arguments)),
+    };
+    SpokenAction::Call {
+        name: name.trim().to_owned(),
+        arguments,
+    }
+}
+
+/// The JSON object or list at the beginning of a text. What follows it is left aside.
+pub(super) fn first_json(text: &str) -> Option<Value> {
+    let text = text.trim_start();
+    let text = text.strip_prefix("```json").unwrap_or(text).trim_start();
+    let text = text.strip_prefix("```").unwrap_or(text).trim_start();
+    if !text.starts_with(['{', '[']) {
+        return None;
+    }
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    match values.next() {
+        Some(Ok(value)) => Some(value),
+        _ => crate::repair::read_value(text).map(|read| read.value),
+    }
+}
+
+/// A call as an object: `{"name": …, "arguments" or "parameters": …}`, or with both below `function`.
+pub(super) fn json_call(value: &Value) -> Option<SpokenAction> {
+    let map = value.as_object()?;
+    if let Some(inner @ Value::Object(_)) = map.get("function") {
+        return json_call(inner);
+    }
+    let name = ["name", "tool", "tool_name", "function"]
+        .iter()
+        .find_map(|key| map.get(*key)?.as_str())?;
+    let arguments = ["arguments", "parameters", "args", "input"]
+        .iter()
+        .find_map(|key| map.get(*key));
+    let arguments = match arguments {
+        Some(Value::String(text)) => {
+            serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone()))
+        }
+        Some(Value::Null) => Value::Object(serde_json::Map::new()),
+        Some(other) => other.clone(),
+        None => return None,
+    };
+    Some(SpokenAction::Call {
+        name: name.to_owned(),
+        arguments,
+    })
+}
