@@ -132,7 +132,10 @@ fn a_wrong_answer_in_plain_words_is_unverified() {
     let place = Place::new();
     let model = FakeModel::saying(["```python\nprint(17 + 25)\n```", "17 + 25 is 43."]);
     let ended = ask(&place, &model, &["17 + 25?", "--verify"]);
-    assert_eq!((ended.status, ended.stdout.as_str()), (19, "17 + 25 is 43.\n"));
+    assert_eq!(
+        (ended.status, ended.stdout.as_str()),
+        (19, "17 + 25 is 43.\n")
+    );
     let words = "answered in 1 step, unverified, ";
     assert!(ended.stderr.contains(words), "{}", ended.stderr);
 }

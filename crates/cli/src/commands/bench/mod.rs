@@ -224,10 +224,7 @@ impl Bench {
     }
 
     async fn session(&self, strategy: Strategy) -> anyhow::Result<Session> {
-        let session = self.host.session()
-            .strategy(strategy)
-            .start()
-            .await?;
+        let session = self.host.session().strategy(strategy).start().await?;
         session.run("x = 0").await?;
         Ok(session)
     }
@@ -238,10 +235,7 @@ impl Bench {
             memory,
             ..Limits::default()
         };
-        Ok(self.host.session()
-            .limits(limits)
-            .start()
-            .await?)
+        Ok(self.host.session().limits(limits).start().await?)
     }
 }
 
