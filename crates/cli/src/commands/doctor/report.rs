@@ -7,7 +7,7 @@ use cellblock::env::{
     cjk_font,
 };
 use cellblock::{
-    Cgroups, Host, Isolation, Mechanism, PoolState, Preload, Probe, Rung, Session, Verdict, Wall,
+    Cgroups, Host, Isolation, Mechanism, PoolState, Preload, Probe, Rung, Verdict, Wall,
 };
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
