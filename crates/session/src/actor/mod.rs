@@ -6,6 +6,7 @@ pub(crate) mod cell_result;
 pub(crate) mod cell_run;
 pub(crate) mod clock;
 pub(crate) mod exit_status;
+mod file_changes;
 pub(crate) mod outputs;
 pub(crate) mod pending_queries;
 
@@ -17,10 +18,8 @@ use crate::actor::pending_queries::PendingQueries;
 use crate::checkpoint::Checkpoints;
 use crate::checkpoint::steps::Steps;
 use crate::files::borrowed::BorrowedDirectory;
-use crate::files::disk::{Disk, Own};
+use crate::files::disk::Disk;
 use crate::files::disk_guard::WatchTarget;
-use crate::files::held_files::HeldFiles;
-use crate::files::history::{Author, FileHistory};
 use crate::files::shared_history::History;
 use crate::files::tracker::Changes;
 use crate::journal::{Record, SessionJournal};
@@ -34,17 +33,16 @@ use crate::wire::pipes::Pipes;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
 use cellblock_protocol::{
     Cell, CellResult, CheckpointEntry, CheckpointState, Event, SessionOptions, StateOutcome,
-    Stream, Undone, Wall,
+    Stream, Undone,
 };
 use cellblock_sandbox::{Cgroup, Death, Exit, FromInit, ToInit};
-use std::collections::{BTreeSet, VecDeque};
-use std::os::fd::AsRawFd as _;
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 /// How long init may take to end everything in a session. A fork bomb takes 30 ms.
 const SWEEP_LIMIT: Duration = Duration::from_secs(10);
@@ -345,17 +343,6 @@ impl Actor {
         run.conclude(self, finish).await
     }
 
-    /// What the cell that just ended did to the files is part of the state after it.
-    pub(crate) async fn note_changes_of(&mut self, cell: u64) -> Changes {
-        self.look_for_left_running().await;
-        let changes = self.disk.changes().await;
-        // Where nobody ever goes back, nothing is kept to go back to.
-        if !changes.paths.is_empty() && !self.checkpoints.is_disabled {
-            self.history.lock().note(cell, changes.paths.clone());
-        }
-        changes
-    }
-
     /// Tells who listens to the session, and not to a cell, that it went back.
     pub(crate) fn announce_restored(&self) {
         let checkpoint = self.checkpoints.current();
@@ -376,73 +363,6 @@ impl Actor {
             self.announced_checkpoint = checkpoint.clone();
             let _ = self.shared.logs.send(Event::Checkpoint { checkpoint });
         }
-    }
-
-    /// What happened to the files between two cells, by the user's hand or ours, is part of the state before the next one.
-    pub(crate) async fn note_outside_changes(&mut self) {
-        let changes = self.disk.changes_between_cells().await;
-        if !changes.paths.is_empty() && !self.checkpoints.is_disabled {
-            let cell = self.checkpoints.current();
-            let author = match self.is_left_running {
-                true => Author::Unclear,
-                false => Author::Outside,
-            };
-            self.history
-                .lock()
-                .note_between(cell, author, changes.paths);
-        }
-    }
-
-    /// Looks whether code can run on after the cell that ended. Before what changed is taken for the work of that cell: whatever has ended by
-    /// then did nothing later.
-    pub(crate) async fn look_for_left_running(&mut self) {
-        /// A thread that was joined, and a process that was waited for, may take a moment to go.
-        const MAX_LOOKS: u32 = 3;
-        const PAUSE: Duration = Duration::from_millis(1);
-        self.is_left_running = false;
-        for look in 1..=MAX_LOOKS {
-            if self.checkpoints.is_disabled || !self.disk.can_run_on() {
-                return;
-            }
-            if look < MAX_LOOKS {
-                sleep(PAUSE).await;
-            }
-        }
-        self.is_left_running = true;
-    }
-
-    /// Takes note of files that can be changed without being noticed, and of what was written to them by now.
-    pub(crate) async fn note_held_files(&mut self, look: JoinHandle<HeldFiles>) {
-        /// A process that is about to end cannot be looked into.
-        const MAX_LOOKS: u32 = 4;
-        const PAUSE: Duration = Duration::from_millis(5);
-        let mut held = look.await.unwrap_or_default();
-        for _ in 1..MAX_LOOKS {
-            held.unknown
-                .retain(|pid| !self.checkpoints.is_standby(*pid));
-            if held.unknown.is_empty() {
-                break;
-            }
-            sleep(PAUSE).await;
-            let look = self.disk.look_for_held_files();
-            held = look.await.unwrap_or_default();
-        }
-        held.unknown
-            .retain(|pid| !self.checkpoints.is_standby(*pid));
-        if held.is_empty() {
-            self.history.lock().held = Some(BTreeSet::new());
-            return;
-        }
-        // What someone else has changed is not the cell's.
-        self.note_outside_changes().await;
-        let cell = self.checkpoints.current();
-        let work = move |files: &mut FileHistory| {
-            files.catch_up();
-            files.note_held(cell, held);
-        };
-        // If the host fails at it, that is a flaw as well.
-        let _ = self.history.with(work).await;
-        self.checkpoints.flaw = self.history.lock().flaw();
     }
 
     /// Asks the head something that is not a cell.
@@ -562,33 +482,6 @@ impl Actor {
         const SIGURG: i32 = 23;
         let signal = ToInit::Signal(SIGURG).to_bytes();
         let _ = self.init.send(&signal, &[]).await;
-    }
-
-    /// Holds the session to its disk limit.
-    pub(crate) fn guard_disk(&mut self, duty: WatchTarget) {
-        let (channel, limit) = (self.channel.descriptor(), self.disk_limit());
-        let standbys = self.checkpoints.standbys.iter();
-        let own = Own {
-            processes: std::iter::once(self.checkpoints.head)
-                .chain(standbys.clone().map(|standby| standby.pid))
-                .collect(),
-            laid: standbys
-                .clone()
-                .map(|standby| standby.channel.far)
-                .chain([self.channel.far()])
-                .collect(),
-            ends: standbys
-                .map(|standby| standby.channel.channel.as_raw_fd())
-                .chain([channel])
-                .collect(),
-        };
-        self.disk.guard(duty, limit, own);
-    }
-
-    /// What the session may add on disk; `None` for no limit.
-    pub(crate) fn disk_limit(&self) -> Option<u64> {
-        let walled = !self.options.isolation.without.contains(&Wall::Disk);
-        walled.then_some(self.options.limits.disk)
     }
 
     /// A head that closed its channel is about to die, or pretends to: after a moment it is ended.
