@@ -214,7 +214,7 @@ mod tests {
         let proxies = proxies.unwrap();
         assert!(proxies.for_tunnel("pypi.org").is_some());
         assert!(proxies.for_tunnel("notx.org").is_some());
-        for host in ["own.example", "a.GUARD_HEADERS.example", "x.org"] {
+        for host in ["own.example", "a.OWN.example", "x.org"] {
             assert!(proxies.for_tunnel(host).is_none(), "{host}");
         }
         assert!(proxies.for_http("pypi.org").is_none());
