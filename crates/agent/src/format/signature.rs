@@ -18,6 +18,9 @@ const MAX_LINE_CHARS: usize = 100;
 /// The levels of lists and choices that a type shows.
 const MAX_TYPE_DEPTH: usize = 4;
 
+/// The level up to which an object is shown with its fields.
+const MAX_FIELD_DEPTH: usize = 1;
+
 /// The values of a choice that a type shows.
 const MAX_CHOICES: usize = 12;
 
@@ -262,7 +265,7 @@ fn named_type(kind: &str, schema: &Value, definitions: Option<&Value>, depth: us
 /// The fields of an object that the schema names: `{"name": str, "nights": int}`. `None` where it names none, or deep inside.
 fn fields_of(schema: &Value, definitions: Option<&Value>, depth: usize) -> Option<String> {
     let fields = schema.get("properties")?.as_object()?;
-    if fields.is_empty() || depth >= MAX_TYPE_DEPTH {
+    if fields.is_empty() || depth > MAX_FIELD_DEPTH {
         return None;
     }
     let fields: Vec<String> = fields

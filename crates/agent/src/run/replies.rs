@@ -45,7 +45,7 @@ impl RunState {
             usage: reply.usage,
             model_ms,
         });
-        self.phase = Phase::Acting(turn, message);
+        self.phase = Phase::Acting(Box::new(turn), message);
     }
 
     /// The answer that stands beside code which the run has just executed. The model repeats that code, and the answer came after its

@@ -58,7 +58,7 @@ pub(super) enum Phase {
     /// The model must be asked.
     Asking,
     /// The actions of this turn must be executed. The message is the model's reply.
-    Acting(Turn, Message),
+    Acting(Box<Turn>, Message),
     /// The run has ended.
     Ended(RunResult),
 }
@@ -130,7 +130,7 @@ impl RunState {
     pub(crate) fn next_operation(&mut self) -> NextOperation {
         match &self.phase {
             Phase::Ended(result) => return NextOperation::Finish(result.clone()),
-            Phase::Acting(turn, _) => return NextOperation::Execute(turn.clone()),
+            Phase::Acting(turn, _) => return NextOperation::Execute(Turn::clone(turn)),
             Phase::Asking => {}
         }
         if let Some((status, message)) = self.exceeded_limit() {

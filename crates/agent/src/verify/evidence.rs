@@ -116,7 +116,7 @@ impl Evidence {
         }
         for name in quoted_texts(text).into_iter().chain(names(text)) {
             let name = normalized(&name);
-            if self.files.iter().any(|file| *file == name) || has_words(&self.text, &name) {
+            if self.files.contains(&name) || has_words(&self.text, &name) {
                 is_traced = true;
             } else if !has_words(&question, &name) && numbers(&name).is_empty() {
                 untraced.push(name);
