@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(
             fs::read_dir(theirs.parent().unwrap()).unwrap().count(),
             1,
-            "the temporary_file is gone"
+            "the temporary file is gone"
         );
     }
 

@@ -228,10 +228,10 @@ impl Cgroup {
     }
 
     /// Whether less than this many bytes are left below the limit. Files that the kernel could drop do not count.
-    pub fn is_short_of(&self, room: u64) -> bool {
+    pub fn is_short_of(&self, bytes: u64) -> bool {
         let (limit, _) = *self.limits.lock().unwrap_or_else(PoisonError::into_inner);
         let allowed_for_forks = self.allowed_for_forks.load(Ordering::Relaxed);
-        let is_short = |used: u64| used.saturating_add(room) > limit;
+        let is_short = |used: u64| used.saturating_add(bytes) > limit;
         // The exact answer takes longer to read.
         self.memory_used().is_some_and(is_short)
             && self
