@@ -101,7 +101,7 @@ fn options(choices: &mut Choices<'_>) -> Vec<(&'static str, Value)> {
         (
             "network",
             json!([choices.pick(&[
-                "pypi.org",
+                "example.org",
                 "GET a.example:80",
                 "tcp://b:1",
                 "[::1]",

@@ -212,13 +212,13 @@ mod tests {
             ".own.example, x.org",
         );
         let proxies = proxies.unwrap();
-        assert!(proxies.for_tunnel("pypi.org").is_some());
+        assert!(proxies.for_tunnel("example.org").is_some());
         assert!(proxies.for_tunnel("notx.org").is_some());
         for host in ["own.example", "a.OWN.example", "x.org"] {
             assert!(proxies.for_tunnel(host).is_none(), "{host}");
         }
-        assert!(proxies.for_http("pypi.org").is_none());
-        let proxy = proxies.for_tunnel("pypi.org").unwrap();
+        assert!(proxies.for_http("example.org").is_none());
+        let proxy = proxies.for_tunnel("example.org").unwrap();
         assert_eq!(
             proxy.authorization(),
             "Proxy-Authorization: Basic YTpiQA==\r\n"

@@ -17,7 +17,7 @@ pub const MAX_NETWORK_RULES: usize = 64;
 ///
 /// | rule | allows |
 /// | --- | --- |
-/// | `pypi.org` | this host, ports 80 and 443 |
+/// | `example.org` | this host, ports 80 and 443 |
 /// | `*.example.org` | every host below it, and not itself |
 /// | `example.org:8080` | this port alone |
 /// | `GET,HEAD example.org` | plain HTTP with these methods alone |
@@ -93,7 +93,7 @@ impl NetworkRule {
     }
 }
 
-const EXPECTED: &str = "a rule such as `pypi.org`, `*.example.org:8080`, `GET,HEAD example.org` or `tcp://db.example.org:5432`";
+const EXPECTED: &str = "a rule such as `example.org`, `*.example.org:8080`, `GET,HEAD example.org` or `tcp://db.example.org:5432`";
 
 impl FromStr for NetworkRule {
     type Err = Invalid;
@@ -230,7 +230,7 @@ impl<'de> Deserialize<'de> for NetworkRule {
 }
 
 impl Field for Vec<NetworkRule> {
-    const EXPECTED: &'static str = "a list of rules such as \"pypi.org\"";
+    const EXPECTED: &'static str = "a list of rules such as \"example.org\"";
 
     fn read(name: &str, value: Value) -> Result<Self, Invalid> {
         let rules = Vec::<String>::read(name, value)?;

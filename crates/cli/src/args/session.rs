@@ -40,7 +40,7 @@ pub(crate) struct SessionArgs {
     /// Bind a variable before the first cell: --var 'n=3' --var 'name="Ada"'
     #[arg(long = "var", value_name = "NAME=JSON")]
     variables: Vec<String>,
-    /// Let it reach a host, such as pypi.org, '*.example.org:8080' or tcp://db.example.org:5432 [default: no network]
+    /// Let it reach a host, such as example.org, '*.example.org:8080' or tcp://db.example.org:5432 [default: no network]
     #[arg(long, value_name = "RULE")]
     allow_net: Vec<NetworkRule>,
     /// Put a secret on its requests outside: 'api.example.org Authorization: Bearer env:TOKEN', or file:PATH

@@ -211,7 +211,7 @@ format = "markdown"
 [session]
 memory = "512MB"
 timeout = 90
-allow_net = ["pypi.org", "*.example.org:8080"]
+allow_net = ["example.org", "*.example.org:8080"]
 stdlib = true
 "#;
 
@@ -264,7 +264,7 @@ fn every_kind_of_value_can_stand_in_the_file_and_the_key_is_never_shown() {
         ("agent.compute", "false"),
         ("session.memory", "512MB"),
         ("session.timeout", "90s"),
-        ("session.allow_net", "pypi.org, *.example.org:8080"),
+        ("session.allow_net", "example.org, *.example.org:8080"),
         ("session.stdlib", "true"),
         ("session.processes", "64"),
         ("approval.mode", "effects"),

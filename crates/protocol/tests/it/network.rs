@@ -8,7 +8,7 @@ fn rule(text: &str) -> NetworkRule {
 #[test]
 fn a_rule_is_written_as_it_was_read() {
     for text in [
-        "pypi.org",
+        "example.org",
         "*.example.org:8080",
         "GET,HEAD example.org",
         "tcp://db.example.org:5432",
@@ -79,15 +79,15 @@ fn what_is_no_rule_is_explained() {
 #[test]
 fn the_options_of_a_session_name_what_it_may_reach() {
     let options: SessionOptions =
-        serde_json::from_value(json!({"network": ["pypi.org", "tcp://db:5432"]})).unwrap();
+        serde_json::from_value(json!({"network": ["example.org", "tcp://db:5432"]})).unwrap();
     assert_eq!(
         options.network[0].host,
-        HostPattern::Name("pypi.org".to_owned())
+        HostPattern::Name("example.org".to_owned())
     );
     assert!(options.network[1].raw);
     let many = vec!["a.b"; 65];
     for wrong in [
-        json!({"network": "pypi.org"}),
+        json!({"network": "example.org"}),
         json!({"network": ["a/b"]}),
         json!({"network": many}),
     ] {

@@ -20,7 +20,7 @@ fn everything_has_a_default() {
 fn every_option_is_read() {
     let options = read(json!({
         "session": "a.b-c_1", "workspace": "/home/me/data", "env": "science", "strategy": "direct", "atomic": true,
-        "arming": "lazy", "isolation": "landlock", "container": {"image": "own:1"}, "network": ["pypi.org"], "credentials": ["pypi.org Authorization: Bearer env:TOKEN"], "limits": {"wall": "5s"}, "imports": ["np", "math"],
+        "arming": "lazy", "isolation": "landlock", "container": {"image": "own:1"}, "network": ["example.org"], "credentials": ["example.org Authorization: Bearer env:TOKEN"], "limits": {"wall": "5s"}, "imports": ["np", "math"],
         "seed": {"größe": 3, "raw": {"$bytes": "AAE="}}, "setup": "import os", "journal": "/home/me/journals", "replay": "5s",
     }));
     let expected = SessionOptions {
@@ -32,8 +32,12 @@ fn every_option_is_read() {
         arming: Arming::Lazy,
         isolation: Isolation::on(Rung::Landlock),
         container: Some(ContainerOptions::image("own:1")),
-        network: vec!["pypi.org".parse().unwrap()],
-        credentials: vec!["pypi.org Authorization: Bearer env:TOKEN".parse().unwrap()],
+        network: vec!["example.org".parse().unwrap()],
+        credentials: vec![
+            "example.org Authorization: Bearer env:TOKEN"
+                .parse()
+                .unwrap(),
+        ],
         limits: Limits {
             wall: std::time::Duration::from_secs(5),
             ..Limits::default()

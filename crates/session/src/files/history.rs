@@ -11,7 +11,7 @@ use crate::files::original_files::{OriginalFiles, Preserved};
 use crate::files::preserve::PreserveSocket;
 use crate::files::store::{FileStore, Stored};
 use crate::files::workspace::{Kind, Seen, Stamp, Workspace};
-use cellblock_sandbox::{Access, Change, Entry, KeptScope as HowMuch};
+use cellblock_sandbox::{Access, Change, Entry, KeptScope};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -356,7 +356,7 @@ impl FileHistory {
     }
 
     /// Keeps everything that may be removed together with `path`, if that takes no copies.
-    pub(crate) fn preserve_siblings(&mut self, path: &Path) -> HowMuch {
+    pub(crate) fn preserve_siblings(&mut self, path: &Path) -> KeptScope {
         let siblings = self.originals.siblings(path).unwrap_or_default();
         let mut all = !siblings.is_empty();
         for path in siblings {
@@ -369,17 +369,17 @@ impl FileHistory {
             }
         }
         if all {
-            HowMuch::TheDirectory
+            KeptScope::TheDirectory
         } else {
-            HowMuch::Removed
+            KeptScope::Removed
         }
     }
 
     /// Tells that a file was kept, and which one it is now, if it is this session's own.
-    pub(crate) fn preserved_extent(&self, path: &Path) -> HowMuch {
+    pub(crate) fn preserved_extent(&self, path: &Path) -> KeptScope {
         let found = self.workspace.find(path);
         let own = found.filter(|(entry, _)| !self.workspace.is_shared(entry));
-        HowMuch::TheFile {
+        KeptScope::TheFile {
             own: own.map(|(_, seen)| seen.inode),
         }
     }

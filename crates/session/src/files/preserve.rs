@@ -4,7 +4,7 @@ use crate::Error;
 use crate::files::shared_history::History;
 use crate::files::workspace::Seen;
 use crate::wire::packets::Packets;
-use cellblock_sandbox::{Change, KeptScope as HowMuch, PendingChange as Changing};
+use cellblock_sandbox::{Change, KeptScope, PendingChange};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -25,7 +25,11 @@ impl PreserveSocket {
     pub(crate) fn ask_about(&self, seen: &Seen) -> bool {
         let now = nanoseconds(SystemTime::now());
         let is_past = seen.modified <= i128::from(now);
-        is_past && self.init.send_now(&Changing::ask_about_older(now)).is_ok()
+        is_past
+            && self
+                .init
+                .send_now(&PendingChange::ask_about_older(now))
+                .is_ok()
     }
 }
 
@@ -37,7 +41,9 @@ pub(crate) fn serve(
 ) -> Result<JoinHandle<()>, Error> {
     let init = Packets::new(socket, MAX_PACKET_BYTES)
         .map_err(Error::system("listening to what init says of files"))?;
-    match init.send_now(&Changing::ask_about_older(begun.map_or(0, nanoseconds))) {
+    match init.send_now(&PendingChange::ask_about_older(
+        begun.map_or(0, nanoseconds),
+    )) {
         // It cannot ask, or it is gone; either is told elsewhere.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             return Err(Error::system("telling init what to ask about")(error));
@@ -50,7 +56,7 @@ pub(crate) fn serve(
     });
     Ok(tokio::spawn(async move {
         while let Ok(packet) = init.receive().await {
-            let Ok(changing) = Changing::from_bytes(&packet.bytes) else {
+            let Ok(changing) = PendingChange::from_bytes(&packet.bytes) else {
                 continue;
             };
             let answer = match keep(&history, changing.clone()).await {
@@ -70,8 +76,8 @@ fn nanoseconds(time: SystemTime) -> u64 {
 }
 
 /// At once where that is quick; a copy of a large file must not hold up other sessions.
-async fn keep(history: &History, changing: Changing) -> io::Result<HowMuch> {
-    let Changing { path, how, .. } = changing;
+async fn keep(history: &History, changing: PendingChange) -> io::Result<KeptScope> {
+    let PendingChange { path, how, .. } = changing;
     if how != Change::Removes
         && let Some(mut history) = history.try_lock()
         && history.preserve_without_copy(&path, how)
