@@ -133,7 +133,14 @@ def run_command(
         stdout += yield from _rest(key, "stdout", max_output - len(stdout))
         stderr += yield from _rest(key, "stderr", max_output - len(stderr))
         yield from _request(do="forget", key=key)
-    return Completed(_integer(raw, "exit_code"), stdout, stderr, bool(raw.get("is_cut")), bool(raw.get("is_late")), _integer(raw, "start_error", 0))
+    return Completed(
+        _integer(raw, "exit_code"),
+        stdout,
+        stderr,
+        bool(raw.get("is_cut")),
+        bool(raw.get("is_late")),
+        _integer(raw, "start_error", 0),
+    )
 
 
 def _rest(key: str, stream: str, room: int) -> Steps[bytes]:

@@ -4,7 +4,6 @@ A request is a dict; its answer is shown as a display, because only the interpre
 process prints cannot be mistaken for it.
 """
 
-# ruff: noqa: PTH, SIM115 -- small and quick: this text is compiled with every request
 from __future__ import annotations
 
 import base64
@@ -24,6 +23,8 @@ ANSWER = "application/vnd.cellblock.answer+json"
 PART_BYTES = 4 << 20
 # How long output is awaited after the end of a process, if another process still holds its pipe.
 _GRACE_SECONDS = 0.1
+# A pipe holds 64 KiB, or 1 MiB at most. A process in the background that writes without end is not read without end.
+_MAX_LAST_READS = 32
 _KEPT = "_cellblock_kept_output"
 _MAX_KEPT = 4
 
@@ -73,7 +74,7 @@ def run(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=cwd,
-            env={**os.environ, **env},
+            env=_with_python({**os.environ, **env}),
             start_new_session=True,
             bufsize=0,
         )
@@ -90,8 +91,23 @@ def run(
     finally:
         if process.returncode is None:  # late, or the cell was interrupted
             _kill_group(process)
-    code = process.returncode
+    code = process.wait()
     return _ended(key, code if code >= 0 else 128 - code, watch.finish(), is_late)
+
+
+def _with_python(env: dict[str, str]) -> dict[str, str]:
+    """The environment with a program `python` on its path, which many systems do not have: that of the session."""
+    path = env.get("PATH") or os.defpath
+    if not sys.executable or any(os.access(f"{place}/python", os.X_OK) for place in path.split(":")):
+        return env
+    place = "/tmp/.cellblock-bin"
+    try:
+        os.makedirs(place, exist_ok=True)
+        if not os.path.lexists(f"{place}/python"):
+            os.symlink(sys.executable, f"{place}/python")
+    except OSError:
+        return env
+    return {**env, "PATH": f"{path}:{place}"}
 
 
 class _Watch:
@@ -138,17 +154,23 @@ class _Watch:
         deadline = time.monotonic() + _GRACE_SECONDS
         while self._selector.get_map() and (left := deadline - time.monotonic()) > 0:
             self._turn(left)
+        # On a busy machine the time may be over before anything was read: what is in the pipes is taken in any case.
+        for _ in range(_MAX_LAST_READS):
+            if not self._selector.get_map() or not self._turn(0):
+                break
         for key in list(self._selector.get_map().values()):
             _leave_to_cat(key.fileobj)
         self._selector.close()
         return bytes(self._out), bytes(self._err), self._is_cut
 
-    def _turn(self, seconds: float) -> None:
-        for key, _ in self._selector.select(seconds):
+    def _turn(self, seconds: float) -> int:
+        ready = self._selector.select(seconds)
+        for key, _ in ready:
             if key.fileobj is self._process.stdin:
                 self._feed()
             elif key.fd != self._end:
                 self._take(key.fileobj, key.fd)
+        return len(ready)
 
     def _feed(self) -> None:
         assert self._process.stdin is not None
@@ -241,8 +263,12 @@ def read(path: str, offset: int, length: int) -> dict[str, Any]:
 
 def write(path: str, offset: int, data: str, parents: bool) -> dict[str, Any]:
     """Writes a part of a file. The first part replaces what was there."""
-    if parents and os.path.dirname(path):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+    above = os.path.dirname(path)
+    if parents and above:
+        try:
+            os.makedirs(above, exist_ok=True)
+        except FileExistsError:
+            raise NotADirectoryError(errno.ENOTDIR, "", above) from None
     with _opened(path, os.O_WRONLY | os.O_CREAT | (0 if offset else os.O_TRUNC)) as file:
         file.seek(offset)
         file.write(_unpacked(data))

@@ -35,7 +35,14 @@ def final_answer(answer):
     {_ANSWER} = answer
     raise {_FINAL}(repr(answer))
 """
-_TYPES = {"string": "string", "boolean": "boolean", "integer": "integer", "number": "number", "array": "array", "object": "object"}
+_TYPES = {
+    "string": "string",
+    "boolean": "boolean",
+    "integer": "integer",
+    "number": "number",
+    "array": "array",
+    "object": "object",
+}
 
 
 class CellblockExecutor(PythonExecutor):  # type: ignore[misc, unused-ignore]

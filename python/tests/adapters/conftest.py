@@ -1,4 +1,4 @@
-"""Adapters are tested in an environment of their framework, by `python/test-adapters`. Without the framework they are not collected."""
+"""Adapters are tested by `python/test-adapters`, each in an environment with its framework. Elsewhere they are passed over."""
 
 from importlib.util import find_spec
 

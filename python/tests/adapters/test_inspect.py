@@ -47,8 +47,14 @@ async def test_cellblock_a_directory_that_code_changed_to_is_not_that_of_the_sam
     assert (await sandbox_env.exec(["pwd"])).stdout == "/workspace\n"
 
 
-def test_cellblock_an_evaluation_runs_commands_and_a_python_that_remembers(tmp_path):
-    calls = [("bash", {"cmd": "echo 41 > n.txt"}), ("python", {"code": "n = int(open('n.txt').read())"}), ("python", {"code": "n + 1"})]
+def test_cellblock_an_evaluation_runs_commands_and_a_python_that_remembers(tmp_path, monkeypatch):
+    # Inspect would fetch a tokenizer.
+    monkeypatch.setattr("inspect_ai.model._model.count_text_tokens", len)
+    calls = [
+        ("bash", {"command": "echo 41 > n.txt"}),
+        ("python", {"code": "n = int(open('n.txt').read())"}),
+        ("python", {"code": "n + 1"}),
+    ]
     outputs = [ModelOutput.for_tool_call("mockllm/model", name, arguments) for name, arguments in calls]
     seen = []
 
