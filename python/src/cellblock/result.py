@@ -219,7 +219,7 @@ class Result:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> MimeBundle:
         """What a notebook shows. HTML, SVG and scripts of the session are not passed on: they would run in your page."""
-        return {"text/plain": self._plain_text(), "text/html": self._repr_html_()}
+        return {"text/plain": self.as_text(), "text/html": self._repr_html_()}
 
     def _repr_html_(self) -> str:
         """The result as HTML: text is escaped, tables are drawn from data, HTML of the session stands in a sandboxed frame."""
@@ -232,10 +232,18 @@ class Result:
             parts.append(f'<pre style="color:#b00">{escape(self.failure_text())}</pre>')
         return "\n".join(parts) or "<pre></pre>"
 
-    def _plain_text(self) -> str:
+    def as_text(self, max_characters: int | None = None) -> str:
+        """Everything a reader of plain text wants, in order: the output, what was shown, the value, or what went wrong.
+
+        Of a text longer than `max_characters`, the beginning and the end are given, with a line between them that says so.
+        """
         parts = [self.output, *(str(bundle.get("text/plain", "")) for bundle in self.displays), self.text]
         parts += [] if self.ok else [self.failure_text()]
-        return "\n".join(part.rstrip("\n") for part in parts if part)
+        text = "\n".join(part.rstrip("\n") for part in parts if part)
+        if max_characters is None or len(text) <= max_characters:
+            return text
+        half = max_characters // 2
+        return f"{text[:half]}\n… ({len(text) - 2 * half} characters left out)\n{text[-half:]}"
 
 
 def _html_of(bundle: MimeBundle) -> Iterator[str]:

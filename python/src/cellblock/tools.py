@@ -39,6 +39,26 @@ class Tool(Generic[P, R]):
         self.__name__ = self.name
         self.__wrapped__ = function
 
+    @classmethod
+    def with_parameters(
+        cls, function: Callable[..., Any], name: str, description: str, properties: dict[str, Any], required: list[str]
+    ) -> Tool[..., Any]:
+        """A tool whose parameters are known as JSON schemas, as those of other frameworks. It has no time limit of its own."""
+
+        def call(**arguments: Any) -> Any:
+            return function(**arguments)
+
+        made: Tool[..., Any] = Tool(call, name=name, timeout=None)
+        made.description = description
+        made.parameters = {
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": False,
+        }
+        made._kinds = dict.fromkeys(properties, Any)
+        return made
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:  # noqa: D102
         return self.function(*args, **kwargs)
 
