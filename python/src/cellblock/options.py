@@ -53,7 +53,7 @@ class Limits:
 
 
 class Network:
-    """What a session may reach: hosts such as `"pypi.org"`, `"*.example.org:8080"`, `"tcp://db.example.org:5432"`.
+    """What a session may reach: hosts such as `"example.org"`, `"*.example.org:8080"`, `"tcp://db.example.org:5432"`.
 
     `credentials` are headers that are put on requests outside the session, so that its code never sees the secrets:
     `"api.example.org Authorization: Bearer env:TOKEN"`. docs/network.md has all forms.

@@ -134,7 +134,7 @@ fn a_lazy_session_has_it_too() {
         arming: Arming::Lazy,
         ..SessionOptions::default()
     };
-    let session = Python(wait(host().open(options)).unwrap().into());
+    let session = Python(wait(host().open(options)).unwrap());
     crash(&session);
     is_untouched(&session);
 }

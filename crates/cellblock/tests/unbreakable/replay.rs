@@ -321,7 +321,7 @@ fn cells_that_ran_ahead_of_their_checkpoint_are_run_again() {
         arming: Arming::Lazy,
         ..SessionOptions::default()
     };
-    let session = Python(wait(host().open(options)).unwrap().into());
+    let session = Python(wait(host().open(options)).unwrap());
     session.good("import os; x = 1");
     wait(session.checkpoints()).unwrap();
     let running: Vec<_> = ["y = 2", "z = 3"].map(|code| session.run(code)).into();

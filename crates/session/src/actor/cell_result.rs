@@ -10,7 +10,7 @@ use cellblock_protocol::{
     CellResult, CheckpointState, CheckpointStatus, Event, FileChanges, State, StateOutcome, Status,
     Usage, VariableChanges,
 };
-use cellblock_sandbox::{Death, ExceededLimit as Over, Exit};
+use cellblock_sandbox::{Death, ExceededLimit, Exit};
 
 /// What became of the state.
 pub(crate) struct StateEffect {
@@ -225,7 +225,7 @@ impl CellRun {
         if let Some(hit) = actor.disk.hit() {
             return Ending::Limit(hit);
         }
-        if over == Some(Over::UserObjects) {
+        if over == Some(ExceededLimit::UserObjects) {
             return Ending::Limit(LimitHit::UserObjects);
         }
         if over.is_some() || (exit == Exit::Signal(9) && kills > self.memory_kills) {

@@ -6,7 +6,7 @@ use crate::checkpoint::standby_channel::StandbyChannel;
 use crate::files::history::FileHistory;
 use cellblock_protocol::guest::{Armed, ToHead};
 use cellblock_protocol::{Arming, Strategy};
-use cellblock_sandbox::{BootTime as Moment, FromInit, StandbyOrigin as Made, ToInit};
+use cellblock_sandbox::{BootTime, FromInit, StandbyOrigin, ToInit};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, SystemTime};
 use tokio::time::timeout;
@@ -85,7 +85,7 @@ impl Actor {
         let seq = self.questions;
         let (line, far) = StandbyChannel::new().map_err(|error| error.to_string())?;
         self.disk.expect_descriptors_in(line.far);
-        let asked = Moment::now();
+        let asked = BootTime::now();
         let exchange = async {
             let request = ToHead::Arm { seq, hurry };
             self.channel.send_with(&request, Some(far.as_fd())).await?;
@@ -102,7 +102,7 @@ impl Actor {
             faults,
             children,
         } = reply.armed().map_err(|error| error.to_string())??;
-        self.protect(pid, Made::Since(asked)).await?;
+        self.protect(pid, StandbyOrigin::Since(asked)).await?;
         if let Some(old) = self.checkpoints.replace_newest() {
             self.let_go(&old).await;
         }
@@ -123,10 +123,10 @@ impl Actor {
     }
 
     /// Has init take a process for a standby: one that was made when we asked for it, and no other.
-    pub(crate) async fn protect(&mut self, pid: u32, made: Made) -> Result<(), String> {
+    pub(crate) async fn protect(&mut self, pid: u32, origin: StandbyOrigin) -> Result<(), String> {
         let lost = "init is gone";
         self.init
-            .send(&ToInit::Protect { pid, origin: made }.to_bytes(), &[])
+            .send(&ToInit::Protect { pid, origin }.to_bytes(), &[])
             .await
             .map_err(|_| lost)?;
         loop {

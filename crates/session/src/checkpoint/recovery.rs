@@ -9,7 +9,7 @@ use crate::files::tracker::Changes;
 use crate::wire::channel::Channel;
 use cellblock_protocol::FileChanges;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
-use cellblock_sandbox::{FromInit, StandbyOrigin as Made, ToInit};
+use cellblock_sandbox::{FromInit, StandbyOrigin, ToInit};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -144,7 +144,7 @@ impl Actor {
         let (pid, successor) = copy.zip(successor)?;
         self.disk.expect_descriptors_in(successor.far());
         let line = StandbyChannel::along(successor).ok()?;
-        self.protect(pid, Made::WhenWoken).await.ok()?;
+        self.protect(pid, StandbyOrigin::WhenWoken).await.ok()?;
         Some((pid, line))
     }
 

@@ -2,7 +2,7 @@
 //! directory that is mounted into the container.
 
 use crate::Error;
-use cellblock_sandbox::async_fd as readiness;
+use cellblock_sandbox::async_fd;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
@@ -89,5 +89,5 @@ fn listen_in(directory: &Path) -> io::Result<AsyncFd<OwnedFd>> {
     bind(&socket, &SocketAddrUnix::new(short_path)?)?;
     set_permissions(directory.join(name), Permissions::from_mode(0o666))?;
     listen(&socket, 1)?;
-    readiness(socket)
+    async_fd(socket)
 }

@@ -3,7 +3,7 @@
 //! Of descriptors that wait in sockets the kernel does not tell what they are; of mapped files it tells only root how large they are. So while
 //! there are any, all that the session's processes have written since, and that is not seen elsewhere, counts as kept there.
 
-use cellblock_sandbox::{FileSystem, Size, UnnamedFiles as Holdings, Written};
+use cellblock_sandbox::{FileSystem, Size, UnnamedFiles, Written};
 use std::collections::HashMap;
 
 /// What is known of files without a name from one look to the next.
@@ -41,7 +41,7 @@ impl NamelessTracker {
     /// Takes in what a look found; `named` is what the session added that has a name.
     pub(crate) fn take(
         &mut self,
-        holdings: &Holdings,
+        holdings: &UnnamedFiles,
         written: &[Written],
         own: &[u32],
         named: u64,
@@ -185,24 +185,24 @@ mod tests {
         }
     }
 
-    fn open<const N: usize>(files: [(u64, Size); N]) -> Holdings {
-        Holdings {
+    fn open<const N: usize>(files: [(u64, Size); N]) -> UnnamedFiles {
+        UnnamedFiles {
             nameless: files.into(),
             in_flight: 0,
         }
     }
 
-    fn waiting() -> Holdings {
-        Holdings {
+    fn waiting() -> UnnamedFiles {
+        UnnamedFiles {
             in_flight: 1,
-            ..Holdings::default()
+            ..UnnamedFiles::default()
         }
     }
 
     /// On a file system of which nothing is told; the free space is not known.
     fn bytes(
         hidden: &mut NamelessTracker,
-        holdings: &Holdings,
+        holdings: &UnnamedFiles,
         written: &[Written],
         named: u64,
     ) -> u64 {

@@ -8,7 +8,7 @@ use cellblock_network::{Credential, Guard, Log, Proxies};
 use cellblock_protocol::{
     CellError, CredentialRule, Event, HostPattern, NetworkRule, SessionOptions,
 };
-use cellblock_sandbox::SpawnRequest as Birth;
+use cellblock_sandbox::SpawnRequest;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::Ipv4Addr;
@@ -109,15 +109,15 @@ impl NetworkListeners {
     }
 
     /// Asks init for the doors, and for names under which the code finds what is behind them.
-    pub(crate) fn ask_for(&self, mut birth: Birth) -> Result<Birth, Error> {
+    pub(crate) fn ask_for(&self, mut spawn_request: SpawnRequest) -> Result<SpawnRequest, Error> {
         if self.upstream.is_empty() {
-            return Ok(birth);
+            return Ok(spawn_request);
         }
         let (places, names) = self.places();
         for (place, port) in places {
-            birth = birth.loopback_port(port, place)?;
+            spawn_request = spawn_request.loopback_port(port, place)?;
         }
-        Ok(birth.file(Path::new("/etc/hosts"), &names)?)
+        Ok(spawn_request.file(Path::new("/etc/hosts"), &names)?)
     }
 
     /// The same for a container: where to listen, and what its `/etc/hosts` shall be.

@@ -17,8 +17,7 @@ use crate::spawn::sockets::Sockets;
 use cellblock_protocol::SessionOptions;
 use cellblock_protocol::guest::{Reply, ToHead};
 use cellblock_sandbox::{
-    Cgroup, FromInit, MemoryAllowance as Loan, SpawnRequest as Birth, ToInit, fork_request,
-    remove_directory,
+    Cgroup, FromInit, MemoryAllowance, SpawnRequest, ToInit, fork_request, remove_directory,
 };
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -46,7 +45,7 @@ pub(crate) struct Lineage {
     /// The user id of the whole family, counted from the zygote's; 0 where all sessions have the same.
     user: u32,
     /// What it has from those whom it was forked from, with their cgroups: their inits live as long as it does.
-    ancestors: Vec<Arc<Loan>>,
+    ancestors: Vec<Arc<MemoryAllowance>>,
     /// One for each member of the family.
     family: Arc<()>,
 }
@@ -123,12 +122,16 @@ impl Actor {
         let (mount, plan) = tokio::join!(self.mount_of(&workspace), async {
             runtime.plan(&id, &options, &target)
         });
-        let Plan { birth, cgroup, .. } = plan?;
+        let Plan {
+            spawn_request,
+            cgroup,
+            ..
+        } = plan?;
         let (mut near, far) =
             Sockets::new(cgroup.as_deref(), Some(mount?), ChangeNotice::BeforeChange)?;
         let sent = self
             .init
-            .send(&fork_request(&birth), &far.descriptors())
+            .send(&fork_request(&spawn_request), &far.descriptors())
             .await;
         sent.map_err(Error::system("asking for a fork"))?;
         drop(far);
@@ -255,7 +258,7 @@ impl Actor {
         let Some(runtime) = &self.lineage.runtime else {
             return Err(Error::Refused("the session is not in use yet".to_owned()));
         };
-        if !Birth::can_fork(runtime.walls) {
+        if !SpawnRequest::can_fork(runtime.walls) {
             return Err(Error::Refused(format!(
                 "a session with isolation `{}` cannot be forked: a fork needs namespaces of its own, so the rung must be `full` with the walls files, processes, privileges, seccomp and signals",
                 self.isolation

@@ -194,12 +194,14 @@ impl RuntimeState {
         );
         let (zygote, mount) = mounted?;
         let Plan {
-            birth,
+            spawn_request,
             cgroup,
             borrowed,
         } = planned?;
         let (mut near, far) = Sockets::new(cgroup.as_deref(), mount, target.change_notice)?;
-        let init = zygote.spawn(&birth.to_bytes(), &far.descriptors()).await?;
+        let init = zygote
+            .spawn(&spawn_request.to_bytes(), &far.descriptors())
+            .await?;
         // Ours must go, so that the end of theirs can be seen.
         drop(far);
         let (head, _) = match timeout(SPAWN_TIMEOUT, near.wait_until_ready()).await {

@@ -8,7 +8,7 @@ use crate::files::workspace::Workspace;
 use crate::network::{self, NetworkListeners};
 use crate::runtime::RuntimeState;
 use cellblock_protocol::{Rung, SessionOptions, Wall};
-use cellblock_sandbox::{Cgroup, SpawnRequest as Birth};
+use cellblock_sandbox::{Cgroup, SpawnRequest};
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -28,7 +28,7 @@ pub(crate) struct SpawnTarget<'a> {
 
 /// What a session shall be like.
 pub(crate) struct Plan {
-    pub(crate) birth: Birth,
+    pub(crate) spawn_request: SpawnRequest,
     pub(crate) cgroup: Option<Arc<Cgroup>>,
     pub(crate) borrowed: Option<BorrowedDirectory>,
 }
@@ -76,7 +76,7 @@ impl RuntimeState {
             workspace.path().to_owned()
         };
         let mut borrowed = None;
-        let mut birth = Birth::new(self.walls, &working_directory)?
+        let mut spawn_request = SpawnRequest::new(self.walls, &working_directory)?
             .user(user)
             .memory(limits.memory, if cgroup.is_some() { 0 } else { together })
             .counts(
@@ -85,7 +85,9 @@ impl RuntimeState {
             )
             .disk(limits.disk, limits.disk.min(limits.memory / 2));
         if has_view {
-            birth = birth.keep_visible(&self.view)?.mounted(Path::new("/"))?;
+            spawn_request = spawn_request
+                .keep_visible(&self.view)?
+                .mounted(Path::new("/"))?;
         } else {
             let private = directory.join("tmp");
             match DirBuilder::new().mode(0o700).create(&private) {
@@ -100,7 +102,7 @@ impl RuntimeState {
             self.give_to_session(&private)?;
             borrowed = self.lend_to_session(workspace, directory)?;
             for path in self.readable_paths() {
-                birth = birth.readable(&path)?;
+                spawn_request = spawn_request.readable(&path)?;
             }
             for path in [
                 workspace.path(),
@@ -110,20 +112,20 @@ impl RuntimeState {
                 Path::new("/dev/urandom"),
                 Path::new("/dev/random"),
             ] {
-                birth = birth.writable(path)?;
+                spawn_request = spawn_request.writable(path)?;
             }
         }
 
         if change_notice == ChangeNotice::BeforeChange {
-            birth = birth.keeps();
+            spawn_request = spawn_request.keeps();
         }
         if !options.network.is_empty() {
             self.can_guard_network()?;
             network::refuse_addresses(&options.network)?;
-            birth = NetworkListeners::of(options).ask_for(birth)?;
+            spawn_request = NetworkListeners::of(options).ask_for(spawn_request)?;
         }
         Ok(Plan {
-            birth,
+            spawn_request,
             cgroup,
             borrowed,
         })
@@ -146,7 +148,7 @@ impl RuntimeState {
         let walled = |wall| !self.isolation.without.contains(&wall);
         let can_be = self.rung != Rung::None && walled(Wall::Seccomp) && walled(Wall::Signals);
         let has_files = workspace.is_user_directory() && !workspace.is_empty();
-        if can_be && (has_files || Birth::can_fork(self.walls)) {
+        if can_be && (has_files || SpawnRequest::can_fork(self.walls)) {
             ChangeNotice::BeforeChange
         } else {
             ChangeNotice::Never

@@ -2,7 +2,7 @@
 
 use cellblock_protocol::codec::{FrameDecoder, MAX_FRAME_FROM_HEAD};
 use cellblock_protocol::guest::{FromHead, ToHead};
-use cellblock_sandbox::{async_fd as readiness, receive_bytes, send_bytes};
+use cellblock_sandbox::{async_fd, receive_bytes, send_bytes};
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ impl Channel {
     pub(crate) fn new(socket: OwnedFd, far: u64) -> io::Result<Channel> {
         let buffer = vec![0; 64 << 10].into_boxed_slice();
         Ok(Channel {
-            socket: readiness(socket)?,
+            socket: async_fd(socket)?,
             far,
             decoder: FrameDecoder::new(MAX_FRAME_FROM_HEAD),
             buffer,

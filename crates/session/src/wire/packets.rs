@@ -1,6 +1,6 @@
 //! Packet sockets, asynchronously.
 
-use cellblock_sandbox::{Packet, async_fd as readiness, receive_packet, send_packet};
+use cellblock_sandbox::{Packet, async_fd, receive_packet, send_packet};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use tokio::io::Interest;
@@ -17,7 +17,7 @@ impl Packets {
     /// Takes a non-blocking socket; packets longer than `most` bytes are cut.
     pub(crate) fn new(socket: OwnedFd, most: usize) -> io::Result<Packets> {
         Ok(Packets {
-            socket: readiness(socket)?,
+            socket: async_fd(socket)?,
             most,
         })
     }

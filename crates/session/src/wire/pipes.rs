@@ -1,7 +1,7 @@
 //! The head's standard output and error.
 
 use cellblock_protocol::Stream;
-use cellblock_sandbox::async_fd as readiness;
+use cellblock_sandbox::async_fd;
 use std::io;
 use std::os::fd::OwnedFd;
 use tokio::io::unix::AsyncFd;
@@ -22,8 +22,8 @@ impl Pipes {
         let buffer = vec![0; 64 << 10].into_boxed_slice();
         Ok((
             Pipes {
-                stdout: readiness(stdout)?,
-                stderr: readiness(stderr)?,
+                stdout: async_fd(stdout)?,
+                stderr: async_fd(stderr)?,
                 buffer,
             },
             [out, error],
