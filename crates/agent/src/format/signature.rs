@@ -3,6 +3,7 @@
 use super::FormatContext;
 use crate::prompt::PromptPart;
 use cellblock_model::estimate_tokens;
+use cellblock_tools::names::PYTHON_BUILTINS;
 use cellblock_tools::{Registry, ToolDefinition, Uses};
 use serde_json::{Map, Value};
 
@@ -24,81 +25,8 @@ const MAX_FIELD_DEPTH: usize = 1;
 /// The values of a choice that a type shows.
 const MAX_CHOICES: usize = 12;
 
-/// The names of Python that a tool does not replace. Such a tool is reachable as `tools.NAME` alone.
-const PYTHON_NAMES: &[&str] = &[
-    "abs",
-    "all",
-    "any",
-    "ascii",
-    "bin",
-    "bool",
-    "breakpoint",
-    "bytearray",
-    "bytes",
-    "callable",
-    "chr",
-    "classmethod",
-    "compile",
-    "complex",
-    "delattr",
-    "dict",
-    "dir",
-    "display",
-    "divmod",
-    "enumerate",
-    "eval",
-    "exec",
-    "exit",
-    "filter",
-    "float",
-    "format",
-    "frozenset",
-    "getattr",
-    "globals",
-    "hasattr",
-    "hash",
-    "help",
-    "hex",
-    "id",
-    "input",
-    "int",
-    "isinstance",
-    "issubclass",
-    "iter",
-    "len",
-    "list",
-    "locals",
-    "map",
-    "max",
-    "memoryview",
-    "min",
-    "next",
-    "object",
-    "oct",
-    "open",
-    "ord",
-    "pow",
-    "print",
-    "property",
-    "quit",
-    "range",
-    "repr",
-    "reversed",
-    "round",
-    "set",
-    "setattr",
-    "slice",
-    "sorted",
-    "staticmethod",
-    "str",
-    "sum",
-    "super",
-    "tools",
-    "tuple",
-    "type",
-    "vars",
-    "zip",
-];
+/// The functions of the guest that a tool does not replace. Such a tool is reachable as `tools.NAME` alone, like one with the name of a builtin.
+const GUEST_FUNCTIONS: &[&str] = &["display", "tools"];
 
 /// The part of a prompt with the functions that code can call. Empty where there are none.
 pub(super) fn functions_for_code(context: &FormatContext) -> String {
@@ -192,10 +120,15 @@ fn signature(definition: &ToolDefinition) -> String {
     format!("{name}({}) -> {result}", parameters.join(", "))
 }
 
+/// Whether Python or the guest has a function with this name.
+fn is_taken(name: &str) -> bool {
+    PYTHON_BUILTINS.contains(&name) || GUEST_FUNCTIONS.contains(&name)
+}
+
 /// The name of a tool in Python. One that Python has already is reachable as `tools.NAME`.
 fn python_name(definition: &ToolDefinition) -> String {
     let name = definition.name.replace('-', "_");
-    if PYTHON_NAMES.contains(&name.as_str()) {
+    if is_taken(&name) {
         format!("tools.{name}")
     } else {
         name

@@ -208,7 +208,7 @@ impl HttpArgs {
         if !address.ip().is_loopback() && !self.allow_remote {
             return Err(Usage::hinted(
                 format!("--http {wanted}: other machines reach this address"),
-                "use 127.0.0.1, or say --allow-remote if that is meant; whoever has the token can run code here",
+                "use 127.0.0.1, or say --allow-remote if that is meant; anyone with the token can run code here",
             ));
         }
         Ok(address)

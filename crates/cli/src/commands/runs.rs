@@ -207,8 +207,8 @@ struct ExportArgs {
 }
 
 const EXPORT_EXAMPLES: &str = "\
-Both have the cells whose effects were kept, with recorded answers of tools. The script prints what they print and then the \
-answer; where they no longer give the numbers that the answer stands on, it says so and ends with 1.
+Both have the cells whose effects were kept, with recorded answers of tools. The script prints what the \
+cells compute. Where they no longer give the numbers that the answer stands on, it says so and ends with 1.
 
 Examples:
   cellblock runs export last --script answer.py

@@ -6,5 +6,5 @@
 mod scanner;
 mod statements;
 
-pub(crate) use scanner::{BUILTINS, KEYWORDS, TokenKind, scan};
+pub(crate) use scanner::{KEYWORDS, TokenKind, builtins, scan};
 pub(crate) use statements::{Blocks, indent_after, is_complete};

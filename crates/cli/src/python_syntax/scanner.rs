@@ -101,7 +101,7 @@ impl<'a> Scanner<'a> {
             TokenKind::Name
         } else if KEYWORDS.contains(&word) && (!is_soft(word) || self.begins_line()) {
             TokenKind::Keyword
-        } else if BUILTINS.contains(&word) {
+        } else if builtins().any(|name| name == word) {
             TokenKind::Builtin
         } else {
             TokenKind::Name
@@ -224,71 +224,8 @@ pub(crate) const KEYWORDS: &[&str] = &[
     "with", "yield", "match", "case",
 ];
 
-/// Built-in functions and types, and the exceptions that are most often named.
-pub(crate) const BUILTINS: &[&str] = &[
-    "abs",
-    "all",
-    "any",
-    "bin",
-    "bool",
-    "bytearray",
-    "bytes",
-    "callable",
-    "chr",
-    "classmethod",
-    "complex",
-    "dict",
-    "dir",
-    "divmod",
-    "enumerate",
-    "eval",
-    "exec",
-    "filter",
-    "float",
-    "format",
-    "frozenset",
-    "getattr",
-    "globals",
-    "hasattr",
-    "hash",
-    "help",
-    "hex",
-    "id",
-    "input",
-    "int",
-    "isinstance",
-    "issubclass",
-    "iter",
-    "len",
-    "list",
-    "locals",
-    "map",
-    "max",
-    "min",
-    "next",
-    "object",
-    "oct",
-    "open",
-    "ord",
-    "pow",
-    "print",
-    "property",
-    "range",
-    "repr",
-    "reversed",
-    "round",
-    "set",
-    "setattr",
-    "slice",
-    "sorted",
-    "staticmethod",
-    "str",
-    "sum",
-    "super",
-    "tuple",
-    "type",
-    "vars",
-    "zip",
+/// The exceptions that are most often named.
+const EXCEPTIONS: &[&str] = &[
     "ArithmeticError",
     "AssertionError",
     "AttributeError",
@@ -317,6 +254,12 @@ pub(crate) const BUILTINS: &[&str] = &[
     "ValueError",
     "ZeroDivisionError",
 ];
+
+/// Built-in functions and types, and the exceptions that are most often named.
+pub(crate) fn builtins() -> impl Iterator<Item = &'static str> {
+    let functions = cellblock::tools::names::PYTHON_BUILTINS;
+    functions.iter().chain(EXCEPTIONS).copied()
+}
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use super::magics::MAGICS;
 use super::shell::Names;
-use crate::python_syntax::{BUILTINS, KEYWORDS, indent_after, is_complete};
+use crate::python_syntax::{KEYWORDS, builtins, indent_after, is_complete};
 use crate::terminal::{Console, InputHistory, Style, highlight};
 use cellblock::visible_name;
 use rustyline::completion::Completer;
@@ -182,8 +182,9 @@ impl Completer for Assistant {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let known = KEYWORDS
             .iter()
-            .chain(BUILTINS)
-            .map(|name| (*name).to_owned());
+            .copied()
+            .chain(builtins())
+            .map(str::to_owned);
         let mut found: Vec<String> = names
             .iter()
             .cloned()
