@@ -149,7 +149,7 @@ impl Host {
         self.runtime_in(&self.state.environment, isolation).await
     }
 
-    /// The same in another environment. It is kept warm while it is used, and let go when nobody asked for it for ten minutes.
+    /// The same in another environment. It is kept warm while it is used, and dropped after ten minutes without a new session.
     pub async fn runtime_in(
         &self,
         environment: &Environment,
@@ -258,7 +258,7 @@ impl HostBuilder {
         self
     }
 
-    /// How long the Python of another environment stays warm when nobody asks for it: ten minutes unless told.
+    /// How long the Python of another environment stays warm without a new session: ten minutes unless told.
     pub fn keep_warm(mut self, time: Duration) -> HostBuilder {
         self.keep_warm = Some(time);
         self

@@ -128,7 +128,7 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     match segments {
         [0, 0, 0, 0, 0, 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => Some(at(6)),
         [0x2002, ..] => Some(at(1)),
-        // Of the old form; ::1 and :: are loopback and nobody.
+        // The old form of an IPv4 address; `::1` is the loopback and `::` no address.
         [0, 0, 0, 0, 0, 0, high, low] if high != 0 || low > 1 => Some(at(6)),
         _ => None,
     }

@@ -23,7 +23,7 @@ use crate::network::{HostPattern, parse_host, split_port};
 /// `http://host/…`, and the guard speaks TLS with the host, unless the rule begins with `http://`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CredentialRule {
-    /// For whom.
+    /// The hosts that get the header.
     pub host: HostPattern,
     /// Where; absent, 80 and 443.
     pub port: Option<u16>,
@@ -56,7 +56,7 @@ impl CredentialRule {
     }
 }
 
-/// Headers that say where a request begins and ends, and whom it is for. A secret in one of them would break every request.
+/// Headers that say where a request begins and ends, and which host it is for. A secret in one of them would break every request.
 const RESERVED_HEADERS: [&str; 9] = [
     "connection",
     "content-length",
@@ -74,7 +74,7 @@ const EXPECTED: &str = "a rule such as `api.example.org Authorization: Bearer en
 impl FromStr for CredentialRule {
     type Err = Invalid;
 
-    /// What came is not shown: whoever wrote the secret itself here must not find it in a log.
+    /// The value is not shown: it may be the secret itself, which must not reach a log.
     fn from_str(text: &str) -> Result<Self, Invalid> {
         parse(text).map_err(|problem| {
             let host = shown_text(text.split_whitespace().next().unwrap_or_default());

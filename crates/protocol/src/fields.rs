@@ -36,12 +36,12 @@ impl Fields {
         self.0.swap_remove(name)
     }
 
-    /// What nobody took yet.
+    /// The fields that were not taken yet.
     pub(crate) fn rest(self) -> Map<String, Value> {
         self.0
     }
 
-    /// Refuses what nobody took.
+    /// Refuses fields that were not taken.
     pub(crate) fn finish(self, known: &[&str]) -> Result<(), Invalid> {
         let Some(field) = self.0.keys().next() else {
             return Ok(());

@@ -25,7 +25,7 @@ pub enum Invalid {
         /// What would have been right, in words.
         expected: String,
     },
-    /// A field that nobody reads: most often a spelling mistake, so it is not ignored.
+    /// A field that is not read: most often a spelling mistake, so it is not ignored.
     #[error("unknown field `{field}`; the fields are {known}")]
     Unknown {
         /// The path of the field.
@@ -97,7 +97,7 @@ pub(crate) fn shown_text(text: &str) -> String {
     }
 }
 
-/// A name as it is shown in a message: whoever sends a name of a megabyte does not get it back.
+/// A name as it is shown in a message: a name of a megabyte is not sent back.
 pub(crate) fn short(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(80).collect()
 }

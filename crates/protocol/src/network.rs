@@ -29,7 +29,7 @@ pub const MAX_NETWORK_RULES: usize = 64;
 pub struct NetworkRule {
     /// The methods of plain HTTP; empty for everything.
     pub methods: Vec<String>,
-    /// Whom.
+    /// The hosts that the rule is for.
     pub host: HostPattern,
     /// Where; absent, 80 and 443.
     pub port: Option<u16>,

@@ -130,7 +130,7 @@ fn seconds_from_text(field: &str, text: &str) -> Result<f64, Invalid> {
     Ok(number.parse::<f64>().map_err(|_| refused())? * factor)
 }
 
-/// `"512 MB"` is `("512", "MB")`. No sign and no exponent: whoever writes units writes plain numbers.
+/// `"512 MB"` is `("512", "MB")`. No sign and no exponent: a number with a unit is a plain number.
 fn number_and_unit(text: &str) -> Option<(&str, &str)> {
     let text = text.trim();
     let end = text

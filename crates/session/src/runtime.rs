@@ -244,7 +244,7 @@ pub(crate) fn reach_below(state: &Path) -> Reach {
     }
 }
 
-/// A directory for what a session spills. Its number is nobody else's.
+/// A directory for what a session spills. No other session of this process has its number.
 pub(crate) fn session_directory(state: &Path, id: &str, number: u32) -> Result<PathBuf, Error> {
     let name = format!("{id}-{}-{number}", std::process::id());
     let path = state.join("sessions").join(name);

@@ -117,7 +117,7 @@ impl Session {
         self.shared.journal.place()
     }
 
-    /// Runs a cell and waits for its result. Tool calls and questions of the code are refused, for nobody listens: use
+    /// Runs a cell and waits for its result. Tool calls and questions of the code are refused, for this call has no reader of events: use
     /// [`start`](Session::start) to answer them.
     pub async fn run(&self, cell: impl Into<Cell>) -> Result<CellResult, Error> {
         let cell = cell.into();

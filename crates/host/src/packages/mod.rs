@@ -22,7 +22,7 @@ pub(crate) type Report = Arc<dyn Fn(Progress) + Send + Sync>;
 pub struct Packages {
     environments: Environments,
     report: Option<Report>,
-    /// Layers that sessions of this process use, so that nobody removes them.
+    /// Layers that sessions of this process use, so that they are not removed.
     held: Arc<Mutex<BTreeMap<String, InUseLock>>>,
 }
 
@@ -62,7 +62,7 @@ impl Packages {
     /// it has: what does not go with them is a conflict.
     pub async fn install(&self, session: &Session, wanted: Requirements) -> Result<Layer, Error> {
         let cancel = Cancel::new();
-        // When nobody waits any more, the installer ends.
+        // When the caller is gone, the installer ends.
         let _guard = cancel.on_drop();
         let (here, session) = (self.clone(), session.clone());
         let layer = tokio::task::spawn_blocking(move || {

@@ -25,7 +25,7 @@ impl UnreachedHosts {
         }
     }
 
-    /// Takes in what happened since the last time. The channel forgets what nobody takes in.
+    /// Takes in what happened since the last time. The channel drops what is not taken in time.
     pub(crate) fn listen(&mut self) {
         loop {
             match self.connections.try_recv() {

@@ -274,7 +274,7 @@ async fn respond(client: &mut TcpStream, answer: &str) {
 /// What goes into the head of a request for a server.
 pub(crate) struct Outgoing<'a> {
     pub(crate) head: &'a Head,
-    /// Whom the request is for: the head's, or the same host at the port for TLS.
+    /// The target of the request: the one in its head, or the same host at the port for TLS.
     pub(crate) authority: Authority,
     /// Those of the client's headers that are passed on.
     pub(crate) headers: Vec<&'a Header>,

@@ -171,7 +171,7 @@ fn as_id(value: &Value) -> Option<RequestId> {
     }
 }
 
-/// A line that cannot be read as a whole. Where `id` is its first field it is still known whom to answer.
+/// A line that cannot be read as a whole. Where `id` is its first field the answer can still name the request.
 fn broken(line: &[u8], code: &'static str, message: String) -> PipeError {
     PipeError {
         id: first_id(line),

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::request::{PipeError, RequestId};
 use crate::Event;
 
-/// One line that goes out: whom it answers, where it happened, and what.
+/// One line that goes out: the request that it answers, the session, and the event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Response {
     id: Option<RequestId>,

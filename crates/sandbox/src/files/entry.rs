@@ -95,7 +95,7 @@ impl Entry {
                 "it is not a plain file",
             ));
         }
-        // It waits for nobody who has a lease on the file.
+        // Opening does not wait for a process that has a lease on the file.
         let flags = way | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         Ok(File::from(openat(
             CWD,

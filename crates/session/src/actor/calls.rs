@@ -37,7 +37,7 @@ enum PendingKind {
 }
 
 impl Calls {
-    /// Someone is waited for.
+    /// Whether the cell waits for an answer from outside.
     pub(crate) fn has_pending(&self) -> bool {
         !self.waiting.is_empty()
     }

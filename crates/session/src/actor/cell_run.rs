@@ -557,7 +557,7 @@ async fn room_again(events: Option<&mpsc::Sender<Event>>) {
     }
 }
 
-/// Waits until nobody listens any more; for ever when nobody ever did.
+/// Waits until the reader of the events is gone; for ever if there was none.
 async fn gone(events: Option<&mpsc::Sender<Event>>) {
     match events {
         Some(events) => events.closed().await,

@@ -63,7 +63,7 @@ impl Clock {
         }
     }
 
-    /// Time in which the host itself did not run counts for nothing: nobody could hear the cell, or answer it.
+    /// Time in which the host itself did not run does not count: the host could neither hear the cell nor answer it.
     pub(crate) fn forgive(&mut self, lost: Duration) {
         match &mut self.hand {
             Hand::RunsSince(since) | Hand::StandsSince(since) => *since += lost,

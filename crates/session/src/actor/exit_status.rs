@@ -33,7 +33,7 @@ pub(crate) enum LimitHit {
     },
     /// Objects that the kernel counts for each user, and so for the host's own.
     UserObjects,
-    /// Directories so deep, or names so long, that nobody can look at them all.
+    /// Directories so deep, or names so long, that the host cannot look at them all.
     TooDeep,
 }
 
@@ -93,7 +93,7 @@ impl ExitStatus {
 }
 
 impl ExitStatus {
-    /// Nobody is left who could say how it ended.
+    /// No process is left that could say how the head ended.
     pub(crate) fn of_loss(backend: Backend, reason: &str) -> ExitStatus {
         let verdict = ExitStatus::of_exit(Exit::Signal(9), &Ending::Itself);
         match backend {

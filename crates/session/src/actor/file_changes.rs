@@ -18,7 +18,7 @@ impl Actor {
     pub(crate) async fn note_changes_of(&mut self, cell: u64) -> Changes {
         self.look_for_left_running().await;
         let changes = self.disk.changes().await;
-        // Where nobody ever goes back, nothing is kept to go back to.
+        // Where the session never goes back, no copies are kept to go back to.
         if !changes.paths.is_empty() && !self.checkpoints.is_disabled {
             self.history.lock().note(cell, changes.paths.clone());
         }
@@ -80,7 +80,7 @@ impl Actor {
             self.history.lock().held = Some(BTreeSet::new());
             return;
         }
-        // What someone else has changed is not the cell's.
+        // A change from outside the session is not the cell's.
         self.note_outside_changes().await;
         let cell = self.checkpoints.current();
         let work = move |files: &mut FileHistory| {

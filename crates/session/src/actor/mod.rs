@@ -110,7 +110,7 @@ pub(crate) struct Actor {
     pub(crate) pipes: Pipes,
     pub(crate) disk: Disk,
     pub(crate) history: History,
-    /// Whoever keeps files of the user's before they are changed. It ends when init is done with the session.
+    /// Keeps files of the user's before they are changed. It ends when init is done with the session.
     pub(crate) preserve_task: Option<JoinHandle<()>>,
     pub(crate) outputs: Outputs,
     pub(crate) journal: SessionJournal,
@@ -136,16 +136,16 @@ pub(crate) struct Actor {
     pub(crate) pending_queries: PendingQueries,
     /// Milliseconds of CPU that the head's earlier cells took.
     pub(crate) spent_ms: f64,
-    /// Someone waits for the session to be closed.
+    /// The caller that waits for the session to be closed.
     pub(crate) closing: Option<oneshot::Sender<()>>,
     /// A directory of the user's that is ours for as long as we work in it.
     pub(crate) borrowed: Option<BorrowedDirectory>,
-    /// Ways to the network, which are served from when somebody holds the session.
+    /// Listeners for the network. They are served once the session was handed to its user.
     pub(crate) opened_listeners: Vec<OpenedListener>,
     pub(crate) network_access: NetworkAccess,
     /// Where its processes are.
     pub(crate) process_host: ProcessHost,
-    /// Whom it was forked from, and what forks of it will have.
+    /// The session that it was forked from, and what its own forks will have.
     pub(crate) lineage: Lineage,
 }
 
@@ -189,7 +189,7 @@ impl Actor {
             let expiry = idle_since + self.options.limits.idle;
             let due = self.checkpoints.due();
             if let Some(Death { exit, .. }) = self.ended.take() {
-                // Nobody ran a cell: what happened to the files was a person's doing.
+                // No cell ran: what happened to the files was done from outside.
                 self.note_outside_changes().await;
                 let reason = died_idle(exit);
                 let (fate, restoration) = self.survive(reason, Changes::default(), None).await;
@@ -466,7 +466,7 @@ impl Actor {
         timeout(SWEEP_LIMIT, self.wait_for_exit()).await.ok()?
     }
 
-    /// Interrupts a cell as Ctrl-C does. The signal may come before the code has begun; the frame tells whom it was for.
+    /// Interrupts a cell as Ctrl-C does. The signal may come before the code has begun; the frame tells which cell it was for.
     pub(crate) async fn interrupt_head(&self, cell: u64) {
         const SIGINT: i32 = 2;
         /// A head that does not read is interrupted all the same.

@@ -28,7 +28,7 @@ impl PendingQueries {
         }
     }
 
-    /// Nobody waits for ever.
+    /// No query waits for ever.
     pub(crate) fn expire(&mut self) {
         let now = Instant::now();
         for (_, (asker, _)) in self.waiting.extract_if(|_, (_, deadline)| *deadline <= now) {

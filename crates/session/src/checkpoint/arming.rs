@@ -179,7 +179,7 @@ impl Actor {
         cgroup.is_some_and(|cgroup| cgroup.is_short_of(OWN_MEMORY / 2))
     }
 
-    /// Whether older standbys hold more than their budget: in the kernel's word, or by an estimate while someone waits.
+    /// Whether older standbys hold more than their budget: by the kernel's count, or by an estimate while a cell waits.
     async fn history_is_too_large(&mut self, hurry: bool) -> bool {
         /// The estimate rests on what the head says. So it is not trusted for long.
         const MAX_UNWEIGHED: u32 = 4;

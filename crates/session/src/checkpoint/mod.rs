@@ -240,7 +240,7 @@ impl Checkpoints {
         standbys.chain(self.origin.map(of_origin)).collect()
     }
 
-    /// Bytes that a standby holds and nobody else, as far as that can be told: pages that the head wrote to or gave back until the
+    /// Bytes that a standby holds alone, as far as that can be told: pages that the head wrote to or gave back until the
     /// next standby was made. The newest shares everything with the head.
     pub(crate) fn alone(&self, standby: &Standby) -> u64 {
         const PAGE: u64 = 4096;

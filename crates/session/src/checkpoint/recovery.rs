@@ -21,7 +21,7 @@ const WAKE_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) struct Recovered {
     /// The cell after which the state is.
     pub(crate) cell: u64,
-    /// What that did to the files. It was ours to do, and counts as nobody's change.
+    /// What that did to the files. The host did it, so it counts as no cell's change.
     pub(crate) files: FileChanges,
     /// Files that could not be put back, and what was open.
     pub(crate) not_restored: Vec<String>,
@@ -30,9 +30,9 @@ pub(crate) struct Recovered {
 impl Actor {
     /// Finds the newest head that answers, and puts its files back before it is asked for anything. The last one must be gone.
     ///
-    /// The files come second: where nobody wakes, the session is over, and what its cells wrote is the user's.
+    /// The files come second: where no standby wakes, the session is over, and what its cells wrote is the user's.
     pub(crate) async fn recover(&mut self, dirty: Changes) -> Option<Recovered> {
-        self.guard_disk(WatchTarget::Nobody);
+        self.guard_disk(WatchTarget::None);
         let recovered = self.recover_head(dirty).await;
         self.disk.forget_hit();
         recovered
@@ -40,7 +40,7 @@ impl Actor {
 
     async fn recover_head(&mut self, dirty: Changes) -> Option<Recovered> {
         let expected = self.checkpoints.current();
-        // A head that died for want of memory would die again if nobody made room.
+        // A head that died for want of memory would die again if no memory were freed.
         if self.is_short_of_memory() {
             self.let_go_of_taken_back().await;
         }
@@ -94,7 +94,7 @@ impl Actor {
     /// There is a head with the state after `cell`.
     async fn go_on_after(&mut self, cell: u64, dirty: Changes) -> Recovered {
         let not_restored = self.history.go_back(cell, dirty).await;
-        self.guard_disk(WatchTarget::Nobody);
+        self.guard_disk(WatchTarget::None);
         self.look_for_left_running().await;
         let files = self.disk.changes().await.files;
         self.spent_ms = 0.0;

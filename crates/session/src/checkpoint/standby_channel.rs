@@ -1,4 +1,4 @@
-//! The channel of a standby, in which that of its successor lies ready: who is woken finds it there, and leaves it to a copy of himself.
+//! The channel of a standby. The channel of its successor is already in it: a standby that is woken finds it there, and passes it on to its copy.
 
 use cellblock_sandbox::{send_bytes, stream_pair};
 use std::io;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// The longest line; what is longer comes in pieces.
 const MAX_LINE_BYTES: usize = 8 << 10;
 
-/// Puts lines into the log; or nothing, where nobody wants that.
+/// Puts lines into the log; or nothing, where no log is wanted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConsoleLog {
     label: Option<Arc<str>>,

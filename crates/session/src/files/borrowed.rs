@@ -73,7 +73,7 @@ impl BorrowedDirectories {
                 }
             }
         };
-        // First the note: whoever dies in between has given nothing away that is not written down.
+        // The note comes first: a host that dies in between has handed out nothing that is not recorded.
         let place = session.join(NOTE);
         // There is one already when the session's processes are made for the second time.
         let _ = std::fs::remove_file(&place);

@@ -40,7 +40,7 @@ pub(crate) struct DiskLooker {
     own: Mutex<Own>,
     seen: Mutex<SeenProcesses>,
     hidden: Mutex<NamelessTracker>,
-    /// Bytes that someone else brought.
+    /// Bytes that came from outside the session.
     outside_bytes: AtomicU64,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Own {
 pub(crate) struct Added {
     pub(crate) bytes: u64,
     pub(crate) files: usize,
-    /// More is there than is looked at, so that nobody knows how much it is.
+    /// More is there than is looked at, so the amount is not known.
     pub(crate) beyond: bool,
     /// Something was touched that is not there: it may be open, without a name.
     pub(crate) vanished: bool,
@@ -407,7 +407,7 @@ pub(crate) struct Processes {
 enum Seek {
     /// Below the launcher with this id: the init with that one.
     Below { launcher: u32, init: u32 },
-    /// Someone else looks for them.
+    /// Another task looks for them.
     Nowhere,
 }
 

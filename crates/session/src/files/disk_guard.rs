@@ -19,11 +19,11 @@ const MIN_PAUSE: Duration = Duration::from_millis(2);
 /// Bytes in a second that many processes together may write. Where more were seen, twice that.
 const MAX_BYTES_PER_SECOND: f64 = 8e9;
 
-/// Whom it watches.
+/// The processes whose disk use is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchTarget {
-    /// Nobody: the host itself works on the files.
-    Nobody,
+    /// None: the host itself works on the files.
+    None,
     /// A cell: whatever is new in the workspace counts as its work.
     Cell,
     /// What cells left behind. A person may work in the workspace too, so what the session's processes cannot have written does not count.
@@ -61,14 +61,14 @@ struct GuardState {
     orders: Mutex<Orders>,
     /// The limit that the session is over, until its own task has dealt with that.
     hit: Mutex<Option<LimitHit>>,
-    /// Somebody wants a look now.
+    /// Wakes the task for a look now.
     nudge: Notify,
 }
 
 impl DiskGuard {
     pub(crate) fn new(looker: Arc<DiskLooker>) -> DiskGuard {
         let orders = Orders {
-            target: WatchTarget::Nobody,
+            target: WatchTarget::None,
             since: Instant::now(),
             limit: None,
             ground: Added::default(),
@@ -101,7 +101,7 @@ impl DiskGuard {
         }
     }
 
-    /// Watches someone else from now on. No task is woken for it: most cells are over before anyone has to look.
+    /// Watches another target from now on. No task is woken for it: most cells are over before a look is due.
     pub(crate) fn watch(&mut self, target: WatchTarget, limit: Option<u64>, ground: Added) {
         *lock(&self.state.orders) = Orders {
             target,
@@ -112,7 +112,7 @@ impl DiskGuard {
         self.reports.mark_unchanged();
     }
 
-    /// Whom it watches.
+    /// The target that is watched now.
     pub(crate) fn target(&self) -> WatchTarget {
         lock(&self.state.orders).target
     }
@@ -185,8 +185,8 @@ impl GuardTask {
             let cause = self.wait().await;
             let orders = *lock(&self.state.orders);
             let is_hit = lock(&self.state.hit).is_some();
-            if orders.target == WatchTarget::Nobody || is_hit {
-                // News that nobody takes would be told again at once.
+            if orders.target == WatchTarget::None || is_hit {
+                // Events that are not taken would wake the task again at once.
                 sleep(LOOK_PERIOD / 10).await;
                 continue;
             }

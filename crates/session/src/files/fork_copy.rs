@@ -24,7 +24,7 @@ const WORTH_HELP: usize = 16;
 const LITTLE: u64 = 64 << 20;
 const FEW: usize = 1000;
 /// Where there is more, files of this size are shared; where there are more, all. But the user edits small files in his own directory:
-/// what is written there by someone whom nobody asks would show in the fork.
+/// a write that init is not asked about would show in the fork.
 const LARGE: u64 = 64 << 10;
 
 /// What a fork will have.
@@ -39,7 +39,7 @@ pub(crate) struct Copying {
 }
 
 impl Copying {
-    /// Looks at everything of `from`, for a copy in `to`, which is empty and which nobody works in yet. Links stay links, and pipes,
+    /// Looks at everything of `from`, for a copy in `to`, which is empty and in which no process works yet. Links stay links, and pipes,
     /// sockets and devices are left out. Nothing is shared by a session that is not asked before it changes files.
     pub(crate) fn plan(
         from: Arc<Workspace>,
@@ -100,7 +100,7 @@ impl Copying {
 
     /// Makes the copy. Files that one of these processes has open are not shared.
     ///
-    /// Files that belong to someone else than the owner of the directory go on doing so, for the code of a session may not read
+    /// Files with another owner than the directory keep that owner, for the code of a session may not read
     /// what it could not read before.
     pub(crate) fn carry_out(mut self, processes: &Processes) -> Result<(), Error> {
         for (path, _) in &self.directories {
@@ -177,11 +177,11 @@ pub(crate) fn copy_owner(from: &Workspace, to: &Workspace) -> Result<(), Error> 
     })
 }
 
-/// Copies single files from a workspace that code may be at work in to a directory in which nobody is.
+/// Copies single files from a workspace that code may be at work in to a directory in which no process works.
 pub(crate) struct Copies<'a> {
     pub(crate) from: &'a Workspace,
     pub(crate) to: &'a Confined,
-    /// Whether copies belong to whom the originals do.
+    /// Whether copies have the owners of the originals.
     pub(crate) privileged: bool,
 }
 
@@ -211,7 +211,7 @@ impl Copies<'_> {
         })
     }
 
-    /// Copies what is at the path now. Code may have put another file there since it was listed: whom the copy belongs to and who may
+    /// Copies what is at the path now. Code may have put another file there since it was listed: the owner of the copy and who may
     /// read it is told by the file that is copied, or code would read what was closed to it.
     pub(crate) fn copy(&self, path: &Path, listed: &Seen) -> io::Result<()> {
         let Some((entry, seen)) = self.from.find(path) else {
@@ -250,7 +250,7 @@ impl Copies<'_> {
         set_time(&opened, seen)
     }
 
-    /// Makes the copy belong to whom the original belongs, where that can be, with its permissions.
+    /// Gives the copy the owner of the original, where that can be, and its permissions.
     fn give(&self, path: &Path, seen: &Seen) -> io::Result<()> {
         let entry = self.to.find(path, Links::AreNotFollowed)?;
         let own = Access::of(entry.stat());

@@ -2,7 +2,7 @@
 //!
 //! After each cell, what it changed is copied to a store of the session's; going back writes the copies into the same files, so
 //! that open handles stay good (`restore.rs`). What was there before the session came is kept when it is first changed
-//! (`original_files.rs`). Where nobody is asked before that, it is copied at the start if it is small; beyond that, a first change cannot be
+//! (`original_files.rs`). Where init does not ask before that, it is copied at the start if it is small; beyond that, a first change cannot be
 //! taken back, and the result says so.
 
 use crate::files::attributes::Attributes;
@@ -43,7 +43,7 @@ pub(crate) struct FileHistory {
     uncopied: Vec<Uncopied>,
     /// Of which the newest version has no copy, why, and what that looked like.
     missing: BTreeMap<PathBuf, (String, Option<Seen>)>,
-    /// Files of the user's that were changed and could not be kept before, and why; since someone last asked.
+    /// Files of the user's that were changed and could not be kept before, and why; since the last query.
     unpreserved: BTreeMap<PathBuf, String>,
     /// Files that the session's processes could write to without being noticed when they were last looked at. `None` since they went back.
     pub(crate) held: Option<BTreeSet<PathBuf>>,
@@ -55,7 +55,7 @@ pub(crate) struct FileHistory {
     is_damaged: bool,
 }
 
-/// Whether someone is asked before a file of the user's is changed.
+/// Whether init asks before a file of the user's is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChangeNotice {
     /// The keeper, so that a copy can wait until then.
@@ -146,7 +146,7 @@ impl FileHistory {
         history
     }
 
-    /// Whether someone is asked before files are changed.
+    /// Whether init asks before files are changed.
     pub(crate) fn change_notice(&self) -> ChangeNotice {
         self.change_notice
     }
@@ -252,7 +252,7 @@ impl FileHistory {
         )
     }
 
-    /// Work on it was broken off in the middle: from here on nobody knows what is missing.
+    /// Work on it was broken off in the middle: from here on it is not known what is missing.
     pub(crate) fn note_damage(&mut self) {
         self.is_damaged = true;
     }
@@ -284,7 +284,7 @@ impl FileHistory {
                 self.originals.keep(&seen, copy);
                 return Ok(());
             }
-            // Init lets nobody wait for ever.
+            // Init lets no call wait for ever.
             Ok(_) => "it was changed while it was copied".to_owned(),
             Err(error) => error.to_string(),
         };
@@ -334,7 +334,7 @@ impl FileHistory {
         is_kept
     }
 
-    /// Makes a file that other sessions have too this one's own. The copy is for whoever changes it; what it was is kept as it is.
+    /// Makes a file that other sessions have too this one's own. The copy is for the session that changes it; the original is kept as it is.
     fn make_own(&mut self, path: &Path, entry: &Entry, seen: &Seen) -> io::Result<()> {
         if self.own_copy_bytes.saturating_add(seen.bytes) > self.limit {
             return Err(rustix::io::Errno::DQUOT.into());
@@ -409,7 +409,7 @@ impl FileHistory {
         versions.map(size).sum::<u64>() + self.originals.bytes()
     }
 
-    /// Nobody goes back before `cell` any more.
+    /// The session never goes back before `cell` any more.
     pub(crate) fn forget_before(&mut self, cell: u64) {
         let needed_from =
             |versions: &[Version]| versions.iter().rposition(|version| version.cell <= cell);

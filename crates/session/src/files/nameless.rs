@@ -1,4 +1,4 @@
-//! What a session keeps on disk without a name, and what it may keep where nobody can look.
+//! What a session keeps on disk without a name, and what it may keep where the host cannot look.
 //!
 //! Of descriptors that wait in sockets the kernel does not tell what they are; of mapped files it tells only root how large they are. So while
 //! there are any, all that the session's processes have written since, and that is not seen elsewhere, counts as kept there.
@@ -33,7 +33,7 @@ pub(crate) struct Nameless {
     /// Bytes that they take, or may take.
     pub(crate) bytes: u64,
     pub(crate) files: usize,
-    /// Whether there are some of which nobody can tell how large they are.
+    /// Whether there are some whose size cannot be found out.
     pub(crate) has_unknown: bool,
 }
 
@@ -105,7 +105,7 @@ impl NamelessTracker {
     }
 }
 
-/// The most that can have been put where nobody sees it.
+/// The most that can have been put where the host does not see it.
 fn unseen(since: &Snapshot, now: &Snapshot, is_counted: bool) -> u64 {
     let written = now
         .write_count

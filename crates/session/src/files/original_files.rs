@@ -148,7 +148,7 @@ impl OriginalFiles {
         self.kept.values().map(size).sum()
     }
 
-    /// Drops what is kept of files that nobody needs as they were: neither as they were at the start (at this path), nor later.
+    /// Drops copies of files that are no longer needed as they were: neither as they were at the start (at this path), nor later.
     pub(crate) fn forget(
         &mut self,
         is_needed_from_start: impl Fn(&Path) -> bool,

@@ -24,7 +24,7 @@ impl FileHistory {
     /// Puts everything back as it was after `cell`: what later cells changed, and `dirty`, what the one that died changed.
     /// Returns what could not be put back.
     pub(crate) fn go_back(&mut self, cell: u64, dirty: Changes) -> Vec<String> {
-        // What is copied now is either by someone else, and stays, or about to be undone.
+        // What is copied now was either changed from outside, and stays, or is about to be undone.
         self.catch_up();
         // What was parted since may be shared again.
         self.begin_sharing();
@@ -80,7 +80,7 @@ impl FileHistory {
         failed
     }
 
-    /// The paths to look after, and in `failed` those that someone else changed since.
+    /// The paths to look after, and in `failed` those that were changed from outside since.
     fn changed_since(
         &mut self,
         cell: u64,
@@ -339,7 +339,7 @@ impl FileHistory {
     ) -> io::Result<()> {
         let directory = self.workspace.directory();
         let found = directory.find(path, Links::AreNotFollowed).ok();
-        // One that cannot be opened, because someone has a lease on it or runs it, is replaced.
+        // One that cannot be opened, because a process has a lease on it or runs it, is replaced.
         if let Some(entry) = found.as_ref().filter(|entry| copy.is_copy_of(entry))
             && let Ok(true) = self.write_back(entry, copy, modified, access, attributes)
         {

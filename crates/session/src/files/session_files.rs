@@ -76,7 +76,7 @@ impl Files {
         Ok(())
     }
 
-    /// Ends with nobody left who has them: their store is where that of others will be.
+    /// Ends once no task has them any more: their store is where that of others will be.
     pub(crate) async fn give_up(mut self) {
         if let Some(preserve_task) = self.preserve_task.take() {
             preserve_task.abort();

@@ -86,7 +86,7 @@ impl Workspace {
         if !is_file || files.written.contains(&identity) {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
-        // First written down: whoever asks from now on hears of it.
+        // Recorded first: every later query finds it.
         let is_new = files.shared.insert(identity);
         let shared = other.directory().take_in(&entry, path);
         if shared.is_err() && is_new {
@@ -95,7 +95,7 @@ impl Workspace {
         shared
     }
 
-    /// Takes from `other`, in which nobody works yet, a file that [`share`](Workspace::share) gave it.
+    /// Takes from `other`, in which no process works yet, a file that [`share`](Workspace::share) gave it.
     pub(crate) fn unshare(&self, path: &Path, other: &Workspace) -> io::Result<()> {
         let entry = other.directory().find(path, Links::AreNotFollowed)?;
         let identity = entry.identity()?;

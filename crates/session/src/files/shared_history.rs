@@ -1,6 +1,6 @@
 //! The history of a session's files, shared by the session's task and the task that keeps files before they are changed.
 //!
-//! A panic while someone worked on it must not be forgotten: what was not noted or copied then cannot be put back, and results say so.
+//! A panic during a change of it must not be forgotten: what was not noted or copied then cannot be put back, and results say so.
 
 use crate::files::history::FileHistory;
 use crate::files::tracker::Changes;
@@ -27,7 +27,7 @@ impl History {
         }
     }
 
-    /// The same where nobody else is at work.
+    /// The same where no other task works on it.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, FileHistory>> {
         match self.files.try_lock() {
             Ok(files) => Some(files),

@@ -47,7 +47,7 @@ impl FileStore {
         Some(found.f_bavail.saturating_mul(found.f_frsize))
     }
 
-    /// Copies a file that was found in a workspace. The copy is for the host alone, whoever may read the original.
+    /// Copies a file that was found in a workspace. The copy is for the host alone, also where other users may read the original.
     pub(crate) fn copy(&mut self, entry: &Entry) -> io::Result<Stored> {
         let source = entry.read()?;
         // One that grows as fast as it is copied has no end.
@@ -84,7 +84,7 @@ impl Stored {
         &self.path
     }
 
-    /// Whether this is the file that it was copied from, so that going back may write into it: whoever has it open then sees what it was.
+    /// Whether this is the file that it was copied from, so that going back may write into it: a process that has it open then sees the old contents.
     pub(crate) fn is_copy_of(&self, entry: &Entry) -> bool {
         let is_certain = |identity: &Identity| identity.is_certain() || entry.stat().st_nlink == 1;
         self.original

@@ -49,7 +49,7 @@ struct Tree {
     news: Arc<Notify>,
 }
 
-/// What was touched since the last time someone asked. Paths are relative to the root.
+/// What was touched since the last query. Paths are relative to the root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Touched {
     pub(crate) paths: BTreeSet<PathBuf>,
@@ -149,7 +149,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Returns when something was touched that nobody has taken note of yet.
+    /// Returns when something was touched that was not queried yet.
     pub(crate) async fn disturbed(&self) {
         loop {
             let news = self.news.notified();

@@ -29,7 +29,7 @@ pub(crate) struct Workspace {
     directory: Confined,
     /// The file system that it is on, as `stat` numbers it.
     device: u64,
-    /// Whom the directory belonged to when it was opened: with its files, code can do what that user can.
+    /// The owner of the directory when it was opened: with its files, code can do what that user can.
     owner: u32,
     origin: Origin,
     shared_files: Arc<SharedFiles>,
@@ -466,7 +466,7 @@ impl Seen {
         (self.inode, self.bytes, self.modified)
     }
 
-    /// Whether it is the same file, and nobody wrote to it in between.
+    /// Whether it is the same file, and it was not written to in between.
     pub(crate) fn has_same_content(&self, other: &Seen) -> bool {
         self.kind == other.kind && self.stamp() == other.stamp()
     }
@@ -544,7 +544,7 @@ fn file_error(path: &str, source: io::Error) -> Error {
     }
 }
 
-/// The session's id, when it began, and a number that nobody can guess: two processes may both have a session `default`, and where sessions
+/// The session's id, when it began, and a number that cannot be guessed: two processes may both have a session `default`, and where sessions
 /// see the host's files, none shall find the workspace of another by trying names.
 fn unique_name(session: &str) -> String {
     use std::hash::{BuildHasher as _, RandomState};

@@ -33,7 +33,7 @@ pub enum Fate {
     NeverHappened,
     /// They were kept, and lost when a later crash found no newer checkpoint.
     Lost,
-    /// It was stopped in the middle. What it had done by then was kept, and nobody knows what that was.
+    /// It was stopped in the middle. What it had done by then was kept, but is not recorded.
     Interrupted,
     /// It did not end before the journal did.
     Unfinished,

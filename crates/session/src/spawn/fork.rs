@@ -37,14 +37,14 @@ const PREPARE_LIMIT: Duration = Duration::from_secs(20);
 /// machine each step waits for a processor.
 const CROSSING_LIMIT: Duration = Duration::from_secs(60);
 
-/// Whom a session was forked from, and what forks of it will have.
+/// The session that a session was forked from, and what its own forks will have.
 pub(crate) struct Lineage {
-    /// The runtime, once somebody holds the session.
+    /// The runtime, once the session was handed to its user.
     pub(crate) runtime: Option<Arc<RuntimeState>>,
     depth: u32,
     /// The user id of the whole family, counted from the zygote's; 0 where all sessions have the same.
     user: u32,
-    /// What it has from those whom it was forked from, with their cgroups: their inits live as long as it does.
+    /// What the session has from the sessions that it was forked from, with their cgroups: their inits live as long as it does.
     ancestors: Vec<Arc<MemoryAllowance>>,
     /// One for each member of the family.
     family: Arc<()>,
@@ -108,7 +108,7 @@ impl Actor {
             workspace: None,
             ..self.options.clone()
         };
-        // Nobody is in the new directory yet: its owner is all that the mount must know.
+        // No process works in the new directory yet: its owner is all that the mount must know.
         fork_copy::copy_owner(&self.shared.workspace, &workspace)?;
         let planned = self.plan_copy(&workspace);
         let target = SpawnTarget {

@@ -68,7 +68,7 @@ fn write_modules(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Every session may read the modules, of root's as another user, and nobody else may change them: whatever the umask is.
+/// Every session may read the modules, of root's as another user, and no other user may change them: whatever the umask is.
 fn close_to_others(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         match entry.file_type() {

@@ -1,4 +1,4 @@
-//! Sessions that are made ahead of demand: forked, hardened and armed, waiting for someone to take them.
+//! Sessions that are made ahead of demand: forked, hardened and armed, waiting to be taken.
 
 use crate::runtime::RuntimeState;
 use crate::spawn::prepared::Prepared;
@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// A pool that nobody drew from for this long lets its sessions go, all but one.
+/// A pool from which no session was taken for this long drops its sessions, all but one.
 const MAX_IDLE_TIME: Duration = Duration::from_secs(300);
 /// Who draws a session uses it at once. Making the next one must not take the processor from that.
 const REFILL_DELAY: Duration = Duration::from_millis(10);
@@ -25,7 +25,7 @@ struct PooledSessions {
     sessions: VecDeque<Prepared>,
     /// How many there shall be.
     size: usize,
-    /// Someone is making more.
+    /// Whether a task is making more sessions.
     filling: bool,
     drawn: Option<Instant>,
     /// How many were handed out.
@@ -108,7 +108,7 @@ impl RuntimeState {
     }
 }
 
-/// Holds the runtime only while it makes a session, so that a runtime nobody uses can go.
+/// Holds the runtime only while it makes a session, so that an unused runtime can be dropped.
 async fn fill(runtime: Weak<RuntimeState>) {
     loop {
         let Some(inner) = runtime.upgrade() else {

@@ -27,7 +27,7 @@ pub(crate) struct SpawnedSession {
     /// On which init asks before files of the user's are changed.
     pub(crate) preserve_socket: Option<OwnedFd>,
     pub(crate) borrowed: Option<BorrowedDirectory>,
-    /// Its ways to the network, which nobody serves yet.
+    /// Its listeners for the network, which no guard serves yet.
     pub(crate) opened_listeners: Vec<OpenedListener>,
 }
 

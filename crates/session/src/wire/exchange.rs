@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 
 /// The host's end of a socket on which each question has one answer.
 ///
-/// Whoever asks may go away before the answer comes. It is then thrown away, and never taken for the answer to the next question.
+/// The caller may go away before the answer comes. The answer is then thrown away, and never taken for the answer to the next question.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     state: Mutex<ExchangeState>,
@@ -18,7 +18,7 @@ pub(crate) struct Exchange {
 #[derive(Debug)]
 struct ExchangeState {
     packets: Packets,
-    /// Whether an answer is under way that nobody took yet.
+    /// Whether an answer is under way that was not taken yet.
     is_answer_pending: bool,
 }
 

@@ -39,7 +39,7 @@ impl Pipes {
             };
             match guard.try_io(|pipe| Ok(rustix::io::read(pipe.get_ref(), &mut *self.buffer)?)) {
                 Ok(Ok(read)) if read > 0 => return Ok((stream, &self.buffer[..read])),
-                // Nobody holds the other end: there will be nothing more. The process's end is told elsewhere.
+                // No process holds the other end: there will be nothing more. The process's end is told elsewhere.
                 Ok(Ok(_)) => std::future::pending().await,
                 Ok(Err(error)) => return Err(error),
                 Err(_would_block) => {}

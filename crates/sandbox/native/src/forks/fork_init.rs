@@ -318,7 +318,7 @@ fn shares_cgroups(proc_directory: Fd, head: Pid) -> sys::Result<bool> {
 
 /// The one process beside us, stopped, once its helper has gone. It must be our child: else we would not see its end.
 fn only_process(proc_directory: Fd) -> sys::Result<Pid> {
-    // All at once, so that nobody can run away from the count.
+    // All at once, so that no process can run away from the count.
     let _ = kill(-1, signals::STOP);
     let start = sys::monotonic_milliseconds();
     loop {

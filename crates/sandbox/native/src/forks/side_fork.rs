@@ -181,7 +181,7 @@ impl Stack {
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, which nobody runs on any more.
+        // SAFETY: our own mapping, on which no code runs any more.
         let _ = unsafe { syscall(nr::MUNMAP, [self.0, STACK_BYTES]) };
     }
 }

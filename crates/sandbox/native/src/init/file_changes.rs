@@ -36,7 +36,7 @@ impl Session {
             Err(_) if !is_done_by_init => return answer(listener, &notification, true),
             Err(errno) => return respond(listener, notification.id(), Err(errno)),
         };
-        // What was read under the number of whoever asked was not another's: it is still there.
+        // The process is still there, so what was read under its number was its own.
         if !is_waiting(listener, notification.id()) {
             return;
         }

@@ -59,7 +59,7 @@ impl Session {
             }
             self.init.head = None;
             if core::mem::take(&mut self.unclaimed) {
-                // Nobody was told that it is the head: a standby died.
+                // The host was not told that it is the head: a standby died.
                 self.sweep(ended.pid, None);
                 self.tell_lost(ended);
             } else {
@@ -125,7 +125,7 @@ impl Session {
             next.map(|(pid, wake_request)| {
                 let (woken, leaves_copy) = (&mut woken, &mut leaves_copy);
                 move |is_over| {
-                    // While somebody is left to be ended, nobody may be added.
+                    // While processes are left to be ended, none may be added.
                     *leaves_copy = wake_request.leaves_copy && is_over;
                     let wake_request = WakeRequest {
                         leaves_copy: *leaves_copy,

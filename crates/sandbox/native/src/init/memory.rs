@@ -16,7 +16,7 @@ pub fn allocate<T>() -> Result<&'static mut MaybeUninit<T>> {
         usize::MAX,
         0,
     ];
-    // SAFETY: fresh memory, large enough and aligned to a page, that nobody else knows of; it need not be initialised.
+    // SAFETY: fresh memory, large enough and aligned to a page, that no other code knows of; it need not be initialised.
     unsafe { syscall(nr::MMAP, words).map(|address| &mut *(address as *mut MaybeUninit<T>)) }
 }
 

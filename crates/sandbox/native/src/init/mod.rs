@@ -174,7 +174,7 @@ pub fn run(init: Init) -> ! {
         if notification.seen & 1 != 0 {
             session.receive_notification();
         } else if notification.seen != 0 {
-            // Nobody is left under the filter. A closed listener would keep the loop spinning.
+            // No process is left under the filter. A closed listener would keep the loop spinning.
             session.init.listener = -1;
         }
         if news.seen != 0 {
@@ -341,7 +341,7 @@ impl Session {
     /// The host is done with this session: nothing of it may stay. Init itself must as long as there are forks, for they live in
     /// its process namespace.
     fn end(&mut self) {
-        // Before we go, so that whoever waits for our end finds that nothing is left.
+        // Before init exits: a process that waits for that finds that nothing is left.
         self.standbys = Standbys::none();
         self.init.head = None;
         self.sweep(0, None);

@@ -70,7 +70,7 @@ pub fn sweep(
         // Who was spared so far is killed in the next round.
         let mut hurry = reaped || spares && !are_few;
         if at_rest.is_some() {
-            // Seen twice: whoever was started before its parent noticed is in the second list.
+            // Listed twice: a process that was started before its parent noticed is in the second list.
             quiet = if running == 0 { quiet + 1 } else { 0 };
             if (left == 0 || quiet == 2)
                 && let Some(at_rest) = at_rest.take()

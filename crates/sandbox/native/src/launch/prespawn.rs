@@ -54,7 +54,7 @@ pub enum SpawnedAhead {
 /// The caller must be single-threaded and have prepared Python for a fork.
 pub unsafe fn spawn_ahead(walls: u64, fork: LibcFork) -> sys::Result<SpawnedAhead> {
     let (near, far) = packet_pair()?;
-    // A child of the launcher, which reaps it, and not of the zygote, which waits for nobody.
+    // A child of the launcher, which reaps it, and not of the zygote, which waits for no child.
     // SAFETY: init stays native; the head is made by libc's own fork below.
     match unsafe { clone_process(namespaces(walls) | clone_flags::PARENT) } {
         Ok(Forked::Parent(init)) => {
@@ -105,7 +105,7 @@ unsafe fn fork_head(zygote: Fd, fork: LibcFork) -> sys::Result<(Pid, Fd)> {
 pub fn deliver(prespawned: Prespawned, bytes: &[u8], descriptors: &[Fd]) -> sys::Result<()> {
     let (request, _) = Spawn::from_bytes(bytes)?;
     let mut ended = [Poll::readable(prespawned.socket)];
-    // Nobody sends anything on this socket but us. Asked first: the id of one who is gone may be another's.
+    // Only this code sends on this socket. Checked first: the id of a process that is gone may be another's.
     if poll(&mut ended, 0) > 0 {
         return Err(Errno::PIPE);
     }
@@ -154,7 +154,7 @@ fn wait_for_request(walls: u64, zygote: Fd, head: Pid, socket: Fd) -> ! {
         Ok((request, Items(strings), taken))
     });
     close(zygote);
-    // Nobody was told that there is a session.
+    // The host was not told that there is a session.
     let Ok((request, items, taken)) = read else {
         sys::exit(70)
     };

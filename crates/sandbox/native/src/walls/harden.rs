@@ -54,7 +54,7 @@ pub fn harden(
     } else if !has(request, walls::NAMESPACES)
         && (has(request, walls::LANDLOCK) || has(request, walls::SECCOMP))
     {
-        // The kernel wants this promise before it takes rules from someone who is not root.
+        // The kernel wants this promise before it takes rules from a process that is not root's.
         privileges::no_new_privileges().at(Stage::Privileges)?;
     }
     // After a change of ids the kernel hides a process from itself; the head may see its own /proc entries.

@@ -104,7 +104,7 @@ pub fn part_from_forks() -> Result<()> {
 /// Parts the calling thread, and all it starts, from those forks: the kernel keeps the rules of each thread apart. Every thread that was there
 /// when a fork was made needs it; the threads that it starts later inherit its rules.
 pub fn part_thread_from_forks() -> Result<()> {
-    // Making block devices, which nobody here can anyway. Moving a file to another directory is forbidden by any set of rules
+    // Making block devices, which no process here can anyway. Moving a file to another directory is forbidden by any set of rules
     // that does not allow it by name.
     let moving = if version()? >= 2 { REFER } else { 0 };
     let rules = ruleset(MAKE_BLOCK_DEVICES | moving)?;

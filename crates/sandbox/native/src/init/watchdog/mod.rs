@@ -161,7 +161,7 @@ impl<P: Protected> Watched<'_, P> {
         if certain > limit {
             return Finding::Over;
         }
-        // Nobody of the session may look into a standby. But what it has in common with the head is not more than what the head has in
+        // No process of the session may look into a standby. But what it has in common with the head is not more than what the head has in
         // common with anybody: the rest is the standby's alone.
         let alone = |pid: Pid| {
             let memory = self.of(pid);

@@ -63,7 +63,7 @@ fn of_unix(proc_directory: Fd, limit: u64) -> u64 {
         let [_, kind, state, _] = answer.first_chunk().copied().unwrap_or_default();
         let found = Found::read(answer.get(HEAD..).unwrap_or(&[]), &UNIX_ATTRIBUTES);
         sum += SOCKET_BYTES + found.memory();
-        // What was sent is charged to the sender; when that one is closed, to nobody who is listed. Nor are those that wait to be accepted.
+        // What was sent is charged to the sender; when the sender is closed, to no socket that is listed. Nor are those that wait to be accepted.
         if state == LISTENS {
             sum += u64::from(found.queued) * (SOCKET_BYTES + found.send_buffer);
         } else if found.queued > 0 && kind == DATAGRAM {
