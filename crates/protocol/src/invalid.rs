@@ -90,8 +90,8 @@ pub(crate) fn shown(value: &Value) -> String {
 
 /// A text as it is shown in a message: in quotes, control characters escaped, never long.
 pub(crate) fn shown_text(text: &str) -> String {
-    const LONGEST: usize = 60;
-    match text.char_indices().nth(LONGEST) {
+    const MAX_SHOWN_CHARS: usize = 60;
+    match text.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((end, _)) => format!("{:?}…", &text[..end]),
         None => format!("{text:?}"),
     }

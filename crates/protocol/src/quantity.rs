@@ -22,10 +22,10 @@ pub fn parse_duration(text: &str) -> Result<Duration, Invalid> {
 }
 
 /// The longest time that anything can be allowed to take. More is a slip of the unit.
-pub(crate) const LONGEST_SECONDS: f64 = 7.0 * 24.0 * 3600.0;
+pub(crate) const MAX_SECONDS: f64 = 7.0 * 24.0 * 3600.0;
 
 pub(crate) fn check_seconds(field: &str, seconds: f64) -> Result<(), Invalid> {
-    if seconds.is_finite() && seconds > 0.0 && seconds <= LONGEST_SECONDS {
+    if seconds.is_finite() && seconds > 0.0 && seconds <= MAX_SECONDS {
         return Ok(());
     }
     let expected = "a positive number of seconds, at most 604800 (7 days)";

@@ -20,13 +20,13 @@ pub struct ToolSpec {
 
 impl ToolSpec {
     const FIELDS: &'static [&'static str] = &["name", "description", "parameters"];
-    const LONGEST_NAME: usize = 64;
+    const MAX_NAME_CHARS: usize = 64;
 
     /// Whether the name can be used.
     pub fn validate(&self) -> Result<(), Invalid> {
         let good = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
         let length = self.name.chars().count();
-        if length == 0 || length > Self::LONGEST_NAME || !self.name.chars().all(good) {
+        if length == 0 || length > Self::MAX_NAME_CHARS || !self.name.chars().all(good) {
             let expected = "1 to 64 letters, digits, `_`, `-` or `.`";
             return Err(Invalid::value("name", expected, shown_text(&self.name)));
         }

@@ -163,10 +163,10 @@ fn check_session(map: &Map<String, Value>) -> Result<(), Invalid> {
 }
 
 fn as_id(value: &Value) -> Option<RequestId> {
-    const LONGEST: usize = 256;
+    const MAX_ID_BYTES: usize = 256;
     match value {
         Value::Number(number) => Some(RequestId::Number(number.clone())),
-        Value::String(text) if text.len() <= LONGEST => Some(RequestId::Text(text.clone())),
+        Value::String(text) if text.len() <= MAX_ID_BYTES => Some(RequestId::Text(text.clone())),
         _ => None,
     }
 }

@@ -486,8 +486,8 @@ impl Actor {
 
     /// A head that closed its channel is about to die, or pretends to: after a moment it is ended.
     pub(crate) async fn wait_for_death(&mut self) -> Option<Death> {
-        const MOMENT: Duration = Duration::from_millis(200);
-        match timeout(MOMENT, self.wait_for_exit()).await {
+        const EXIT_GRACE: Duration = Duration::from_millis(200);
+        match timeout(EXIT_GRACE, self.wait_for_exit()).await {
             Ok(death) => death,
             Err(_) => self.end_head().await,
         }

@@ -18,7 +18,7 @@ pub(crate) struct Channel {
     decoder: FrameDecoder,
     buffer: Box<[u8]>,
     /// How often in a row an answer was waited for awake, and did not come.
-    vain: u32,
+    failed_spins: u32,
 }
 
 impl Channel {
@@ -30,7 +30,7 @@ impl Channel {
             far,
             decoder: FrameDecoder::new(MAX_FRAME_FROM_HEAD),
             buffer,
-            vain: 0,
+            failed_spins: 0,
         })
     }
 
@@ -74,11 +74,13 @@ impl Channel {
     ///
     /// Other tasks wait meanwhile, so it is not done where it was in vain lately.
     pub(crate) fn receive_soon(&mut self) -> io::Result<Option<FromHead>> {
-        const MOMENT: Duration = Duration::from_micros(100);
-        const OFTEN_IN_VAIN: u32 = 3;
-        const TRY_AGAIN_AFTER: u32 = 20;
-        if self.vain >= OFTEN_IN_VAIN && !self.vain.is_multiple_of(TRY_AGAIN_AFTER) {
-            self.vain += 1;
+        const MAX_SPIN: Duration = Duration::from_micros(100);
+        const MAX_FAILED_SPINS: u32 = 3;
+        const RETRY_INTERVAL: u32 = 20;
+        if self.failed_spins >= MAX_FAILED_SPINS
+            && !self.failed_spins.is_multiple_of(RETRY_INTERVAL)
+        {
+            self.failed_spins += 1;
             return Ok(None);
         }
         let begun = Instant::now();
@@ -88,13 +90,13 @@ impl Channel {
                 Ok(read) => {
                     self.decoder.feed(&self.buffer[..read]);
                     if let Some(frame) = self.next_in_buffer()? {
-                        self.vain = 0;
+                        self.failed_spins = 0;
                         return Ok(Some(frame));
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if begun.elapsed() > MOMENT {
-                        self.vain += 1;
+                    if begun.elapsed() > MAX_SPIN {
+                        self.failed_spins += 1;
                         return Ok(None);
                     }
                     std::thread::yield_now();
