@@ -2,10 +2,19 @@
 
 use crate::{Error, Session};
 use cellblock_protocol::{CellResult, Event};
+use futures_core::Stream;
 use serde_json::Value;
+use std::future::{Future as _, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use tokio::sync::{mpsc, oneshot};
 
-/// A cell that was started and may still be running. Dropping it does not stop the cell; [`Session::interrupt`] does.
+/// A cell that was started and may still be running: a [`Stream`] of its events.
+///
+/// The last event is [`Event::Result`], or [`Event::Error`] when the session ended under the cell. The
+/// queue of events is bounded: a reader that stops reading stops the cell's output.
+///
+/// Dropping a `Running` does not stop the cell; [`Session::interrupt`] does.
 #[derive(Debug)]
 pub struct Running {
     pub(crate) session: Session,
@@ -14,30 +23,15 @@ pub struct Running {
 }
 
 impl Running {
-    /// The next event. The last one is [`Event::Result`], or [`Event::Error`] when the session ended under the cell; after it
-    /// comes `None`.
-    ///
-    /// A reader that stops reading stops the cell's output, not the host's memory from being free: the queue is bounded.
+    /// The next event; `None` after the last one. A call that is dropped before it is done loses no event.
     pub async fn next(&mut self) -> Option<Event> {
-        if let Some(event) = self.events.recv().await {
-            return Some(event);
-        }
-        let outcome = self.take_result().await?;
-        Some(match outcome {
-            Ok(result) => Event::Result {
-                result: Box::new(result),
-            },
-            Err(error) => Event::Error {
-                code: error.code().to_owned(),
-                message: error.to_string(),
-            },
-        })
+        poll_fn(|context| self.poll_event(context)).await
     }
 
     /// Waits for the end and passes over the events on the way.
     pub async fn result(mut self) -> Result<CellResult, Error> {
         while self.events.recv().await.is_some() {}
-        match self.take_result().await {
+        match poll_fn(|context| self.poll_result(context)).await {
             Some(outcome) => outcome,
             None => Err(self.session.ended()),
         }
@@ -53,8 +47,40 @@ impl Running {
         self.session.input(call, outcome);
     }
 
-    async fn take_result(&mut self) -> Option<Result<CellResult, Error>> {
-        let receiver = self.result.take()?;
-        Some(receiver.await.unwrap_or_else(|_| Err(self.session.ended())))
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<Event>> {
+        if let Some(event) = ready!(self.events.poll_recv(context)) {
+            return Poll::Ready(Some(event));
+        }
+        let outcome = ready!(self.poll_result(context));
+        Poll::Ready(outcome.map(|outcome| match outcome {
+            Ok(result) => Event::Result {
+                result: Box::new(result),
+            },
+            Err(error) => Event::Error {
+                code: error.code().to_owned(),
+                message: error.to_string(),
+            },
+        }))
+    }
+
+    /// The outcome of the cell, once.
+    fn poll_result(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<CellResult, Error>>> {
+        let Some(receiver) = &mut self.result else {
+            return Poll::Ready(None);
+        };
+        let outcome = ready!(Pin::new(receiver).poll(context));
+        self.result = None;
+        Poll::Ready(Some(outcome.unwrap_or_else(|_| Err(self.session.ended()))))
+    }
+}
+
+impl Stream for Running {
+    type Item = Event;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event>> {
+        self.get_mut().poll_event(context)
     }
 }
