@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use crate::{FileChanges, VariableChanges};
+use crate::{CheckpointState, FileChanges, VariableChanges};
 
 /// The answer to `compute`: exactly one of the two is set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +52,15 @@ pub struct Undone {
     /// What could not be put back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_restored: Vec<String>,
+}
+
+/// The checkpoints of a session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CheckpointList {
+    /// Whether the next cell has a checkpoint under it.
+    pub state: CheckpointState,
+    /// What the session can go back to, newest first.
+    pub entries: Vec<CheckpointEntry>,
 }
 
 /// One entry of the answer to `checkpoints`.

@@ -37,7 +37,7 @@ mod text;
 mod tool;
 mod variable;
 
-pub use answer::{CheckpointEntry, Computed, FileContents, Opened, Undone};
+pub use answer::{CheckpointEntry, CheckpointList, Computed, FileContents, Opened, Undone};
 pub use cell::{Cell, MAX_CODE_BYTES, Script};
 pub use cell_error::{CellError, Frame, Locals};
 pub use changes::{FileChange, FileChanges, VariableChange, VariableChanges};

@@ -3,14 +3,14 @@
 use crate::actor::outputs::MAX_PAGE_BYTES;
 use crate::actor::{Command, Effect};
 use crate::files::workspace::Workspace;
-use crate::journal::Recorder;
+use crate::journal::{JournalStatus, Recorder};
 use crate::packages::Packages;
 use crate::{Error, Running};
 use cellblock_network::Connection;
 use cellblock_protocol::guest::{Reply, ToHead, ToolContent};
 use cellblock_protocol::{
-    Cell, CellResult, CheckpointEntry, CheckpointState, Computed, Event, FileEntry, Inspection,
-    Rung, Seed, Stream, ToolSpec, Undone, Variable, validate_seed,
+    Cell, CellResult, CheckpointList, Computed, Event, FileEntry, Inspection, Rung, Seed, Stream,
+    ToolSpec, Undone, Variable, validate_seed,
 };
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -112,9 +112,9 @@ impl Session {
         self.shared.rung
     }
 
-    /// Its journal, when it keeps one: the id, the file (there is one once something happened), and why it stopped if it did.
-    pub fn journal(&self) -> Option<(&str, &Path, Option<&str>)> {
-        self.shared.journal.place()
+    /// The journal of the session, if it keeps one.
+    pub fn journal(&self) -> Option<JournalStatus<'_>> {
+        self.shared.journal.status()
     }
 
     /// Runs a cell and waits for its result. Tool calls and questions of the code are refused, for this call has no reader of events: use
@@ -251,7 +251,7 @@ impl Session {
     }
 
     /// What can be gone back to, newest first, and whether the next cell has a safety net.
-    pub async fn checkpoints(&self) -> Result<(CheckpointState, Vec<CheckpointEntry>), Error> {
+    pub async fn checkpoints(&self) -> Result<CheckpointList, Error> {
         let (reply, answer) = oneshot::channel();
         self.tell(Command::Checkpoints { reply });
         answer.await.map_err(|_| self.ended())

@@ -147,7 +147,7 @@ impl OpenExecutor for OpenLocalExecutor {
     fn journal(&self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async {
             let session = self.0.current_session().await?;
-            session.journal().map(|(id, ..)| id.to_owned())
+            session.journal().map(|journal| journal.id.to_owned())
         })
     }
 

@@ -23,8 +23,8 @@ fn story(survivor: &mut Survivor) -> Vec<String> {
 }
 
 fn arm(survivor: &Survivor) {
-    let (state, _) = wait(survivor.session.checkpoints()).unwrap();
-    assert_eq!(state, cellblock::CheckpointState::armed());
+    let checkpoints = wait(survivor.session.checkpoints()).unwrap();
+    assert_eq!(checkpoints.state, cellblock::CheckpointState::armed());
 }
 
 #[test]

@@ -103,9 +103,9 @@ fn no_journal_is_kept_unless_asked_for_and_none_of_a_session_without_cells() {
     assert_eq!(session.journal(), None);
     session.good("1 + 1");
     let idle = scene.session();
-    let (id, path, stopped) = idle.journal().unwrap();
-    assert_eq!((id.len(), stopped), (8, None));
-    assert!(path.starts_with(scene.path()));
+    let journal = idle.journal().unwrap();
+    assert_eq!((journal.id.len(), journal.stopped), (8, None));
+    assert!(journal.path.starts_with(scene.path()));
     wait(idle.close());
     let refused = wait(builder().journal(scene.path()).setup("1/0").start());
     assert!(refused.is_err());
@@ -167,7 +167,7 @@ fn a_directory_that_cannot_be_written_costs_the_journal_and_not_the_session() {
     eventually("the journal stopped", || {
         session
             .journal()
-            .is_some_and(|(.., stopped)| stopped.is_some())
+            .is_some_and(|journal| journal.stopped.is_some())
     });
     assert_eq!(session.value("6 * 7"), "42");
 }

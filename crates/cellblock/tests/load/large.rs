@@ -34,9 +34,9 @@ fn a_session_with_much_data_arms_crashes_and_comes_back() {
     assert_eq!(result.status, Status::Success, "{result:?}");
 
     let begun = Instant::now();
-    let (state, _) = wait("arming", session.checkpoints()).unwrap();
+    let checkpoints = wait("arming", session.checkpoints()).unwrap();
     println!("{megabytes} MiB: armed in {:?}", begun.elapsed());
-    assert_eq!(state, CheckpointState::armed());
+    assert_eq!(checkpoints.state, CheckpointState::armed());
     for (round, end) in [
         "import ctypes; ctypes.string_at(0)",
         "import os; os._exit(1)",

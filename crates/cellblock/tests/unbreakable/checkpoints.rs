@@ -1,7 +1,7 @@
 //! What a result says of its safety net.
 
 use crate::support::{builder, open, session, wait};
-use cellblock::{CheckpointState, StateOutcome, Status, Strategy};
+use cellblock::{CheckpointList, CheckpointState, StateOutcome, Status, Strategy};
 
 #[test]
 fn a_cell_has_an_armed_checkpoint_under_it() {
@@ -37,7 +37,7 @@ fn they_are_listed_newest_first() {
     let session = session();
     session.good("x = 1");
     session.good("x = 2");
-    let (state, entries) = wait(session.checkpoints()).unwrap();
+    let CheckpointList { state, entries } = wait(session.checkpoints()).unwrap();
     assert_eq!(state, CheckpointState::armed());
     assert_eq!(
         entries.iter().map(|entry| entry.cell).collect::<Vec<_>>(),
@@ -55,7 +55,7 @@ fn the_history_is_bounded() {
     for _ in 0..8 {
         session.good("x = 1 if 'x' not in globals() else x + 1");
     }
-    let (_, entries) = wait(session.checkpoints()).unwrap();
+    let entries = wait(session.checkpoints()).unwrap().entries;
     assert_eq!(
         entries.iter().map(|entry| entry.cell).collect::<Vec<_>>(),
         [8, 7, 6, 5]

@@ -283,7 +283,7 @@ fn whoever_goes_on_has_a_safety_net_before_anyone_waits_for_one() {
     let session = Python(wait(host().open(options)).unwrap());
     session.good("import os, ctypes; open('text', 'w').write('one two'); text = open('text', buffering=0, mode='rb'); x = 7");
     assert_eq!(
-        wait(session.checkpoints()).unwrap().0,
+        wait(session.checkpoints()).unwrap().state,
         CheckpointState::armed()
     );
     for end in ["ctypes.string_at(0)", "os.abort()", "os._exit(3)"] {

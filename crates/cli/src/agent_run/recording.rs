@@ -37,8 +37,8 @@ impl SessionNote {
     /// The run works in this session now.
     pub(crate) fn write(&self, session: &Session) {
         let place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let (Some(writer), Some((journal, ..))) = (place.as_ref(), session.journal()) {
-            note_session(writer, journal);
+        if let (Some(writer), Some(journal)) = (place.as_ref(), session.journal()) {
+            note_session(writer, journal.id);
         }
     }
 }

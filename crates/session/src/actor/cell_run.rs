@@ -382,7 +382,7 @@ impl CellRun {
             Some(Command::Undo { reply, .. }) => drop(reply.send(Err(busy()))),
             Some(Command::Fork { reply }) => drop(reply.send(Err(busy()))),
             Some(Command::Checkpoints { reply }) => {
-                drop(reply.send((actor.checkpoints.state(), actor.checkpoints.entries())));
+                drop(reply.send(actor.checkpoints.list()));
             }
             Some(Command::Close { reply }) => {
                 actor.closing = Some(reply);

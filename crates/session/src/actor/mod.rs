@@ -32,8 +32,8 @@ use crate::wire::packets::Packets;
 use crate::wire::pipes::Pipes;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
 use cellblock_protocol::{
-    Cell, CellResult, CheckpointEntry, CheckpointState, Event, SessionOptions, StateOutcome,
-    Stream, Undone,
+    Cell, CellResult, CheckpointList, CheckpointState, Event, SessionOptions, StateOutcome, Stream,
+    Undone,
 };
 use cellblock_sandbox::{Cgroup, Death, Exit, FromInit, ToInit};
 use std::collections::VecDeque;
@@ -89,7 +89,7 @@ pub(crate) enum Command {
         reply: oneshot::Sender<Result<Undone, Error>>,
     },
     Checkpoints {
-        reply: oneshot::Sender<(CheckpointState, Vec<CheckpointEntry>)>,
+        reply: oneshot::Sender<CheckpointList>,
     },
     Fork {
         reply: oneshot::Sender<Result<Session, Error>>,
@@ -314,7 +314,7 @@ impl Actor {
             }
             Command::Checkpoints { reply } => {
                 self.arm().await;
-                let _ = reply.send((self.checkpoints.state(), self.checkpoints.entries()));
+                let _ = reply.send(self.checkpoints.list());
                 Fate::Lives
             }
             Command::Fork { reply } => {

@@ -9,7 +9,7 @@ pub(crate) mod steps;
 pub(crate) mod undo;
 
 use crate::checkpoint::standby_channel::StandbyChannel;
-use cellblock_protocol::{CheckpointEntry, CheckpointState};
+use cellblock_protocol::{CheckpointEntry, CheckpointList, CheckpointState};
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
@@ -216,6 +216,14 @@ impl Checkpoints {
             None => CheckpointState::unavailable(
                 reason.unwrap_or_else(|| "no checkpoint is made yet".to_owned()),
             ),
+        }
+    }
+
+    /// The state and what can be gone back to.
+    pub(crate) fn list(&self) -> CheckpointList {
+        CheckpointList {
+            state: self.state(),
+            entries: self.entries(),
         }
     }
 

@@ -29,6 +29,7 @@ pub use record::{
     CallOutcome, Ended, InputAnswer, Line, Opened, PythonUsed, Record, RecordedCall, RecordedInput,
     VERSION,
 };
+pub use recorder::JournalStatus;
 pub(crate) use recorder::{CellRecord, Recorder, SessionJournal};
 pub use story::{CellStory, Fate, Step, Story};
 pub use summary::Summary;

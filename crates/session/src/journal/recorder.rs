@@ -12,6 +12,17 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{broadcast, oneshot};
 
+/// The journal that a live session writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JournalStatus<'a> {
+    /// The id of the journal.
+    pub id: &'a str,
+    /// The file. It is made when the first thing is recorded.
+    pub path: &'a Path,
+    /// Why the journal stopped, if it did. The session goes on without it.
+    pub stopped: Option<&'a str>,
+}
+
 /// How long the end of a session waits for its last records to be written.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -85,11 +96,14 @@ impl Recorder {
         }
     }
 
-    /// The journal's own id, its file, and why it stopped if it did.
-    pub(crate) fn place(&self) -> Option<(&str, &Path, Option<&str>)> {
+    /// The journal that is written, if there is one.
+    pub(crate) fn status(&self) -> Option<JournalStatus<'_>> {
         let inner = self.inner.as_ref()?;
-        let stopped = inner.listener.stopped.get().map(String::as_str);
-        Some((&inner.id, &inner.path, stopped))
+        Some(JournalStatus {
+            id: &inner.id,
+            path: &inner.path,
+            stopped: inner.listener.stopped.get().map(String::as_str),
+        })
     }
 
     pub(crate) fn is_on(&self) -> bool {

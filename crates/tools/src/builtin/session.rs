@@ -2,7 +2,7 @@
 
 use crate::names::COMPUTE_ALIAS;
 use crate::{Context, Effects, Json, Output, Part, Tool, ToolError, Uses};
-use cellblock_protocol::{FileChange, Undone, VariableChange};
+use cellblock_protocol::{CheckpointList, FileChange, Undone, VariableChange};
 use cellblock_session::Session;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -87,7 +87,7 @@ impl Tool for CheckpointsTool {
 
     async fn call(&self, _: Checkpoints, context: &Context) -> Result<Output, ToolError> {
         let session = context.runner().session().await?;
-        let (state, entries) = session.checkpoints().await?;
+        let CheckpointList { state, entries } = session.checkpoints().await?;
         let cells: Vec<String> = entries
             .iter()
             .map(|entry| match entry.cell {

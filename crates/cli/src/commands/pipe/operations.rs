@@ -117,10 +117,7 @@ async fn answer(session: &Session, operation: Operation) -> Result<Value, Operat
             let count = usize::try_from(n).unwrap_or(usize::MAX);
             session.undo(count).await.map_err(failed).and_then(value)
         }
-        Operation::Checkpoints => {
-            let (_, entries) = session.checkpoints().await.map_err(failed)?;
-            value(entries)
-        }
+        Operation::Checkpoints => value(session.checkpoints().await.map_err(failed)?.entries),
         _ => Err(OperationError::new(
             "unsupported",
             "this operation cannot be done here",

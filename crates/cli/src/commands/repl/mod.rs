@@ -140,7 +140,8 @@ fn print_banner(python: &PythonArgs, shell: &Shell, console: &Console) {
         shell.rung()
     ));
     console.say(&format!("workspace {}", shell.workspace().display()));
-    if let Some((id, ..)) = shell.session().journal() {
+    if let Some(journal) = shell.session().journal() {
+        let id = journal.id;
         console.say(&format!("journal {id} (`cellblock sessions`)"));
     }
     if python.lacks_packages(host) {

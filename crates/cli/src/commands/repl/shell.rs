@@ -13,8 +13,8 @@ use crate::terminal::{
 use anyhow::Context as _;
 use cellblock::env::{Dirs, Requirements};
 use cellblock::{
-    Cell, CellResult, CheckpointStatus, Event, Host, Rung, Session, SessionOptions, StateOutcome,
-    strip_terminal_escapes,
+    Cell, CellResult, CheckpointList, CheckpointStatus, Event, Host, Rung, Session, SessionOptions,
+    StateOutcome, strip_terminal_escapes,
 };
 use rustyline::error::ReadlineError;
 use std::collections::BTreeSet;
@@ -205,14 +205,14 @@ impl Shell {
 
     /// Tells when a crash in the next cell would cost more than that cell, and why: once for each reason.
     async fn report_checkpoint(&mut self) {
-        let Ok((net, _)) = self.session.checkpoints().await else {
+        let Ok(CheckpointList { state, .. }) = self.session.checkpoints().await else {
             return;
         };
-        self.is_armed = net.status == CheckpointStatus::Armed;
-        if self.checkpoint_notice.is_needed(&net) {
+        self.is_armed = state.status == CheckpointStatus::Armed;
+        if self.checkpoint_notice.is_needed(&state) {
             let label = self.console.on_err(Style::Warning, "not armed:");
             self.console
-                .note(&label, &next_crash(&net, self.options.replay));
+                .note(&label, &next_crash(&state, self.options.replay));
         }
     }
 
@@ -423,12 +423,12 @@ impl Shell {
 
     /// Whether the next cell is safe, and what can be gone back to.
     pub(crate) async fn checkpoints(&mut self) -> anyhow::Result<Next> {
-        let (net, entries) = match self.session.checkpoints().await {
+        let CheckpointList { state, entries } = match self.session.checkpoints().await {
             Ok(answer) => answer,
             Err(error) => return self.recover(error.into()).await,
         };
         self.console()
-            .print_line(&next_crash(&net, self.options.replay))?;
+            .print_line(&next_crash(&state, self.options.replay))?;
         for entry in entries {
             let place = match entry.cell {
                 0 => "the beginning".to_owned(),
