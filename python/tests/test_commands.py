@@ -34,7 +34,9 @@ def test_the_end_is_that_of_the_direct_process_and_one_in_the_background_goes_on
     begun = time.monotonic()
     done = do(commands.run_command("(sleep 1; echo late; echo late > /tmp/late; sleep 600) & echo done"))
     assert (done.stdout, time.monotonic() - begun < 300) == (b"done\n", True)
-    assert do(commands.run_command("while [ ! -s /tmp/late ]; do sleep 0.05; done; cat /tmp/late", timeout=30)).stdout == b"late\n"
+    assert (
+        do(commands.run_command("while [ ! -s /tmp/late ]; do sleep 0.05; done; cat /tmp/late", timeout=30)).stdout == b"late\n"
+    )
 
 
 def test_a_time_limit_ends_the_whole_group(do):
