@@ -41,7 +41,8 @@ class Session(SessionBase):
     - `tools`: functions of yours that the code can call (`@tool`). `approve`: who is asked before a call (see `Approve`).
     - `input`: the function that answers `input()` of the code; without one, `input()` fails at once.
     - `workspace`: a directory of yours to work in; else a fresh one.
-    - `env`: packages (`Env("pandas")`). `limits`: `Limits(memory="1GB", wall=10)`. `network`: `Network("example.org")`; else none.
+    - `env`: packages (`Env("pandas")`). `limits`: `Limits(memory="1GB", wall=10)`.
+    - `network`: what it may reach (`Network("example.org")`); else nothing.
     - `atomic`: a cell that fails leaves nothing behind. `isolation`: `"full"`, `"landlock"`, `"none"`.
     - `container`: run in a container. `host`: another binary or Python (`Host`), or a server (`Remote`).
     - `on_log`: is called with what threads of the session print between cells, on another thread.
