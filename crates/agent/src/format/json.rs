@@ -72,15 +72,13 @@ impl ActionFormat for JsonFormat {
                 if let Some(turn) = read_dialect(text, end, Format::Json, context, &before)? {
                     return Ok(turn);
                 }
-                match other {
-                    Ok(read) => read,
-                    Err(_) if end == ReplyEnd::CutOff => return Err(MalformedReply::cut_off()),
-                    Err(problem) => {
-                        return Err(MalformedReply(format!(
-                            "{problem}. Reply with exactly one JSON object with the fields thought, action, code and final_answer"
-                        )));
-                    }
-                }
+                other.map_err(|problem| {
+                    MalformedReply::no_object(
+                        end,
+                        &problem,
+                        "exactly one JSON object with the fields thought, action, code and final_answer",
+                    )
+                })?
             }
         };
         let ActionOfObject {

@@ -79,15 +79,13 @@ impl ActionFormat for NextStepFormat {
                     turn.actions.truncate(1);
                     return Ok(turn);
                 }
-                match other {
-                    Ok(read) => read,
-                    Err(_) if end == ReplyEnd::CutOff => return Err(MalformedReply::cut_off()),
-                    Err(problem) => {
-                        return Err(MalformedReply(format!(
-                            "{problem}. Reply with exactly one JSON object that fits the schema"
-                        )));
-                    }
-                }
+                other.map_err(|problem| {
+                    MalformedReply::no_object(
+                        end,
+                        &problem,
+                        "exactly one JSON object that fits the schema",
+                    )
+                })?
             }
         };
         let thought = read

@@ -1,6 +1,6 @@
 //! What a reply means: the thought and the actions of the model, also while the reply is still being streamed.
 
-use crate::repair::{Repair, ReplyEnd};
+use crate::repair::{ReadJsonError, Repair, ReplyEnd};
 use cellblock_tools::Arguments;
 use serde_json::Value;
 
@@ -91,6 +91,18 @@ impl MalformedReply {
             "the reply was cut off at the token limit before it was complete; write a shorter one, with less code at a time"
                 .to_owned(),
         )
+    }
+
+    /// For a reply that holds no object of JSON. `expected` says what the model should write.
+    pub(crate) fn no_object(
+        end: ReplyEnd,
+        problem: &ReadJsonError,
+        expected: &str,
+    ) -> MalformedReply {
+        match end {
+            ReplyEnd::CutOff => MalformedReply::cut_off(),
+            _ => MalformedReply(format!("{problem}. Reply with {expected}")),
+        }
     }
 
     /// For an empty reply.

@@ -214,7 +214,7 @@ fn is_python_word(word: &str) -> bool {
 }
 
 /// The lines of a text, with the byte at which each begins.
-fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     text.split_inclusive('\n').map(move |line| {
         let start = at;

@@ -10,6 +10,7 @@ mod markup;
 use serde::{Deserialize, Serialize};
 
 pub use json::{ReadJsonError, Repaired, ReplyEnd, read_object, read_value};
+pub(crate) use markup::lines;
 pub use markup::{
     CodeBlock, Fenced, TaggedText, code_blocks, fenced_blocks, find_tags, split_thinking,
 };

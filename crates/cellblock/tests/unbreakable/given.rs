@@ -218,7 +218,7 @@ fn the_user_s_own_edits_win() {
     let undone = wait(session.undo(2)).unwrap();
     assert_eq!(
         undone.not_restored,
-        ["a: it was changed by someone else since, and was left alone"]
+        ["a: it was changed from outside since, and was left alone"]
     );
     let texts = ["a", "b", "new", "many/1"].map(|name| fs::read_to_string(place(name)).unwrap());
     assert_eq!(

@@ -97,7 +97,7 @@ fn what_the_user_did_to_the_files_since_is_left_alone_and_told() {
     let undone = wait(session.undo(1)).unwrap();
     assert_eq!(
         undone.not_restored,
-        ["shared: it was changed by someone else since, and was left alone"]
+        ["shared: it was changed from outside since, and was left alone"]
     );
     let content = "import os; sorted((name, open(name).read()) for name in os.listdir())";
     assert_eq!(

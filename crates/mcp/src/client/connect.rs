@@ -81,7 +81,7 @@ async fn attempt(
             (Some(program), handshake.await)
         }
         ServerTransport::Address { .. } => {
-            // `ring` builds quickest. If the program has chosen another provider, that one stays.
+            // `ring` builds quickest. A provider that the program has chosen before stays.
             let _ = rustls::crypto::ring::default_provider().install_default();
             let transport =
                 StreamableHttpClientTransport::from_config(address(server).map_err(plain)?);

@@ -100,7 +100,7 @@ impl DynamicTool for RemoteTool {
     }
 }
 
-/// The most resources that one answer lists.
+/// The most resources in an answer.
 const MAX_LISTED: usize = 500;
 
 enum ResourceAction {

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 
 /// The most characters of the text that a model reads.
 const MAX_TEXT_CHARS: usize = 20_000;
-/// The most files that one result links to.
+/// The most links to files in a result.
 const MAX_LINKS: usize = 20;
 
 /// The result of a call.

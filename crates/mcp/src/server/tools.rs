@@ -73,7 +73,7 @@ impl Tool for ForkTool {
     }
 }
 
-/// Variables that one answer lists.
+/// The most variables in an answer.
 const MAX_VARIABLES: usize = 200;
 
 /// Lists the variables of the session.

@@ -1,7 +1,7 @@
 //! The code that runs inside a session's own processes.
 //!
 //! One source, three uses. `build.rs` of the sandbox compiles it to a shared object without standard library and without
-//! libc; that one file is **executed** as the launcher (`launch/start.rs`) and **loaded** into Python by the guest
+//! libc; this file is **executed** as the launcher (`launch/start.rs`) and **loaded** into Python by the guest
 //! (`launch/exports.rs`). The host links the same crate as an ordinary library for the layouts that both sides must agree on
 //! (`wire`) and for the probe.
 //!

@@ -9,10 +9,10 @@ fn own() -> SessionProcesses {
 
 #[test]
 fn what_is_not_there_holds_nothing() {
-    let nobody = SessionProcesses::below(u32::MAX);
-    assert_eq!(nobody.unnamed_files(&[], &[]), UnnamedFiles::default());
-    assert_eq!(nobody.written(), []);
-    assert!(!nobody.kill_head(1));
+    let no_process = SessionProcesses::below(u32::MAX);
+    assert_eq!(no_process.unnamed_files(&[], &[]), UnnamedFiles::default());
+    assert_eq!(no_process.written(), []);
+    assert!(!no_process.kill_head(1));
 }
 
 #[test]

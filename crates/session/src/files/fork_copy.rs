@@ -1,7 +1,7 @@
 //! The files of a fork, which works on its own: a copy of a workspace that costs what is small, and not what is there.
 //!
-//! Where there is much, large files are not copied, and where there are many, no files are: the fork gets a second name for it (`shared_files.rs`). Files that someone in the
-//! session has open are copied all the same, for who has a file open writes to it without being asked.
+//! Where there is much, large files are not copied, and where there are many, no files are: the fork gets a second name for it (`shared_files.rs`). Files that a process of the
+//! session has open are copied all the same: that process can write to them without a question of init.
 
 use crate::Error;
 use crate::files::disk::Processes;

@@ -104,7 +104,7 @@ impl FileHistory {
                     "it was changed between cells, maybe by a process or thread that a cell left running, and was left alone",
                 )
             } else if authors.contains(&Author::Cell) {
-                Some("it was changed by someone else since, and was left alone")
+                Some("it was changed from outside since, and was left alone")
             } else {
                 None
             };

@@ -3,6 +3,7 @@
 use super::tokens::first_json;
 use super::{Spoken, SpokenAction};
 use crate::format::FormatContext;
+use crate::repair::lines;
 use serde_json::{Map, Value};
 
 /// Labels that end the input of an action.
@@ -100,13 +101,4 @@ fn label<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let rest = line[name.len()..].trim_start_matches('*').trim_start();
     let rest = rest.strip_prefix(':')?;
     Some(rest.trim_start_matches('*').trim())
-}
-
-fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut at = 0;
-    text.split_inclusive('\n').map(move |line| {
-        let start = at;
-        at += line.len();
-        (start, line.trim_end_matches(['\n', '\r']))
-    })
 }

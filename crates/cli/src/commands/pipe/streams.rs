@@ -186,7 +186,7 @@ fn write_all(waiting: &mut mpsc::Receiver<Option<OutputLine>>) -> io::Result<()>
     out.flush()
 }
 
-/// The most bytes of a file that one answer holds.
+/// The most bytes of a file in an answer.
 const MAX_PART_BYTES: u64 = 1 << 30;
 /// How much is read at a time. A multiple of three, so that each piece is whole in base64.
 const PIECE_BYTES: usize = 48 << 10;

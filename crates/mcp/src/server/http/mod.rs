@@ -195,7 +195,7 @@ impl RequestHandler {
 /// Checks that all parts of a request that name a host name the same host.
 ///
 /// The list of allowed hosts is compared with the first header `Host` alone. A second header, or a whole address in the first line of the
-/// request, could name another host, and a proxy in front of this server may have decided by that one.
+/// request, could name another host, and a proxy in front of this server may have decided by the other host.
 fn check_host(uri: &Uri, headers: &HeaderMap) -> Result<(), &'static str> {
     let mut hosts = headers.get_all(HOST).iter();
     let host = hosts.next().map(HeaderValue::as_bytes);

@@ -16,7 +16,7 @@ use core::ffi::CStr;
 /// What a call has in memory beside its first path: another one, or the name of an attribute and what it shall be.
 const MAX_OTHER_BYTES: usize = 256 + MAX_PATH_BYTES;
 const HEAD: usize = 4;
-/// A notification about a file that one init passes on to another has at most this many bytes.
+/// The most bytes of a notification about a file, when an init passes it on to another init.
 pub const MAX_PASSED_BYTES: usize = NOTIFICATION_BYTES + HEAD + MAX_PATH_BYTES + MAX_OTHER_BYTES;
 
 /// The name of a file, as a call gives it.

@@ -15,7 +15,7 @@ use core::ffi::CStr;
 
 /// The most pipes of one session: each takes 16 of the 16 384 pages that a user has on most machines.
 pub const MAX_PIPES: u64 = 256;
-/// The most pipes with a name that one session ever makes. They take pages only while they are open, and init does not learn when that is.
+/// The most named pipes that a session ever makes. They take pages only while they are open, and init does not learn when that is.
 pub const MAX_NAMED_PIPES: u64 = 64;
 /// The most instances of inotify in one session: a user has 128 on most machines. In a user namespace of its own the kernel keeps to that by itself.
 pub const MAX_INSTANCES: u64 = 8;
