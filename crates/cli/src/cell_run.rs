@@ -1,6 +1,8 @@
 //! Runs a cell for a person: prints its output as it comes, answers `input()`, handles Ctrl-C, and prints the result.
 
-use crate::terminal::{Console, DisplayText, Style, ending, error_text, file_lines};
+use crate::terminal::{
+    Console, DisplayText, LiveText, Spinner, Style, ending, error_text, file_lines,
+};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cellblock::{Cell, CellResult, Event, MimeBundle, Running, Session};
@@ -8,12 +10,15 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
 /// How long a session may take to close after a signal.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A cell that has printed nothing for this long shows a sign that it runs.
+const SILENCE_BEFORE_SIGN: Duration = Duration::from_secs(2);
 
 /// The signals that a command handles.
 #[derive(Debug)]
@@ -123,6 +128,73 @@ pub(crate) struct FinishedCell {
     pub(crate) is_mid_line: bool,
 }
 
+/// The terminal while a cell runs: where its lines stand, and the sign that the cell still runs.
+struct Screen {
+    out: LiveText,
+    err: LiveText,
+    sign: Spinner,
+    has_sign: bool,
+    started: Instant,
+    last_output: Instant,
+}
+
+impl Screen {
+    fn new(console: &Console) -> Screen {
+        let now = Instant::now();
+        Screen {
+            out: LiveText::default(),
+            err: LiveText::default(),
+            sign: Spinner::new(console),
+            has_sign: false,
+            started: now,
+            last_output: now,
+        }
+    }
+
+    fn print(&mut self, console: &Console, text: &str) -> io::Result<()> {
+        self.note_output();
+        console.print_live(&mut self.out, text)
+    }
+
+    fn say(&mut self, console: &Console, text: &str) {
+        self.note_output();
+        console.say_live(&mut self.err, text);
+    }
+
+    fn note_output(&mut self) {
+        self.clear_sign();
+        self.last_output = Instant::now();
+    }
+
+    /// Waits until the cell has been silent long enough for a sign. Never, where the sign is shown already, or would stand in an unfinished line.
+    async fn silence(&self) {
+        let is_in_line = self.out.is_mid_line() || self.err.is_mid_line();
+        if self.has_sign || is_in_line {
+            return std::future::pending().await;
+        }
+        let due = self.last_output + SILENCE_BEFORE_SIGN;
+        tokio::time::sleep_until(due.into()).await;
+    }
+
+    fn show_sign(&mut self) {
+        self.has_sign = true;
+        let text = "running, Ctrl-C stops it ·";
+        self.sign.show(text, self.started.elapsed());
+    }
+
+    fn clear_sign(&mut self) {
+        if std::mem::take(&mut self.has_sign) {
+            self.sign.clear();
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.clear_sign();
+    }
+}
+
 /// A question of the code that a person is thinking about.
 struct Question {
     call: String,
@@ -159,7 +231,7 @@ impl CellRunner<'_> {
         signals: &mut Signals,
     ) -> Result<FinishedCell, CellStop> {
         let mut interrupts = 0;
-        let mut is_mid_line = false;
+        let mut screen = Screen::new(self.console);
         let mut waiting = VecDeque::new();
         let mut question: Option<Question> = None;
         let terminate = SignalKind::terminate().as_raw_value();
@@ -169,10 +241,19 @@ impl CellRunner<'_> {
                     .pop_front()
                     .map(|(call, prompt)| self.ask(call, prompt));
             }
+            if question.is_some() {
+                screen.clear_sign();
+            }
+            let shows_sign = self.show == ShowOutput::Live && question.is_none();
             tokio::select! {
                 event = running.next() => match event {
                     Some(Event::Result { result }) => {
+                        screen.clear_sign();
                         self.abandon(question).await;
+                        if self.console.err_is_terminal() && screen.err.is_mid_line() {
+                            self.console.say("");
+                        }
+                        let is_mid_line = screen.out.is_mid_line();
                         return Ok(FinishedCell { result: *result, is_mid_line });
                     }
                     Some(Event::Error { message, .. }) => return Err(CellStop::Ended(message)),
@@ -181,7 +262,7 @@ impl CellRunner<'_> {
                         running.tool_result(&call, Err(format!("there is no tool `{name}` here")));
                     }
                     Some(Event::InputRequest { call, prompt }) => waiting.push_back((call, prompt)),
-                    Some(event) => self.show(&event, &mut is_mid_line).map_err(CellStop::Output)?,
+                    Some(event) => self.show(&event, &mut screen).map_err(CellStop::Output)?,
                 },
                 answer = answered(&mut question) => {
                     let call = question.take().map(|question| question.call).unwrap_or_default();
@@ -191,6 +272,7 @@ impl CellRunner<'_> {
                         InputAnswer::Interrupt => session.interrupt(),
                     }
                 }
+                () = screen.silence(), if shows_sign => screen.show_sign(),
                 signal = signals.next() => {
                     interrupts += 1;
                     let ends = signal == terminate
@@ -204,27 +286,20 @@ impl CellRunner<'_> {
         }
     }
 
-    fn show(&self, event: &Event, is_mid_line: &mut bool) -> io::Result<()> {
+    fn show(&self, event: &Event, screen: &mut Screen) -> io::Result<()> {
         if self.show == ShowOutput::Nothing {
             return Ok(());
         }
         match event {
-            Event::Stdout { text } => {
-                *is_mid_line = !text.ends_with('\n');
-                self.console.print_guest(text)
-            }
+            Event::Stdout { text } => screen.print(self.console, text),
             Event::Stderr { text } => {
-                self.console.say_guest(text);
+                screen.say(self.console, text);
                 Ok(())
             }
             Event::Display { mime } => match DisplayText::of(mime) {
                 DisplayText::Text(text) => {
-                    let before = if std::mem::take(is_mid_line) {
-                        "\n"
-                    } else {
-                        ""
-                    };
-                    self.console.print_guest(&format!("{before}{text}\n"))
+                    let before = if screen.out.is_mid_line() { "\n" } else { "" };
+                    screen.print(self.console, &format!("{before}{text}\n"))
                 }
                 // Pictures are told of when the cell is over.
                 DisplayText::Description(_) => Ok(()),

@@ -1,10 +1,11 @@
 //! A run as a person sees it: the thought, the code, the result, while they come.
 
-use crate::terminal::{CheckpointNotice, Console, Style, highlight, plural, print_restored};
+use crate::terminal::{
+    CheckpointNotice, Console, LiveText, Spinner, Style, highlight, plural, print_restored,
+};
 use cellblock::agent::{ActionResult, Format, Observer, RunEvent};
 use cellblock::model::Usage;
 use cellblock::{Event as CellEvent, Status};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ const MAX_PREVIEW_CHARS: usize = 60;
 pub(crate) struct Display {
     console: Console,
     is_live: bool,
-    spinner: Option<ProgressBar>,
+    spinner: Spinner,
     seen: Mutex<Seen>,
 }
 
@@ -29,7 +30,7 @@ struct Seen {
     code: String,
     code_lines: usize,
     has_output: bool,
-    is_mid_line: bool,
+    line: LiveText,
     usage: Usage,
     /// Text that is a thought if something follows, and else the answer, which is printed elsewhere.
     undecided: String,
@@ -42,13 +43,7 @@ struct Seen {
 impl Display {
     pub(crate) fn new(console: &Console) -> Arc<Display> {
         let is_live = console.err_is_terminal();
-        let spinner = is_live.then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
-                bar.set_style(style);
-            }
-            bar
-        });
+        let spinner = Spinner::new(console);
         Arc::new(Display {
             console: console.clone(),
             is_live,
@@ -157,14 +152,11 @@ impl Display {
 
     /// Shows the end of the text beside the spinner, while it is not known whether it is a thought or the answer.
     fn preview(&self, seen: &Seen) {
-        let Some(spinner) = &self.spinner else {
-            return;
-        };
         let safe = self.console.safe_on_err(&seen.undecided);
         let line = safe.trim_end().lines().next_back().unwrap_or_default();
         let skipped = line.chars().count().saturating_sub(MAX_PREVIEW_CHARS);
         let end: String = line.chars().skip(skipped).collect();
-        spinner.set_message(format!("{end} ·"));
+        self.spinner.set_text(&format!("{end} ·"));
     }
 
     /// The text was a thought.
@@ -180,11 +172,9 @@ impl Display {
             self.label(seen, "Thinking");
         }
         seen.thought.push_str(text);
-        seen.is_mid_line = !text.ends_with('\n');
         if self.is_live {
-            self.console.say_guest(text);
+            self.console.say_live(&mut seen.line, text);
         } else {
-            seen.is_mid_line = false;
             self.say(text);
         }
     }
@@ -238,8 +228,7 @@ impl Display {
             seen.has_output = true;
         }
         self.clear();
-        seen.is_mid_line = !text.ends_with('\n');
-        self.console.say_guest(text);
+        self.console.say_live(&mut seen.line, text);
     }
 
     fn done(&self, seen: &mut Seen, done: &ActionResult) {
@@ -330,26 +319,18 @@ impl Display {
     }
 
     fn end_line(&self, seen: &mut Seen) {
-        if std::mem::take(&mut seen.is_mid_line) {
+        if seen.line.is_mid_line() {
             self.console.say("");
         }
+        seen.line.end_line();
     }
 
     fn wait(&self, words: &str) {
-        if let Some(spinner) = &self.spinner {
-            spinner.reset();
-            spinner.set_message(self.console.safe_on_err(words).into_owned());
-            spinner.set_draw_target(ProgressDrawTarget::stderr());
-            spinner.enable_steady_tick(Duration::from_millis(120));
-        }
+        self.spinner.show(words, Duration::ZERO);
     }
 
     fn clear(&self) {
-        if let Some(spinner) = &self.spinner {
-            spinner.disable_steady_tick();
-            spinner.finish_and_clear();
-            spinner.set_draw_target(ProgressDrawTarget::hidden());
-        }
+        self.spinner.clear();
     }
 }
 

@@ -5,7 +5,7 @@ use crate::agent_run::{journal_of, run_store};
 use crate::args::SessionArgs;
 use crate::failure::Usage;
 use crate::process;
-use crate::terminal::Console;
+use crate::terminal::{Console, date};
 use anyhow::Context as _;
 use cellblock::agent::{RunEvent, RunProgress, RunStoreError, StoredRun};
 use cellblock::journal::{RunRecord, notebook_of_run, script_of_run};
@@ -122,7 +122,12 @@ fn list(is_json: bool, console: &Console) -> anyhow::Result<()> {
                 .chars()
                 .take(60)
                 .collect();
-            format!("{}  {:<18} {question}", run.id, status(&run))
+            format!(
+                "{}  {}  {:<18} {question}",
+                run.id,
+                date(run.at),
+                status(&run)
+            )
         };
         console.print_guest(&format!("{line}\n"))?;
     }

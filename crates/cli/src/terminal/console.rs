@@ -3,6 +3,7 @@
 //! This is the only place that writes to them. A terminal never gets an escape sequence or a character that a reader
 //! would not see, whatever the source of the text; of escape sequences only the codes of [`Style`] pass.
 
+use super::live_text::LiveText;
 use cellblock::{strip_terminal_escapes, visible_json, visible_name, visible_text};
 use serde::Serialize;
 use std::borrow::Cow;
@@ -80,6 +81,16 @@ impl Console {
     /// Writes a guest's text to standard output; a terminal gets it without what a terminal would obey, colours included.
     pub(crate) fn print_guest(&self, text: &str) -> io::Result<()> {
         write_out(&self.out.safe(text))
+    }
+
+    /// Writes output of running code to standard output. On a terminal, a line that is written over stays one line.
+    pub(crate) fn print_live(&self, line: &mut LiveText, text: &str) -> io::Result<()> {
+        write_out(&self.out.live(line, text))
+    }
+
+    /// Writes output of running code to standard error. On a terminal, a line that is written over stays one line.
+    pub(crate) fn say_live(&self, line: &mut LiveText, text: &str) {
+        write_err(&self.err.live(line, text));
     }
 
     /// Writes a value as one line of JSON to standard output. It is exact everywhere: at a terminal, what is hidden is escaped.
@@ -174,6 +185,15 @@ impl StreamFormat {
         if self.is_terminal {
             strip_terminal_escapes(text)
         } else {
+            Cow::Borrowed(text)
+        }
+    }
+
+    fn live<'a>(self, line: &mut LiveText, text: &'a str) -> Cow<'a, str> {
+        if self.is_terminal {
+            Cow::Owned(line.on_terminal(text))
+        } else {
+            line.note_plain(text);
             Cow::Borrowed(text)
         }
     }

@@ -2,9 +2,12 @@
 
 mod approval;
 mod console;
+mod dates;
 mod highlight;
+mod live_text;
 mod progress;
 mod result_text;
+mod spinner;
 
 use cellblock::env::Dirs;
 use rustyline::history::FileHistory;
@@ -15,12 +18,15 @@ use std::path::PathBuf;
 
 pub(crate) use approval::TerminalApprover;
 pub(crate) use console::{ColorChoice, Console, Style};
+pub(crate) use dates::{age, date};
 pub(crate) use highlight::highlight;
+pub(crate) use live_text::LiveText;
 pub(crate) use progress::EnvironmentBar;
 pub(crate) use result_text::{
     CheckpointNotice, DisplayText, ending, error_text, file_lines, milliseconds, next_crash,
     plural, print_restored, size,
 };
+pub(crate) use spinner::Spinner;
 
 /// The lines that a person typed into one command, in this run and in earlier ones. A history that cannot be read or written is ignored.
 pub(crate) struct InputHistory(Option<PathBuf>);

@@ -172,3 +172,64 @@ fn the_prompt_shows_that_a_crash_would_cost_more_than_the_cell() {
     terminal.keys("\x04");
     assert_eq!(terminal.ended(), 0);
 }
+
+#[test]
+fn a_progress_bar_is_one_line_at_a_terminal() {
+    let place = Place::new();
+    let mut terminal = Terminal::open(&place, &["repl", "--stdlib", "--color", "never"]);
+    terminal.wait_for(">>> ");
+    terminal.type_line("import sys, time");
+    terminal.wait_for(">>> ");
+    terminal.type_line(r"for i in range(3): time.sleep(0.1); n = sys.stderr.write(f'\r{i} of 3'); n = sys.stderr.flush()");
+    terminal.type_line("");
+    terminal.wait_for("2 of 3\n");
+    let states = terminal.raw.rsplit("0 of 3").next().unwrap();
+    assert!(
+        states.starts_with("\r\u{1b}[K1 of 3\r\u{1b}[K2 of 3\r\n"),
+        "{states:?}"
+    );
+}
+
+#[test]
+fn a_silent_cell_shows_that_it_runs() {
+    let place = Place::new();
+    let mut terminal = Terminal::open(&place, &["repl", "--stdlib", "--color", "never"]);
+    terminal.wait_for(">>> ");
+    terminal.type_line("import time; time.sleep(600)");
+    terminal.wait_for("running, Ctrl-C stops it");
+    terminal.keys("\u{3}");
+    terminal.wait_for("KeyboardInterrupt");
+    terminal.wait_for(">>> ");
+}
+
+#[test]
+fn a_line_of_the_shell_runs_in_the_session() {
+    let place = Place::new();
+    let ended = place.run_with(
+        ["repl", "--stdlib"],
+        b"!echo $((6 * 7)) 'and \"this\"'; pwd; exit 3\n%vars\n",
+    );
+    assert_eq!(ended.stdout, "42 and \"this\"\n/workspace\n");
+    assert_eq!(ended.stderr, "no variables\n");
+}
+
+#[test]
+fn code_is_timed_once_or_many_times() {
+    let place = Place::new();
+    let ended = place.run_with(
+        ["repl", "--stdlib"],
+        b"%%time\nfor i in range(3):\n    x = i\n\nx\n%timeit x + 1\n%%nothing\nx\n",
+    );
+    let (first, second) = ended.stdout.split_once('\n').unwrap();
+    assert_eq!(first, "2");
+    assert!(
+        second.contains(" for one run (the best of 5 times "),
+        "{second}"
+    );
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    assert!(lines[0].contains(" on the clock, "), "{lines:?}");
+    assert_eq!(
+        lines[1..],
+        ["error: there is no %%nothing; there are %%time and %%timeit"]
+    );
+}

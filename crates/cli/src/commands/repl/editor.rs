@@ -130,7 +130,7 @@ impl Hinter for Assistant {
 
 impl Highlighter for Assistant {
     fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
-        if !self.is_coloured || line.starts_with('%') {
+        if !self.is_coloured || line.starts_with(['%', '!']) {
             return Cow::Borrowed(line);
         }
         let painted = highlight(&without_marks(line));
@@ -219,9 +219,12 @@ impl ConditionalEventHandler for Enter {
     }
 }
 
-/// Whether an input is a whole cell or a magic.
+/// Whether an input is a whole cell, a magic, or a line of the shell. The code below `%%time` ends with a blank line.
 fn is_finished(code: &str) -> bool {
-    code.starts_with('%') || is_complete(code)
+    if code.starts_with("%%") {
+        return code.ends_with('\n') && code.trim().contains('\n');
+    }
+    code.starts_with(['%', '!']) || is_complete(code)
 }
 
 /// Backspace takes a whole step of indentation, or a whole line break with its mark (five characters).

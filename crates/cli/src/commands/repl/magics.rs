@@ -17,6 +17,7 @@ enum MagicAction {
     Files,
     Reset,
     Time,
+    TimeIt,
     Undo,
     Checkpoints,
     Fork,
@@ -45,6 +46,12 @@ pub(crate) const MAGICS: &[Magic] = &[
         usage: "%time CODE",
         does: "run code and say what it cost",
         action: MagicAction::Time,
+    },
+    Magic {
+        name: "timeit",
+        usage: "%timeit CODE",
+        does: "run code many times and say how long one run takes",
+        action: MagicAction::TimeIt,
     },
     Magic {
         name: "reset",
@@ -96,9 +103,16 @@ pub(crate) const MAGICS: &[Magic] = &[
     },
 ];
 
-/// Does what a line that begins with `%` says.
-pub(crate) async fn run_magic(shell: &mut Shell, line: &str) -> anyhow::Result<Next> {
+/// Does what a line that begins with `%` says. A second `%` makes the lines below it the code: `%%time`.
+pub(crate) async fn run_magic(shell: &mut Shell, input: &str) -> anyhow::Result<Next> {
+    let line = input.strip_prefix('%').unwrap_or(input);
     let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    if input.starts_with('%') && !matches!(name, "time" | "timeit") {
+        shell.console().error(&format!(
+            "there is no %%{name}; there are %%time and %%timeit"
+        ));
+        return Ok(Next::Go);
+    }
     let Some(magic) = MAGICS.iter().find(|magic| magic.name == name) else {
         shell
             .console()
@@ -108,11 +122,15 @@ pub(crate) async fn run_magic(shell: &mut Shell, line: &str) -> anyhow::Result<N
     match magic.action {
         MagicAction::Vars => variables(shell).await,
         MagicAction::Files => files(shell).await,
-        MagicAction::Time if rest.trim().is_empty() => {
+        MagicAction::Time | MagicAction::TimeIt if rest.trim().is_empty() => {
             shell
                 .console()
-                .error("%time needs code: %time sum(range(10**6))");
+                .error(&format!("%{name} needs code: %{name} sum(range(10**6))"));
             Ok(Next::Go)
+        }
+        MagicAction::TimeIt => {
+            let code = timing_code(rest.trim());
+            shell.run_cell(&code, Timing::Hidden).await
         }
         MagicAction::Time => shell.run_cell(rest.trim(), Timing::Shown).await,
         MagicAction::Reset => shell.reset().await,
@@ -135,6 +153,33 @@ pub(crate) async fn run_magic(shell: &mut Shell, line: &str) -> anyhow::Result<N
         MagicAction::Help => help(shell),
         MagicAction::Quit => Ok(Next::Quit(ExitCode::SUCCESS)),
     }
+}
+
+/// Code that runs a statement until it has a stable time, and prints the best one. It leaves no names in the session.
+const TIMING_PROGRAM: &str = "\
+import timeit
+timer = timeit.Timer(statement, globals=names)
+loops, _ = timer.autorange()
+best = min(timer.repeat(5, loops)) / loops
+unit, factor = next((u, f) for u, f in (('s', 1), ('ms', 1e3), ('µs', 1e6), ('ns', 1e9)) if best * f >= 1 or u == 'ns')
+print(f'{best * factor:.3g} {unit} for one run (the best of 5 times {loops:,} runs)')
+";
+
+fn timing_code(statement: &str) -> String {
+    let program = python_text(TIMING_PROGRAM);
+    let statement = python_text(statement);
+    format!("exec({program}, {{'statement': {statement}, 'names': globals()}})")
+}
+
+/// Code that runs a line of the shell in the session. What it prints goes where the cell's output goes.
+pub(super) fn shell_code(line: &str) -> String {
+    let line = python_text(line);
+    format!("__import__('subprocess').run({line}, shell=True) and None")
+}
+
+/// A text as Python code. JSON's form of a text is Python's too.
+fn python_text(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
 }
 
 /// The person at the prompt has agreed by typing it.
@@ -206,8 +251,14 @@ fn help(shell: &Shell) -> anyhow::Result<Next> {
     for magic in MAGICS {
         shell
             .console()
-            .print_line(&format!("{:<14} {}", magic.usage, magic.does))?;
+            .print_line(&format!("{:<18} {}", magic.usage, magic.does))?;
     }
+    shell
+        .console()
+        .print_line("%%time, %%timeit   the same for the lines below, up to a blank one")?;
+    shell
+        .console()
+        .print_line("!LINE              run a line of the shell in the session")?;
     shell
         .console()
         .print_line("Anything else is Python. Plots are saved in the workspace, below plots/.")?;

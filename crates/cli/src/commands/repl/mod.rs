@@ -40,7 +40,7 @@ pub(crate) struct ReplArgs {
 
 const EXAMPLES: &str = "\
 At the prompt: Tab completes, a blank line ends a block, Ctrl-C stops a cell or clears the line, Ctrl-D ends.
-%help lists the commands that begin with %. When standard input is no terminal, each statement in it is a cell.
+%help lists the commands that begin with %; a line that begins with ! goes to the shell. When standard input is no terminal, each statement in it is a cell.
 
 Examples:
   cellblock repl
@@ -106,15 +106,25 @@ fn read_terminal(runtime: &Runtime, shell: &mut Shell) -> anyhow::Result<ExitCod
 /// Reads cells from a file or a program.
 fn read_stdin(runtime: &Runtime, shell: &mut Shell) -> anyhow::Result<ExitCode> {
     let mut blocks = Blocks::default();
+    // A line such as `%%time`, which belongs to the next statement.
+    let mut cell_magic: Option<String> = None;
     let mut lines = io::stdin().lock().lines();
     loop {
         let line = lines.next().transpose()?;
         let cells = match &line {
-            Some(line) if blocks.is_empty() && line.starts_with('%') => vec![line.clone()],
+            Some(line) if blocks.is_empty() && line.starts_with("%%") => {
+                cell_magic = Some(line.clone());
+                continue;
+            }
+            Some(line) if blocks.is_empty() && line.starts_with(['%', '!']) => vec![line.clone()],
             Some(line) => blocks.push(line),
             None => blocks.finish().into_iter().collect(),
         };
         for cell in cells {
+            let cell = match cell_magic.take() {
+                Some(magic) => format!("{magic}\n{cell}"),
+                None => cell,
+            };
             if let Next::Quit(status) = runtime.block_on(shell.run_input(&cell))? {
                 return Ok(status);
             }

@@ -154,10 +154,14 @@ impl Shell {
         }
     }
 
-    /// Runs a cell, or does what a magic says.
+    /// Runs a cell or a line of the shell, or does what a magic says.
     pub(crate) async fn run_input(&mut self, input: &str) -> anyhow::Result<Next> {
         if let Some(line) = input.strip_prefix('%') {
             return magics::run_magic(self, line).await;
+        }
+        if let Some(line) = input.strip_prefix('!') {
+            let code = magics::shell_code(line.trim());
+            return self.run_cell(&code, Timing::Hidden).await;
         }
         if matches!(input.trim(), "exit" | "exit()" | "quit" | "quit()") {
             return Ok(Next::Quit(ExitCode::SUCCESS));

@@ -1,7 +1,6 @@
 //! `cellblock sessions show`.
 
-use super::date;
-use crate::terminal::{Console, DisplayText, Style, milliseconds};
+use crate::terminal::{Console, DisplayText, Style, date, milliseconds};
 use cellblock::Status;
 use cellblock::journal::{CellStory, Fate, Journal, Journals, Life, RecordedCall};
 use clap::Args;
