@@ -10,6 +10,7 @@ use cellblock_tools::{
     Call, OnToolEvent, Recording, Session, SessionFuture, ToolError, ToolRunner,
 };
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Opens a session.
@@ -201,6 +202,21 @@ impl OpenExecutor for OpenLocalExecutor {
         contents: Vec<u8>,
     ) -> BoxFuture<'a, Result<(), ToolError>> {
         Box::pin(async move { Ok(self.0.session().await?.put_file(path, contents).await?) })
+    }
+
+    fn save_file<'a>(
+        &'a self,
+        path: &'a str,
+        contents: Vec<u8>,
+    ) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(async move { Ok(self.0.session().await?.save_file(path, contents).await?) })
+    }
+
+    fn workspace_directory(&self) -> BoxFuture<'_, Option<PathBuf>> {
+        Box::pin(async {
+            let session = self.0.current_session().await?;
+            Some(session.workspace().to_owned())
+        })
     }
 
     fn get_file<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<u8>, ToolError>> {

@@ -8,6 +8,7 @@ use cellblock_tools::{
     Answer, Approval, Call, CallOutcome, EarlierCalls, OnToolEvent, Part, Recording, Registry,
     ToolError,
 };
+use std::path::PathBuf;
 use std::sync::Arc;
 
 pub(crate) use cellblock_protocol::Cell;
@@ -103,6 +104,20 @@ pub trait OpenExecutor: Send + Sync {
         path: &'a str,
         contents: Vec<u8>,
     ) -> BoxFuture<'a, Result<(), ToolError>>;
+
+    /// Writes a file that can be made again from a result, such as a picture that was shown. No journal keeps it.
+    fn save_file<'a>(
+        &'a self,
+        path: &'a str,
+        contents: Vec<u8>,
+    ) -> BoxFuture<'a, Result<(), ToolError>> {
+        self.put_file(path, contents)
+    }
+
+    /// The directory of the host that the code works in, if a session was started.
+    fn workspace_directory(&self) -> BoxFuture<'_, Option<PathBuf>> {
+        Box::pin(async { None })
+    }
 
     /// Reads a file of the workspace, if it is small enough to be held in memory.
     fn get_file<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<u8>, ToolError>>;

@@ -1,6 +1,7 @@
 //! Executing the actions of a turn: code, tool calls, packages.
 
 use super::conversation::milliseconds_since;
+use super::pictures::save_pictures;
 use super::texts;
 use super::unfinished::CompletedActions;
 use super::{ActionResult, Observer, RunEvent};
@@ -99,11 +100,14 @@ pub(crate) async fn run_code(context: &ActionContext<'_>, index: usize, code: &s
     });
     let started = Instant::now();
     let span = tracing::info_span!("cell", step, code, outcome = tracing::field::Empty);
-    let cell = context
+    let mut cell = context
         .executor
         .run(Cell::new(code), Some(on_event(context, index)))
         .instrument(span.clone())
         .await;
+    if let Some(result) = &mut cell.result {
+        save_pictures(context.executor, result, &cell.attachments).await;
+    }
     let result = code_result(code, &cell, started);
     span.record("outcome", trace_outcome(&result));
     let observation = observation(cell.text, &cell.attachments, context.format_context);
@@ -145,7 +149,7 @@ async fn call_tool(context: &ActionContext<'_>, index: usize, call: &ToolUse) ->
         }
     };
     let request = Call::by_model(call.id.clone(), call.name.clone(), call.arguments.clone());
-    let outcome = context
+    let mut outcome = context
         .executor
         .call(request, Some(on_event(context, index)))
         .instrument(span.clone())
@@ -153,6 +157,9 @@ async fn call_tool(context: &ActionContext<'_>, index: usize, call: &ToolUse) ->
     let locale = context.format_context.locale;
     let text = outcome.answer.for_model(locale, MAX_OBSERVATION_CHARS);
     let attachments = attachments(&outcome.answer);
+    if let Some(result) = &mut outcome.cell {
+        save_pictures(context.executor, result, &attachments).await;
+    }
     let result = match code {
         Some(code) => ActionResult {
             timeout: arguments.get(TIMEOUT_ARGUMENT).and_then(Value::as_f64),

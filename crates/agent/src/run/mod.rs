@@ -10,6 +10,7 @@ mod event;
 mod history;
 mod model_call;
 mod outcome;
+mod pictures;
 mod replies;
 mod state;
 mod stuck;

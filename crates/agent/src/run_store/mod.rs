@@ -247,7 +247,8 @@ impl RunStore {
         Ok(self.find(id)?.remove()?)
     }
 
-    /// Opens a run that was cut off, to go on with it. Refused for a run that has ended or that another program writes.
+    /// Opens a run that was cut off, that a person stopped, or that ended because the model could not be asked, to go on with it. Refused
+    /// for a run that has ended otherwise, or that another program writes.
     pub fn resume(&self, id: &str) -> Result<ResumedRun, RunStoreError> {
         RunWriter::resume(&self.find(id)?.path)
     }
@@ -323,7 +324,9 @@ impl StoredRun {
                 self.incomplete = Some(format!("it was not written to the end: {reason}"));
             }
             Entry::Ended(end) => self.progress = RunProgress::Ended(end),
-            Entry::Run { .. } | Entry::Resumed {} => {}
+            // A run that ended with an error of the model can be resumed too.
+            Entry::Resumed {} => self.progress = RunProgress::CutOff,
+            Entry::Run { .. } => {}
         }
     }
 }

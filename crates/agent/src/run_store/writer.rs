@@ -21,6 +21,9 @@ pub struct RunWriter {
     stopped: Option<String>,
 }
 
+/// The ends after which the next request to the model can succeed: the server failed, or a person stopped the run.
+const RESUMABLE_ENDS: [&str; 2] = ["model_error", "cancelled"];
+
 impl RunWriter {
     pub(super) fn create(
         directory: &RecordDirectory,
@@ -40,7 +43,10 @@ impl RunWriter {
     pub(super) fn resume(path: &Path) -> Result<ResumedRun, RunStoreError> {
         let mut lines = LineWriter::open_existing(path)?;
         let run = StoredRun::read_unlocked(path)?;
-        if let RunProgress::Ended(RunEnd { status, .. }) = run.progress {
+        if let RunProgress::Ended(RunEnd { status, .. }) = &run.progress
+            && !RESUMABLE_ENDS.contains(&status.as_str())
+        {
+            let status = status.clone();
             return Err(RunStoreError::Ended { id: run.id, status });
         }
         // Half a line, if there is one, would spoil the next.

@@ -2,6 +2,7 @@
 
 mod args;
 mod display;
+mod files;
 mod recording;
 mod resolve;
 mod restoration;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use args::{AgentArgs, AgentRunArgs, ModelArgs, RunSetup};
 pub(crate) use display::Display;
+pub(crate) use files::{FileArgs, RunOutput, print_file_places, read_files};
 pub(crate) use recording::{RunRecorder, Telemetry, run_store};
 pub(crate) use restoration::{RunRestoration, journal_of};
 

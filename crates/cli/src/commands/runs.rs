@@ -38,7 +38,7 @@ enum RunsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Go on with a run whose program was killed: its session is rebuilt, and nothing is asked twice
+    /// Go on with a run whose program was killed, that was stopped, or whose model failed: its session is rebuilt, and nothing is asked twice
     Resume {
         /// Its id, the beginning of it, or last
         id: String,

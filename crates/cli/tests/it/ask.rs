@@ -110,6 +110,58 @@ fn files_go_in_and_out() {
     assert!(!place.path().join("taken/numbers.csv").exists());
 }
 
+/// A cell that shows a picture of one pixel, as `plt.show()` would.
+const PICTURE: &str = "\
+```python
+import base64
+PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+class Picture:
+    def _repr_png_(self):
+        return base64.b64decode(PIXEL)
+display(Picture())
+open('numbers.txt', 'w').close()
+```";
+
+#[test]
+fn pictures_are_files_of_the_run() {
+    let place = Place::new();
+    let model = FakeModel::saying([PICTURE, "Look at it."]);
+    let ended = ask(&place, &model, &["Draw.", "--out", "taken"]);
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
+    let picture = fs::read(place.path().join("taken/plots/cell-1.png")).unwrap();
+    assert!(picture.starts_with(b"\x89PNG"));
+
+    let model = FakeModel::saying([PICTURE, "Look at it."]);
+    let ended = ask(&place, &model, &["Draw."]);
+    let named: Vec<&str> = ended
+        .stderr
+        .lines()
+        .filter_map(|line| line.strip_prefix("file "))
+        .collect();
+    assert_eq!(named.len(), 2, "{}", ended.stderr);
+    assert!(named[0].ends_with("/numbers.txt") && named[1].ends_with("/plots/cell-1.png"));
+    assert_eq!(fs::read(named[1]).unwrap(), picture);
+}
+
+#[test]
+fn a_directory_is_given_with_all_its_files() {
+    let place = Place::new();
+    fs::create_dir_all(place.path().join("data/2026")).unwrap();
+    fs::write(place.path().join("data/a.csv"), "1\n").unwrap();
+    fs::write(place.path().join("data/2026/b.csv"), "2\n").unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", place.path().join("data/link")).unwrap();
+    let code = "```python\nimport glob\nprint(sorted(glob.glob('**/*', recursive=True)))\n```";
+    let model = FakeModel::saying([code, "seen"]);
+    let ended = ask(&place, &model, &["What is there?", "--file", "data"]);
+    assert!(
+        ended
+            .stderr
+            .contains("['data', 'data/2026', 'data/2026/b.csv', 'data/a.csv']"),
+        "{}",
+        ended.stderr
+    );
+}
+
 #[test]
 fn a_schema_and_a_check_guard_the_answer() {
     let place = Place::new();
@@ -350,6 +402,46 @@ fn a_chat_keeps_its_session_and_has_commands() {
     assert!(
         saved.contains("## One more?\n\n```python\nprint(x + 1)\n```\n\n```text\n42\n```\n\n42\n"),
         "{saved}"
+    );
+}
+
+#[test]
+fn a_chat_takes_files_in_and_out() {
+    let place = Place::new();
+    fs::write(place.path().join("a.csv"), "1\n").unwrap();
+    fs::write(place.path().join("b.csv"), "2\n").unwrap();
+    let code =
+        "```python\nopen('sum.txt', 'w').write(open('a.csv').read() + open('b.csv').read())\n```";
+    let model = FakeModel::saying([code, "done"]);
+    let arguments = [
+        "chat",
+        "--stdlib",
+        "--model",
+        "fake",
+        "--base-url",
+        &model.url,
+        "--format",
+        "markdown",
+        "--file",
+        "a.csv",
+        "--out",
+        "taken",
+    ];
+    let ended = place.run_with(arguments, b"/attach b.csv\n/attach nowhere\nAdd them.\n");
+    assert_eq!(ended.stdout, "attached b.csv\ndone\n", "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("error: --file nowhere: "),
+        "{}",
+        ended.stderr
+    );
+    let question = model.asked()[0]["messages"].to_string();
+    assert!(
+        question.contains("The user put these files into the working directory: b.csv"),
+        "{question}"
+    );
+    assert_eq!(
+        fs::read_to_string(place.path().join("taken/sum.txt")).unwrap(),
+        "1\n2\n"
     );
 }
 

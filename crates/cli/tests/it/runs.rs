@@ -1,6 +1,6 @@
 //! `cellblock runs resume` and `export`: what was asked goes on after its program was killed, and leaves the program.
 
-use crate::fake_model::FakeModel;
+use crate::fake_model::{FakeModel, Said};
 use crate::support::{Place, signal};
 use serde_json::Value;
 use std::fs;
@@ -314,4 +314,48 @@ fn what_cannot_be_exported_is_said() {
     let told = place.run(["runs", "export", "last"]);
     assert_eq!(told.status, 2);
     assert!(told.stderr.contains("--notebook <FILE>"), "{}", told.stderr);
+}
+
+#[test]
+fn a_run_whose_model_failed_goes_on_when_the_model_is_back() {
+    let place = Place::new();
+    let model = FakeModel::doing([
+        Said::Text("I count.\n```python\nx = 41\n```".to_owned()),
+        Said::Http(
+            401,
+            "application/json",
+            br#"{"error": {"message": "no"}}"#.to_vec(),
+        ),
+        Said::Text("And one more.\n```python\nprint(x + 1)\n```".to_owned()),
+        Said::Text("42".to_owned()),
+    ]);
+    let failed = place.run([
+        "ask",
+        "How many?",
+        "--stdlib",
+        "--model",
+        "fake",
+        "--base-url",
+        &model.url,
+        "--format",
+        "markdown",
+    ]);
+    assert_eq!(failed.status, 18, "{}", failed.stderr);
+    assert!(place.run(["runs"]).stdout.contains("model_error"));
+    let resumed = place.run(["runs", "resume", "last"]);
+    assert_eq!(
+        (resumed.status, resumed.stdout.as_str()),
+        (0, "42\n"),
+        "{}",
+        resumed.stderr
+    );
+    assert!(
+        resumed
+            .stderr
+            .starts_with("note: the session was rebuilt: 1 cell replayed\n"),
+        "{}",
+        resumed.stderr
+    );
+    assert_eq!(model.asked().len(), 4);
+    assert!(place.run(["runs"]).stdout.contains("answered"));
 }

@@ -4,21 +4,20 @@ mod inputs;
 mod resume;
 
 use crate::agent_run::{
-    AgentRunArgs, Display, RunRecorder, RunSetup, RunTask, Telemetry, print_outcome,
-    run_interruptible,
+    AgentRunArgs, Display, FileArgs, RunOutput, RunRecorder, RunSetup, RunTask, Telemetry,
+    print_file_places, print_outcome, read_files, run_interruptible,
 };
 use crate::cell_run::Signals;
 use crate::failure::Usage;
 use crate::process;
-use crate::terminal::{Console, Style, plural};
-use cellblock::OutputDirectory;
+use crate::terminal::Console;
 use cellblock::agent::{Agent, Conversation, Observer, Outcome, RunStatus, TemplateRun, Verify};
 use cellblock::mcp::Connected;
 use clap::Args;
 use resume::to_remember;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -30,12 +29,9 @@ pub(crate) struct AskArgs {
     /// The question, or - for standard input
     #[arg(value_name = "QUESTION", required_unless_present = "template")]
     question: Option<String>,
-    /// Put this file into the workspace
-    #[arg(long = "file", value_name = "FILE")]
-    files: Vec<PathBuf>,
-    /// Copy the files that the code writes into this directory
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    files: FileArgs,
     /// The answer must fit the JSON schema in this file
     #[arg(long, value_name = "FILE", conflicts_with = "template")]
     schema: Option<PathBuf>,
@@ -93,7 +89,7 @@ async fn ask(args: &AskArgs, console: &Console) -> anyhow::Result<u8> {
         ..args.clone()
     };
     let untrusted = args.agent_run_args.session.untrusted_directories();
-    let files = inputs::read_files(&args.files, &untrusted)?;
+    let files = read_files(&args.files.files, &untrusted)?;
     let setup = RunSetup {
         files,
         ..RunSetup::default()
@@ -127,7 +123,8 @@ async fn conduct(
     servers: Connected,
     console: &Console,
 ) -> anyhow::Result<u8> {
-    let output = output_directory(args)?;
+    let untrusted = args.agent_run_args.session.untrusted_directories();
+    let output = RunOutput::open(&args.files, &untrusted)?;
     let mut signals = Signals::new()?;
     let observer: Observer = if args.json {
         let console = console.clone();
@@ -152,8 +149,13 @@ async fn conduct(
     let told = tell(args, &outcome, console);
     telemetry.send(run.as_deref(), console).await;
     let taken = match &output {
-        Some(output) => take_out(&outcome, &conversation, output, console).await,
-        None => Ok(()),
+        Some(output) => output.take(&outcome, &conversation, console).await,
+        None => {
+            if !args.json && !args.quiet {
+                print_file_places(&outcome, &conversation, console).await;
+            }
+            Ok(())
+        }
     };
     conversation.executor().close().await;
     servers.close().await;
@@ -208,36 +210,6 @@ fn tell(args: &AskArgs, outcome: &Outcome, console: &Console) -> anyhow::Result<
         return Ok(());
     }
     print_outcome(outcome, args.quiet, console)?;
-    Ok(())
-}
-
-/// The directory that files are copied to, with its name. It is opened before any code runs, which could put a link in its place.
-fn output_directory(args: &AskArgs) -> anyhow::Result<Option<(&Path, OutputDirectory)>> {
-    let Some(path) = args.out.as_deref() else {
-        return Ok(None);
-    };
-    let untrusted = args.agent_run_args.session.untrusted_directories();
-    let opened = untrusted.output_directory(path);
-    let opened =
-        opened.map_err(|error| Usage::plain(format!("--out {}: {error}", path.display())))?;
-    Ok(Some((path, opened)))
-}
-
-async fn take_out(
-    outcome: &Outcome,
-    conversation: &cellblock::agent::Conversation,
-    (directory, output): &(&Path, OutputDirectory),
-    console: &Console,
-) -> anyhow::Result<()> {
-    let count = inputs::take_out(outcome, conversation.executor().as_ref(), output).await?;
-    let copied = if count == 1 {
-        "was copied"
-    } else {
-        "were copied"
-    };
-    let files = plural(count as u64, "file");
-    let words = format!("{files} {copied} to {}", directory.display());
-    console.note(&console.on_err(Style::Dim, "note:"), &words);
     Ok(())
 }
 

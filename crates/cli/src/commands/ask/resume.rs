@@ -1,8 +1,9 @@
 //! A run that was cut off goes on.
 
-use super::inputs::read_files;
 use super::{AskArgs, conduct, prepare};
-use crate::agent_run::{RunRecorder, RunRestoration, RunSetup, RunTask, journal_of, run_store};
+use crate::agent_run::{
+    RunRecorder, RunRestoration, RunSetup, RunTask, journal_of, read_files, run_store,
+};
 use crate::failure::Usage;
 use crate::terminal::{Console, Style};
 use cellblock::agent::{ResumedRun, RunEvent, RunStoreError, StoredRun, UnfinishedRun};
@@ -38,7 +39,7 @@ pub(crate) async fn resume(options: ResumeOptions, console: &Console) -> anyhow:
     }
     // Of a session that is made again, the journal has the files too; then only a check wants them.
     let untrusted = args.agent_run_args.session.untrusted_directories();
-    let files = match read_files(&args.files, &untrusted) {
+    let files = match read_files(&args.files.files, &untrusted) {
         Err(_) if journal.is_some() => Vec::new(),
         files => files?,
     };

@@ -3,8 +3,8 @@
 mod slash_commands;
 
 use crate::agent_run::{
-    AgentRunArgs, Display, RunRecorder, RunSetup, RunTask, Telemetry, print_outcome,
-    run_interruptible,
+    AgentRunArgs, Display, FileArgs, RunOutput, RunRecorder, RunSetup, RunTask, Telemetry,
+    print_file_places, print_outcome, read_files, run_interruptible,
 };
 use crate::cell_run::Signals;
 use crate::failure::Usage;
@@ -30,6 +30,8 @@ use tokio::runtime::Runtime;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ChatArgs {
     #[command(flatten)]
+    files: FileArgs,
+    #[command(flatten)]
     agent_run_args: AgentRunArgs,
 }
 
@@ -38,6 +40,7 @@ Every question sees what was said and computed before it. Lines that begin with 
   /undo [N]      take back the last cell, or the last N
   /fork          go on in a copy; /switch N goes back to another
   /plan          the model's plan
+  /attach PATH   put a file or a directory into the workspace
   /vars, /files  what there is in the session
   /model [NAME]  say which model it is, or go on with another
   /save FILE     write the conversation as Markdown
@@ -45,6 +48,7 @@ Every question sees what was said and computed before it. Lines that begin with 
 
 Examples:
   cellblock chat --model gpt-4o-mini
+  cellblock chat --file sales.csv --out charts
   cellblock chat --workspace data --approve code";
 
 /// Talks until the person is done.
@@ -66,10 +70,18 @@ struct Chat<'a> {
     /// The MCP servers of this agent and of earlier ones, to be closed in the end.
     servers: Vec<Connected>,
     telemetry: Telemetry,
+    /// Where files that code writes are copied to.
+    output: Option<RunOutput>,
 }
 
 fn run_chat(args: &ChatArgs, runtime: &Runtime, console: &Console) -> anyhow::Result<()> {
-    let (agent, servers) = runtime.block_on(make_agent(args, None, console))?;
+    let untrusted = args.agent_run_args.session.untrusted_directories();
+    let setup = RunSetup {
+        files: read_files(&args.files.files, &untrusted)?,
+        ..RunSetup::default()
+    };
+    let output = RunOutput::open(&args.files, &untrusted)?;
+    let (agent, servers) = runtime.block_on(make_agent(args, None, setup, console))?;
     let mut chat = Chat {
         args,
         console,
@@ -79,6 +91,7 @@ fn run_chat(args: &ChatArgs, runtime: &Runtime, console: &Console) -> anyhow::Re
         exchanges: Vec::new(),
         servers: vec![servers],
         telemetry: Telemetry::start(&args.agent_run_args.configuration()?)?,
+        output,
     };
     let is_terminal = io::stdin().is_terminal();
     // While a person types, only Ctrl-C is handled.
@@ -150,6 +163,10 @@ impl Chat<'_> {
         recorder.note_session(conversation.executor().journal().await);
         recorder.end(&outcome);
         print_outcome(&outcome, false, console)?;
+        match &self.output {
+            Some(output) => output.take(&outcome, conversation, console).await?,
+            None => print_file_places(&outcome, conversation, console).await,
+        }
         self.telemetry.send(run.as_deref(), console).await;
         self.exchanges.push(Exchange {
             question: question.to_owned(),
@@ -172,6 +189,7 @@ impl Chat<'_> {
 pub(super) async fn make_agent(
     args: &ChatArgs,
     model: Option<&str>,
+    setup: RunSetup,
     console: &Console,
 ) -> anyhow::Result<(Agent, Connected)> {
     let (mut agent_run_args, _) = args.agent_run_args.resolve()?;
@@ -179,9 +197,7 @@ pub(super) async fn make_agent(
         agent_run_args.model.model = Some(name.to_owned());
     }
     let model = agent_run_args.model.open()?;
-    let (builder, servers) = agent_run_args
-        .agent(model, RunSetup::default(), console)
-        .await?;
+    let (builder, servers) = agent_run_args.agent(model, setup, console).await?;
     let agent = builder.build();
     let agent = agent.map_err(|error| Usage::plain(error.to_string()))?;
     Ok((agent, servers))

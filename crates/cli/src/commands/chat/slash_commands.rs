@@ -1,11 +1,13 @@
 //! The commands of a chat: lines that begin with `/`.
 
 use super::{Chat, make_agent};
+use crate::agent_run::{RunSetup, read_files};
 use crate::failure::Usage;
 use crate::terminal::plural;
 use cellblock::agent::Outcome;
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A command of a chat.
 #[derive(Debug, PartialEq, Eq)]
@@ -14,6 +16,7 @@ pub(super) enum SlashCommand {
     Fork,
     Switch(usize),
     Plan,
+    Attach(PathBuf),
     Vars,
     Files,
     /// Another one, or which one it is.
@@ -29,12 +32,11 @@ pub(super) struct Exchange {
     pub(super) outcome: Outcome,
 }
 
-const HELP: &str =
-    "/undo [N], /fork, /switch N, /plan, /vars, /files, /model [NAME], /save FILE, /help, /quit";
+const HELP: &str = "/undo [N], /fork, /switch N, /plan, /attach PATH, /vars, /files, /model [NAME], /save FILE, /help, /quit";
 
 /// The names of the commands, for completion.
-pub(super) const SLASH_COMMAND_NAMES: [&str; 10] = [
-    "undo", "fork", "switch", "plan", "vars", "files", "model", "save", "help", "quit",
+pub(super) const SLASH_COMMAND_NAMES: [&str; 11] = [
+    "undo", "fork", "switch", "plan", "attach", "vars", "files", "model", "save", "help", "quit",
 ];
 
 impl SlashCommand {
@@ -56,6 +58,7 @@ impl SlashCommand {
             "fork" => Ok(SlashCommand::Fork),
             "switch" => number(None).map(SlashCommand::Switch),
             "plan" => Ok(SlashCommand::Plan),
+            "attach" => needed("a path").map(|path| SlashCommand::Attach(path.into())),
             "vars" => Ok(SlashCommand::Vars),
             "files" => Ok(SlashCommand::Files),
             "model" => Ok(SlashCommand::Model(
@@ -113,6 +116,21 @@ impl Chat<'_> {
             SlashCommand::Plan => executor
                 .plan()
                 .unwrap_or_else(|| "there is no plan".to_owned()),
+            SlashCommand::Attach(path) => {
+                let untrusted = self.args.agent_run_args.session.untrusted_directories();
+                let files = read_files(&[path], &untrusted)?;
+                let names: Vec<String> = files.iter().map(|file| file.path.clone()).collect();
+                for file in files {
+                    let contents = Arc::unwrap_or_clone(file.contents);
+                    let put = executor.put_file(&file.path, contents).await;
+                    put.map_err(unable)?;
+                }
+                let names = names.join(", ");
+                conversation.note(&format!(
+                    "The user put these files into the working directory: {names}"
+                ));
+                format!("attached {names}")
+            }
             SlashCommand::Vars => {
                 let variables = executor.variables().await;
                 let lines: Vec<String> = variables
@@ -133,7 +151,8 @@ impl Chat<'_> {
             }
             SlashCommand::Model(None) => format!("the model is {}", self.model),
             SlashCommand::Model(Some(name)) => {
-                let (agent, servers) = make_agent(self.args, Some(&name), self.console).await?;
+                let (agent, servers) =
+                    make_agent(self.args, Some(&name), RunSetup::default(), self.console).await?;
                 conversation.set_agent(&agent);
                 self.model = agent.model_name().to_owned();
                 self.servers.push(servers);
