@@ -20,7 +20,7 @@ pub use agent::{Agent, AgentError, TemplateRun};
 pub use builder::{AgentBuilder, CodeExecution, ToolOffer, Verify};
 pub use executor::{
     BoxFuture, CellOutcome, Executor, ExecutorOptions, ForkKind, LocalExecutor, NoopExecutor,
-    OpenExecutor, SessionRequest, WorkspaceChoice,
+    OpenExecutor, SessionRequest, Surroundings, WorkspaceChoice,
 };
 pub use format::{
     Action, ActionFormat, CallKind, Format, FormatContext, JsonFormat, MalformedReply,

@@ -3,6 +3,7 @@
 //! The prompt of an action format is `prompts/format-NAME.LANGUAGE.md`.
 
 use crate::builder::CodeExecution;
+use crate::executor::Surroundings;
 use crate::format::{Format, FormatContext};
 use cellblock_protocol::Locale;
 use cellblock_tools::names::COMPUTE;
@@ -142,9 +143,13 @@ pub(crate) fn system_prompt(
             [] => none.to_owned(),
             names => names.join(", "),
         };
+        let network = network_line(&context.surroundings, locale);
+        let given = given_lines(&context.surroundings, locale);
         let values = [
             ("workspace", context.workspace.as_str()),
             ("dependencies", &dependencies),
+            ("network", &network),
+            ("given", &given),
         ];
         parts.push(PromptPart::Workspace.fill(locale, &values.into()));
     }
@@ -158,6 +163,49 @@ pub(crate) fn system_prompt(
         parts.push(PromptPart::AnswerSchema.fill(locale, &values.into()));
     }
     parts.join("\n\n")
+}
+
+/// The most names of files, variables or imports that the prompt lists.
+const MAX_LISTED_NAMES: usize = 30;
+
+/// The sentence about the network.
+fn network_line(surroundings: &Surroundings, locale: Locale) -> String {
+    let rules = surroundings.network.join(", ");
+    match (locale, rules.is_empty()) {
+        (Locale::En, true) => "There is no network unless a tool offers it.".to_owned(),
+        (Locale::Zh, true) => "除非有工具提供，否则没有网络。".to_owned(),
+        (Locale::En, false) => {
+            format!("Over the network the code can reach these, and nothing else: {rules}.")
+        }
+        (Locale::Zh, false) => format!("代码只能通过网络访问：{rules}。"),
+    }
+}
+
+/// A line for each kind of thing that is there from the beginning.
+fn given_lines(surroundings: &Surroundings, locale: Locale) -> String {
+    let lines = [
+        (&surroundings.files, "Files that are there", "已有的文件"),
+        (
+            &surroundings.variables,
+            "Variables that have values",
+            "已有值的变量",
+        ),
+        (&surroundings.imports, "Imported already", "已导入"),
+    ];
+    let lines = lines.into_iter().filter(|(names, ..)| !names.is_empty());
+    let lines = lines.map(|(names, english, chinese)| {
+        let shown = names.iter().take(MAX_LISTED_NAMES);
+        let shown: Vec<&str> = shown.map(String::as_str).collect();
+        let shown = shown.join(", ");
+        let more = names.len().saturating_sub(MAX_LISTED_NAMES);
+        match (locale, more) {
+            (Locale::En, 0) => format!("{english}: {shown}.\n"),
+            (Locale::En, _) => format!("{english}: {shown}, and {more} more.\n"),
+            (Locale::Zh, 0) => format!("{chinese}：{shown}。\n"),
+            (Locale::Zh, _) => format!("{chinese}：{shown}，另有 {more} 个。\n"),
+        }
+    });
+    lines.collect()
 }
 
 impl fmt::Display for Prompt {

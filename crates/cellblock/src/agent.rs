@@ -27,6 +27,7 @@
 
 use crate::{Host, Journaling, SessionOptions};
 use cellblock_tools::ToolError;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub use cellblock_agent::*;
@@ -60,6 +61,7 @@ pub fn executor_telling(
     };
     let names = packages.iter().map(|package| package.name.clone());
     let packages: Vec<String> = names.collect();
+    let surroundings = surroundings(&options, &files);
     let open = move |request: SessionRequest| -> cellblock_tools::SessionFuture {
         let (host, files, opened) = (host.clone(), files.clone(), Arc::clone(&opened));
         let mut options = options.clone();
@@ -80,7 +82,32 @@ pub fn executor_telling(
             Ok::<_, ToolError>(session)
         })
     };
-    LocalExecutor::new(open).dependencies(packages)
+    LocalExecutor::new(open)
+        .dependencies(packages)
+        .surroundings(surroundings)
+}
+
+/// The most entries of a directory that are looked at.
+const MAX_READ_ENTRIES: usize = 1_000;
+
+/// What sessions with these options begin with. Of a directory of the user, the names at its top are listed, without hidden ones.
+fn surroundings(options: &SessionOptions, files: &[GivenFile]) -> Surroundings {
+    let entries = options.workspace.as_deref().map(std::fs::read_dir);
+    let entries = entries.and_then(Result::ok).into_iter().flatten().flatten();
+    let own = entries.take(MAX_READ_ENTRIES).filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let end = if is_directory { "/" } else { "" };
+        (!name.starts_with('.')).then(|| format!("{}{end}", crate::visible_name(&name)))
+    });
+    let given = files.iter().map(|file| file.path.clone());
+    let files: BTreeSet<String> = own.chain(given).collect();
+    Surroundings {
+        files: files.into_iter().collect(),
+        variables: options.seed.keys().cloned().collect(),
+        imports: options.imports.clone(),
+        network: options.network.iter().map(ToString::to_string).collect(),
+    }
 }
 
 /// The code of the page about the agent, as a test.

@@ -2,7 +2,7 @@
 
 use super::{
     BoxFuture, CallOutcome, Cell, CellOutcome, Executor, ExecutorOptions, ForkKind, OpenExecutor,
-    WorkspaceChoice,
+    Surroundings, WorkspaceChoice,
 };
 use cellblock_protocol::{FileEntry, Seed, Undone, Variable};
 use cellblock_tools::plan::PlanHistory;
@@ -31,6 +31,7 @@ pub struct LocalExecutor {
     open_session: OpenSession,
     dependencies: Vec<String>,
     workspace: String,
+    surroundings: Surroundings,
     /// The session of the first run, where the caller gave one.
     first_session: Arc<Mutex<Option<Session>>>,
 }
@@ -44,6 +45,7 @@ impl LocalExecutor {
             open_session: Arc::new(open_session),
             dependencies: Vec::new(),
             workspace: "/workspace".to_owned(),
+            surroundings: Surroundings::default(),
             first_session: Arc::default(),
         }
     }
@@ -59,6 +61,12 @@ impl LocalExecutor {
     /// Sets the packages that code can import, as the prompt lists them.
     pub fn dependencies(mut self, names: impl IntoIterator<Item = String>) -> LocalExecutor {
         self.dependencies = names.into_iter().collect();
+        self
+    }
+
+    /// Sets what code finds when it starts, as the prompt lists it.
+    pub fn surroundings(mut self, surroundings: Surroundings) -> LocalExecutor {
+        self.surroundings = surroundings;
         self
     }
 
@@ -84,6 +92,10 @@ impl Executor for LocalExecutor {
 
     fn workspace_path(&self) -> String {
         self.workspace.clone()
+    }
+
+    fn surroundings(&self) -> Surroundings {
+        self.surroundings.clone()
     }
 
     fn open(&self, options: ExecutorOptions) -> Arc<dyn OpenExecutor> {

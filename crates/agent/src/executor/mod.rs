@@ -27,8 +27,26 @@ pub trait Executor: Send + Sync + 'static {
     /// The working directory of the code, as the code sees it.
     fn workspace_path(&self) -> String;
 
+    /// What code finds when it starts, as the prompt lists it.
+    fn surroundings(&self) -> Surroundings {
+        Surroundings::default()
+    }
+
     /// Opens the executor for one run. No interpreter starts before the first cell.
     fn open(&self, options: ExecutorOptions) -> Arc<dyn OpenExecutor>;
+}
+
+/// What code finds when it starts, beside the standard library and the packages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// The files in the working directory.
+    pub files: Vec<String>,
+    /// The names of variables that have values.
+    pub variables: Vec<String>,
+    /// What is imported, as it would stand behind `import`.
+    pub imports: Vec<String>,
+    /// The rules for the network, such as `GET api.example.org`. Without any, there is no network.
+    pub network: Vec<String>,
 }
 
 /// The options of an executor for one run.

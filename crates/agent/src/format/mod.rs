@@ -9,6 +9,7 @@ mod tools;
 mod turn;
 mod xml;
 
+use crate::executor::Surroundings;
 use crate::prompt::PromptPart;
 use cellblock_model::{Capabilities, Image, Message, Reply, Request};
 use cellblock_protocol::Locale;
@@ -93,6 +94,8 @@ pub struct FormatContext {
     pub dependencies: Vec<String>,
     /// The working directory of the code.
     pub workspace: String,
+    /// What code finds when it starts.
+    pub surroundings: Surroundings,
     /// The JSON schema of the answer, where there is one.
     pub answer_schema: Option<Value>,
 }

@@ -266,6 +266,7 @@ impl Conversation {
             capabilities: self.config.model.capabilities().clone(),
             dependencies: self.config.executor.available_dependencies(),
             workspace: self.config.executor.workspace_path(),
+            surroundings: self.config.executor.surroundings(),
             answer_schema: schema.map(|answer| answer.schema.clone()),
         }
     }

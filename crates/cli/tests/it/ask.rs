@@ -144,6 +144,32 @@ fn pictures_are_files_of_the_run() {
 }
 
 #[test]
+fn the_model_is_told_what_it_was_given() {
+    let place = Place::new();
+    fs::write(place.path().join("sales.csv"), "1\n").unwrap();
+    let model = FakeModel::saying(["ready"]);
+    let given = [
+        "Ready?",
+        "--file",
+        "sales.csv",
+        "--import",
+        "math",
+        "--allow-net",
+        "GET api.example.org",
+    ];
+    assert_eq!(ask(&place, &model, &given).status, 0);
+    let prompt = model.asked()[0]["messages"][0]["content"].to_string();
+    for line in [
+        "Files that are there: sales.csv.",
+        "Imported already: math.",
+        "Over the network the code can reach these, and nothing else: GET api.example.org.",
+    ] {
+        assert!(prompt.contains(line), "{line:?} is not in {prompt}");
+    }
+    assert!(!prompt.contains("There is no network"), "{prompt}");
+}
+
+#[test]
 fn a_directory_is_given_with_all_its_files() {
     let place = Place::new();
     fs::create_dir_all(place.path().join("data/2026")).unwrap();

@@ -155,6 +155,6 @@ further calls back, checkpoints says how far.
 to its working directory are also resources of this server.
 - To try something without risk, or two ways from the same point, call fork: you get a second session with the same variables and \
 files, and pass its name as `session` to the other tools.
-- There is no network inside. Other tools of this server, where there are any, can also be called from your code as functions with keyword \
+- There is no network inside beyond what the user opened. Other tools of this server, where there are any, can also be called from your code as functions with keyword \
 arguments: see help(tools). One cell that calls, filters and prints the few lines you need saves many separate calls.
 - recursive_plan_tree_todo keeps a plan for long work.";

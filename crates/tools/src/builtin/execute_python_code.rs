@@ -25,7 +25,7 @@ pub struct ExecutePythonCodeTool;
 /// State persists: variables, functions, classes and imports of one call are there in the next, so never repeat earlier code. To see
 /// a result, print it or make it the last expression; plots are shown by plt.show(). If the code raises, what ran before the error is
 /// kept: fix the rest and go on. If it times out or crashes, the state is as before the call. The working directory is the workspace:
-/// read input files there and write results there. There is no network. numpy, pandas and matplotlib are usually there; if an
+/// read input files there and write results there. There is no network beyond what the user opened. numpy, pandas and matplotlib are usually there; if an
 /// import fails, say which package is missing and go on without it, or ask for it with the tool install_packages where that is offered.
 /// Host tools, where there are any, are functions in the code: see help(tools).
 #[derive(Debug, Deserialize, JsonSchema)]
