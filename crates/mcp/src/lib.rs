@@ -7,7 +7,9 @@
 mod client;
 mod server;
 
-pub use crate::client::{Connected, RemoteServer, ServerProblem, ServerTransport, Trust, connect};
+pub use crate::client::{
+    Connected, RemoteServer, ServerProblem, ServerTransport, Trust, connect, nesting_level,
+};
 pub use crate::server::{
     Files, ForkTool, HttpOptions, Server, VariablesTool, WriteFileTool, with_tools_for_clients,
 };

@@ -8,7 +8,7 @@ use crate::failure::Usage;
 use crate::process;
 use crate::terminal::Console;
 use anyhow::Context as _;
-use cellblock::mcp::{Files, HttpOptions, Server};
+use cellblock::mcp::{Files, HttpOptions, Server, nesting_level};
 use cellblock::tools::{Approval, Effects, SessionFuture, ToolError, ToolRunner};
 use cellblock::{Host, Preload, SessionOptions, parse_duration};
 use clap::Args;
@@ -65,6 +65,12 @@ pub(crate) fn run(args: McpArgs, console: &Console) -> anyhow::Result<ExitCode> 
 }
 
 async fn serve(args: McpArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    if nesting_level() > 1 {
+        return Err(Usage::hinted(
+            "this server was started by a server that Cellblock started: its configuration names `cellblock mcp` itself",
+            "remove that server from [mcp.servers] of the configuration file, or give it another --config",
+        ));
+    }
     let mut signals = Signals::new()?;
     let config = args.config.load()?;
     let python = args.python.resolve(&config)?;

@@ -116,6 +116,20 @@ fn servers_that_we_started_end_with_us_however_we_end() {
 }
 
 #[test]
+fn a_server_that_starts_itself_is_stopped_at_the_second_level() {
+    let place = Place::new();
+    let config = format!(
+        "[mcp.servers.again]\ncommand = {CELLBLOCK:?}\nargs = [\"mcp\", \"--stdlib\", \"--config\", {:?}]\n",
+        place.path().join("config.toml")
+    );
+    fs::write(place.path().join("config.toml"), config).unwrap();
+    let ended = place.run(["tools", "--config", "config.toml"]);
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
+    assert!(ended.stdout.contains("again_compute"), "{}", ended.stdout);
+    assert!(!ended.stdout.contains("again_again"), "{}", ended.stdout);
+}
+
+#[test]
 fn http_is_for_this_machine_and_for_who_has_the_token() {
     let place = Place::new();
     let refused = place.run(["mcp", "--http", "0.0.0.0:0"]);

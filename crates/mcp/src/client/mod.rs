@@ -5,6 +5,8 @@ mod connection;
 mod program;
 mod tools;
 
+pub use program::nesting_level;
+
 use cellblock_tools::{DynamicTool, Registry};
 use connection::ServerConnection;
 use futures_util::future::join_all;

@@ -19,6 +19,15 @@ use tokio::time::{Instant, sleep};
 const PASSED_VARIABLES: [&str; 9] = [
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ",
 ];
+/// The environment variable that counts how many MCP clients of this program started each other.
+const NESTING_VARIABLE: &str = "CELLBLOCK_MCP_NESTING";
+
+/// How many MCP clients of this program started each other down to this process: 0 for a process that a person or another program started.
+pub fn nesting_level() -> u32 {
+    let level = std::env::var(NESTING_VARIABLE);
+    level.ok().and_then(|level| level.parse().ok()).unwrap_or(0)
+}
+
 /// How long a program may take to end after its input is closed, and again after SIGTERM.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The bytes that are kept of its standard error.
@@ -49,6 +58,7 @@ impl Program {
                     .filter_map(|name| Some((name, std::env::var_os(name)?))),
             )
             .envs(environment)
+            .env(NESTING_VARIABLE, (nesting_level() + 1).to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
