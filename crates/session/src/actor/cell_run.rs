@@ -11,7 +11,7 @@ use crate::files::disk_guard::{LOOK_PERIOD, WatchTarget};
 use crate::journal::{Answer, Answers};
 use cellblock_protocol::guest::{Done, FromHead, ToHead};
 use cellblock_protocol::{Cell, CheckpointState, Event, MimeBundle, Strategy, Stream, Wall};
-use cellblock_sandbox::{Death, Exit, FromInit};
+use cellblock_sandbox::{Death, Exit};
 use std::io;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -209,12 +209,13 @@ impl CellRun {
             let deadline = self.clock.deadline();
             tokio::select! {
                 biased;
-                message = actor.init.receive() => {
-                    match message.map(|packet| FromInit::from_bytes(&packet.bytes)) {
-                        Ok(Ok(FromInit::Ended(death))) => return Finish::Ended(death, self.why_it_died(actor, death)),
-                        Ok(Ok(FromInit::Lost { pid })) => actor.checkpoints.lose(pid),
-                        Ok(Ok(_)) => {}
-                        _ => return Finish::Lost,
+                event = actor.init.next_event() => {
+                    match event {
+                        Ok(event) => actor.note_init_event(event),
+                        Err(_) => return Finish::Lost,
+                    }
+                    if let Some(death) = actor.ended.take() {
+                        return Finish::Ended(death, self.why_it_died(actor, death));
                     }
                 }
                 command = actor.commands.recv() => {

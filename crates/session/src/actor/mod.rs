@@ -28,14 +28,14 @@ use crate::session::{Session, Shared};
 use crate::spawn::fork::Lineage;
 use crate::spawn::process_host::ProcessHost;
 use crate::wire::channel::Channel;
-use crate::wire::packets::Packets;
+use crate::wire::init_link::{InitEvent, InitLink};
 use crate::wire::pipes::Pipes;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
 use cellblock_protocol::{
     Cell, CellResult, CheckpointList, CheckpointState, Event, SessionOptions, StateOutcome, Stream,
     Undone,
 };
-use cellblock_sandbox::{Cgroup, Death, Exit, FromInit, ToInit};
+use cellblock_sandbox::{Cgroup, Death, Exit, ToInit};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -106,7 +106,7 @@ pub(crate) struct Actor {
     /// How it is walled in, in the words of a result.
     pub(crate) isolation: String,
     pub(crate) channel: Channel,
-    pub(crate) init: Packets,
+    pub(crate) init: InitLink,
     pub(crate) pipes: Pipes,
     pub(crate) disk: Disk,
     pub(crate) history: History,
@@ -216,14 +216,10 @@ impl Actor {
                         Fate::Over(reason) => return reason,
                     }
                 }
-                message = self.init.receive() => {
-                    match message.map(|packet| FromInit::from_bytes(&packet.bytes)) {
-                        Ok(Ok(FromInit::Ended(death))) => self.ended = Some(death),
-                        Ok(Ok(FromInit::Lost { pid })) => self.checkpoints.lose(pid),
-                        Ok(Ok(_)) => {}
-                        _ => return self.process_host.why_lost().await,
-                    }
-                }
+                event = self.init.next_event() => match event {
+                    Ok(event) => self.note_init_event(event),
+                    Err(_) => return self.process_host.why_lost().await,
+                },
                 frame = self.channel.receive() => match frame {
                     // A thread that outlived its cell.
                     Ok(frame) => self.refuse_stray(frame).await,
@@ -461,8 +457,7 @@ impl Actor {
         if let Some(death) = self.ended.take() {
             return Some(death);
         }
-        let sweep = ToInit::Sweep(next).to_bytes();
-        self.init.send(&sweep, &[]).await.ok()?;
+        self.init.tell(ToInit::Sweep(next)).await.ok()?;
         timeout(SWEEP_LIMIT, self.wait_for_exit()).await.ok()?
     }
 
@@ -472,16 +467,14 @@ impl Actor {
         /// A head that does not read is interrupted all the same.
         const SEND_TIMEOUT: Duration = Duration::from_millis(100);
         let _ = timeout(SEND_TIMEOUT, self.channel.send(&ToHead::Interrupt { cell })).await;
-        let signal = ToInit::Signal(SIGINT).to_bytes();
-        let _ = self.init.send(&signal, &[]).await;
+        let _ = self.init.tell(ToInit::Signal(SIGINT)).await;
     }
 
     /// Makes a system call return in which the head waits, and does nothing else. Python looks for signals between two steps and
     /// when a call was interrupted: one that came just before a long call would be seen after it.
     pub(crate) async fn nudge_head(&self) {
         const SIGURG: i32 = 23;
-        let signal = ToInit::Signal(SIGURG).to_bytes();
-        let _ = self.init.send(&signal, &[]).await;
+        let _ = self.init.tell(ToInit::Signal(SIGURG)).await;
     }
 
     /// A head that closed its channel is about to die, or pretends to: after a moment it is ended.
@@ -493,23 +486,36 @@ impl Actor {
         }
     }
 
-    /// Waits for init's word that the head ended.
+    /// Waits until init says that the head ended; `None` when init is gone.
     async fn wait_for_exit(&mut self) -> Option<Death> {
         loop {
-            let packet = self.init.receive().await.ok()?;
-            match FromInit::from_bytes(&packet.bytes) {
-                Ok(FromInit::Ended(death)) => return Some(death),
-                Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
-                _ => {}
+            self.note_init_events();
+            if let Some(death) = self.ended.take() {
+                return Some(death);
             }
+            let event = self.init.next_event().await.ok()?;
+            self.note_init_event(event);
+        }
+    }
+
+    /// Takes note of an event of init's. The one place that says what an event means for the session.
+    pub(crate) fn note_init_event(&mut self, event: InitEvent) {
+        match event {
+            InitEvent::HeadEnded(death) => self.ended = Some(death),
+            InitEvent::StandbyLost { pid } => self.checkpoints.lose(pid),
+        }
+    }
+
+    /// Takes note of the events that came while an answer was waited for.
+    pub(crate) fn note_init_events(&mut self) {
+        while let Some(event) = self.init.take_event() {
+            self.note_init_event(event);
         }
     }
 
     /// Tells init that the host is done, and waits until it has gone with everything in it.
     pub(crate) async fn end_processes(&mut self) {
-        self.init.close();
-        let gone = async { while self.init.receive().await.is_ok() {} };
-        let _ = timeout(SWEEP_LIMIT, gone).await;
+        let _ = timeout(SWEEP_LIMIT, self.init.close()).await;
     }
 
     /// It has copies of files in our directory.

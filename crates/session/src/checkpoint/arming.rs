@@ -4,9 +4,10 @@ use crate::actor::Actor;
 use crate::checkpoint::Standby;
 use crate::checkpoint::standby_channel::StandbyChannel;
 use crate::files::history::FileHistory;
+use crate::wire::init_link::Protect;
 use cellblock_protocol::guest::{Armed, ToHead};
 use cellblock_protocol::{Arming, Strategy};
-use cellblock_sandbox::{BootTime, FromInit, StandbyOrigin, ToInit};
+use cellblock_sandbox::{BootTime, StandbyOrigin, ToInit};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, SystemTime};
 use tokio::time::timeout;
@@ -124,31 +125,17 @@ impl Actor {
 
     /// Has init take a process for a standby: one that was made when we asked for it, and no other.
     pub(crate) async fn protect(&mut self, pid: u32, origin: StandbyOrigin) -> Result<(), String> {
-        let lost = "init is gone";
-        self.init
-            .send(&ToInit::Protect { pid, origin }.to_bytes(), &[])
-            .await
-            .map_err(|_| lost)?;
-        loop {
-            let packet = self.init.receive().await.map_err(|_| lost)?;
-            match FromInit::from_bytes(&packet.bytes) {
-                Ok(FromInit::Protected { pid: which, done }) if which == pid => {
-                    return if done {
-                        Ok(())
-                    } else {
-                        Err(
-                            "the head named a process that is not the copy which it was asked for"
-                                .to_owned(),
-                        )
-                    };
-                }
-                Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
-                Ok(FromInit::Ended(death)) => {
-                    self.ended = Some(death);
-                    return Err("the head is gone".to_owned());
-                }
-                _ => {}
-            }
+        let outcome = self.init.request(Protect { pid, origin }).await;
+        self.note_init_events();
+        if self.ended.is_some() {
+            return Err("the head is gone".to_owned());
+        }
+        match outcome {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(
+                "the head named a process that is not the copy which it was asked for".to_owned(),
+            ),
+            Err(_) => Err("init is gone".to_owned()),
         }
     }
 
@@ -232,7 +219,6 @@ impl Actor {
     }
 
     async fn let_go(&self, standby: &Standby) {
-        let drop = ToInit::Drop(standby.pid).to_bytes();
-        let _ = self.init.send(&drop, &[]).await;
+        let _ = self.init.tell(ToInit::Drop(standby.pid)).await;
     }
 }

@@ -7,9 +7,10 @@ use crate::checkpoint::standby_channel::{StandbyChannel, Successor};
 use crate::files::disk_guard::WatchTarget;
 use crate::files::tracker::Changes;
 use crate::wire::channel::Channel;
+use crate::wire::init_link::Wake;
 use cellblock_protocol::FileChanges;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
-use cellblock_sandbox::{FromInit, StandbyOrigin, ToInit};
+use cellblock_sandbox::{StandbyOrigin, ToInit};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -131,8 +132,7 @@ impl Actor {
 
     async fn has_init(&self) -> bool {
         const NOBODY: u32 = 0;
-        let harmless = ToInit::Drop(NOBODY).to_bytes();
-        self.init.send(&harmless, &[]).await.is_ok()
+        self.init.tell(ToInit::Drop(NOBODY)).await.is_ok()
     }
 
     /// The copy that a woken standby left, if it did, as a standby of the same state.
@@ -151,23 +151,13 @@ impl Actor {
     /// Returns its channel, and the copy of itself that it says to have left.
     async fn wake(&mut self, pid: u32, channel: Option<Channel>) -> Option<(Channel, Option<u32>)> {
         let mut channel = channel?;
-        self.init
-            .send(&ToInit::Wake(pid).to_bytes(), &[])
-            .await
-            .ok()?;
-        let woken = async {
-            loop {
-                let packet = self.init.receive().await.ok()?;
-                match FromInit::from_bytes(&packet.bytes) {
-                    Ok(FromInit::Woken { pid: which, done }) if which == pid => {
-                        return done.then_some(());
-                    }
-                    Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
-                    _ => {}
-                }
-            }
-        };
-        timeout(WAKE_LIMIT, woken).await.ok()??;
+        let woken = timeout(WAKE_LIMIT, self.init.request(Wake { pid })).await;
+        self.note_init_events();
+        // An end that was told until now is that of the head before.
+        self.ended = None;
+        if !matches!(woken, Ok(Ok(true))) {
+            return None;
+        }
         let up = async {
             loop {
                 if let FromHead::Ready { standby } = channel.receive().await.ok()? {

@@ -14,10 +14,11 @@ use crate::session::{MAX_LOG_EVENTS, Session};
 use crate::spawn::plan::{Plan, SpawnTarget};
 use crate::spawn::prepared::{Opening, Prepared, SessionParts};
 use crate::spawn::sockets::Sockets;
+use crate::wire::init_link::{PendingAnswer, PrepareFork};
 use cellblock_protocol::SessionOptions;
 use cellblock_protocol::guest::{Reply, ToHead};
 use cellblock_sandbox::{
-    Cgroup, FromInit, MemoryAllowance, SpawnRequest, ToInit, fork_request, remove_directory,
+    Cgroup, ForkFailure, MemoryAllowance, SpawnRequest, ToInit, fork_request, remove_directory,
 };
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -129,13 +130,13 @@ impl Actor {
         } = plan?;
         let (mut near, far) =
             Sockets::new(cgroup.as_deref(), Some(mount?), ChangeNotice::BeforeChange)?;
-        let sent = self
-            .init
-            .send(&fork_request(&spawn_request), &far.descriptors())
-            .await;
-        sent.map_err(Error::system("asking for a fork"))?;
+        let request = PrepareFork {
+            request: fork_request(&spawn_request),
+        };
+        let sent = self.init.send_request(request, &far.descriptors()).await;
+        let prepared = sent.map_err(Error::system("asking for a fork"))?;
         drop(far);
-        let namespaces = match self.copy_to_fork(planned).await {
+        let namespaces = match self.copy_to_fork(planned, prepared).await {
             Ok(namespaces) => namespaces,
             Err(error) => {
                 self.cancel_fork().await;
@@ -226,7 +227,7 @@ impl Actor {
         // If it was init who could not, its reason is the better one.
         let prepared = match namespaces {
             Namespaces::Stand => Ok(()),
-            Namespaces::AreMade => self.wait_until_prepared().await,
+            Namespaces::AreMade(prepared) => self.wait_until_prepared(prepared).await,
         };
         let forked = prepared.and_then(|()| {
             Reply::forked(reply)
@@ -250,7 +251,7 @@ impl Actor {
 
     /// Ends what was prepared for a fork.
     async fn cancel_fork(&self) {
-        let _ = self.init.send(&ToInit::CancelFork.to_bytes(), &[]).await;
+        let _ = self.init.tell(ToInit::CancelFork).await;
     }
 
     fn may_fork(&self) -> Result<Arc<RuntimeState>, Error> {
@@ -289,15 +290,17 @@ impl Actor {
     async fn copy_to_fork(
         &mut self,
         planned: JoinHandle<Result<Copying, Error>>,
+        prepared: ForkPrepared,
     ) -> Result<Namespaces, Error> {
         let copying = planned.await.unwrap_or_else(lost)?;
-        let mut namespaces = Namespaces::AreMade;
-        if copying.has_shared_files() {
+        let namespaces = if copying.has_shared_files() {
             // Before it asks about what is shared, nothing may be.
-            self.wait_until_prepared().await?;
-            namespaces = Namespaces::Stand;
+            self.wait_until_prepared(prepared).await?;
             self.history.lock().begin_sharing();
-        }
+            Namespaces::Stand
+        } else {
+            Namespaces::AreMade(prepared)
+        };
         let processes = self.disk.processes();
         let copied = spawn_blocking(move || copying.carry_out(&processes)).await;
         copied.unwrap_or_else(lost)?;
@@ -317,34 +320,20 @@ impl Actor {
             .await
     }
 
-    /// Init's next word about the fork.
-    async fn hear_of_fork(&mut self) -> Result<(), Error> {
-        let lost = || Error::Ended {
-            session: self.shared.id.clone(),
-            reason: "its init process died".to_owned(),
-        };
-        loop {
-            let packet = self.init.receive().await.map_err(|_| lost())?;
-            match FromInit::from_bytes(&packet.bytes) {
-                Ok(FromInit::Prepared(Ok(()))) => return Ok(()),
-                Ok(FromInit::Prepared(Err(failure))) if failure.is_namespace_limit() => {
-                    return Err(Error::Refused(
-                        "the session cannot be forked: the kernel allows no more namespaces, or none so deep".to_owned(),
-                    ));
-                }
-                Ok(FromInit::Prepared(Err(failure))) => {
-                    return Err(cellblock_sandbox::Error::from(failure).into());
-                }
-                Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
-                Ok(FromInit::Ended(death)) => self.ended = Some(death),
-                _ => {}
-            }
-        }
-    }
-
-    async fn wait_until_prepared(&mut self) -> Result<(), Error> {
-        match timeout(PREPARE_LIMIT, self.hear_of_fork()).await {
-            Ok(outcome) => outcome,
+    /// Waits until init has made the namespaces of the fork.
+    async fn wait_until_prepared(&mut self, mut prepared: ForkPrepared) -> Result<(), Error> {
+        let outcome = timeout(PREPARE_LIMIT, self.init.wait_for(&mut prepared)).await;
+        self.note_init_events();
+        match outcome {
+            Ok(Ok(Ok(()))) => Ok(()),
+            Ok(Ok(Err(failure))) if failure.is_namespace_limit() => Err(Error::Refused(
+                "the session cannot be forked: the kernel allows no more namespaces, or none so deep".to_owned(),
+            )),
+            Ok(Ok(Err(failure))) => Err(cellblock_sandbox::Error::from(failure).into()),
+            Ok(Err(_)) => Err(Error::Ended {
+                session: self.shared.id.clone(),
+                reason: "its init process died".to_owned(),
+            }),
             Err(_) => Err(Error::System {
                 what: "preparing a fork",
                 source: std::io::ErrorKind::TimedOut.into(),
@@ -353,13 +342,15 @@ impl Actor {
     }
 }
 
+/// Init's answer to the request for the namespaces of a fork.
+type ForkPrepared = PendingAnswer<Result<(), ForkFailure>>;
+
 /// How far init is with the namespaces of a fork.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Namespaces {
     /// It has said that they stand.
     Stand,
     /// It has been asked.
-    AreMade,
+    AreMade(ForkPrepared),
 }
 
 fn lost<T>(error: JoinError) -> Result<T, Error> {
