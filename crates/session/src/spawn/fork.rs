@@ -97,7 +97,7 @@ impl Actor {
 
     async fn fork_session(&mut self) -> Result<(Result<Session, Error>, Fate), Error> {
         let runtime = self.may_fork()?;
-        self.disk.has_found_fork().await;
+        self.files.disk.has_found_fork().await;
         let id = runtime.fresh_id();
         let mut unfinished = UnfinishedDirectories::default();
         let workspace = Arc::new(self.shared.workspace.for_copy(&runtime.state, &id)?);
@@ -113,7 +113,7 @@ impl Actor {
         fork_copy::copy_owner(&self.shared.workspace, &workspace)?;
         let planned = self.plan_copy(&workspace);
         let target = SpawnTarget {
-            user: self.lineage.user,
+            user: self.placement.lineage.user,
             workspace: &workspace,
             // It did not make what it begins with, and shares some of it.
             change_notice: ChangeNotice::BeforeChange,
@@ -175,13 +175,13 @@ impl Actor {
                 return Ok((Err(error), fate));
             }
         };
-        let lineage = self.lineage.next(self.cgroup.as_ref());
+        let lineage = self.placement.lineage.next(self.placement.cgroup.as_ref());
         let prepared = Prepared::new(SessionParts {
             id: id.clone(),
             options: options.clone(),
             summary: runtime.isolation_summary(),
-            process_host: self.process_host.for_fork()?,
-            spawned: near.with(cgroup, self.disk.youngest_fork(), head),
+            process_host: self.placement.process_host.for_fork()?,
+            spawned: near.with(cgroup, self.files.disk.youngest_fork(), head),
             files,
             workspace: Arc::clone(&workspace),
             directory,
@@ -191,7 +191,7 @@ impl Actor {
         // The journal goes on where that of the parent stands.
         let (logs, _) = broadcast::channel(MAX_LOG_EVENTS);
         let cell = self.checkpoints.current();
-        let recorder = &self.journal.recorder;
+        let recorder = &self.cells.journal.recorder;
         let opening = Opening {
             journal: recorder.fork(&id, cell, workspace.path(), &logs),
             id,
@@ -199,11 +199,11 @@ impl Actor {
             options,
             logs,
             packages: self.shared.packages.copy(),
-            runtime: self.lineage.runtime.clone(),
+            runtime: self.placement.lineage.runtime.clone(),
         };
         let opened = prepared.into_session(opening).map(|mut fork| {
-            fork.actor.cells = self.cells;
-            fork.actor.is_left_running = self.is_left_running;
+            fork.actor.cells.last_number = self.cells.last_number;
+            fork.actor.files.is_left_running = self.files.is_left_running;
             fork.actor.checkpoints.is_disabled = self.checkpoints.is_disabled;
             fork.serve()
         });
@@ -255,22 +255,22 @@ impl Actor {
     }
 
     fn may_fork(&self) -> Result<Arc<RuntimeState>, Error> {
-        self.process_host.zygote()?;
-        let Some(runtime) = &self.lineage.runtime else {
+        self.placement.process_host.zygote()?;
+        let Some(runtime) = &self.placement.lineage.runtime else {
             return Err(Error::Refused("the session is not in use yet".to_owned()));
         };
         if !SpawnRequest::can_fork(runtime.walls) {
             return Err(Error::Refused(format!(
                 "a session with isolation `{}` cannot be forked: a fork needs namespaces of its own, so the rung must be `full` with the walls files, processes, privileges, seccomp and signals",
-                self.isolation
+                self.placement.isolation
             )));
         }
-        if self.lineage.depth >= MAX_FORK_DEPTH {
+        if self.placement.lineage.depth >= MAX_FORK_DEPTH {
             return Err(Error::Refused(format!(
                 "the session cannot be forked: it is the {MAX_FORK_DEPTH}th fork of a fork already, and that is as deep as forks go"
             )));
         }
-        if Arc::strong_count(&self.lineage.family) >= MAX_FAMILY_SIZE {
+        if Arc::strong_count(&self.placement.lineage.family) >= MAX_FAMILY_SIZE {
             return Err(Error::Refused(format!(
                 "the session cannot be forked: with its forks and theirs there are {MAX_FAMILY_SIZE} sessions already; close some first"
             )));
@@ -282,7 +282,7 @@ impl Actor {
     fn plan_copy(&self, target: &Arc<Workspace>) -> JoinHandle<Result<Copying, Error>> {
         let (from, to) = (Arc::clone(&self.shared.workspace), Arc::clone(target));
         let most = self.options.limits.disk;
-        let change_notice = self.history.lock().change_notice();
+        let change_notice = self.files.history.lock().change_notice();
         spawn_blocking(move || Copying::plan(from, to, most, change_notice))
     }
 
@@ -296,12 +296,12 @@ impl Actor {
         let namespaces = if copying.has_shared_files() {
             // Before it asks about what is shared, nothing may be.
             self.wait_until_prepared(prepared).await?;
-            self.history.lock().begin_sharing();
+            self.files.history.lock().begin_sharing();
             Namespaces::Stand
         } else {
             Namespaces::AreMade(prepared)
         };
-        let processes = self.disk.processes();
+        let processes = self.files.disk.processes();
         let copied = spawn_blocking(move || copying.carry_out(&processes)).await;
         copied.unwrap_or_else(lost)?;
         Ok(namespaces)
@@ -314,9 +314,10 @@ impl Actor {
             path: path.to_owned(),
             problem: error.to_string(),
         })?;
-        self.process_host
+        self.placement
+            .process_host
             .zygote()?
-            .mount(path, own.st_uid, own.st_gid, self.lineage.user)
+            .mount(path, own.st_uid, own.st_gid, self.placement.lineage.user)
             .await
     }
 

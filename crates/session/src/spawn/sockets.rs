@@ -101,7 +101,10 @@ impl Sockets {
 
     /// Sends init its ends of the sockets.
     pub(crate) async fn hand_over(&self, far: FarSockets) -> Result<(), Error> {
-        let sent = self.init.send_descriptors(b"descriptors", &far.descriptors()).await;
+        let sent = self
+            .init
+            .send_descriptors(b"descriptors", &far.descriptors())
+            .await;
         sent.map_err(Error::system("speaking with the container"))
     }
 
@@ -124,9 +127,7 @@ impl Sockets {
                 process: "the head",
             }
             .into()),
-            Err(error) => Err(ended_while("waiting for the session's interpreter")(
-                error,
-            )),
+            Err(error) => Err(ended_while("waiting for the session's interpreter")(error)),
         }
     }
 

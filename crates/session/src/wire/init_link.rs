@@ -13,15 +13,19 @@ use cellblock_sandbox::{Death, ForkFailure, FromInit, Packet, StandbyOrigin, ToI
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
 /// The host's end of the socket of one init.
 pub(crate) struct InitLink {
     packets: Packets,
     events: VecDeque<InitEvent>,
-    /// One for each request without an answer. Returns whether the packet was its answer, or no caller waits for it any more.
-    waiting: Vec<Box<dyn FnMut(&FromInit) -> Delivery + Send + Sync>>,
+    /// One function for each request without an answer, oldest first. It takes the packet if that is the answer.
+    waiting: Vec<WaitingRequest>,
 }
+
+type WaitingRequest = Box<dyn FnMut(&FromInit) -> Delivery + Send + Sync>;
 
 /// Something that init tells without being asked. Init never runs code of the user's, so it is evidence.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,9 +110,20 @@ impl InitRequest for PrepareFork {
     }
 }
 
-/// The answer to a request that was sent. It arrives while the link is polled, by whichever method.
+/// The answer to a request that was sent. It arrives while the session's task polls the link, by whichever method.
+///
+/// The session's task waits for it with [`InitLink::wait_for`]. Another task awaits the value itself, and gets `None` when the link
+/// is gone. In the session's own task that would wait for ever.
 #[derive(Debug)]
 pub(crate) struct PendingAnswer<T>(oneshot::Receiver<T>);
+
+impl<T> Future for PendingAnswer<T> {
+    type Output = Option<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
+        Pin::new(&mut self.0).poll(context).map(Result::ok)
+    }
+}
 
 /// What became of a packet that was offered to a waiting request.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -289,3 +304,7 @@ pub(crate) fn ended_while(what: &'static str) -> impl FnOnce(io::Error) -> Error
         Error::System { what, source }
     }
 }
+
+#[cfg(test)]
+#[path = "init_link_tests.rs"]
+mod tests;
