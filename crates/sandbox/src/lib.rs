@@ -20,8 +20,9 @@ pub use launch::{
     is_session_id, native_walls, reachable_rung,
 };
 pub use processes::{
-    Cgroup, Cgroups, MemoryAllowance, SessionProcesses, Size, UnnamedFiles, Written,
-    descriptors_waiting_in, end_with_parent, ignore_file_size_signal,
+    Cgroup, Cgroups, Mappings, MemoryAllowance, OpenFile, ProcEntry, ProcStat, ProcStatus,
+    SessionProcesses, SharedMapping, Size, UnnamedFiles, Written, descriptors_waiting_in,
+    end_with_parent, ignore_file_size_signal,
 };
 pub use rustix::fs::Stat;
 pub use wire::{

@@ -1,6 +1,7 @@
 //! The processes of one session, found and killed from outside.
 
 use super::common::{eventually, in_process_namespace, process, process_namespace};
+use cellblock_sandbox::ProcEntry;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::os::fd::OwnedFd;
@@ -197,24 +198,17 @@ struct Seen {
 
 impl Seen {
     fn of(pid: u32) -> Option<Seen> {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            line.map(str::trim)
-        };
         const KILL: u64 = 1 << 8;
         const EXITING: u64 = 0x4;
-        let mask = |name: &str| u64::from_str_radix(field(name)?, 16).ok();
-        let blocked = mask("SigBlk:")?;
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let after_name: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        let number = |index: usize| after_name.get(index)?.parse::<u64>().ok();
-        let is_killed = (mask("SigPnd:")? | mask("ShdPnd:")?) & KILL != 0;
+        let process = ProcEntry::of(pid);
+        let (stat, status) = (process.stat()?, process.status());
+        let blocked = status.signals("SigBlk")?;
+        let pending = status.signals("SigPnd")? | status.signals("ShdPnd")?;
         Some(Seen {
             pid,
-            started: number(19)?,
-            is_leaving: is_killed || number(6)? & EXITING != 0,
-            numbers: field("NSpid:")?.split_whitespace().count(),
+            started: stat.started,
+            is_leaving: pending & KILL != 0 || stat.flags & EXITING != 0,
+            numbers: process.namespace_ids().len(),
             blocks_signals: blocked.count_ones() > 32,
         })
     }

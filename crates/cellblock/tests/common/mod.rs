@@ -9,6 +9,7 @@ use cellblock::{
     Cell, CellResult, Error, Host, Isolation, Limits, Preload, PythonChoice, Session,
     SessionBuilder, Wall,
 };
+use cellblock_sandbox::{ProcEntry, ProcStat};
 use serde_json::{Map, Value};
 use std::future::Future;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -239,14 +240,15 @@ pub(crate) fn processes() -> Vec<Process> {
 
 /// One process, if it is there.
 pub(crate) fn process(pid: u32) -> Option<Process> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (head, tail) = stat.rsplit_once(')')?;
-    let name = head.split_once('(')?.1.to_owned();
-    let mut fields = tail.split_whitespace();
-    let state = fields.next()?.chars().next()?;
+    let ProcStat {
+        name,
+        state,
+        parent,
+        ..
+    } = ProcEntry::of(pid).stat()?;
     Some(Process {
         pid,
-        parent: fields.next()?.parse().ok()?,
+        parent,
         state,
         name,
     })

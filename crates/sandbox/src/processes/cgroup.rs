@@ -4,7 +4,7 @@
 //! numbered, and one below it per session. A host that was killed cannot clean up; the next one does.
 
 use crate::Error;
-use crate::processes::session_processes::started;
+use crate::processes::proc_entry::ProcEntry;
 use rustix::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -316,6 +316,11 @@ fn remove_the_busy() {
 /// Tries to remove a cgroup, and says whether that should be tried again.
 fn is_busy(path: &Path) -> bool {
     fs::remove_dir(path).is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
+}
+
+/// When a process was started, in ticks since the machine was started; `None` when it is not there.
+fn started(pid: u32) -> Option<u64> {
+    ProcEntry::of(pid).stat().map(|stat| stat.started)
 }
 
 fn own_name(runtime: u32) -> String {

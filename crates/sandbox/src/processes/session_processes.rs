@@ -3,10 +3,8 @@
 //! Standbys share most of their pages with the head, and how many is only known to a process that may look into them. They are closed to
 //! all of the session, init included; but the host's user owns its namespaces, so the host may look.
 
-use cellblock_native::sys::ProcessStat;
+use crate::processes::proc_entry::ProcEntry;
 use std::collections::HashSet;
-use std::io::{BufRead as _, BufReader};
-use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 use std::{fs, io};
 
@@ -19,8 +17,10 @@ pub struct SessionProcesses {
 impl SessionProcesses {
     /// The session whose init has the id `init` where the launcher lives; `launcher` is the process that the host started.
     pub fn find(launcher: u32, init: u32) -> Option<SessionProcesses> {
-        let of_launcher = children(launcher).into_iter();
-        let inner = of_launcher.clone().flat_map(children);
+        let of_launcher = ProcEntry::of(launcher).children().into_iter();
+        let inner = of_launcher
+            .clone()
+            .flat_map(|pid| ProcEntry::of(pid).children());
         let found = of_launcher.chain(inner).find(|pid| is_known_as(*pid, init));
         found.map(|init| SessionProcesses { init })
     }
@@ -45,7 +45,9 @@ impl SessionProcesses {
     /// Bytes of memory that it holds beyond those of its head, whose id inside is `head`: what only the standbys have, and what
     /// the code's own processes have.
     pub fn memory_beyond(self, head: u32) -> Option<u64> {
-        let head = self.ids().find(|pid| ids_of(*pid).last() == Some(&head))?;
+        let head = self
+            .ids()
+            .find(|pid| ProcEntry::of(*pid).namespace_ids().last() == Some(&head))?;
         Some(self.memory()?.saturating_sub(field(head, "Anonymous:")?))
     }
 
@@ -56,17 +58,18 @@ impl SessionProcesses {
         let mut processes = self.ids().peekable();
         processes.peek()?;
         for pid in processes {
+            let entry = ProcEntry::of(pid);
             let mut looked_at = || -> io::Result<()> {
-                held.extend(open_files(pid, device)?);
-                for line in maps(pid)? {
-                    held.extend(shared_mapping(&line?));
-                }
+                let open = entry.open_files(pid)?.into_iter();
+                let open = open.filter(|file| file.device == device);
+                held.extend(open.map(|file| file.inode));
+                let mapped = entry.mappings(pid)?.shared.into_iter();
+                held.extend(mapped.map(|mapping| mapping.inode));
                 Ok(())
             };
             match looked_at() {
                 Ok(()) => {}
-                // It has ended.
-                Err(_) if stat(pid).is_empty() => {}
+                Err(_) if entry.stat().is_none() => {} // The process has ended.
                 Err(_) => return None,
             }
         }
@@ -75,34 +78,35 @@ impl SessionProcesses {
 
     /// How much of the processor its processes have used, and those that they waited for.
     pub fn processor_time(self) -> Duration {
-        self.ids().map(processor_time).sum()
+        let times = self.ids().filter_map(|pid| ProcEntry::of(pid).stat());
+        times.map(|stat| stat.processor_time).sum()
     }
 
     /// The fork of this session that was made last, if one lives.
     pub fn youngest_fork(self) -> Option<SessionProcesses> {
-        let depth = ids_of(self.init).len();
+        let depth = ProcEntry::of(self.init).namespace_ids().len();
         let is_init = |pid: &u32| {
-            let ids = ids_of(*pid);
+            let ids = ProcEntry::of(*pid).namespace_ids();
             ids.len() == depth + 1 && ids.last() == Some(&1)
         };
         let inits = self.all_below().filter(is_init);
         inits
-            .max_by_key(|pid| started(*pid).unwrap_or(0))
+            .max_by_key(|pid| ProcEntry::of(*pid).stat().map_or(0, |stat| stat.started))
             .map(|init| SessionProcesses { init })
     }
 
     /// Its own processes. Those of its forks live below them, in namespaces of their own.
     pub(crate) fn ids(self) -> impl Iterator<Item = u32> {
-        let depth = ids_of(self.init).len();
+        let depth = ProcEntry::of(self.init).namespace_ids().len();
         self.all_below()
-            .filter(move |pid| ids_of(*pid).len() == depth)
+            .filter(move |pid| ProcEntry::of(*pid).namespace_ids().len() == depth)
     }
 
     fn all_below(self) -> impl Iterator<Item = u32> {
         let mut open = vec![self.init];
         std::iter::from_fn(move || {
             let pid = open.pop()?;
-            open.extend(children(pid));
+            open.extend(ProcEntry::of(pid).children());
             Some(pid)
         })
     }
@@ -110,57 +114,11 @@ impl SessionProcesses {
 
 /// A process has one id in each process namespace that sees it, ours first. The launcher's is the next, where it has one.
 fn is_known_as(pid: u32, id: u32) -> bool {
-    match ids_of(pid)[..] {
+    match ProcEntry::of(pid).namespace_ids()[..] {
         [only] => only == id,
         [_, inner, ..] => inner == id,
         [] => false,
     }
-}
-
-pub(crate) fn ids_of(pid: u32) -> Vec<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let ids = status
-        .lines()
-        .find_map(|line| line.strip_prefix("NSpid:"))
-        .unwrap_or_default();
-    ids.split_whitespace()
-        .filter_map(|word| word.parse().ok())
-        .collect()
-}
-
-fn processor_time(pid: u32) -> Duration {
-    /// The kernel counts in ticks of this length for every reader.
-    const TICK: Duration = Duration::from_millis(10);
-    let text = stat(pid);
-    let ticks = ProcessStat::parse(&text).map_or(0, |stat| stat.cpu_ticks());
-    TICK * u32::try_from(ticks).unwrap_or(u32::MAX)
-}
-
-/// When a process was started, in ticks since the machine was started; `None` when it is not there.
-pub(crate) fn started(pid: u32) -> Option<u64> {
-    ProcessStat::parse(&stat(pid))?.started()
-}
-
-/// The text of `/proc/PID/stat`; empty when the process is not there.
-fn stat(pid: u32) -> Vec<u8> {
-    fs::read(format!("/proc/{pid}/stat")).unwrap_or_default()
-}
-
-/// The children of all its threads.
-pub(crate) fn children(pid: u32) -> Vec<u32> {
-    let threads = fs::read_dir(format!("/proc/{pid}/task"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let lists =
-        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    lists
-        .flat_map(|list| {
-            list.split_whitespace()
-                .filter_map(|word| word.parse().ok())
-                .collect::<Vec<u32>>()
-        })
-        .collect()
 }
 
 fn proportional_bytes(pid: u32) -> Option<u64> {
@@ -186,35 +144,10 @@ fn field_of(text: &str, name: &str) -> Option<u64> {
         .map(|kilobytes| kilobytes << 10)
 }
 
-fn open_files(pid: u32, device: u64) -> io::Result<Vec<u64>> {
-    let open = fs::read_dir(format!("/proc/{pid}/fd"))?.flatten();
-    let files = open.filter_map(|entry| fs::metadata(entry.path()).ok());
-    let wanted = files.filter(|file| file.is_file() && file.dev() == device);
-    Ok(wanted.map(|file| file.ino()).collect())
-}
-
-/// The inode of a file that is mapped so that writes reach it, by a line of `maps`. On whatever device: some file systems tell
-/// another one here than elsewhere.
-fn shared_mapping(line: &str) -> Option<u64> {
-    let mut words = line.split_whitespace();
-    let is_shared = words.nth(1)?.ends_with('s');
-    let inode = words.nth(2)?.parse().ok()?;
-    (is_shared && inode != 0).then_some(inode)
-}
-
-/// The mappings of a process, a line at a time: with long names of files, all of them together take hundreds of megabytes. Those of a
-/// line, which may be no text, are shown as text.
-pub(crate) fn maps(
-    process: impl std::fmt::Display,
-) -> io::Result<impl Iterator<Item = io::Result<String>>> {
-    let file = BufReader::new(fs::File::open(format!("/proc/{process}/maps"))?);
-    let lines = file.split(b'\n');
-    Ok(lines.map(|line| Ok(String::from_utf8_lossy(&line?).into_owned())))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt as _;
     use std::process::{Command, Stdio};
     use std::time::Instant;
 
@@ -234,7 +167,7 @@ mod tests {
                 .is_some_and(|bytes| (4096..64 << 20).contains(&bytes))
         );
         assert_eq!(SessionProcesses::find(own, u32::MAX), None);
-        for pid in children(child.id()) {
+        for pid in ProcEntry::of(child.id()).children() {
             let _ = Command::new("/bin/kill").arg(pid.to_string()).status();
         }
         child.kill().unwrap();
@@ -264,9 +197,5 @@ mod tests {
         }
         assert!(!is_held());
         drop(path);
-        let line =
-            "7f0000000000-7f0000003000 rw-s 00001000 fd:01 4711                       /workspace/x";
-        assert_eq!(shared_mapping(line), Some(4711));
-        assert_eq!(shared_mapping(&line.replace("rw-s", "rw-p")), None);
     }
 }

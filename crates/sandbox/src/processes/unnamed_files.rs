@@ -4,7 +4,7 @@
 //! a socket. The first three are found here. Of the last the kernel tells how many descriptors wait, not what they are.
 
 use crate::SessionProcesses;
-use crate::processes::session_processes::{children, ids_of, maps, started};
+use crate::processes::proc_entry::{ProcEntry, maps};
 use rustix::fs::makedev;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::HashMap;
@@ -75,9 +75,12 @@ impl SessionProcesses {
         let of = |pid: u32| {
             let bytes = bytes_written(pid);
             // None where it has ended meanwhile.
-            let inside = ids_of(pid).last().copied()?;
+            let inside = ProcEntry::of(pid).namespace_ids().last().copied()?;
             Some(Written {
-                process: (pid, started(pid).unwrap_or(0)),
+                process: (
+                    pid,
+                    ProcEntry::of(pid).stat().map_or(0, |stat| stat.started),
+                ),
                 inside,
                 bytes,
             })
@@ -89,15 +92,19 @@ impl SessionProcesses {
     ///
     /// It is faster than to ask init for it, and a call that writes a large file ends at once.
     pub fn kill_head(self, head: u32) -> bool {
-        let is_head = |pid: &u32| ids_of(*pid).last() == Some(&head);
+        let is_head = |pid: &u32| ProcEntry::of(*pid).namespace_ids().last() == Some(&head);
         // A child of init's, so the others need not be looked at.
-        let found = children(self.init()).into_iter().find(is_head);
+        let found = ProcEntry::of(self.init())
+            .children()
+            .into_iter()
+            .find(is_head);
         let descriptor = found
             .and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?))
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         // Looked at again now that it cannot be another process any more.
-        let is_still =
-            found.is_some_and(|pid| is_head(&pid) && children(self.init()).contains(&pid));
+        let is_still = found.is_some_and(|pid| {
+            is_head(&pid) && ProcEntry::of(self.init()).children().contains(&pid)
+        });
         is_still
             && descriptor.is_some_and(|process| pidfd_send_signal(process, Signal::KILL).is_ok())
     }

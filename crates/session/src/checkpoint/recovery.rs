@@ -5,12 +5,18 @@ use crate::actor::Actor;
 use crate::checkpoint::Standby;
 use crate::checkpoint::standby_channel::{StandbyChannel, Successor};
 use crate::files::disk_guard::WatchTarget;
+use crate::files::preserve;
 use crate::files::tracker::Changes;
+use crate::spawn::Spawned;
+use crate::spawn::fork::Lineage;
+use crate::spawn::process_host::ProcessHost;
 use crate::wire::channel::Channel;
-use cellblock_protocol::FileChanges;
+use crate::wire::init_link::Wake;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
-use cellblock_sandbox::{FromInit, StandbyOrigin, ToInit};
-use std::time::Duration;
+use cellblock_protocol::{FileChanges, Strategy};
+use cellblock_sandbox::{StandbyOrigin, ToInit};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 use tokio::time::timeout;
 
 /// A standby has to return from one system call, and to fork.
@@ -34,7 +40,7 @@ impl Actor {
     pub(crate) async fn recover(&mut self, dirty: Changes) -> Option<Recovered> {
         self.guard_disk(WatchTarget::None);
         let recovered = self.recover_head(dirty).await;
-        self.disk.forget_hit();
+        self.files.disk.forget_hit();
         recovered
     }
 
@@ -57,7 +63,7 @@ impl Actor {
             } = standby.channel;
             let channel = Channel::new(channel, far).ok();
             if let Some((channel, copy)) = self.wake(standby.pid, channel).await {
-                self.channel = channel;
+                self.head.channel = channel;
                 self.checkpoints.head = standby.pid;
                 self.checkpoints.revision = standby.revision;
                 self.checkpoints.since = standby.since;
@@ -93,11 +99,11 @@ impl Actor {
 
     /// There is a head with the state after `cell`.
     async fn go_on_after(&mut self, cell: u64, dirty: Changes) -> Recovered {
-        let not_restored = self.history.go_back(cell, dirty).await;
+        let not_restored = self.files.history.go_back(cell, dirty).await;
         self.guard_disk(WatchTarget::None);
         self.look_for_left_running().await;
-        let files = self.disk.changes().await.files;
-        self.spent_ms = 0.0;
+        let files = self.files.disk.changes().await.files;
+        self.head.spent_ms = 0.0;
         self.checkpoints.kept.retain(|kept| *kept <= cell);
         self.checkpoints.plan();
         Recovered {
@@ -111,15 +117,17 @@ impl Actor {
     /// by the next request.
     async fn reopen_files(&mut self) -> Vec<String> {
         const LIMIT: Duration = Duration::from_secs(10);
-        self.questions += 1;
-        let question = self.questions;
+        let question = self.head.next_question();
         // The pipes are not read meanwhile: the head passes on what was printed of an incomplete line, which belongs to the cell that failed.
         let reopened = async {
-            self.channel.send(&ToHead::Settle { seq: question }).await?;
+            self.head
+                .channel
+                .send(&ToHead::Settle { seq: question })
+                .await?;
             loop {
-                match self.channel.receive().await? {
+                match self.head.channel.receive().await? {
                     FromHead::Reply(reply) if reply.seq == question => return Ok(reply),
-                    stray => self.refuse_stray(stray).await,
+                    stray => self.head.refuse_stray(&self.shared, stray).await,
                 }
             }
         };
@@ -131,8 +139,7 @@ impl Actor {
 
     async fn has_init(&self) -> bool {
         const NOBODY: u32 = 0;
-        let harmless = ToInit::Drop(NOBODY).to_bytes();
-        self.init.send(&harmless, &[]).await.is_ok()
+        self.init.tell(ToInit::Drop(NOBODY)).await.is_ok()
     }
 
     /// The copy that a woken standby left, if it did, as a standby of the same state.
@@ -142,7 +149,7 @@ impl Actor {
         successor: Option<Successor>,
     ) -> Option<(u32, StandbyChannel)> {
         let (pid, successor) = copy.zip(successor)?;
-        self.disk.expect_descriptors_in(successor.far());
+        self.files.disk.expect_descriptors_in(successor.far());
         let line = StandbyChannel::along(successor).ok()?;
         self.protect(pid, StandbyOrigin::WhenWoken).await.ok()?;
         Some((pid, line))
@@ -151,23 +158,13 @@ impl Actor {
     /// Returns its channel, and the copy of itself that it says to have left.
     async fn wake(&mut self, pid: u32, channel: Option<Channel>) -> Option<(Channel, Option<u32>)> {
         let mut channel = channel?;
-        self.init
-            .send(&ToInit::Wake(pid).to_bytes(), &[])
-            .await
-            .ok()?;
-        let woken = async {
-            loop {
-                let packet = self.init.receive().await.ok()?;
-                match FromInit::from_bytes(&packet.bytes) {
-                    Ok(FromInit::Woken { pid: which, done }) if which == pid => {
-                        return done.then_some(());
-                    }
-                    Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
-                    _ => {}
-                }
-            }
-        };
-        timeout(WAKE_LIMIT, woken).await.ok()??;
+        let woken = timeout(WAKE_LIMIT, self.init.request(Wake { pid })).await;
+        self.note_init_events();
+        // An end that was told until now is that of the head before.
+        self.head.ended = None;
+        if !matches!(woken, Ok(Ok(true))) {
+            return None;
+        }
         let up = async {
             loop {
                 if let FromHead::Ready { standby } = channel.receive().await.ok()? {
@@ -183,5 +180,64 @@ impl Actor {
                 None
             }
         }
+    }
+}
+
+impl Actor {
+    /// Whether nothing was done yet that new processes would not have. Seeds, tools and setup code count as something.
+    pub(crate) fn can_start_anew(&self) -> bool {
+        let has_view = |runtime: &Arc<crate::runtime::RuntimeState>| runtime.has_view();
+        self.checkpoints.is_untouched()
+            && self.checkpoints.standbys.is_empty()
+            && self.options.strategy != Strategy::Direct
+            && self.options.setup.is_none()
+            && self.options.network.is_empty()
+            && !self.placement.lineage.is_forked()
+            && !self.shared.workspace.is_user_directory()
+            && matches!(self.placement.process_host, ProcessHost::Zygote(_))
+            && self
+                .placement
+                .lineage
+                .runtime
+                .as_ref()
+                .is_some_and(has_view)
+    }
+
+    /// Ends all processes of the session, and goes on with new ones. Forks of it stay.
+    pub(crate) async fn start_anew(&mut self) -> Option<()> {
+        let runtime = self.placement.lineage.runtime.clone()?;
+        self.end_processes().await;
+        self.end_preserve_task().await;
+        self.checkpoints.taken_back.clear();
+        if self.placement.lineage.has_relatives() {
+            // The new init knows nothing of what is shared with them.
+            runtime.share_nothing(&self.shared.workspace).await.ok()?;
+        }
+        // Its last cgroup may still be there, for forks of the session are.
+        let id = format!("{}-again-{}", self.shared.id, self.cells.last_number);
+        let shared = &self.shared;
+        let spawned =
+            runtime.spawn_processes(&id, &self.options, &shared.workspace, self.directory.path());
+        let Spawned {
+            session,
+            zygote,
+            user,
+        } = spawned.await.ok()?;
+        if let Some(socket) = session.preserve_socket {
+            // For the new processes, all that is there was there before them.
+            let begun = Some(SystemTime::now());
+            self.files.preserve_task =
+                Some(preserve::serve(socket, self.files.history.clone(), begun).ok()?);
+        }
+        self.head.channel = session.channel;
+        self.init = session.init;
+        self.head.pipes = session.pipes;
+        self.placement.cgroup = session.cgroup;
+        self.files.disk.move_to(session.processes);
+        self.checkpoints.head = session.head;
+        self.placement.process_host = ProcessHost::Zygote(zygote);
+        self.placement.lineage = Lineage::first(user);
+        self.placement.lineage.runtime = Some(runtime);
+        Some(())
     }
 }

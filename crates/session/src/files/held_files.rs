@@ -3,12 +3,10 @@
 //! A write through a shared map raises no event, and after the first one no time of the file changes. So files that are mapped are compared
 //! with their copies. And what a process or a thread writes that a cell left running is not the work of the next cell.
 
-use cellblock_sandbox::SessionProcesses;
+use cellblock_sandbox::{ProcEntry, SessionProcesses, SharedMapping};
 use std::collections::{HashMap, HashSet};
-use std::io::{self, BufRead as _, BufReader};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
-use std::{fs, str};
+use std::io;
+use std::path::PathBuf;
 
 /// Signals whose handlers run code of the guest alone: interrupts, and errors of the processor, which the code itself causes. Bit 0 is signal 1.
 const EXPECTED_HANDLERS: u64 =
@@ -68,18 +66,21 @@ impl SeenProcesses {
             return true;
         };
         self.update(init, own);
-        let is_other =
-            |(pid, process): (&u32, &Process)| *process == Process::Other && is_running(*pid);
+        let is_other = |(pid, process): (&u32, &Process)| {
+            *process == Process::Other && ProcEntry::of(*pid).is_running()
+        };
         if self.known.iter().any(is_other) {
             return true;
         }
         match self.head(own) {
             Some(head) => {
-                let depth = ids(init).len();
-                let is_child = |pid: u32| ids(pid).len() <= depth && is_running(pid);
-                threads(head).len() != 1
+                let depth = namespace_depth(init);
+                let is_child =
+                    |pid: u32| namespace_depth(pid) <= depth && ProcEntry::of(pid).is_running();
+                let head = ProcEntry::of(head);
+                head.threads().len() != 1
                     || has_handlers(head)
-                    || children(head).into_iter().any(is_child)
+                    || head.children().into_iter().any(is_child)
             }
             None => true,
         }
@@ -98,23 +99,22 @@ impl SeenProcesses {
             return held;
         };
         self.update(init, own);
-        let (head, depth) = (self.head(own), ids(init).len());
+        let (head, depth) = (self.head(own), namespace_depth(init));
         let others = self
             .known
             .iter()
             .filter(|(_, process)| **process == Process::Other);
         let mut open: Vec<u32> = others.map(|(pid, _)| *pid).chain(head).collect();
         while let Some(pid) = open.pop() {
-            let looked_at = held.look_into(pid, device);
-            if looked_at.is_err() && is_running(pid) {
-                held.unknown.push(ids(pid).last().copied().unwrap_or(0));
+            let process = ProcEntry::of(pid);
+            let looked_at = held.look_into(process, device);
+            if looked_at.is_err() && process.is_running() {
+                let inside = process.namespace_ids().last().copied();
+                held.unknown.push(inside.unwrap_or(0));
             }
             // Those of forks are deeper in namespaces, and not of this session.
-            open.extend(
-                children(pid)
-                    .into_iter()
-                    .filter(|pid| ids(*pid).len() <= depth),
-            );
+            let children = process.children().into_iter();
+            open.extend(children.filter(|pid| namespace_depth(*pid) <= depth));
         }
         held
     }
@@ -129,15 +129,15 @@ impl SeenProcesses {
 
     /// Looks at the children of init: the head, the standbys, and processes whose parents have ended.
     fn update(&mut self, init: u32, own: &[u32]) {
-        let children = children(init);
+        let children = ProcEntry::of(init).children();
         self.known.retain(|pid, _| children.contains(pid));
-        let depth = ids(init).len();
+        let depth = namespace_depth(init);
         for pid in children {
             let is_certain = matches!(self.known.get(&pid), Some(Process::Own(_) | Process::Fork));
             if is_certain {
                 continue;
             }
-            let process = match ids(pid)[..] {
+            let process = match ProcEntry::of(pid).namespace_ids()[..] {
                 ref ids if ids.len() > depth => Process::Fork,
                 [.., inside] if own.contains(&inside) => Process::Own(inside),
                 _ => Process::Other,
@@ -154,115 +154,38 @@ impl SeenProcesses {
 }
 
 impl HeldInodes {
-    fn look_into(&mut self, pid: u32, device: u64) -> io::Result<()> {
+    fn look_into(&mut self, process: ProcEntry, device: u64) -> io::Result<()> {
         let mut has_maps = false;
         // Of a process whose first thread has ended, only the others tell. Each may have descriptors of its own.
-        for thread in threads(pid) {
-            let thread = format!("/proc/{pid}/task/{thread}");
-            self.add_open(&thread, device)?;
-            has_maps = has_maps || self.add_mapped(&thread)?;
-        }
-        Ok(())
-    }
-
-    fn add_open(&mut self, thread: &str, device: u64) -> io::Result<()> {
-        const READ_ONLY: u32 = 0;
-        const ACCESS_MODE: u32 = 3;
-        for entry in fs::read_dir(format!("{thread}/fd"))?.flatten() {
-            let Ok(found) = fs::metadata(entry.path()) else {
-                continue;
-            };
-            if !found.is_file() || found.dev() != device {
+        for thread in process.threads() {
+            let open = process.open_files(thread)?.into_iter();
+            let writable = open.filter(|file| file.device == device && file.is_writable);
+            self.open.extend(writable.map(|file| file.inode));
+            if has_maps {
                 continue;
             }
-            let number = entry.file_name();
-            let text = fs::read_to_string(Path::new(thread).join("fdinfo").join(number));
-            let text = text.unwrap_or_default();
-            let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
-            let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
-            if flags.is_none_or(|flags| flags & ACCESS_MODE != READ_ONLY) {
-                self.open.insert(found.ino());
+            let mappings = process.mappings(thread)?;
+            has_maps = !mappings.is_empty;
+            for SharedMapping { inode, is_writable } in mappings.shared {
+                match is_writable {
+                    true => self.mapped.insert(inode),
+                    false => self.open.insert(inode),
+                };
             }
         }
         Ok(())
     }
-
-    /// Returns whether there was anything.
-    fn add_mapped(&mut self, thread: &str) -> io::Result<bool> {
-        let mut lines = BufReader::new(fs::File::open(format!("{thread}/maps"))?).split(b'\n');
-        let mut is_empty = true;
-        // A line at a time: with long names of files, all of them together take hundreds of megabytes.
-        while let Some(line) = lines.next().transpose()? {
-            is_empty = false;
-            let mut words = line
-                .split(|byte| *byte == b' ')
-                .filter(|word| !word.is_empty());
-            let access = words.nth(1).unwrap_or_default();
-            let inode = words
-                .nth(2)
-                .and_then(|word| str::from_utf8(word).ok()?.parse().ok());
-            let (b's', Some(inode @ 1..)) = (access.last().copied().unwrap_or(0), inode) else {
-                continue;
-            };
-            if access.get(1) == Some(&b'w') {
-                self.mapped.insert(inode);
-            } else {
-                self.open.insert(inode);
-            }
-        }
-        Ok(!is_empty)
-    }
 }
 
-/// The ids of a process, in each process namespace that sees it, the host's first.
-fn ids(pid: u32) -> Vec<u32> {
-    let text = status(pid);
-    let ids = text.lines().find_map(|line| line.strip_prefix("NSpid:"));
-    let numbers = ids.unwrap_or_default().split_whitespace();
-    numbers.filter_map(|number| number.parse().ok()).collect()
+/// The number of process namespaces that see a process. Those of a fork are seen by one more than those of its parent.
+fn namespace_depth(pid: u32) -> usize {
+    ProcEntry::of(pid).namespace_ids().len()
 }
 
-/// Whether code of its own runs when a signal comes.
-fn has_handlers(pid: u32) -> bool {
-    let text = status(pid);
-    let caught = text.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+/// Whether code of the user's runs in a process when a signal comes.
+fn has_handlers(process: ProcEntry) -> bool {
     // The C library has 32 and 33 for itself.
-    caught.is_none_or(|mask| mask & !(EXPECTED_HANDLERS | bit(32) | bit(33)) != 0)
-}
-
-/// Whether it can still do something: it has not ended.
-fn is_running(pid: u32) -> bool {
-    let is_over = |thread: &u32| {
-        let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat"));
-        let text = text.unwrap_or_default();
-        let state = text.rsplit_once(") ").map(|(_, rest)| rest.chars().next());
-        matches!(state, None | Some(None | Some('Z' | 'X')))
-    };
-    !threads(pid).iter().all(is_over)
-}
-
-fn status(pid: u32) -> String {
-    let bytes = fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn threads(pid: u32) -> Vec<u32> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task"));
-    let entries = entries.into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect()
-}
-
-/// The children of all its threads.
-fn children(pid: u32) -> Vec<u32> {
-    let lists = threads(pid).into_iter().filter_map(|thread| {
-        fs::read_to_string(format!("/proc/{pid}/task/{thread}/children")).ok()
-    });
-    let numbers = lists.flat_map(|list| {
-        let numbers = list.split_whitespace().filter_map(|word| word.parse().ok());
-        numbers.collect::<Vec<u32>>()
-    });
-    numbers.collect()
+    let expected = EXPECTED_HANDLERS | bit(32) | bit(33);
+    let caught = process.status().signals("SigCgt");
+    caught.is_none_or(|caught| caught & !expected != 0)
 }

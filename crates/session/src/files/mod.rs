@@ -1,7 +1,7 @@
 //! The files of a session: the workspace, what changed in it, its history for going back, and its disk limit.
 
-pub(crate) mod attributes;
 pub(crate) mod borrowed;
+mod contents;
 pub(crate) mod disk;
 pub(crate) mod disk_guard;
 pub(crate) mod fork_copy;
@@ -11,10 +11,11 @@ pub(crate) mod nameless;
 pub(crate) mod original_files;
 pub(crate) mod preserve;
 pub(crate) mod restore;
+pub(crate) mod seen;
 pub(crate) mod session_files;
+mod set_id;
 pub(crate) mod shared_files;
 pub(crate) mod shared_history;
-pub(crate) mod sizes;
 pub(crate) mod store;
 pub(crate) mod tracker;
 pub(crate) mod untrusted;

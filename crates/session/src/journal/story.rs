@@ -1,9 +1,10 @@
 //! What a journal tells: every cell with what became of it, and the steps that led to the state at the end.
 
-use super::reader::Journal;
-use super::record::{Ended, Record};
+use crate::journal::reader::Journal;
+use crate::journal::record::{Ended, Record};
 use cellblock_protocol::{Cell, Seed, StateOutcome, Status, ToolSpec};
 use serde::Serialize;
+use std::fmt;
 use std::sync::Arc;
 
 /// One cell of a journal.
@@ -50,6 +51,12 @@ impl Fate {
             Fate::Interrupted => "interrupted",
             Fate::Unfinished => "not finished",
         }
+    }
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.name())
     }
 }
 
