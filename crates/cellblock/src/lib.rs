@@ -43,8 +43,8 @@ pub use cellblock_protocol::{
     visible_json, visible_name, visible_text,
 };
 pub use cellblock_session::{
-    Cgroups, Mechanism, OutputDirectory, PoolState, Preload, Probe, Running, Session,
-    UntrustedDirectories, Verdict,
+    Cgroups, KeptWorkspace, KeptWorkspaces, Mechanism, OutputDirectory, PoolState, Preload, Probe,
+    Running, Session, UntrustedDirectories, Verdict, WorkspaceRetention,
 };
 
 /// Tools: what models, code in sessions and MCP clients can call.

@@ -3,6 +3,7 @@
 use crate::commands::ask::AskArgs;
 use crate::commands::bench::BenchArgs;
 use crate::commands::chat::ChatArgs;
+use crate::commands::clean::CleanArgs;
 use crate::commands::config::ShowConfigArgs;
 use crate::commands::demo::DemoArgs;
 use crate::commands::doctor::DoctorArgs;
@@ -45,6 +46,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Repl(args) => commands::repl::run(args, console.clone()),
         Command::Pipe(args) => commands::pipe::run(args, &console),
         Command::Sessions(args) => commands::sessions::run(args, &console),
+        Command::Clean(args) => commands::clean::run(&args, &console),
         Command::Doctor(args) => commands::doctor::run(&args, &console),
         Command::Demo(args) => commands::demo::run(args, console.clone()),
         Command::Setup(args) => commands::setup::run(&args, &console),
@@ -111,6 +113,8 @@ pub(crate) enum Command {
     Pipe(PipeArgs),
     /// List, show, restore, export and remove the journals of sessions
     Sessions(SessionsArgs),
+    /// Show what ended sessions left on disk, and remove what is old
+    Clean(CleanArgs),
     /// Say what this machine can enforce, and what is missing
     Doctor(DoctorArgs),
     /// Take a short tour on real cells

@@ -17,6 +17,8 @@ mod config;
 #[cfg(target_os = "linux")]
 mod failure;
 #[cfg(target_os = "linux")]
+mod kept_workspaces;
+#[cfg(target_os = "linux")]
 mod process;
 #[cfg(target_os = "linux")]
 mod python_syntax;

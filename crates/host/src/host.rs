@@ -194,7 +194,7 @@ impl Host {
     }
 
     /// Where it keeps what should outlive a run.
-    pub(crate) fn state_directory(&self) -> &Path {
+    pub fn state_directory(&self) -> &Path {
         &self.state.dirs.state
     }
 

@@ -23,6 +23,7 @@ pub use cellblock_network::{BadProxy, Proxies};
 pub use cellblock_sandbox::{Cgroups, Mechanism, Probe, Verdict};
 pub use container::Containers;
 pub use error::Error;
+pub use files::kept_workspaces::{KeptWorkspace, KeptWorkspaces, WorkspaceRetention};
 pub use files::untrusted::{OutputDirectory, UntrustedDirectories};
 pub use running::Running;
 pub use runtime::{LoadedPython, Preload, Python, Runtime, RuntimeBuilder};

@@ -1,6 +1,7 @@
 //! The flags that name a Python and an environment of packages, and the host that they describe.
 
 use crate::config::{Config, SessionConfig, SettingResolver, SettingSpec};
+use crate::kept_workspaces::remove_expired_in_background;
 use crate::terminal::{Console, EnvironmentBar};
 use cellblock::env::Requirements;
 use cellblock::{Host, HostBuilder, Preload, PythonChoice};
@@ -111,6 +112,7 @@ impl EnvironmentArgs {
         let reported = Arc::clone(&bar);
         let builder = builder.progress(move |progress| reported.report(&progress));
         let host = builder.clone().build()?;
+        remove_expired_in_background(host.state_directory());
         let header = script.map(Requirements::from_script).transpose()?.flatten();
         let named = self.env.as_deref().map(|env| host.requirements_of(env));
         let wanted = match (header, named.transpose()?) {

@@ -3,6 +3,7 @@
 pub(crate) mod ask;
 pub(crate) mod bench;
 pub(crate) mod chat;
+pub(crate) mod clean;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;

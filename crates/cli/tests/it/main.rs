@@ -9,6 +9,7 @@
 
 mod ask;
 mod chat;
+mod clean;
 mod completions;
 mod config;
 mod demo;

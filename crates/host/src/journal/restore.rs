@@ -2,12 +2,10 @@
 
 use crate::{Error, Host, Session};
 use cellblock_protocol::{Event, Journaling, SessionOptions};
-use cellblock_session::Error as SessionError;
 use cellblock_session::journal::{
     Answers, CellStory, Difference, Fate, Journal, Step, compare, copy_directory,
 };
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::DirBuilderExt as _;
+use cellblock_session::{Error as SessionError, KeptWorkspaces};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -140,23 +138,21 @@ impl Restore {
     async fn copy(&self, host: &Host, journal: &Journal) -> Result<PathBuf, Error> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let name = format!("{}-{}", journal.id, now.unwrap_or_default().as_millis());
-        let to = host.state_directory().join("workspaces").join(name);
+        let kept = KeptWorkspaces::new(host.state_directory());
         let from = journal.workspace.clone();
-        let target = to.clone();
         let copied = tokio::task::spawn_blocking(move || {
-            let mut builder = DirBuilder::new();
-            let made = builder.recursive(true).mode(0o700).create(&target);
-            made.map_err(|source| SessionError::Storage {
+            let made = kept.make(&name);
+            let target = made.map_err(|source| SessionError::Storage {
                 what: "making the workspace",
-                path: target.clone(),
+                path: name.into(),
                 source,
             })?;
             copy_directory(&from, &target).inspect_err(|_| {
-                let _ = fs::remove_dir_all(&target);
-            })
+                let _ = kept.remove(&target);
+            })?;
+            Ok::<PathBuf, Error>(target)
         });
-        copied.await??;
-        Ok(to)
+        copied.await?
     }
 }
 

@@ -7,6 +7,7 @@ mod socket;
 use crate::Error;
 use crate::files::disk::Processes;
 use crate::files::history::ChangeNotice;
+use crate::files::kept_workspaces::remove_if_empty;
 use crate::files::session_files::Files;
 use crate::files::watch::Watcher;
 use crate::files::workspace::Workspace;
@@ -318,7 +319,7 @@ impl Drop for UnfinishedSession {
             let _ = remove_directory(&self.directory);
         }
         if let Some(workspace) = &self.workspace {
-            let _ = std::fs::remove_dir(workspace);
+            remove_if_empty(workspace);
         }
     }
 }

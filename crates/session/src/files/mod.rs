@@ -7,6 +7,7 @@ pub(crate) mod disk_guard;
 pub(crate) mod fork_copy;
 pub(crate) mod held_files;
 pub(crate) mod history;
+pub(crate) mod kept_workspaces;
 pub(crate) mod nameless;
 pub(crate) mod original_files;
 pub(crate) mod preserve;

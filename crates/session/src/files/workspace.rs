@@ -1,16 +1,13 @@
 //! The workspace of a session: its directory, and what is in it.
 
 use crate::Error;
+use crate::files::kept_workspaces::{KeptWorkspaces, hold_lock, remove_if_empty};
 use crate::files::seen::{Found, Kind, Seen};
 use crate::files::shared_files::SharedFiles;
-use crate::runtime::reach_below;
-use cellblock_sandbox::{
-    Budget, Closed, Confined, Entry, FileSystem, Links, Stat, Step, private_directory,
-};
-use std::fs::{self, DirBuilder};
+use cellblock_sandbox::{Budget, Closed, Confined, Entry, FileSystem, Links, Stat, Step};
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,6 +27,8 @@ pub(crate) struct Workspace {
     origin: Origin,
     shared_files: Arc<SharedFiles>,
     file_system: Option<FileSystem>,
+    /// Held as long as the workspace is in use.
+    _lock: Option<File>,
 }
 
 /// Where a workspace comes from.
@@ -109,16 +108,14 @@ impl Workspace {
         origin: Origin,
         shared_files: Arc<SharedFiles>,
     ) -> Result<Workspace, Error> {
-        let all = state.join("workspaces");
-        let path = all.join(unique_name(session));
+        let kept = KeptWorkspaces::new(state);
+        let name = unique_name(session);
         let failed = |source| Error::Storage {
             what: "making the workspace",
-            path: path.clone(),
+            path: state.join("workspaces").join(&name),
             source,
         };
-        private_directory(&all, reach_below(state)).map_err(failed)?;
-        let mut builder = DirBuilder::new();
-        builder.mode(0o700).create(&path).map_err(failed)?;
+        let path = kept.make(&name).map_err(failed)?;
         let real = path.canonicalize().map_err(failed)?;
         let directory = Confined::open_real(&real).map_err(failed)?;
         Workspace::of(real, directory, origin, shared_files)
@@ -135,6 +132,7 @@ impl Workspace {
             problem: error.to_string(),
         })?;
         Ok(Workspace {
+            _lock: hold_lock(&path),
             path,
             file_system: directory.file_system().ok(),
             device: owner.st_dev,
@@ -277,8 +275,7 @@ impl Workspace {
 impl Drop for Workspace {
     fn drop(&mut self) {
         if !self.is_user_directory() {
-            // Works only while it is empty.
-            let _ = fs::remove_dir(&self.path);
+            remove_if_empty(&self.path);
         }
     }
 }

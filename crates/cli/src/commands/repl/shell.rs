@@ -13,14 +13,13 @@ use crate::terminal::{
 use anyhow::Context as _;
 use cellblock::env::{Dirs, Requirements};
 use cellblock::{
-    Cell, CellResult, CheckpointList, CheckpointStatus, Event, Host, Rung, Session, SessionOptions,
-    StateOutcome, strip_terminal_escapes,
+    Cell, CellResult, CheckpointList, CheckpointStatus, Event, Host, KeptWorkspaces, Rung, Session,
+    SessionOptions, StateOutcome, strip_terminal_escapes,
 };
 use rustyline::error::ReadlineError;
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io::{self, IsTerminal as _};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -148,9 +147,11 @@ impl Shell {
         for session in self.others.iter().chain([&self.session]) {
             session.close().await;
         }
-        if let Some(path) = &self.fresh {
-            // Only while it is empty.
-            let _ = fs::remove_dir(path);
+        let is_empty = |path: &PathBuf| fs::read_dir(path).is_ok_and(|mut it| it.next().is_none());
+        if let Some(path) = self.fresh.filter(is_empty)
+            && let Ok(dirs) = Dirs::from_process()
+        {
+            let _ = KeptWorkspaces::new(&dirs.state).remove(&path);
         }
     }
 
@@ -358,14 +359,9 @@ fn fresh_workspace() -> anyhow::Result<PathBuf> {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     let name = format!("repl-{}-{}", since_1970.as_secs(), std::process::id());
-    let path = Dirs::from_process()?.state.join("workspaces").join(name);
-    let mut builder = DirBuilder::new();
-    builder
-        .recursive(true)
-        .mode(0o700)
-        .create(&path)
-        .with_context(|| format!("cannot make the workspace {}", path.display()))?;
-    Ok(path)
+    let kept = KeptWorkspaces::new(&Dirs::from_process()?.state);
+    let made = kept.make(&name);
+    made.with_context(|| format!("cannot make the workspace {name}"))
 }
 
 /// Questions are asked at the terminal, with line editing. Where there is none, the lines are the code.

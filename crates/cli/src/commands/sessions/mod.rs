@@ -9,7 +9,7 @@ use crate::terminal::{Console, Style, age, plural, size};
 use anyhow::Context as _;
 use cellblock::env::Dirs;
 use cellblock::journal::{JournalError, JournalFile, Journals, Summary, notebook, script};
-use cellblock::parse_duration;
+use cellblock::{KeptWorkspaces, parse_duration};
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -35,7 +35,7 @@ enum SessionsCommand {
     Restore(restore::RestoreArgs),
     /// Print one as a script or a notebook
     Export(ExportArgs),
-    /// Remove journals
+    /// Remove journals, with the workspaces that were made for their sessions
     Remove(RemoveArgs),
 }
 
@@ -262,12 +262,18 @@ fn remove(args: &RemoveArgs, journals: &Journals, console: &Console) -> anyhow::
             .map(|id| journals.find(id))
             .collect::<Result<Vec<_>, _>>()?,
     };
+    let workspaces = KeptWorkspaces::new(&Dirs::from_process()?.state);
     let (mut removed, mut bytes, mut kept) = (0, 0, 0);
     for file in chosen {
+        let workspace = file.summary().map(|summary| summary.workspace);
         match file.remove() {
             Ok(()) => {
                 removed += 1;
                 bytes += file.bytes;
+                // A directory of the user, or one that another session works in, stays.
+                if let Ok(workspace) = workspace {
+                    let _ = workspaces.remove(&workspace);
+                }
             }
             Err(JournalError::Alive { .. }) if args.ids.is_empty() => kept += 1,
             Err(error) => return Err(error.into()),
