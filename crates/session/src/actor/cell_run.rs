@@ -12,7 +12,7 @@ use crate::actor::clock::{Clock, Pulse};
 use crate::actor::commands::Command;
 use crate::actor::dispatch::ForCell;
 use crate::actor::exit_status::Ending;
-use crate::container::console_log::ConsoleLog;
+use crate::container::running::ConsoleLog;
 use crate::files::disk_guard::{LOOK_PERIOD, Report, WatchTarget};
 use crate::journal::Answers;
 use crate::wire::init_link::InitEvent;

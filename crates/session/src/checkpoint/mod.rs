@@ -1,7 +1,6 @@
 //! The standbys of a session: frozen copies of its head, from the oldest that `undo` can reach to the newest.
 
 pub(crate) mod arming;
-pub(crate) mod origin;
 pub(crate) mod recovery;
 pub(crate) mod replay;
 pub(crate) mod standby_channel;

@@ -1,8 +1,7 @@
 //! Sessions in containers: the session's processes run in a container of an engine instead of behind
 //! the walls of this machine.
 
-pub(crate) mod console_log;
-mod running;
+pub(crate) mod running;
 mod socket;
 
 use crate::Error;

@@ -1,10 +1,9 @@
-//! A session's container while it runs: its output, its end, its removal.
+//! A session's container while it runs: the log of what is printed in it, its end, its removal.
 
 use crate::Error;
-use crate::container::console_log::{self, ConsoleLog};
 use crate::session::log_pieces;
 use cellblock_docker::{Container, Output};
-use cellblock_protocol::Event;
+use cellblock_protocol::{Event, Stream};
 use rustix::net::{Shutdown, shutdown};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -169,8 +168,8 @@ impl Drop for RunningContainer {
 async fn read_output(mut output: Output, last_lines: LastLines, log: Option<ContainerLog>) {
     while let Some(line) = output.next_line().await {
         if let Some(ContainerLog { label, events }) = &log {
-            let logged = console_log::line_of(label, &line.stream.to_string(), &line.text);
-            console_log::write(&logged);
+            let logged = line_of(label, &line.stream.to_string(), &line.text);
+            write(&logged);
             for text in log_pieces(format!("{logged}\n")) {
                 let _ = events.send(Event::Log { text });
             }
@@ -180,5 +179,67 @@ async fn read_output(mut output: Output, last_lines: LastLines, log: Option<Cont
         if last_lines.len() > MAX_LAST_LINES {
             last_lines.pop_front();
         }
+    }
+}
+
+/// The longest line; what is longer comes in pieces.
+const MAX_LINE_BYTES: usize = 8 << 10;
+
+/// Puts lines into the log; or nothing, where no log is wanted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ConsoleLog {
+    label: Option<Arc<str>>,
+    begun: [String; 2],
+}
+
+impl ConsoleLog {
+    /// For the session with this name.
+    pub(crate) fn of(label: &str) -> ConsoleLog {
+        ConsoleLog {
+            label: Some(label.into()),
+            ..ConsoleLog::default()
+        }
+    }
+
+    /// Something was written to a stream.
+    pub(crate) fn take(&mut self, stream: Stream, text: &str) {
+        let Some(label) = &self.label else {
+            return;
+        };
+        let begun = &mut self.begun[usize::from(stream == Stream::Stderr)];
+        for piece in text.split_inclusive('\n') {
+            begun.push_str(piece);
+            if piece.ends_with('\n') || begun.len() > MAX_LINE_BYTES {
+                let line = std::mem::take(begun);
+                write(&line_of(label, name(stream), line.trim_end_matches('\n')));
+            }
+        }
+    }
+
+    /// The cell is over: a line that was begun is one, too.
+    pub(crate) fn end(&mut self) {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            if !self.begun[usize::from(stream == Stream::Stderr)].is_empty() {
+                self.take(stream, "\n");
+            }
+        }
+    }
+}
+
+/// A line of a session's container.
+pub(crate) fn line_of(label: &str, source: &str, line: &str) -> String {
+    format!("[docker][{label}][{source}] {line}")
+}
+
+/// Writes a line to the log.
+pub(crate) fn write(line: &str) {
+    tracing::info!(target: "cellblock::docker", "{line}");
+}
+
+fn name(stream: Stream) -> &'static str {
+    if stream == Stream::Stderr {
+        "stderr"
+    } else {
+        "stdout"
     }
 }

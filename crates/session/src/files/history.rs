@@ -5,11 +5,11 @@
 //! (`original_files.rs`). Where init does not ask before that, it is copied at the start if it is small; beyond that, a first change cannot be
 //! taken back, and the result says so.
 
-use crate::files::attributes::Attributes;
 use crate::files::held_files::HeldFiles;
 use crate::files::original_files::{OriginalFiles, Preserved};
 use crate::files::preserve::PreserveSocket;
 use crate::files::seen::{Kind, Seen, Stamp};
+use crate::files::store::Attributes;
 use crate::files::store::{FileStore, Stored};
 use crate::files::workspace::Workspace;
 use cellblock_sandbox::Access;

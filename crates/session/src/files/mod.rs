@@ -1,6 +1,5 @@
 //! The files of a session: the workspace, what changed in it, its history for going back, and its disk limit.
 
-pub(crate) mod attributes;
 pub(crate) mod borrowed;
 mod contents;
 pub(crate) mod disk;
@@ -17,7 +16,6 @@ pub(crate) mod session_files;
 mod set_id;
 pub(crate) mod shared_files;
 pub(crate) mod shared_history;
-pub(crate) mod sizes;
 pub(crate) mod store;
 pub(crate) mod tracker;
 pub(crate) mod untrusted;

@@ -3,8 +3,8 @@
 //! It is not copied beforehand: that would cost as much as there is. A file stays where it is until the session's code is about
 //! to write to it or to remove it; then the system call waits until a copy is kept (see `preserve.rs`).
 
-use crate::files::attributes::Attributes;
 use crate::files::seen::{Kind, Seen, Stamp};
+use crate::files::store::Attributes;
 use crate::files::store::Stored;
 use crate::files::workspace::Workspace;
 use cellblock_sandbox::Entry;

@@ -4,10 +4,10 @@
 //! followed, not even one that stays inside; what stands in the way of a path that was recorded is replaced by what was there, or the path is
 //! named as not restored. A file is written to only if it is the very file that the copy was taken from.
 
-use crate::files::attributes::Attributes;
 use crate::files::history::{Author, Content, FileHistory};
 use crate::files::original_files::Preserved;
 use crate::files::seen::{Kind, Seen, Stamp, time_of};
+use crate::files::store::Attributes;
 use crate::files::store::Stored;
 use crate::files::tracker::Changes;
 use cellblock_sandbox::{Access, Entry, Links, unguessable_name};

@@ -1,6 +1,6 @@
 //! How much of a cell a journal keeps.
 
-use super::record::Ended;
+use crate::journal::record::Ended;
 use cellblock_protocol::{CellResult, Cut, MimeBundle, Truncated};
 use serde_json::Value;
 

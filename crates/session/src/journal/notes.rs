@@ -1,7 +1,7 @@
 //! What the code of one cell asks of the world outside, and what it is answered: a replay must answer the same.
 
-use super::bounds::{self, MAX_CALLS, MAX_CALLS_BYTES};
-use super::record::{CallOutcome, Ended, InputAnswer, RecordedCall, RecordedInput};
+use crate::journal::bounds::{self, MAX_CALLS, MAX_CALLS_BYTES};
+use crate::journal::record::{CallOutcome, Ended, InputAnswer, RecordedCall, RecordedInput};
 use cellblock_protocol::guest::{FromHead, ToHead};
 use std::collections::HashMap;
 use std::time::Instant;

@@ -1,8 +1,8 @@
 //! Reading a journal as far as it is whole.
 
-use super::directory::JournalFile;
-use super::error::JournalError;
-use super::record::{CallOutcome, Ended, Line, Opened, Record, VERSION};
+use crate::journal::directory::JournalError;
+use crate::journal::directory::JournalFile;
+use crate::journal::record::{CallOutcome, Ended, Line, Opened, Record, VERSION};
 use cellblock_protocol::{ToolCall, ToolOutcome};
 use cellblock_records::{LineReader, NextLine, id_of, is_locked};
 use std::fs::File;

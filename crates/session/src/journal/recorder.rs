@@ -1,11 +1,13 @@
 //! The recorder of one session: it hands records to the writer thread and never waits.
 
-use super::bounds;
-use super::notes::CellNotes;
-use super::record::{Ended, Opened, Record};
-use super::writer::{Key, Listener, Message, WriterThread};
+use crate::actor::Actor;
+use crate::journal::bounds;
+use crate::journal::notes::CellNotes;
+use crate::journal::record::{Ended, Opened, PythonUsed, Record, VERSION};
+use crate::journal::writer::{Key, Listener, Message, WriterThread};
+use crate::runtime::RuntimeState;
 use cellblock_protocol::guest::{FromHead, ToHead};
-use cellblock_protocol::{Cell, CellResult, Event};
+use cellblock_protocol::{Cell, CellResult, Event, Journaling, SessionOptions};
 use cellblock_records::{RecordDirectory, new_id, seconds_since_1970};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -29,11 +31,11 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Records what happens in one session. Does nothing where no journal is kept. Clones write the same journal.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder {
-    inner: Option<Arc<RuntimeState>>,
+    inner: Option<Arc<OpenJournal>>,
 }
 
 #[derive(Debug)]
-struct RuntimeState {
+struct OpenJournal {
     key: Key,
     id: String,
     path: PathBuf,
@@ -48,7 +50,7 @@ impl Recorder {
         opened: Opened,
         logs: &broadcast::Sender<Event>,
     ) -> Recorder {
-        let inner = RuntimeState::new(directory, &opened.session, WriterThread::shared(), logs);
+        let inner = OpenJournal::new(directory, &opened.session, WriterThread::shared(), logs);
         let is_accepted = inner.writer.send(Message::Open {
             key: inner.key,
             path: inner.path.clone(),
@@ -76,7 +78,7 @@ impl Recorder {
             return Recorder::default();
         };
         let directory = parent.path.parent().unwrap_or(Path::new("."));
-        let inner = RuntimeState::new(directory, session, Arc::clone(&parent.writer), logs);
+        let inner = OpenJournal::new(directory, session, Arc::clone(&parent.writer), logs);
         let is_accepted = inner.writer.send(Message::Fork {
             key: inner.key,
             from: parent.key,
@@ -140,15 +142,15 @@ impl Recorder {
     }
 }
 
-impl RuntimeState {
+impl OpenJournal {
     fn new(
         directory: &Path,
         session: &str,
         writer: Arc<WriterThread>,
         logs: &broadcast::Sender<Event>,
-    ) -> RuntimeState {
+    ) -> OpenJournal {
         let id = new_id();
-        RuntimeState {
+        OpenJournal {
             key: WriterThread::new_key(),
             path: RecordDirectory::new(directory).file_path(&id),
             id,
@@ -180,7 +182,7 @@ impl RuntimeState {
     }
 }
 
-impl Drop for RuntimeState {
+impl Drop for OpenJournal {
     fn drop(&mut self) {
         // After a proper close there is nothing left to close; before the first cell there is no file.
         self.writer
@@ -283,4 +285,52 @@ impl SessionJournal {
             self.recorder.note(record);
         }
     }
+}
+
+impl RuntimeState {
+    /// The journal that the options ask for. A session that then fails to open leaves none.
+    pub(crate) fn begin_journal(
+        &self,
+        actor: &Actor,
+        options: &SessionOptions,
+        logs: &broadcast::Sender<Event>,
+    ) -> Recorder {
+        let python = self.python();
+        let used = PythonUsed {
+            executable: python.executable.clone(),
+            version: actor.placement.process_host.python(),
+            packages: python.packages,
+        };
+        begin(&self.state, used, actor, options, logs)
+    }
+}
+
+/// The same for any session: `state` is where journals are kept, unless the options say otherwise.
+pub(crate) fn begin(
+    state: &Path,
+    python: PythonUsed,
+    actor: &Actor,
+    options: &SessionOptions,
+    logs: &broadcast::Sender<Event>,
+) -> Recorder {
+    let directory = match &options.journal {
+        Journaling::HostsChoice | Journaling::Off => return Recorder::default(),
+        Journaling::On => state.join("journals"),
+        Journaling::In(directory) => directory.clone(),
+    };
+    let opened = Opened {
+        version: VERSION,
+        cellblock: env!("CARGO_PKG_VERSION").to_owned(),
+        session: options.session.clone().unwrap_or_default(),
+        options: SessionOptions {
+            journal: Journaling::HostsChoice,
+            ..options.clone()
+        },
+        workspace: actor.shared.workspace.path().to_owned(),
+        workspace_was_empty: actor.files.disk.began_empty(),
+        python,
+        isolation: actor.placement.isolation.clone(),
+        pid: std::process::id(),
+    };
+    Recorder::open(&directory, opened, logs)
 }

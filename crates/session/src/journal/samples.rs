@@ -1,6 +1,6 @@
 //! Records for tests.
 
-use super::record::{Ended, Line, Opened, PythonUsed, Record, VERSION};
+use crate::journal::record::{Ended, Line, Opened, PythonUsed, Record, VERSION};
 use cellblock_protocol::{CellResult, SessionOptions};
 use serde_json::json;
 use std::path::PathBuf;

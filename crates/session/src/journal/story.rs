@@ -1,7 +1,7 @@
 //! What a journal tells: every cell with what became of it, and the steps that led to the state at the end.
 
-use super::reader::Journal;
-use super::record::{Ended, Record};
+use crate::journal::reader::Journal;
+use crate::journal::record::{Ended, Record};
 use cellblock_protocol::{Cell, Seed, StateOutcome, Status, ToolSpec};
 use serde::Serialize;
 use std::sync::Arc;

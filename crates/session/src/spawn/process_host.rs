@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::container::RunningContainer;
-use crate::container::console_log::ConsoleLog;
+use crate::container::running::ConsoleLog;
 use crate::spawn::zygote::Zygote;
 use cellblock_protocol::Backend;
 use std::sync::Arc;

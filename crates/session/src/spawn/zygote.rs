@@ -1,6 +1,6 @@
 //! The launcher and the zygote behind it, seen from the host.
 
-use crate::wire::exchange::Exchange;
+use crate::wire::packets::Exchange;
 use crate::wire::packets::Packets;
 use crate::{Error, Preload, Python};
 use cellblock_sandbox::{
