@@ -219,6 +219,23 @@ pub enum ToolOutcome {
     Unanswered,
 }
 
+impl ToolOutcome {
+    /// The word that stands in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Error => "error",
+            Self::Unanswered => "unanswered",
+        }
+    }
+}
+
+impl fmt::Display for ToolOutcome {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.name())
+    }
+}
+
 /// Where a session runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

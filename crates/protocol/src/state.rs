@@ -1,5 +1,7 @@
 //! What became of a session's state after a cell, and which checkpoint the next cell has.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// What became of a session's state after a cell.
@@ -69,6 +71,23 @@ pub enum StateOutcome {
     Ended,
 }
 
+impl StateOutcome {
+    /// The word that stands in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::Restored => "restored",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+impl fmt::Display for StateOutcome {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.name())
+    }
+}
+
 /// The safety net of a cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointState {
@@ -119,4 +138,21 @@ pub enum CheckpointStatus {
     Behind,
     /// None.
     Unavailable,
+}
+
+impl CheckpointStatus {
+    /// The word that stands in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Armed => "armed",
+            Self::Behind => "behind",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
+impl fmt::Display for CheckpointStatus {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.name())
+    }
 }

@@ -90,3 +90,24 @@ fn a_result_event_survives_the_journey() {
     let text = serde_json::to_string(&event).unwrap();
     assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event);
 }
+
+#[test]
+fn an_outcome_is_shown_with_the_word_that_stands_in_json() {
+    fn check<T: std::fmt::Display + serde::Serialize>(outcomes: &[T]) {
+        for outcome in outcomes {
+            let word = serde_json::to_value(outcome).unwrap();
+            assert_eq!(word, serde_json::Value::from(outcome.to_string()));
+        }
+    }
+    check(&[
+        StateOutcome::Kept,
+        StateOutcome::Restored,
+        StateOutcome::Ended,
+    ]);
+    check(&[
+        CheckpointStatus::Armed,
+        CheckpointStatus::Behind,
+        CheckpointStatus::Unavailable,
+    ]);
+    check(&[ToolOutcome::Ok, ToolOutcome::Error, ToolOutcome::Unanswered]);
+}

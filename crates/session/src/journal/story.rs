@@ -4,6 +4,7 @@ use crate::journal::reader::Journal;
 use crate::journal::record::{Ended, Record};
 use cellblock_protocol::{Cell, Seed, StateOutcome, Status, ToolSpec};
 use serde::Serialize;
+use std::fmt;
 use std::sync::Arc;
 
 /// One cell of a journal.
@@ -50,6 +51,12 @@ impl Fate {
             Fate::Interrupted => "interrupted",
             Fate::Unfinished => "not finished",
         }
+    }
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.name())
     }
 }
 
