@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::fields::Fields;
 use crate::invalid::Invalid;
-use crate::quantity::{Seconds, check_seconds};
+use crate::quantity::{Seconds, check_seconds, duration_of_seconds, optional_seconds};
 
 /// The most code one cell may have. A line of the pipe is no longer, so nothing larger can be asked for there.
 pub const MAX_CODE_BYTES: usize = 16_000_000;
@@ -18,9 +18,12 @@ pub const MAX_CODE_BYTES: usize = 16_000_000;
 pub struct Cell {
     /// The source. Not looked at here: what is no Python, Python says itself.
     pub code: String,
-    /// Seconds on the wall clock; the session's limit when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<f64>,
+    /// The time that the code may take on the wall clock; the session's limit when absent. In JSON: seconds.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "optional_seconds::serialize"
+    )]
+    pub timeout: Option<Duration>,
     /// Whether a failed cell leaves nothing behind; the session's choice when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub atomic: Option<bool>,
@@ -58,10 +61,10 @@ impl Cell {
         self
     }
 
-    /// Stops it after this many seconds.
+    /// Stops the code after this much time. [`validate`](Self::validate) refuses zero, and more than 7 days.
     #[must_use]
-    pub fn timeout(mut self, seconds: f64) -> Self {
-        self.timeout = Some(seconds);
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.timeout = Some(limit);
         self
     }
 
@@ -72,12 +75,9 @@ impl Cell {
         self
     }
 
-    /// The time it may take, given the session's own limit. Call [`validate`](Self::validate) first: a
-    /// time-out that is no time is read as none.
+    /// The time that the code may take, given the session's own limit.
     pub fn wall(&self, session: Duration) -> Duration {
-        self.timeout
-            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-            .unwrap_or(session)
+        self.timeout.unwrap_or(session)
     }
 
     /// Refuses what cannot be run, before anything runs.
@@ -90,8 +90,8 @@ impl Cell {
                 format!("{} bytes", self.code.len()),
             ));
         }
-        if let Some(seconds) = self.timeout {
-            check_seconds("timeout", seconds)?;
+        if let Some(limit) = self.timeout {
+            check_seconds("timeout", limit.as_secs_f64())?;
         }
         Ok(())
     }
@@ -101,7 +101,8 @@ impl Cell {
             code: fields.required("code")?,
             timeout: fields
                 .optional::<Seconds>("timeout")?
-                .map(|seconds| seconds.0),
+                .map(|seconds| duration_of_seconds("timeout", seconds.0))
+                .transpose()?,
             atomic: fields.optional("atomic")?,
             script: None,
         };

@@ -56,7 +56,7 @@ pub use limits::Limits;
 pub use mime::{MimeBundle, MimeContent};
 pub use network::{HostPattern, MAX_NETWORK_RULES, NetworkRule};
 pub use options::{Arming, SessionOptions, Strategy, validate_session_id};
-pub use quantity::{parse_duration, parse_size};
+pub use quantity::{duration_of_seconds, optional_seconds, parse_duration, parse_size};
 pub use replay::Replay;
 pub use result::{
     Backend, CellResult, CellValue, Cut, Status, Stream, ToolCall, ToolOutcome, Truncated, Usage,

@@ -25,6 +25,6 @@ pub use container::Containers;
 pub use error::Error;
 pub use files::untrusted::{OutputDirectory, UntrustedDirectories};
 pub use running::Running;
-pub use runtime::{Preload, Python, Runtime, RuntimeBuilder};
+pub use runtime::{LoadedPython, Preload, Python, Runtime, RuntimeBuilder};
 pub use session::Session;
 pub use spawn::pool::PoolState;

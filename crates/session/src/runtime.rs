@@ -94,11 +94,23 @@ impl Runtime {
         self.inner.pool.state()
     }
 
-    /// The version of Python, and the modules that are imported already.
-    pub async fn python(&self) -> Result<(String, Vec<String>), Error> {
+    /// The Python that sessions are forked from. Starts it, if no session did before.
+    pub async fn python(&self) -> Result<LoadedPython, Error> {
         let zygote = self.inner.zygote().await?;
-        Ok((zygote.ready.python.clone(), zygote.ready.preloaded.clone()))
+        Ok(LoadedPython {
+            version: zygote.ready.python.clone(),
+            preloaded: zygote.ready.preloaded.clone(),
+        })
     }
+}
+
+/// The Python of a runtime as it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadedPython {
+    /// The version, such as `3.12.4`.
+    pub version: String,
+    /// The modules of the preload that were imported.
+    pub preloaded: Vec<String>,
 }
 
 impl RuntimeBuilder {

@@ -20,7 +20,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tracing::Instrument as _;
 
 /// The live output of one action that is passed on as events. The result has all of it.
@@ -155,7 +155,10 @@ async fn call_tool(context: &ActionContext<'_>, index: usize, call: &ToolUse) ->
     let attachments = attachments(&outcome.answer);
     let result = match code {
         Some(code) => ActionResult {
-            timeout: arguments.get(TIMEOUT_ARGUMENT).and_then(Value::as_f64),
+            timeout: arguments
+                .get(TIMEOUT_ARGUMENT)
+                .and_then(Value::as_f64)
+                .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
             ..code_result(&code, &CellOutcome::new(outcome, locale), started)
         },
         None => call_result(call, arguments, &outcome.answer, text.clone(), started),

@@ -3,7 +3,7 @@
 use crate::repair::Repair;
 use crate::verify::Verification;
 use cellblock_model::{Cost, Usage};
-use cellblock_protocol::{CellResult, FileEntry};
+use cellblock_protocol::{CellResult, FileEntry, optional_seconds};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
@@ -95,9 +95,13 @@ pub struct ActionResult {
     /// The code, if the action is code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// The time limit of the code in seconds, if the model chose one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<f64>,
+    /// The time limit of the code, if the model chose one. In JSON: seconds.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "optional_seconds"
+    )]
+    pub timeout: Option<Duration>,
     /// The arguments, if the action is a call of another tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Value>,

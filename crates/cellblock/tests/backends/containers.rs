@@ -209,7 +209,9 @@ fn an_engine_that_dies_ends_the_cell_and_the_container() {
     let begun = Instant::now();
     let result = wait(async {
         let cell = Cell::new("import time\nprint('begun', flush=True)\ntime.sleep(50)");
-        let mut running = session.start(cell.timeout(50.0)).unwrap();
+        let mut running = session
+            .start(cell.timeout(Duration::from_secs(50)))
+            .unwrap();
         loop {
             match running.next().await.unwrap() {
                 Event::Stdout { .. } => relay.cut(),

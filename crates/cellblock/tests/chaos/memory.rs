@@ -143,7 +143,10 @@ impl Brim {
     /// Runs a cell, and takes over what its result says became of the state.
     fn run(&mut self, code: &str, apply: impl FnOnce(&mut Vec<Block>)) -> CellResult {
         self.follow_returns();
-        let result = run(&self.session, Cell::new(code).timeout(20.0));
+        let result = run(
+            &self.session,
+            Cell::new(code).timeout(Duration::from_secs(20)),
+        );
         let error = result.error.as_ref().map_or("", |error| &error.type_);
         self.kills += usize::from(error == "MemoryLimit");
         self.behind += usize::from(result.state.checkpoint.status != CheckpointStatus::Armed);

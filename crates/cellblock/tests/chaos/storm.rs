@@ -374,7 +374,7 @@ fn call(survivor: &mut Survivor, meanwhile: impl FnOnce()) {
     let (word, code) = survivor.telling("tools.wait()");
     let mut running = survivor
         .session
-        .start(Cell::new(code).timeout(10.0))
+        .start(Cell::new(code).timeout(Duration::from_secs(10)))
         .unwrap();
     let mut meanwhile = Some(meanwhile);
     let outcome = loop {

@@ -5,6 +5,7 @@ use super::victims::Processes;
 use cellblock::{Cell, CellResult, Event, Host, Session, StateOutcome, Status};
 use cellblock_session::Error;
 use std::future::Future;
+use std::time::Duration;
 use tokio::sync::broadcast;
 
 /// Tells its story twice: in a variable and in a file. Each cell that counts adds a word to both.
@@ -113,7 +114,11 @@ impl Survivor {
     /// Runs such a cell to its end.
     pub(crate) fn tell(&mut self, rest: &str) -> Result<CellResult, Error> {
         let (word, code) = self.telling(rest);
-        let outcome = self.bounded("a cell", self.session.run(Cell::new(code).timeout(10.0)));
+        let outcome = self.bounded(
+            "a cell",
+            self.session
+                .run(Cell::new(code).timeout(Duration::from_secs(10))),
+        );
         self.note(&outcome, Some(word));
         outcome
     }

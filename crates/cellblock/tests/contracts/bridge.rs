@@ -4,6 +4,7 @@ use crate::support::{Python, next_log, session, tool, wait};
 use cellblock::{Cell, Event, Status, ToolSpec};
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::time::Duration;
 
 fn lookup() -> ToolSpec {
     tool("lookup", "Looks something up.", &["query"])
@@ -314,7 +315,7 @@ network, lookup('x')[0]";
 #[test]
 fn b5_the_clock_of_a_cell_stands_still_while_it_waits() {
     let session = with_lookup();
-    let mut running = session.start(Cell::new("lookup('x')").timeout(0.5));
+    let mut running = session.start(Cell::new("lookup('x')").timeout(Duration::from_millis(500)));
     let Some(Event::ToolCall { call, .. }) = running.next() else {
         panic!("no call came")
     };

@@ -2,12 +2,13 @@
 
 use crate::support::session;
 use cellblock::{Cell, CellResult, ForModel, Limits, Locale};
+use std::time::Duration;
 
 fn english(result: &CellResult, code: &str) -> String {
     result.for_model(
         code,
         &ForModel {
-            time_limit: Some(0.5),
+            time_limit: Some(Duration::from_millis(500)),
             ..ForModel::default()
         },
     )
@@ -17,7 +18,7 @@ fn chinese(result: &CellResult, code: &str) -> String {
     result.for_model(
         code,
         &ForModel {
-            time_limit: Some(0.5),
+            time_limit: Some(Duration::from_millis(500)),
             locale: Locale::Zh,
             ..ForModel::default()
         },
@@ -111,7 +112,7 @@ fn x2_a_denial_is_explained() {
 #[test]
 fn x3_a_time_out() {
     let code = "print('working')\nwhile True: pass";
-    let result = session().run(Cell::new(code).timeout(0.5));
+    let result = session().run(Cell::new(code).timeout(Duration::from_millis(500)));
     assert_eq!(
         english(&result, code),
         "## Code execution timed out and was stopped; the state is as before this cell; raise the timeout or split the work

@@ -90,7 +90,8 @@ mod time {
             ..Limits::default()
         };
         let session = limited(limits.clone());
-        let longer = session.run(Cell::new("import time\ntime.sleep(0.8)").timeout(20.0));
+        let longer =
+            session.run(Cell::new("import time\ntime.sleep(0.8)").timeout(Duration::from_secs(20)));
         assert_eq!(longer.status, Status::Success);
         let result = session.run("import time\nprint('begun')\ntime.sleep(20)");
         assert_eq!(

@@ -73,10 +73,12 @@ fn a_session_that_crashes_times_out_or_closes_disturbs_no_other() {
         "x",
         "1/0",
     ];
-    let statuses: Vec<_> = all(&sessions, |n| Cell::new(codes[n]).timeout(1.5))
-        .into_iter()
-        .map(|result| result.status)
-        .collect();
+    let statuses: Vec<_> = all(&sessions, |n| {
+        Cell::new(codes[n]).timeout(Duration::from_millis(1500))
+    })
+    .into_iter()
+    .map(|result| result.status)
+    .collect();
     assert_eq!(
         statuses,
         [

@@ -85,7 +85,7 @@ impl Forgery {
         let limit = self
             .note("seconds")
             .map_or(2.0, |seconds| seconds.parse().unwrap());
-        let cell = Cell::new(self.0).timeout(limit);
+        let cell = Cell::new(self.0).timeout(Duration::from_secs_f64(limit));
         let (result, most) = match self.note("reader") {
             // The clock of the cell stands still while its calls wait.
             Some(_) => (run_for_a_late_reader(&session, cell), 2.0 * limit + 8.0),
@@ -143,7 +143,7 @@ impl Forgery {
     /// The session is over, or its next cell ends as a cell does: the lie reaches no further than that.
     fn check_next(&self, session: &Session) {
         let begin = Instant::now();
-        let next = wait(session.run(Cell::new("40 + 2").timeout(2.0)));
+        let next = wait(session.run(Cell::new("40 + 2").timeout(Duration::from_secs(2))));
         assert!(
             begin.elapsed() < under_load(Duration::from_secs(15)),
             "the next cell took {:?}",
@@ -154,7 +154,8 @@ impl Forgery {
             Err(error) => assert_eq!(error.code(), "ended", "{error}"),
         }
         // Whatever a later cell says as well, it says it in time; and if it claims to have succeeded, it has.
-        if let Some(result) = run_if_alive(session, Cell::new("40 + 2").timeout(2.0))
+        if let Some(result) =
+            run_if_alive(session, Cell::new("40 + 2").timeout(Duration::from_secs(2)))
             && result.status == Status::Success
         {
             assert_eq!(result.value.map(|value| value.repr), Some("42".to_owned()));

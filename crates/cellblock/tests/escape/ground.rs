@@ -111,7 +111,10 @@ impl Ground {
         };
         let visitor = scene.visit.map(|port| thread::spawn(move || visit(port)));
         let maker = scene.make_names_for(snippet);
-        let result = run(&session, Cell::new(snippet.code).timeout(10.0));
+        let result = run(
+            &session,
+            Cell::new(snippet.code).timeout(Duration::from_secs(10)),
+        );
         let visited = visitor
             .map(|visitor| visitor.join().unwrap())
             .unwrap_or_default();

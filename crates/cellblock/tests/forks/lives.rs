@@ -2,6 +2,7 @@
 
 use crate::support::{builder, eventually, open, session};
 use cellblock::{Cell, Limits, StateOutcome, Status};
+use std::time::Duration;
 
 #[test]
 fn a_crash_in_one_is_not_noticed_in_the_other() {
@@ -57,10 +58,10 @@ fn a_time_out_in_one_is_not_noticed_in_the_other() {
     parent.good("x = 1");
     let fork = parent.fork();
     fork.good("import subprocess; child = subprocess.Popen(['/bin/sleep', '600'])");
-    let slow = parent.run(Cell::new("while True: pass").timeout(0.3));
+    let slow = parent.run(Cell::new("while True: pass").timeout(Duration::from_millis(300)));
     assert_eq!(slow.status, Status::Timeout);
     assert_eq!(fork.value("child.poll(), x"), "(None, 1)");
-    let slow = fork.run(Cell::new("while True: pass").timeout(0.3));
+    let slow = fork.run(Cell::new("while True: pass").timeout(Duration::from_millis(300)));
     assert_eq!(
         (slow.status, slow.state.outcome),
         (Status::Timeout, StateOutcome::Restored)
@@ -82,7 +83,7 @@ fn running_out_of_memory_in_one_is_not_noticed_in_the_other() {
     for (hungry, other) in [(&fork, &parent), (&parent, &fork)] {
         let mut running = other.start("print('go', flush=True); import time; time.sleep(1); x");
         running.until("go");
-        let result = hungry.run(Cell::new(hog).timeout(3.0));
+        let result = hungry.run(Cell::new(hog).timeout(Duration::from_secs(3)));
         assert_eq!(result.state.outcome, StateOutcome::Restored, "{result:?}");
         assert_eq!(running.result().status, Status::Success);
         assert_eq!(hungry.value("x"), "1");
@@ -100,7 +101,7 @@ fn a_fork_bomb_in_one_leaves_the_other_its_processes() {
     assert!((40..120).contains(&in_fork), "{in_fork} processes");
     let in_parent: u32 = parent.value(bomb).parse().unwrap();
     assert!((40..120).contains(&in_parent), "{in_parent} processes");
-    fork.run(Cell::new("while True: pass").timeout(0.1));
+    fork.run(Cell::new("while True: pass").timeout(Duration::from_millis(100)));
     assert!(fork.value(bomb).parse::<u32>().unwrap() >= 40);
 }
 

@@ -50,7 +50,7 @@ fn survives_the_host(write: impl Fn(&Python, usize)) {
     fork.good(ATTACKS);
     fork.good("with open('/workspace/m0000', 'w') as file: file.write('own')");
     let attack = "names_that_change_places(names, b'/workspace/m0000', 6)";
-    let running = fork.start(Cell::new(attack).timeout(60.0));
+    let running = fork.start(Cell::new(attack).timeout(Duration::from_secs(60)));
     let end = Instant::now() + Duration::from_secs(6);
     let mut writes = 0;
     while Instant::now() < end {

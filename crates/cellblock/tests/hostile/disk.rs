@@ -91,7 +91,7 @@ fn on_each_rung(code: &str, judge: impl Fn(&CellResult, u64)) {
     for rung in [Rung::Full, Rung::Landlock] {
         let session = behind(Isolation::on(rung), limits(), &Map::new());
         let meter = Meter::of(&session);
-        let result = run(&session, Cell::new(code).timeout(25.0));
+        let result = run(&session, Cell::new(code).timeout(Duration::from_secs(25)));
         judge(&result, meter.most());
         wait(session.close());
     }
@@ -209,7 +209,7 @@ for number in range(3):
 time.sleep(5)
 "
     );
-    let result = run(&session, Cell::new(code).timeout(25.0));
+    let result = run(&session, Cell::new(code).timeout(Duration::from_secs(25)));
     assert_eq!(result.status, Crashed, "{}", short(&result));
     wait(session.close());
 }
@@ -413,7 +413,7 @@ for _ in range(30):
     kept.append(file)
 time.sleep(5)
 ";
-    let result = run(&session, Cell::new(code).timeout(25.0));
+    let result = run(&session, Cell::new(code).timeout(Duration::from_secs(25)));
     assert_eq!(result.status, Crashed, "{}", short(&result));
     wait(session.close());
 }

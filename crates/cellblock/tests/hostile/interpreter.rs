@@ -3,6 +3,7 @@
 use super::common::short;
 use super::scene::{Scene, harmless};
 use cellblock::Status::{Crashed, Failure, Success, Timeout};
+use std::time::Duration;
 
 /// Runs code after which the session must go on as if nothing had been.
 fn survived(code: &str) {
@@ -139,7 +140,7 @@ for thing in gc.get_objects():
     let next = super::common::wait(
         scene
             .session
-            .run(cellblock::Cell::new("40 + 2").timeout(3.0)),
+            .run(cellblock::Cell::new("40 + 2").timeout(Duration::from_secs(3))),
     );
     assert!(next.is_ok() || next.is_err_and(|error| error.code() == "ended"));
     scene.ends_clean();

@@ -10,6 +10,7 @@ use super::scene::Scene;
 use cellblock::Status::{Crashed, Failure, Success};
 use cellblock::{Cell, Isolation, Limits, Rung};
 use serde_json::Map;
+use std::time::Duration;
 
 /// What every attack has: libc, and how to end.
 const PRELUDE: &str = r"
@@ -54,7 +55,7 @@ pub(crate) fn is_bounded(attack: &str) {
     is_refused(limits.clone(), &code);
     // Without namespaces, less can be told of what is the session's.
     let session = behind(Isolation::on(Rung::Landlock), limits, &Map::new());
-    let result = run(&session, Cell::new(code).timeout(20.0));
+    let result = run(&session, Cell::new(code).timeout(Duration::from_secs(20)));
     assert!(
         [Failure, Crashed].contains(&result.status),
         "on the rung landlock: {}",
@@ -401,7 +402,7 @@ buffer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 30)
 grows = buffer.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) > before
 print(counts, grows)
 ";
-    let result = run(&session, Cell::new(code).timeout(20.0));
+    let result = run(&session, Cell::new(code).timeout(Duration::from_secs(20)));
     assert_eq!(result.status, Success, "{}", short(&result));
     assert_eq!(
         result.stdout.trim(),

@@ -227,7 +227,11 @@ signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
         "import time; time.sleep(0.2)",
         "import signal; signal.setitimer(signal.ITIMER_REAL, 0)",
     ] {
-        match wait(scene.session.run(cellblock::Cell::new(code).timeout(5.0))) {
+        match wait(
+            scene
+                .session
+                .run(cellblock::Cell::new(code).timeout(Duration::from_secs(5))),
+        ) {
             Ok(result) => println!("{}", short(&result)),
             Err(error) => assert_eq!(error.code(), "ended", "{error}"),
         }

@@ -6,6 +6,7 @@ use cellblock::Status::{Crashed, Failure, Success};
 use cellblock::{Cell, Isolation, Limits, Rung};
 use serde_json::Map;
 use std::process::Command;
+use std::time::Duration;
 
 /// Both sides begin with this.
 const CALLS: &str = r"
@@ -52,7 +53,7 @@ fn is_left_for_the_host(attack: &str, look: &str) {
     );
     sessions.push((bare.clone(), "landlock"));
     for (session, rung) in sessions {
-        let cell = Cell::new(format!("{CALLS}{attack}")).timeout(20.0);
+        let cell = Cell::new(format!("{CALLS}{attack}")).timeout(Duration::from_secs(20));
         let result = run(&session, cell);
         assert!(
             [Success, Failure].contains(&result.status),

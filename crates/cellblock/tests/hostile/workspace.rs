@@ -285,7 +285,10 @@ os.fchdir(home)
         for digger in &diggers {
             scope.spawn(move || {
                 while Instant::now() < end {
-                    run(&digger.session, Cell::new(DIGS_ON).timeout(6.0));
+                    run(
+                        &digger.session,
+                        Cell::new(DIGS_ON).timeout(Duration::from_secs(6)),
+                    );
                 }
             });
         }

@@ -5,6 +5,7 @@ use crate::support::{builder, eventually, is_root, open, wait};
 use cellblock::Cell;
 use cellblock::journal::{Fate, Journal, Life, Record};
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 fn kinds(journal: &Journal) -> Vec<String> {
     let kind = |record: &Record| {
@@ -80,7 +81,7 @@ fn crashes_and_time_outs_are_told_and_left_no_state() {
     let session = scene.session();
     session.good("x = 1");
     session.run("import os; os.kill(os.getpid(), 11)");
-    session.run(Cell::new("while True: pass").timeout(0.3));
+    session.run(Cell::new("while True: pass").timeout(Duration::from_millis(300)));
     session.run(Cell::new("x = 2; 1/0").atomic(true));
     session.run("y = 2; 1/0");
     let never = Fate::NeverHappened;

@@ -4,10 +4,12 @@ use super::common::{
     Child, descendants, is_root, new_directory, new_host, process, processes, wait,
 };
 use cellblock::{Cell, Event, Host, Isolation, Rung, Running, Session};
+use cellblock_sandbox::ProcEntry;
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Stdio};
+use std::time::Duration;
 use std::{env, fs, io};
 use tempfile::TempDir;
 
@@ -46,7 +48,9 @@ fn holder_of_sessions() {
             let session = wait(builder.start()).unwrap();
             let fork = (rung == Rung::Full).then(|| wait(session.fork()).unwrap());
             for session in [Some(session), fork].into_iter().flatten() {
-                let mut running = session.start(Cell::new(code).timeout(600.0)).unwrap();
+                let mut running = session
+                    .start(Cell::new(code).timeout(Duration::from_secs(600)))
+                    .unwrap();
                 assert_eq!(
                     wait(running.next()),
                     Some(Event::Stdout {
@@ -70,7 +74,9 @@ fn borrow(host: &Host, given: &Path) -> (Session, Running) {
     let builder = host.session().workspace(given);
     let session = wait(builder.isolation(Isolation::on(Rung::Landlock)).start()).unwrap();
     let code = "open('made', 'w').close(); print('on', flush=True); input()";
-    let mut running = session.start(Cell::new(code).timeout(600.0)).unwrap();
+    let mut running = session
+        .start(Cell::new(code).timeout(Duration::from_secs(600)))
+        .unwrap();
     wait(running.next());
     (session, running)
 }
@@ -175,14 +181,7 @@ pub(crate) struct Offspring {
 
 impl Offspring {
     fn of(pid: u32) -> Option<Offspring> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let started = stat
-            .rsplit_once(')')?
-            .1
-            .split_whitespace()
-            .nth(19)?
-            .parse()
-            .ok()?;
+        let started = ProcEntry::of(pid).stat()?.started;
         Some(Offspring { pid, started })
     }
 

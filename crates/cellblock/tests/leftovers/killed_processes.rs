@@ -80,7 +80,7 @@ fn a_launcher_that_is_killed_takes_its_sessions_along_and_the_next_session_has_a
     assert!(within(Duration::from_secs(2), || offspring.iter().all(
         |process| super::common::process(process.pid).is_none_or(|found| found.state == 'Z')
     )));
-    let after = wait(session.run(Cell::new("1 + 1").timeout(5.0)));
+    let after = wait(session.run(Cell::new("1 + 1").timeout(Duration::from_secs(5))));
     assert!(
         after.as_ref().is_err_and(|error| error.code() == "ended")
             || after

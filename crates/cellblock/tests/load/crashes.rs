@@ -42,7 +42,13 @@ fn crash_after_crash_leaves_everything_as_it_was() {
         ));
         let result = wait(
             "a crash",
-            session.run(lost.timeout(if status == Status::Timeout { 0.3 } else { 20.0 })),
+            session.run(
+                lost.timeout(Duration::from_millis(if status == Status::Timeout {
+                    300
+                } else {
+                    20_000
+                })),
+            ),
         )
         .unwrap();
         assert_eq!(

@@ -3,7 +3,7 @@
 use super::census::Census;
 use super::{alone, scaled, scene, wait};
 use cellblock::{Cell, CheckpointState, Limits, Session, StateOutcome, Status};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const MEGABYTE: u64 = 1 << 20;
 
@@ -49,7 +49,11 @@ fn a_session_with_much_data_arms_crashes_and_comes_back() {
         let begun = Instant::now();
         let result = wait(
             "a crash",
-            session.run(Cell::new(code).timeout(if round == 2 { 2.0 } else { 60.0 })),
+            session.run(Cell::new(code).timeout(Duration::from_secs(if round == 2 {
+                2
+            } else {
+                60
+            }))),
         )
         .unwrap();
         assert_eq!(
@@ -90,7 +94,11 @@ fn a_session_with_much_data_arms_crashes_and_comes_back() {
 }
 
 fn run(session: &Session, code: &str) -> cellblock::CellResult {
-    wait("a cell", session.run(Cell::new(code).timeout(300.0))).unwrap()
+    wait(
+        "a cell",
+        session.run(Cell::new(code).timeout(Duration::from_secs(300))),
+    )
+    .unwrap()
 }
 
 fn available_memory() -> u64 {

@@ -132,7 +132,7 @@ impl Pair {
         let mut cell = Cell::new(code);
         cell.atomic = atomic;
         if let End::Timeout(_) = end {
-            cell.timeout = Some(0.25);
+            cell.timeout = Some(Duration::from_millis(250));
         }
         let result = match end {
             End::Interrupt => self.interrupted(cell),

@@ -4,6 +4,7 @@ use crate::support::{Python, builder, host, open, packages, session, wait};
 use cellblock::{
     Arming, Cell, CellResult, CheckpointState, Limits, SessionOptions, StateOutcome, Status,
 };
+use std::time::Duration;
 
 const SEGFAULT: &str = "import ctypes; ctypes.string_at(0)";
 
@@ -103,7 +104,9 @@ fn what_a_cell_used_is_known_although_it_was_ended() {
     let session = session();
     session.good("x = 7");
     let busy = "held = bytearray(b'x') * (64 << 20)\nwhile True: pass";
-    let usage = session.run(Cell::new(busy).timeout(0.5)).usage;
+    let usage = session
+        .run(Cell::new(busy).timeout(Duration::from_millis(500)))
+        .usage;
     assert!(usage.cpu_ms > 100.0, "{usage:?}");
     assert!(usage.peak_bytes > 64 << 20, "{usage:?}");
     let crash = "held = bytearray(b'x') * (64 << 20)\nimport ctypes; ctypes.string_at(0)";
@@ -116,7 +119,9 @@ fn what_a_cell_used_is_known_although_it_was_ended() {
 fn a_time_out_in_a_c_loop_loses_no_variable() {
     let session = session();
     session.good("import re; x = 7");
-    let result = session.run(Cell::new("x = 8; re.match(r'(a+)+$', 'a' * 40 + 'b')").timeout(0.5));
+    let result = session.run(
+        Cell::new("x = 8; re.match(r'(a+)+$', 'a' * 40 + 'b')").timeout(Duration::from_millis(500)),
+    );
     assert_eq!(
         (result.status, result.exit_code, result.signal),
         (Status::Timeout, None, Some(9))
@@ -314,7 +319,7 @@ fn a_fork_bomb_is_swept_away_and_the_variables_stay() {
     session.good("x = 7");
     let bomb =
         "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass";
-    let result = session.run(Cell::new(bomb).timeout(1.0));
+    let result = session.run(Cell::new(bomb).timeout(Duration::from_secs(1)));
     assert_eq!(result.status, Status::Timeout);
     restored(&result);
     assert_eq!(session.value("x"), "7");

@@ -73,7 +73,7 @@ fn a_time_out_and_a_memory_kill_are_made_up_for_too() {
     let session = open(builder().limits(limits));
     session.good(DEAF);
     session.good("x = 7");
-    let endless = session.run(Cell::new("while True: pass").timeout(0.3));
+    let endless = session.run(Cell::new("while True: pass").timeout(Duration::from_millis(300)));
     assert_eq!(endless.status, Status::Timeout);
     assert_eq!(cells(&endless), (&[1, 2][..], &[][..]), "{endless:?}");
     assert_eq!(session.value("x"), "7");

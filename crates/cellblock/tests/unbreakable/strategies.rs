@@ -2,6 +2,7 @@
 
 use crate::support::{Python, builder, open, wait};
 use cellblock::{Cell, CheckpointState, StateOutcome, Status, Strategy};
+use std::time::Duration;
 
 fn with(strategy: Strategy) -> Python {
     open(builder().strategy(strategy))
@@ -57,7 +58,8 @@ fn a_cell_on_strategy_thread_has_the_same_safety_net() {
         (crashed.status, crashed.state.outcome),
         (Status::Crashed, StateOutcome::Restored)
     );
-    let slow = session.run(Cell::new("x = 3\nwhile True: pass").timeout(0.3));
+    let slow =
+        session.run(Cell::new("x = 3\nwhile True: pass").timeout(Duration::from_millis(300)));
     assert_eq!(
         (slow.status, slow.state.outcome),
         (Status::Timeout, StateOutcome::Restored)

@@ -16,7 +16,10 @@ fn a_pool_of_threads_and_a_thread_that_runs_survive_each_kind_of_end() {
     let endings = [
         (Cell::new(SEGFAULT), Status::Crashed),
         (Cell::new("os._exit(3)"), Status::Crashed),
-        (Cell::new("while True: pass").timeout(0.3), Status::Timeout),
+        (
+            Cell::new("while True: pass").timeout(Duration::from_millis(300)),
+            Status::Timeout,
+        ),
     ];
     for (cell, status) in endings {
         let result = session.run(cell);

@@ -3,6 +3,7 @@
 use super::common::{behind, run, short, wait};
 use cellblock::{Cell, CellResult, Isolation, Limits, Rung, Wall};
 use serde_json::{Map, Value};
+use std::time::Duration;
 
 /// A snippet that prints `REACHED` and what it found, if it gets that far.
 pub(crate) struct Attack {
@@ -83,7 +84,10 @@ impl Attack {
 
     fn run(&self, isolation: &Isolation) -> CellResult {
         let session = behind(isolation.clone(), self.limits.clone(), &self.seeds);
-        let result = run(&session, Cell::new(self.code.as_str()).timeout(20.0));
+        let result = run(
+            &session,
+            Cell::new(self.code.as_str()).timeout(Duration::from_secs(20)),
+        );
         wait(session.close());
         result
     }

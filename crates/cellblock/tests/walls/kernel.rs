@@ -4,6 +4,7 @@ use super::attack::Attack;
 use super::common::{Child, behind, permissions_of, run, wait};
 use cellblock::{Cell, Isolation, Limits, Rung, StateOutcome, Status, Wall};
 use serde_json::Map;
+use std::time::Duration;
 
 #[test]
 fn the_filter_refuses_a_namespace_of_one_s_own() {
@@ -100,7 +101,10 @@ fn a_cell_cannot_kill_its_own_safety_net() {
     let not_restored = |isolation: Isolation| {
         let session = behind(isolation, Limits::default(), &Map::new());
         run(&session, "x = 'kept'");
-        let result = run(&session, Cell::new(KILLS_ITS_NET).timeout(20.0));
+        let result = run(
+            &session,
+            Cell::new(KILLS_ITS_NET).timeout(Duration::from_secs(20)),
+        );
         assert_eq!((result.status, result.signal), (Status::Crashed, Some(6)));
         assert_eq!(result.state.outcome, StateOutcome::Restored);
         wait(session.close());

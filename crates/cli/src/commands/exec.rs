@@ -161,10 +161,9 @@ impl ExecArgs {
             return Ok(());
         }
         if self.form.for_model {
-            let time_limit = Some(limit.as_secs_f64());
             let options = ForModel {
                 locale: self.form.locale,
-                time_limit,
+                time_limit: Some(limit),
                 ..ForModel::default()
             };
             console.print_guest(&format!("{}\n", result.for_model(code, &options)))?;

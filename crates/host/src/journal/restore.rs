@@ -84,7 +84,8 @@ impl Restore {
         };
         // In a container it is the image's, and that is the same by its name.
         if options.container.is_none() {
-            let (version, _) = host.runtime(&options.isolation).await?.python().await?;
+            let runtime = host.runtime(&options.isolation).await?;
+            let version = runtime.python().await?.version;
             let recorded = &journal.opened.python.version;
             if version != *recorded {
                 report.note(None, "Python", recorded, &version);

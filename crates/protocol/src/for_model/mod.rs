@@ -8,6 +8,7 @@ mod words;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 use crate::CellResult;
 use crate::invalid::{Invalid, shown_text};
@@ -21,8 +22,8 @@ pub struct ForModel {
     pub budget: usize,
     /// The language.
     pub locale: Locale,
-    /// The seconds that the cell had. The result does not hold them, and a time-out wants to name them.
-    pub time_limit: Option<f64>,
+    /// The time that the cell had. The result does not hold it, and the text about a time-out names it.
+    pub time_limit: Option<Duration>,
 }
 
 impl Default for ForModel {

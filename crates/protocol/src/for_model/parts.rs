@@ -16,7 +16,7 @@ pub(super) fn parts<'a>(result: &'a CellResult, code: &str, options: &ForModel) 
         Status::Timeout => parts.extend(
             options
                 .time_limit
-                .map(|seconds| Part::line(words.time_limit(seconds))),
+                .map(|limit| Part::line(words.time_limit(limit))),
         ),
         Status::Crashed => {
             parts.extend(end_of_process(result, words).map(Part::line));

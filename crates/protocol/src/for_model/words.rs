@@ -1,6 +1,7 @@
 //! Every fixed phrase, in both languages. `texts.md` of the specification has the exact words of the headings.
 
 use super::Locale;
+use std::time::Duration;
 
 /// The phrases of one language.
 pub(super) struct Words {
@@ -49,7 +50,8 @@ impl Words {
         }
     }
 
-    pub(super) fn time_limit(&self, seconds: f64) -> String {
+    pub(super) fn time_limit(&self, limit: Duration) -> String {
+        let seconds = limit.as_secs_f64();
         match self.locale {
             Locale::En => format!("### Time limit: {seconds} seconds"),
             Locale::Zh => format!("### 超出限制的时间：{seconds} 秒"),

@@ -31,12 +31,22 @@ fn a_time_out_must_be_a_positive_time() {
         (f64::INFINITY, "inf"),
         (604_801.0, "604801"),
     ] {
+        let refused = duration_of_seconds("timeout", seconds).unwrap_err();
+        assert_eq!(refused.to_string(), format!("{expected}{came}"));
+    }
+    for (limit, came) in [
+        (Duration::ZERO, "0"),
+        (Duration::from_secs(604_801), "604801"),
+    ] {
         assert_eq!(
-            refusal(Cell::new("x").timeout(seconds)),
+            refusal(Cell::new("x").timeout(limit)),
             format!("{expected}{came}")
         );
     }
-    assert_eq!(Cell::new("x").timeout(0.001).validate(), Ok(()));
+    assert_eq!(
+        Cell::new("x").timeout(Duration::from_millis(1)).validate(),
+        Ok(())
+    );
 }
 
 #[test]
@@ -57,7 +67,9 @@ fn the_sessions_limit_holds_where_the_cell_has_none() {
     let session = Duration::from_secs(30);
     assert_eq!(Cell::new("x").wall(session), session);
     assert_eq!(
-        Cell::new("x").timeout(0.5).wall(session),
+        Cell::new("x")
+            .timeout(Duration::from_millis(500))
+            .wall(session),
         Duration::from_millis(500)
     );
 }
@@ -67,7 +79,7 @@ fn a_cell_is_read_from_json() {
     let read = |value| serde_json::from_value::<Cell>(value).map_err(|error| error.to_string());
     assert_eq!(
         read(json!({"code": "x", "timeout": 5, "atomic": true})),
-        Ok(Cell::new("x").timeout(5.0).atomic(true))
+        Ok(Cell::new("x").timeout(Duration::from_secs(5)).atomic(true))
     );
     assert_eq!(
         read(json!({"code": "x", "timeout": null})),

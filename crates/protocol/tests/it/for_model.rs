@@ -2,6 +2,7 @@ use cellblock_protocol::*;
 use proptest::prelude::*;
 
 use crate::sample::{ended, w6};
+use std::time::Duration;
 
 const CODE: &str = "print('start')\n1/k\n";
 
@@ -9,7 +10,7 @@ fn english(result: &CellResult) -> String {
     result.for_model(
         CODE,
         &ForModel {
-            time_limit: Some(3.0),
+            time_limit: Some(Duration::from_secs(3)),
             ..ForModel::default()
         },
     )
@@ -19,7 +20,7 @@ fn chinese(result: &CellResult) -> String {
     result.for_model(
         CODE,
         &ForModel {
-            time_limit: Some(0.5),
+            time_limit: Some(Duration::from_millis(500)),
             locale: Locale::Zh,
             ..ForModel::default()
         },
@@ -452,7 +453,7 @@ proptest! {
         result in any_result(), code in "(?s).{0,200}", budget in 0usize..900, zh in any::<bool>(),
     ) {
         let locale = if zh { Locale::Zh } else { Locale::En };
-        let text = result.for_model(&code, &ForModel { budget, locale, time_limit: Some(1.0) });
+        let text = result.for_model(&code, &ForModel { budget, locale, time_limit: Some(Duration::from_secs(1)) });
         prop_assert!(text.chars().count() <= budget, "{} > {budget}: {text}", text.chars().count());
     }
 

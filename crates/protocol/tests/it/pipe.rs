@@ -3,6 +3,7 @@ use cellblock_protocol::*;
 use serde_json::{Value, json};
 
 use crate::sample::w6;
+use std::time::Duration;
 
 fn operation(line: Value) -> Result<Operation, String> {
     parse_line(line.to_string().as_bytes())
@@ -19,7 +20,9 @@ fn a_run_is_read() {
         Request {
             id: Some(RequestId::from(1)),
             session: None,
-            operation: Operation::Run(Cell::new("x = 2\nprint(x)\nx").timeout(5.0)),
+            operation: Operation::Run(
+                Cell::new("x = 2\nprint(x)\nx").timeout(Duration::from_secs(5))
+            ),
         }
     );
     assert_eq!(request.session(), "default");

@@ -296,7 +296,7 @@ impl Actor {
     ) -> Result<Vec<Difference>, Spoiled> {
         let number = kept.ended.cell;
         let limited = Cell {
-            timeout: Some(limit.as_secs_f64()),
+            timeout: Some(limit),
             ..kept.cell.clone()
         };
         let mut run = CellRun::again(self, limited, number, Answers::new(&kept.ended)).await;

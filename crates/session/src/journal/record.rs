@@ -2,12 +2,15 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cellblock_protocol::{CellResult, Seed, SessionOptions, ToolArguments, ToolSpec};
+use cellblock_protocol::{
+    CellResult, Seed, SessionOptions, ToolArguments, ToolSpec, optional_seconds,
+};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The form of the records. A reader refuses what is newer than itself.
 pub const VERSION: u32 = 1;
@@ -27,9 +30,13 @@ pub enum Record {
         cell: u64,
         /// Its source.
         code: String,
-        /// Its own limit in seconds.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        timeout: Option<f64>,
+        /// The cell's own time limit. In JSON: seconds.
+        #[serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            with = "optional_seconds"
+        )]
+        timeout: Option<Duration>,
         /// Its own choice.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         atomic: Option<bool>,

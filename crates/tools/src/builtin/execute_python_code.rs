@@ -1,7 +1,7 @@
 //! The tool `execute_python_code`: runs a cell.
 
 use super::observation::text_for_model;
-use crate::names::{CODE_ARGUMENT, EXECUTE_PYTHON_CODE, INSTALL_PACKAGES};
+use crate::names::{CODE_ARGUMENT, EXECUTE_PYTHON_CODE, INSTALL_PACKAGES, TIMEOUT_ARGUMENT};
 use crate::{
     Call, Caller, CellOutcome, Context, Effects, Failure, NO_TIME_LIMIT, Output, Part, Tool,
     ToolError, Uses,
@@ -9,7 +9,7 @@ use crate::{
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cellblock_env::Requirements;
-use cellblock_protocol::{Cell, CellResult, ForModel, MimeBundle};
+use cellblock_protocol::{Cell, CellResult, ForModel, MimeBundle, duration_of_seconds};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -60,7 +60,11 @@ impl Tool for ExecutePythonCodeTool {
 
     async fn call(&self, code: ExecutePythonCode, context: &Context) -> Result<Output, ToolError> {
         let mut cell = Cell::new(code.python_code_snippet);
-        cell.timeout = code.timeout;
+        cell.timeout = code
+            .timeout
+            .map(|seconds| duration_of_seconds(TIMEOUT_ARGUMENT, seconds))
+            .transpose()
+            .map_err(|error| ToolError::new(error.to_string()))?;
         execute(cell, context).await
     }
 }
@@ -70,14 +74,14 @@ pub(crate) async fn execute(mut cell: Cell, context: &Context) -> Result<Output,
     if let Some(wanted) = packages_in_header(&cell.code)? {
         install(wanted, context).await?;
     }
-    let seconds = match cell.timeout {
-        Some(seconds) => seconds,
-        None => context.runner().session().await?.time_limit().as_secs_f64(),
+    let time_limit = match cell.timeout {
+        Some(limit) => limit,
+        None => context.runner().session().await?.time_limit(),
     };
-    cell.timeout = Some(seconds);
+    cell.timeout = Some(time_limit);
     let code = cell.code.clone();
     let outcome = context.run_cell(cell).await?;
-    output(outcome, &code, seconds, context).await
+    output(outcome, &code, time_limit, context).await
 }
 
 /// The packages that the header of the code names (PEP 723); `None` for a header without packages.
@@ -111,7 +115,7 @@ async fn install(packages: Vec<String>, context: &Context) -> Result<(), ToolErr
 async fn output(
     outcome: CellOutcome,
     code: &str,
-    seconds: f64,
+    time_limit: Duration,
     context: &Context,
 ) -> Result<Output, ToolError> {
     let CellOutcome {
@@ -121,7 +125,7 @@ async fn output(
     } = outcome;
     let options = ForModel {
         locale: context.runner().locale(),
-        time_limit: Some(seconds),
+        time_limit: Some(time_limit),
         ..ForModel::default()
     };
     let session = context.runner().current_session().await;

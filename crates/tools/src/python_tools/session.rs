@@ -16,7 +16,7 @@ const LOADER: &str = include_str!("loader.py");
 /// The function by which code in the session gives a result to the host: a tool of this session.
 const GIVE: &str = "cellblock_give";
 /// The time limit of loading. Imports of large libraries are slow.
-const LOAD_SECONDS: f64 = 120.0;
+const LOAD_TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// A function that can be a tool, as the loader describes it.
 #[derive(Debug, Deserialize)]
@@ -87,7 +87,7 @@ impl ToolsSession {
             python_literal(name),
             python_literal(&Value::Object(arguments).to_string())
         );
-        let cell = Cell::new(code).timeout(time_limit.as_secs_f64());
+        let cell = Cell::new(code).timeout(time_limit);
         // On a task of its own: a cancelled call keeps the lock until its cell has really ended.
         let mut guard = InterruptOnDrop(Some(session.clone()));
         let running = tokio::spawn(async move {
@@ -143,7 +143,7 @@ impl ToolsSession {
             python_literal(LOADER),
         );
         let CellWithResult { result, given } =
-            run(&session, Cell::new(code).timeout(LOAD_SECONDS)).await?;
+            run(&session, Cell::new(code).timeout(LOAD_TIME_LIMIT)).await?;
         let Some(mut given) = given.filter(|_| result.status == Status::Success) else {
             let problem = describe_failure(&result);
             session.close().await;
@@ -201,7 +201,9 @@ fn describe_failure(result: &CellResult) -> String {
         (Some(error), _) if error.type_.ends_with("_Refused") => error.value.clone(),
         (Some(error), _) if error.value.is_empty() => error.type_.clone(),
         (Some(error), _) => format!("{}: {}", error.type_, error.value),
-        (None, Status::Timeout) => format!("loading took longer than {LOAD_SECONDS} s"),
+        (None, Status::Timeout) => {
+            format!("loading took longer than {} s", LOAD_TIME_LIMIT.as_secs())
+        }
         (None, Status::Crashed) => "the tool crashed".to_owned(),
         (None, status) => format!("the cell ended with {status}"),
     }

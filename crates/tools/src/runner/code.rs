@@ -113,8 +113,8 @@ impl CallOutcome {
 fn arguments_of(cell: &Cell) -> Map<String, Value> {
     let mut arguments = Map::new();
     arguments.insert(CODE_ARGUMENT.to_owned(), cell.code.as_str().into());
-    if let Some(seconds) = cell.timeout {
-        arguments.insert(TIMEOUT_ARGUMENT.to_owned(), seconds.into());
+    if let Some(limit) = cell.timeout {
+        arguments.insert(TIMEOUT_ARGUMENT.to_owned(), limit.as_secs_f64().into());
     }
     arguments
 }

@@ -294,7 +294,8 @@ fn b5_a_call_inside_a_cell_waits_for_a_person_and_no_clock_runs() {
         ..Scripted::default()
     });
     let office = office(ApprovalPolicy::default(), asker);
-    let cell = Cell::new("print(send_mail('ann'))\nprint(send_mail('ann'))").timeout(1.0);
+    let cell = Cell::new("print(send_mail('ann'))\nprint(send_mail('ann'))")
+        .timeout(Duration::from_secs(1));
     let ran = wait(office.runner.run_cell(cell, None)).unwrap();
     assert_eq!(ran.result.stdout, "sent to ann\nsent to bob\n");
     // The model hears of the edit although code made the call.

@@ -2,6 +2,7 @@
 
 use crate::support::{session, wait};
 use cellblock::{Cell, Status};
+use std::time::Duration;
 
 #[test]
 fn nul_bytes_are_a_syntax_error_and_the_session_lives() {
@@ -35,7 +36,7 @@ fn ten_megabytes_of_nonsense_are_a_syntax_error() {
         "%&".repeat(5_000_000),
         format!("x = {}", "[".repeat(10_000_000)),
     ] {
-        let result = session.run(Cell::new(code).timeout(60.0));
+        let result = session.run(Cell::new(code).timeout(Duration::from_secs(60)));
         assert_eq!(
             (result.status, result.error.unwrap().type_.as_str()),
             (Status::Failure, "SyntaxError")

@@ -86,7 +86,7 @@ fn a_thread_that_waits_for_an_answer_buys_no_time_for_one_that_computes() {
     let session = session();
     let code =
         "import threading\nthreading.Thread(target=input, daemon=True).start()\nwhile True: pass";
-    let mut running = session.start(Cell::new(code).timeout(1.0));
+    let mut running = session.start(Cell::new(code).timeout(Duration::from_secs(1)));
     assert!(matches!(running.next(), Some(Event::InputRequest { .. })));
     let result = running.result();
     assert_eq!(result.status, Status::Timeout);
@@ -96,7 +96,7 @@ fn a_thread_that_waits_for_an_answer_buys_no_time_for_one_that_computes() {
 #[test]
 fn a_cell_that_only_waits_for_an_answer_has_all_the_time_it_needs() {
     let session = session();
-    let mut running = session.start(Cell::new("input()").timeout(0.5));
+    let mut running = session.start(Cell::new("input()").timeout(Duration::from_millis(500)));
     let Some(Event::InputRequest { call, .. }) = running.next() else {
         panic!("no question came")
     };

@@ -3,6 +3,7 @@
 use super::failure;
 use crate::support::{session, wait};
 use cellblock::{Cell, Status};
+use std::time::Duration;
 
 #[test]
 fn three_cells_build_on_each_other() {
@@ -31,7 +32,7 @@ fn a_division_by_zero_keeps_what_was_bound_before_it() {
 fn a_sleep_that_is_too_long_times_out_with_what_was_printed() {
     let result = session().run(
         Cell::new(r#"print("Start sleeping...", flush=True); import time; time.sleep(10)"#)
-            .timeout(3.0),
+            .timeout(Duration::from_secs(3)),
     );
     assert_eq!(
         (
@@ -56,7 +57,9 @@ thread.join()",
     ];
     for code in endless {
         assert_eq!(
-            session().run(Cell::new(code).timeout(0.5)).status,
+            session()
+                .run(Cell::new(code).timeout(Duration::from_millis(500)))
+                .status,
             Status::Timeout,
             "{code}"
         );

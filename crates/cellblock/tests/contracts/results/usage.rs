@@ -1,6 +1,7 @@
 //! What a cell cost.
 
 use crate::support::session;
+use std::time::Duration;
 
 #[test]
 fn bytes_written_are_counted_as_bytes() {
@@ -50,7 +51,7 @@ fn the_peak_of_memory_is_that_of_the_cell() {
 #[test]
 fn a_time_out_tells_how_long_it_ran() {
     let usage = session()
-        .run(cellblock::Cell::new("while True: pass").timeout(0.5))
+        .run(cellblock::Cell::new("while True: pass").timeout(Duration::from_millis(500)))
         .usage;
     assert!(usage.wall_ms >= 500.0, "{usage:?}");
     assert!(usage.cpu_ms > 100.0 && usage.peak_bytes > 0, "{usage:?}");

@@ -180,7 +180,7 @@ impl Bench {
             Row::Segfault => self.recoveries(Cell::new(SEGFAULT), Duration::ZERO).await?,
             Row::TimeOut => {
                 let limit = Duration::from_millis(50);
-                let endless = Cell::new("while True: pass").timeout(limit.as_secs_f64());
+                let endless = Cell::new("while True: pass").timeout(limit);
                 self.recoveries(endless, limit).await?
             }
             Row::OutOfMemory => self.memory_kills().await?,

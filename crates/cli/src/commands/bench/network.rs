@@ -58,7 +58,9 @@ async fn printed(host: &Host, port: u16, code: &str) -> anyhow::Result<Vec<f64>>
     let rule: NetworkRule = format!("localhost:{port}").parse()?;
     let session = host.session().allow_net(rule).start().await?;
     let code = format!("{}{code}", ASK.replace("PORT", &port.to_string()));
-    let result = session.run(Cell::new(code).timeout(120.0)).await?;
+    let result = session
+        .run(Cell::new(code).timeout(Duration::from_secs(120)))
+        .await?;
     session.close().await;
     ensure!(
         result.status == Status::Success,

@@ -72,7 +72,9 @@ impl Bench {
         };
         let plain = self.session(Strategy::Process).await?;
         let heavy = self.made_on_demand(3 << 30).await?;
-        let built = heavy.run(Cell::new(build).timeout(60.0)).await?;
+        let built = heavy
+            .run(Cell::new(build).timeout(Duration::from_secs(60)))
+            .await?;
         ensure!(
             built.status == Status::Success,
             "the data could not be made: {:?}",

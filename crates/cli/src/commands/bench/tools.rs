@@ -48,7 +48,9 @@ async fn printed(session: Session, code: &str) -> anyhow::Result<Vec<f64>> {
     let bench = ToolRunner::builder(registry()?)
         .session(session.clone())
         .build();
-    let ran = bench.run_cell(Cell::new(code).timeout(120.0), None).await;
+    let ran = bench
+        .run_cell(Cell::new(code).timeout(Duration::from_secs(120)), None)
+        .await;
     let ran = ran.map_err(|error| anyhow!("the cell did not run: {error}"))?;
     ensure!(
         ran.result.status == Status::Success,

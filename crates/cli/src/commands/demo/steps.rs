@@ -7,6 +7,7 @@ use cellblock::model::{Reply, ScriptedModel};
 use cellblock::{CellResult, Host, SessionOptions, Status};
 use serde::Deserialize;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One step.
 pub(crate) struct Step {
@@ -29,7 +30,7 @@ pub(crate) enum DemoAction {
 /// One cell of a step.
 pub(crate) struct DemoCell {
     pub(crate) code: &'static str,
-    pub(crate) timeout: Option<f64>,
+    pub(crate) timeout: Option<Duration>,
     /// Says what is wrong when the cell did not do what the step claims.
     pub(crate) check: fn(&CellResult) -> Result<(), String>,
 }
@@ -109,7 +110,7 @@ socket.create_connection((\"example.com\", 80), timeout=5)",
 from collections import deque
 from itertools import count
 deque(count(), maxlen=0)  # a loop in C that never looks up",
-                timeout: Some(1.0),
+                timeout: Some(Duration::from_secs(1)),
                 check: |result| {
                     status(result, Status::Timeout)?;
                     claim(
