@@ -36,7 +36,7 @@ const MAX_FAMILY_SIZE: usize = 60;
 const PREPARE_LIMIT: Duration = Duration::from_secs(20);
 /// How long the copying of the head may take. Tens of milliseconds for gigabytes; but files without a name are copied too, and on a busy
 /// machine each step waits for a processor.
-const CROSSING_LIMIT: Duration = Duration::from_secs(60);
+const HEAD_COPY_LIMIT: Duration = Duration::from_secs(60);
 
 /// The session that a session was forked from, and what its own forks will have.
 pub(crate) struct Lineage {
@@ -144,7 +144,7 @@ impl Actor {
             }
         };
         let preserve_socket = near.take_preserve_socket();
-        let crossing = self.cross(&mut near, namespaces);
+        let copying = self.copy_head_into_fork(&mut near, namespaces);
         // Who opens files again on the way is asked as well.
         let files = async {
             let limit = options.limits.disk;
@@ -156,8 +156,8 @@ impl Actor {
             }
             Ok::<_, Error>(files)
         };
-        let ((crossed, fate), files) = tokio::join!(crossing, files);
-        let both = crossed.and_then(|(head, change_notice)| Ok((head, change_notice, files?)));
+        let ((copied, fate), files) = tokio::join!(copying, files);
+        let both = copied.and_then(|(head, change_notice)| Ok((head, change_notice, files?)));
         let with_files = match both {
             Ok((head, ChangeNotice::BeforeChange, files)) => Ok((head, files)),
             Ok((head, ChangeNotice::Never, files)) => {
@@ -212,13 +212,13 @@ impl Actor {
 
     /// Lets the head copy itself into the namespaces of the fork, and waits until the copy is there: the process with this id. If
     /// init is not done with them yet, the head waits.
-    async fn cross(
+    async fn copy_head_into_fork(
         &mut self,
         near: &mut Sockets,
         namespaces: Namespaces,
     ) -> (Result<(u32, ChangeNotice), Error>, Fate) {
         let (reply, fate) = self
-            .ask(Box::new(|seq| ToHead::Fork { seq }), CROSSING_LIMIT)
+            .ask(Box::new(|seq| ToHead::Fork { seq }), HEAD_COPY_LIMIT)
             .await;
         let reply = match reply {
             Ok(reply) => reply,
@@ -235,8 +235,8 @@ impl Actor {
                 .and_then(|made| made)
                 .map_err(|reason| Error::Refused(format!("the session cannot be forked: {reason}")))
         });
-        let crossed = match forked {
-            Ok(()) => timeout(CROSSING_LIMIT, near.wait_until_ready())
+        let copied = match forked {
+            Ok(()) => timeout(HEAD_COPY_LIMIT, near.wait_until_ready())
                 .await
                 .unwrap_or_else(|_| {
                     Err(Error::System {
@@ -246,7 +246,7 @@ impl Actor {
                 }),
             Err(error) => Err(error),
         };
-        (crossed, fate)
+        (copied, fate)
     }
 
     /// Ends what was prepared for a fork.
