@@ -45,14 +45,14 @@ pub(crate) struct Lineage {
     depth: u32,
     /// The user id of the whole family, counted from the zygote's; 0 where all sessions have the same.
     user: u32,
-    /// What the session has from the sessions that it was forked from, with their cgroups: their inits live as long as it does.
+    /// The memory allowances from the sessions that this one was forked from, with their cgroups: their inits live as long as this session does.
     ancestors: Vec<Arc<MemoryAllowance>>,
-    /// One for each member of the family.
+    /// A token that each member of the family holds, so that members can be counted.
     family: Arc<()>,
 }
 
 impl Lineage {
-    /// That of a session which is no fork.
+    /// The lineage of a session that is no fork.
     pub(crate) fn first(user: u32) -> Lineage {
         Lineage {
             runtime: None,
@@ -348,9 +348,9 @@ type ForkPrepared = PendingAnswer<Result<(), ForkFailure>>;
 
 /// How far init is with the namespaces of a fork.
 enum Namespaces {
-    /// It has said that they stand.
+    /// Init has said that the namespaces stand.
     Stand,
-    /// It has been asked.
+    /// Init has been asked, and its answer is pending.
     AreMade(ForkPrepared),
 }
 
@@ -368,7 +368,7 @@ pub(crate) struct UnfinishedDirectories {
 }
 
 impl UnfinishedDirectories {
-    /// One directory.
+    /// Removes this directory, unless it is kept.
     pub(crate) fn of(directory: &Path) -> UnfinishedDirectories {
         UnfinishedDirectories {
             directories: vec![directory.to_owned()],
@@ -379,7 +379,7 @@ impl UnfinishedDirectories {
         self.directories.push(directory.to_owned());
     }
 
-    /// They are in use.
+    /// Keeps the directories: they are in use.
     pub(crate) fn keep(mut self) {
         self.directories.clear();
     }
