@@ -24,7 +24,7 @@ impl Computed {
         }
     }
 
-    /// It has none.
+    /// An answer that is an error.
     pub fn error(message: impl Into<String>) -> Self {
         Self {
             result: None,
@@ -45,11 +45,11 @@ pub struct Opened {
 pub struct Undone {
     /// The cell after which the state now stands; 0 for the beginning.
     pub cell: u64,
-    /// What the way back changed in the variables.
+    /// The variables that the way back changed.
     pub variables: VariableChanges,
-    /// What it changed in the workspace.
+    /// The files of the workspace that the way back changed.
     pub files: FileChanges,
-    /// What could not be put back.
+    /// Parts of the earlier state that could not be put back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_restored: Vec<String>,
 }
@@ -59,7 +59,7 @@ pub struct Undone {
 pub struct CheckpointList {
     /// Whether the next cell has a checkpoint under it.
     pub state: CheckpointState,
-    /// What the session can go back to, newest first.
+    /// The checkpoints that the session can go back to, newest first.
     pub entries: Vec<CheckpointEntry>,
 }
 
@@ -68,7 +68,7 @@ pub struct CheckpointList {
 pub struct CheckpointEntry {
     /// The cell after which it was made.
     pub cell: u64,
-    /// When, in seconds since 1970.
+    /// The time when the checkpoint was made, in seconds since 1970.
     pub at: f64,
     /// The memory that it alone holds.
     pub bytes: u64,

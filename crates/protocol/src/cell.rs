@@ -35,7 +35,7 @@ pub struct Cell {
 /// The name and the arguments of a script.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Script {
-    /// What tracebacks, `__file__` and `sys.argv[0]` say.
+    /// The name of the script in tracebacks, `__file__` and `sys.argv[0]`.
     pub name: String,
     /// The rest of `sys.argv`.
     pub arguments: Vec<String>,

@@ -20,7 +20,7 @@ pub struct CellError {
     /// The frames of the traceback, outermost first.
     #[serde(default)]
     pub frames: Vec<Frame>,
-    /// What to do about it, when we know: that the session has no network, for example.
+    /// A hint what to do about the error, where there is one: that the session has no network, for example.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }

@@ -1,8 +1,8 @@
-//! What a cell changed: variables and files.
+//! The variables and files that a cell changed.
 
 use serde::{Deserialize, Serialize};
 
-/// What a cell did to the variables.
+/// The variables that a cell added, changed and removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VariableChanges {
     /// Names that were not bound before.
@@ -23,16 +23,16 @@ impl VariableChanges {
 /// One variable that changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VariableChange {
-    /// Its name.
+    /// The name of the variable.
     pub name: String,
     /// The class of its value.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Its value in a few words: the shape of an array, the length of a list, a short repr.
+    /// The value in a few words: the shape of an array, the length of a list, a short repr.
     pub summary: String,
 }
 
-/// What a cell did to the files of the workspace.
+/// The files of the workspace that a cell added, changed and removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChanges {
     /// Files that were not there before.
@@ -55,8 +55,8 @@ impl FileChanges {
 pub struct FileChange {
     /// Relative to the workspace.
     pub path: String,
-    /// Its size.
+    /// The size of the file.
     pub bytes: u64,
-    /// Its type, guessed from its name by [`mime_of`](crate::mime_of).
+    /// The MIME type, guessed from the name by [`mime_of`](crate::mime_of).
     pub mime: String,
 }

@@ -25,19 +25,19 @@ use crate::network::{HostPattern, parse_host, split_port};
 pub struct CredentialRule {
     /// The hosts that get the header.
     pub host: HostPattern,
-    /// Where; absent, 80 and 443.
+    /// The port; absent, 80 and 443.
     pub port: Option<u16>,
     /// Whether the guard speaks TLS with the host.
     pub tls: bool,
     /// The name of the header.
     pub header: String,
-    /// What stands before the secret, such as `Bearer`.
+    /// The word before the secret, such as `Bearer`.
     pub scheme: Option<String>,
-    /// Where the secret is.
+    /// The place where the host keeps the secret.
     pub secret: SecretPlace,
 }
 
-/// Where the host keeps a secret.
+/// The place where the host keeps a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SecretPlace {
     /// In an environment variable.

@@ -12,17 +12,17 @@ use crate::{CellResult, CheckpointState, MimeBundle, ToolArguments};
 pub enum Event {
     /// The code wrote to standard output.
     Stdout {
-        /// What it wrote.
+        /// The text.
         text: String,
     },
     /// The code wrote to standard error.
     Stderr {
-        /// What it wrote.
+        /// The text.
         text: String,
     },
     /// The code showed something.
     Display {
-        /// Its forms.
+        /// The forms of the display.
         mime: MimeBundle,
     },
     /// The code called a tool and waits for `tool_result` with the same `call`.
@@ -31,19 +31,19 @@ pub enum Event {
         call: String,
         /// The tool.
         name: String,
-        /// What it is given; not yet validated.
+        /// The arguments of the call; not yet validated.
         arguments: ToolArguments,
     },
     /// The code asked for a line of text and waits for `input` with the same `call`.
     InputRequest {
         /// The id of the request.
         call: String,
-        /// What to ask.
+        /// The prompt.
         prompt: String,
     },
     /// A thread wrote something after its cell had ended.
     Log {
-        /// What it wrote.
+        /// The text.
         text: String,
     },
     /// The head died and the session is back at a checkpoint.
@@ -63,9 +63,9 @@ pub enum Event {
     },
     /// The request could not be done.
     Error {
-        /// What kind of error, for programs: `busy`, `invalid`, `ended`, …
+        /// The kind of the error, for programs: `busy`, `invalid`, `ended`, …
         code: String,
-        /// What happened and what to do, for people.
+        /// The error in words, for people: what happened, and what to do.
         message: String,
     },
 }

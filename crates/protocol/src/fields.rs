@@ -57,7 +57,7 @@ impl Fields {
 
 /// A type that can be read from one field.
 pub(crate) trait Field: Sized {
-    /// What a right value is, in words that follow "expected".
+    /// The description of a right value, in words that follow "expected".
     const EXPECTED: &'static str;
 
     fn read(name: &str, value: Value) -> Result<Self, Invalid>;

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 pub struct FileEntry {
     /// Relative to the workspace, with `/` between the parts.
     pub path: String,
-    /// Its size.
+    /// The size of the file.
     pub bytes: u64,
-    /// Its type, guessed from its name by [`mime_of`].
+    /// The MIME type, guessed from the name by [`mime_of`].
     pub mime: String,
-    /// When it was last written, in seconds since 1970.
+    /// The time of the last write, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified: Option<f64>,
 }

@@ -12,9 +12,9 @@ pub enum Invalid {
     Value {
         /// The path of the field, such as `limits.memory`.
         field: String,
-        /// What would have been right, in words.
+        /// The description of a right value.
         expected: String,
-        /// What came, shortened.
+        /// The value that came, shortened.
         came: String,
     },
     /// A field that must be there is not.
@@ -22,7 +22,7 @@ pub enum Invalid {
     Missing {
         /// The path of the field.
         field: String,
-        /// What would have been right, in words.
+        /// The description of a right value.
         expected: String,
     },
     /// A field that is not read: most often a spelling mistake, so it is not ignored.
@@ -65,7 +65,7 @@ impl Invalid {
         }
     }
 
-    /// The same error seen from one level up: `memory` becomes `limits.memory`.
+    /// Puts the name of the field above in front: `memory` becomes `limits.memory`.
     pub(crate) fn inside(mut self, parent: &str) -> Self {
         match &mut self {
             Self::Value { field, .. }

@@ -34,7 +34,7 @@ impl Rung {
 }
 
 impl Rung {
-    /// What this rung does not protect though one may expect it, in one sentence for a person. `None` where there is nothing to say.
+    /// A gap in the protection of this rung that a person may not expect, in one sentence. `None` where there is none.
     pub fn caveat(self) -> Option<&'static str> {
         match self {
             Self::Landlock => Some(
@@ -125,7 +125,7 @@ impl Wall {
         }
     }
 
-    /// What would be possible without it, in one line.
+    /// The attack that would be possible without this wall, in one line.
     pub fn stops(self) -> &'static str {
         match self {
             Self::Files => {
@@ -178,7 +178,7 @@ impl FromStr for Wall {
     }
 }
 
-/// Which walls a session is to have.
+/// The walls that a session is to have.
 ///
 /// In JSON `"full"`, `"landlock"`, `"none"`, `"best"`, or `{"rung": "full", "without": ["seccomp"]}`. Its text is what
 /// results carry: `full`, or `full without seccomp, network`.
@@ -200,7 +200,7 @@ impl Isolation {
         }
     }
 
-    /// The same with one wall less.
+    /// Leaves one wall out.
     #[must_use]
     pub fn without(mut self, wall: Wall) -> Self {
         self.without.insert(wall);

@@ -25,7 +25,7 @@ const NEXT_VALUE: usize = 2 * VALUE;
 const ENTRY: usize = size_of::<String>() + VALUE + 16;
 const OBJECT: usize = 4 * ENTRY + 2 * ALLOCATION;
 const NEXT_ENTRY: usize = 2 * ENTRY;
-/// What the allocator takes for itself.
+/// The bytes that the allocator takes for itself.
 const ALLOCATION: usize = 32;
 
 /// The memory of a text, or a number above `enough` as soon as that is reached.
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// What a value takes, counted as the allocator would.
+    /// The bytes that a value takes, counted as the allocator would.
     fn memory_of(value: &Value) -> usize {
         match value {
             Value::String(text) => text.len(),

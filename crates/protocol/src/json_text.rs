@@ -38,7 +38,7 @@ impl From<&Value> for JsonText {
     }
 }
 
-/// The same value: the entries of an object have no order.
+/// Compares the values: the entries of an object have no order.
 impl PartialEq for JsonText {
     fn eq(&self, other: &Self) -> bool {
         self.0 == other.0 || self.parse() == other.parse()

@@ -9,7 +9,7 @@ use crate::fields::{Field, Fields};
 use crate::invalid::Invalid;
 use crate::quantity::{Bytes, Count, Seconds, check_seconds, to_duration};
 
-/// What a session may use. In JSON sizes are bytes and times are seconds; on the way in, texts such as
+/// The resources that a session may use. In JSON sizes are bytes and times are seconds; on the way in, texts such as
 /// `"512MB"` and `"5min"` do as well, and what is absent has its default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Map<String, Value>")]

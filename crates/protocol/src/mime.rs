@@ -1,4 +1,4 @@
-//! What a cell displays, by MIME type.
+//! Displays of a cell, by MIME type.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ impl MimeBundle {
 
     /// About how many bytes of memory the bundle takes.
     pub fn bytes(&self) -> usize {
-        /// What an entry takes beside its texts.
+        /// The bytes that an entry takes beside its texts.
         const ENTRY: usize = 128;
         self.iter()
             .map(|(mime, content)| ENTRY + mime.len() + content.bytes())

@@ -31,7 +31,7 @@ pub struct NetworkRule {
     pub methods: Vec<String>,
     /// The hosts that the rule is for.
     pub host: HostPattern,
-    /// Where; absent, 80 and 443.
+    /// The port; absent, 80 and 443.
     pub port: Option<u16>,
     /// Not through the proxy: the session finds the host under its own name and port.
     pub raw: bool,
@@ -39,7 +39,7 @@ pub struct NetworkRule {
     pub private: bool,
 }
 
-/// Which hosts.
+/// The hosts of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostPattern {
     /// The one with this name, in small letters.
@@ -64,7 +64,7 @@ impl HostPattern {
         }
     }
 
-    /// Who wrote this knew which address he meant.
+    /// Whether the pattern is an address or `localhost`: then an address of this machine or its network is meant on purpose.
     fn says_what_it_is(&self) -> bool {
         match self {
             Self::Name(name) => name == "localhost",

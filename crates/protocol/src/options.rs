@@ -19,7 +19,7 @@ use crate::{
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Map<String, Value>")]
 pub struct SessionOptions {
-    /// Its id; absent, the host makes one.
+    /// The id of the session; absent, the host makes one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// A directory of the user's to work in; absent, a fresh one.
@@ -35,17 +35,17 @@ pub struct SessionOptions {
     pub strategy: Strategy,
     /// Whether a cell that fails leaves nothing behind. A cell can say otherwise.
     pub atomic: bool,
-    /// When the next cell may begin.
+    /// Whether a cell waits for the checkpoint before it.
     pub arming: Arming,
-    /// Which walls it has.
+    /// The walls of the session.
     pub isolation: Isolation,
-    /// What it may reach on the network: nothing, unless it is named here.
+    /// The hosts that the session may reach: none, unless they are named here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<NetworkRule>,
     /// Headers that requests get outside, so that the session never holds the secrets in them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<CredentialRule>,
-    /// What it may use.
+    /// The resources that the session may use.
     pub limits: Limits,
     /// Modules to bind beforehand: `np`, `math`, `numpy as np`, `from x import y`.
     pub imports: Vec<String>,
@@ -54,7 +54,7 @@ pub struct SessionOptions {
     /// Code that runs first, as cell 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setup: Option<String>,
-    /// Whether it writes down what happens in it.
+    /// Whether the session keeps a journal, and where.
     #[serde(skip_serializing_if = "Journaling::is_hosts_choice")]
     pub journal: Journaling,
     /// Whether kept cells are run again after a crash that found only an older checkpoint.
@@ -218,14 +218,14 @@ impl Field for Strategy {
     }
 }
 
-/// What a cell does that comes while the checkpoint before it is still being made.
+/// Whether a cell waits for the checkpoint before it, while that is still being made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arming {
-    /// It waits: no cell starts without its checkpoint, or before that is known to be unavailable.
+    /// The cell waits: it starts with its checkpoint, or once that is known to be unavailable.
     #[default]
     Strict,
-    /// It runs at once, and its result says how far the checkpoint is behind.
+    /// The cell runs at once, and its result says how far the checkpoint is behind.
     Lazy,
 }
 

@@ -15,7 +15,7 @@ use crate::quantity::{Seconds, check_seconds, to_duration};
 pub enum Replay {
     /// The cells since the checkpoint are lost.
     Off,
-    /// They are run again, as many as fit into this time.
+    /// Kept cells are run again, as many as fit into this time.
     Within(Duration),
 }
 

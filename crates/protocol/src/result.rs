@@ -16,15 +16,15 @@ pub struct CellResult {
     pub session: String,
     /// The number of the cell, from 1; 0 is the session's `setup` code. Never used twice.
     pub cell: u64,
-    /// How it ended.
+    /// The status of the cell.
     pub status: Status,
     /// The exit code of the interpreter when it ended by itself; null while it lives.
     pub exit_code: Option<i32>,
     /// The signal that ended the interpreter; null while it lives.
     pub signal: Option<i32>,
-    /// What was written to standard output: all of it, or its beginning when `truncated` says so.
+    /// The text of standard output: all of it, or its beginning when `truncated` says so.
     pub stdout: String,
-    /// The same for standard error.
+    /// The text of standard error, bounded in the same way.
     pub stderr: String,
     /// Both streams in the order in which they were written.
     pub output: String,
@@ -32,27 +32,27 @@ pub struct CellResult {
     pub truncated: Option<Truncated>,
     /// The value of the last expression; null when there is none or it is `None`.
     pub value: Option<CellValue>,
-    /// What the cell showed, in order.
+    /// The displays of the cell, in order.
     pub displays: Vec<MimeBundle>,
     /// The exception that ended the cell.
     pub error: Option<CellError>,
-    /// Which variables are new, changed or gone.
+    /// The variables that are new, changed or gone.
     pub variables: VariableChanges,
-    /// Which files of the workspace are new, changed or gone.
+    /// The files of the workspace that are new, changed or gone.
     pub files: FileChanges,
-    /// What became of the session's state.
+    /// The session's state after the cell.
     pub state: State,
-    /// What it cost.
+    /// The time and memory that the cell took.
     pub usage: Usage,
     /// The tools that the code called, in order.
     pub tool_calls: Vec<ToolCall>,
-    /// How it ran.
+    /// The strategy of the session.
     pub strategy: Strategy,
-    /// Where it ran.
+    /// The backend that the session runs on.
     pub backend: Backend,
-    /// What it was walled in by, in the words of [`Isolation`](crate::Isolation): `full`, or `full without seccomp`.
+    /// The walls of the session, in the words of [`Isolation`](crate::Isolation): `full`, or `full without seccomp`.
     pub isolation: String,
-    /// What that does not protect though one may expect it, in one sentence ([`Rung::caveat`](crate::Rung::caveat)). Left out where there is
+    /// A gap in that protection, in one sentence ([`Rung::caveat`](crate::Rung::caveat)). Left out where there is
     /// nothing to say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation_note: Option<String>,
@@ -69,11 +69,11 @@ impl CellResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// It ran to its end.
+    /// The cell ran to its end.
     Success,
     /// A Python exception ended it; the session goes on.
     Failure,
-    /// It did not end in time and was stopped.
+    /// The cell did not end in time and was stopped.
     Timeout,
     /// The interpreter ended under it.
     Crashed,
@@ -132,7 +132,7 @@ impl fmt::Display for Stream {
     }
 }
 
-/// Which streams are not whole.
+/// The streams that are not whole.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Truncated {
     /// Set when `stdout` is cut.
@@ -172,12 +172,12 @@ pub struct Cut {
 pub struct CellValue {
     /// `repr(value)`.
     pub repr: String,
-    /// Its other forms, such as the HTML of a DataFrame.
+    /// The other forms of the value, such as the HTML of a DataFrame.
     #[serde(default)]
     pub mime: MimeBundle,
 }
 
-/// What a cell cost.
+/// The time and memory that a cell took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// Milliseconds on the wall clock, without the time that tools waited for a person.
@@ -199,11 +199,11 @@ pub struct ToolCall {
     pub call: String,
     /// The tool.
     pub name: String,
-    /// What it was given.
+    /// The arguments of the call.
     pub arguments: ToolArguments,
     /// Milliseconds from the call to its answer.
     pub ms: f64,
-    /// How it ended.
+    /// The outcome of the call.
     pub outcome: ToolOutcome,
 }
 
@@ -236,7 +236,7 @@ impl fmt::Display for ToolOutcome {
     }
 }
 
-/// Where a session runs.
+/// The backend that a session runs on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Backend {

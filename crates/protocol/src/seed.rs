@@ -21,7 +21,7 @@ pub fn validate_seed(seed: &Seed) -> Result<(), Invalid> {
     check_seed("seed", seed)
 }
 
-/// The same where the seed stands in another field.
+/// Validates a seed that stands in the field `field`, as [`validate_seed`] does.
 pub(crate) fn check_seed(field: &str, seed: &Seed) -> Result<(), Invalid> {
     for (name, value) in seed {
         if !is_identifier(name) {

@@ -1,17 +1,19 @@
-//! What became of a session's state after a cell, and which checkpoint the next cell has.
+//! The state of a session after a cell, and the checkpoint that the next cell has.
+
+use std::fmt;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What became of a session's state after a cell.
+/// The state of a session after a cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     /// Whether the cell's effects stayed.
     pub outcome: StateOutcome,
     /// The safety net that the cell had.
     pub checkpoint: CheckpointState,
-    /// What of the time before the cell could not be put back: files without a copy, for example.
+    /// Parts of the state before the cell that could not be put back: files without a copy, for example.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_restored: Vec<String>,
     /// The cells before this one whose effects are gone, because the newest checkpoint was made before them and they were not run again.
@@ -63,7 +65,7 @@ impl State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StateOutcome {
-    /// What the cell did is there.
+    /// The effects of the cell stay.
     Kept,
     /// The state is the one from before the cell.
     Restored,
@@ -91,11 +93,11 @@ impl fmt::Display for StateOutcome {
 /// The safety net of a cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointState {
-    /// Whether it is there.
+    /// Whether the checkpoint is there.
     pub status: CheckpointStatus,
     /// How many cells would be lost with the one that runs next; 0 when armed, and when only files would not come back as they were.
     pub behind: u64,
-    /// Why it is behind or unavailable.
+    /// The reason why the checkpoint is behind or unavailable.
     pub reason: Option<String>,
 }
 
@@ -136,7 +138,7 @@ pub enum CheckpointStatus {
     Armed,
     /// Of an older state, or without some of its files.
     Behind,
-    /// None.
+    /// There is no checkpoint.
     Unavailable,
 }
 

@@ -50,7 +50,7 @@ pub fn visible_text(text: &str) -> Cow<'_, str> {
     written_out(text, is_hidden)
 }
 
-/// The same for a name (of a file, a variable, a tool, a session) that stands in a line: line breaks and tabs are written out too.
+/// Makes a name (of a file, a variable, a tool, a session) safe to show inside a line: like [`visible_text`], and line breaks and tabs are written out too.
 pub fn visible_name(name: &str) -> Cow<'_, str> {
     written_out(name, |c| matches!(c, '\n' | '\t') || is_hidden(c))
 }

@@ -12,7 +12,7 @@ use crate::invalid::{Invalid, shown_text};
 pub struct ToolSpec {
     /// The name; where it is no Python identifier the guest maps it (`-` becomes `_`).
     pub name: String,
-    /// What it does: the docstring.
+    /// The docstring: what the tool does.
     pub description: String,
     /// The JSON schema of its arguments: an object.
     pub parameters: Map<String, Value>,

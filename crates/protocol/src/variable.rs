@@ -7,12 +7,12 @@ use crate::MimeBundle;
 /// A variable of a session, as `vars` lists it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variable {
-    /// Its name.
+    /// The name of the variable.
     pub name: String,
     /// The class of its value.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Its value in a few words.
+    /// The value in a few words.
     pub summary: String,
     /// How much memory it takes, as far as Python can tell.
     #[serde(default)]
@@ -30,7 +30,7 @@ pub struct Inspection {
     /// The docstring, empty when there is none.
     #[serde(default)]
     pub doc: String,
-    /// Its other forms.
+    /// The other forms of the value.
     #[serde(default)]
     pub mime: MimeBundle,
 }

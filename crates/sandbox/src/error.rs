@@ -1,4 +1,4 @@
-//! What can go wrong while walls are built, in words for a person.
+//! The errors of building walls, in words for a person.
 
 use cellblock_protocol::Rung;
 use std::path::PathBuf;
@@ -10,20 +10,20 @@ pub enum Error {
     /// A system call of the host's failed.
     #[error("{what} failed: {source}")]
     System {
-        /// What was tried.
+        /// The step that failed.
         what: &'static str,
-        /// What the kernel said.
+        /// The error of the kernel.
         #[source]
         source: std::io::Error,
     },
     /// A process inside could not be built.
     #[error("{process} could not be built: {step} failed: {source}")]
     Build {
-        /// Which process.
+        /// The process.
         process: &'static str,
         /// At which step.
         step: &'static str,
-        /// What the kernel said.
+        /// The error of the kernel.
         #[source]
         source: std::io::Error,
     },
@@ -32,21 +32,21 @@ pub enum Error {
         "this machine cannot reach isolation `{wanted}`: {reason}; run `cellblock doctor` to see wall by wall what is missing"
     )]
     Unreachable {
-        /// What was asked for.
+        /// The rung that was asked for.
         wanted: Rung,
-        /// What is missing.
+        /// The mechanisms that are missing, in words.
         reason: String,
     },
     /// A path that the native code cannot carry.
     #[error("the path {} cannot be used in a session: it is not UTF-8, or holds a zero byte", path.display())]
     Path {
-        /// Which.
+        /// The path.
         path: PathBuf,
     },
     /// The other side sent something that makes no sense.
     #[error("{process} sent a message that makes no sense")]
     Protocol {
-        /// Which process.
+        /// The process.
         process: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a session, in words for a person.
+//! The errors of sessions, in words for a person.
 
 use cellblock_protocol::Invalid;
 use std::io;
@@ -13,13 +13,13 @@ pub enum Error {
         "session `{session}` is busy: a cell is running in it; wait for its result or interrupt it"
     )]
     Busy {
-        /// Which session.
+        /// The session.
         session: String,
     },
     /// The session is over.
     #[error("session `{session}` has ended: {reason}")]
     Ended {
-        /// Which session.
+        /// The session.
         session: String,
         /// Why.
         reason: String,
@@ -42,15 +42,15 @@ pub enum Error {
     /// Python did not come up.
     #[error("Python at {} did not start: {problem}", python.display())]
     Python {
-        /// Which Python.
+        /// The Python.
         python: PathBuf,
-        /// What it said.
+        /// The problem, in its own words.
         problem: String,
     },
     /// The workspace cannot be used.
     #[error("the workspace {} cannot be used: {problem}", path.display())]
     Workspace {
-        /// Which directory.
+        /// The directory.
         path: PathBuf,
         /// Why not.
         problem: String,
@@ -60,27 +60,27 @@ pub enum Error {
     File {
         /// Relative to the workspace.
         path: String,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
     /// A directory or file of our own cannot be used.
     #[error("{what} {} failed: {source}", path.display())]
     Storage {
-        /// What was tried.
+        /// The step that failed.
         what: &'static str,
         /// On which path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
     /// The system refused something.
     #[error("{what} failed: {source}")]
     System {
-        /// What was tried.
+        /// The step that failed.
         what: &'static str,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
@@ -104,7 +104,7 @@ impl Error {
         }
     }
 
-    /// Whether this machine does not have the walls that were asked for, and nothing else is wrong.
+    /// Whether the error only means that this machine does not have the walls that were asked for.
     pub fn is_lack_of_walls(&self) -> bool {
         matches!(
             self,

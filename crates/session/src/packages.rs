@@ -21,12 +21,12 @@ impl Packages {
         all.clone()
     }
 
-    /// The same for a fork.
+    /// The packages of a fork.
     pub(crate) fn copy(&self) -> Packages {
         Packages(Mutex::new(self.all()))
     }
 
-    /// What the head is told before a cell and before an answer. Each time: a standby that was woken meanwhile was made
+    /// The frame that the head gets before a cell and before an answer. Each time: a standby that was woken meanwhile was made
     /// when there were fewer.
     pub(crate) fn message(&self) -> Option<ToHead> {
         let paths: Vec<String> = self

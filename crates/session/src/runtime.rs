@@ -22,7 +22,7 @@ use tokio::sync::Mutex;
 
 /// Session ids from 1 on; past the last they begin again, long after the first was used.
 const MAX_USERS: u32 = 65_000;
-/// What sessions of root's have that run as another user and see the host's directories.
+/// The state directory for sessions of root that run as another user and see the host's directories.
 const OPEN_DIRECTORY: &str = "/run/cellblock";
 
 /// A runtime. A handle: clones are the same, and its processes end with the last handle and the last session.
@@ -120,7 +120,7 @@ impl RuntimeBuilder {
         self
     }
 
-    /// What is imported before the first session.
+    /// Chooses the modules that are imported before the first session.
     pub fn preload(mut self, preload: Preload) -> RuntimeBuilder {
         self.preload = preload;
         self
@@ -248,7 +248,7 @@ pub(crate) fn claim(state: &Path, cache: &Path) -> Result<(), Error> {
     claim_directory(cache, reach).map_err(failed(cache))
 }
 
-/// Who may enter directories of a state directory: in root's for sessions without a view, these pass through to what is theirs.
+/// The users that may enter directories of a state directory: in root's for sessions without a view, the sessions pass through to their own.
 pub(crate) fn reach_below(state: &Path) -> Reach {
     if state.starts_with(OPEN_DIRECTORY) {
         Reach::PassThrough
@@ -358,7 +358,7 @@ impl RuntimeState {
         lchown(path, Some(user), Some(user)).map_err(giving(path))
     }
 
-    /// The same for a workspace: one of the user's only for as long as the session lives.
+    /// Gives a workspace to the session's user; a directory of the caller's only for as long as the session lives.
     pub(crate) fn lend_to_session(
         &self,
         workspace: &Workspace,
@@ -385,7 +385,7 @@ impl RuntimeState {
         (self.rung == Rung::Landlock && user != 0).then_some(user)
     }
 
-    /// What Landlock lets a session read where there is no view.
+    /// The paths that Landlock lets a session read where there is no view.
     pub(crate) fn readable_paths(&self) -> Vec<PathBuf> {
         const SYSTEM: [&str; 11] = [
             "/usr",
@@ -412,7 +412,7 @@ impl RuntimeState {
 /// An interpreter, with the directories it needs to see.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Python {
-    /// What is executed: an interpreter, or the `bin/python` of a virtual environment.
+    /// The program: an interpreter, or the `bin/python` of a virtual environment.
     pub executable: PathBuf,
     /// Shown read-only in every session: the interpreter's own directory, the environment's, and where links from there lead.
     pub prefixes: Vec<PathBuf>,
@@ -422,7 +422,7 @@ pub struct Python {
     pub font_cache: Option<PathBuf>,
 }
 
-/// What the zygote imports before the first session, so that it is free in every one.
+/// The modules that the zygote imports before the first session, so that they are free in every one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Preload {
     /// Nothing: the quickest start, for a single snippet.
@@ -430,7 +430,7 @@ pub enum Preload {
     /// The standard library's common modules.
     #[default]
     Standard,
-    /// These, and numpy, pandas and matplotlib where they are installed.
+    /// The modules of `Standard`, and numpy, pandas and matplotlib where they are installed.
     Full,
 }
 

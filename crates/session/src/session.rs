@@ -36,7 +36,7 @@ pub struct Session {
     pub(crate) commands: mpsc::UnboundedSender<Command>,
 }
 
-/// What the handle and the actor both know.
+/// The part of a session that its handles and its task share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) id: String,
@@ -45,10 +45,10 @@ pub(crate) struct Shared {
     pub(crate) logs: broadcast::Sender<Event>,
     /// The connections that the guard of the network saw.
     pub(crate) connections: broadcast::Sender<Arc<Connection>>,
-    /// Why it ended, once it has.
+    /// The reason why the session ended, once it has.
     pub(crate) end: OnceLock<String>,
     pub(crate) journal: Recorder,
-    /// What was executed for it.
+    /// The interpreter.
     pub(crate) python: PathBuf,
     pub(crate) packages: Packages,
     /// The time of a cell that names none.
@@ -89,7 +89,7 @@ pub(crate) fn log_pieces(text: String) -> Vec<String> {
 }
 
 impl Session {
-    /// Its name.
+    /// The id of the session.
     pub fn id(&self) -> &str {
         &self.shared.id
     }
@@ -139,7 +139,7 @@ impl Session {
         self.start_numbered(cell, None)
     }
 
-    /// The same for a cell that had a number in an earlier session. It keeps it, unless that or a higher one was used here.
+    /// Starts a cell that had a number in an earlier session. The cell keeps it, unless that number or a higher one was used here.
     pub fn start_again(&self, cell: impl Into<Cell>, number: u64) -> Result<Running, Error> {
         self.start_numbered(cell, Some(number))
     }
@@ -252,7 +252,7 @@ impl Session {
         outcome.await.unwrap_or_else(|_| Err(self.ended()))
     }
 
-    /// What can be gone back to, newest first, and whether the next cell has a safety net.
+    /// Lists the states that the session can go back to, newest first, and says whether the next cell has a safety net.
     pub async fn checkpoints(&self) -> Result<CheckpointList, Error> {
         let (reply, answer) = oneshot::channel();
         self.tell(Command::Immediate(ImmediateCommand::Checkpoints { reply }));
@@ -316,7 +316,7 @@ impl Session {
         Ok(())
     }
 
-    /// The same for a file that can be made again from a result, such as a picture that was shown: no journal needs it.
+    /// Writes a file that can be made again from a result, such as a picture that was shown. Unlike [`put_file`](Session::put_file), it is not in the journal.
     pub async fn save_file(&self, path: &str, contents: Vec<u8>) -> Result<(), Error> {
         let path = path.to_owned();
         self.with_files(move |workspace| workspace.put(&path, &contents))
@@ -373,7 +373,7 @@ impl Session {
         text.await.unwrap_or_else(|_| Err(self.ended()))
     }
 
-    /// What threads write after their cell has ended, as [`Event::Log`].
+    /// The session's log: what threads write after their cell has ended, as [`Event::Log`].
     pub fn logs(&self) -> broadcast::Receiver<Event> {
         self.shared.logs.subscribe()
     }
@@ -391,7 +391,7 @@ impl Session {
         let _ = done.await;
     }
 
-    /// Why it ended, once it has.
+    /// The reason why the session ended, once it has.
     pub fn end(&self) -> Option<&str> {
         self.shared.end.get().map(String::as_str)
     }

@@ -7,7 +7,7 @@ use super::{
     PartialTurn, Turn, as_user_messages, code_instructions, invented_result_stops, joined,
 };
 use crate::prompt::PromptPart;
-use crate::repair::{Repair, ReplyEnd, code_blocks, read_object, split_thinking};
+use crate::repair::{Repair, ReplyEnd, SplitReply, code_blocks, read_object, split_thinking};
 use cellblock_model::{Message, Reply, Request, ResponseFormat};
 use serde_json::{Map, Value, json};
 
@@ -58,7 +58,7 @@ impl ActionFormat for JsonFormat {
 
     fn parse(&self, reply: &Reply, context: &FormatContext) -> Result<Turn, MalformedReply> {
         let end = ReplyEnd::of(reply);
-        let (thinking, text) = split_thinking(&reply.text);
+        let SplitReply { thinking, text } = split_thinking(&reply.text);
         if text.trim().is_empty() {
             return Err(MalformedReply::nothing(end));
         }

@@ -6,7 +6,7 @@ use super::{
     code_instructions, invented_result_stops,
 };
 use crate::prompt::PromptPart;
-use crate::repair::{Repair, ReplyEnd, code_blocks, split_thinking};
+use crate::repair::{Repair, ReplyEnd, SplitReply, code_blocks, split_thinking};
 use cellblock_model::{Reply, Request};
 
 /// The format `markdown`: fenced blocks marked as Python, or `<code>`.
@@ -28,7 +28,7 @@ impl ActionFormat for MarkdownFormat {
 
     fn parse(&self, reply: &Reply, context: &FormatContext) -> Result<Turn, MalformedReply> {
         let end = ReplyEnd::of(reply);
-        let (thinking, text) = split_thinking(&reply.text);
+        let SplitReply { thinking, text } = split_thinking(&reply.text);
         let mut repairs: Vec<Repair> = thinking.map(|_| Repair::Thinking).into_iter().collect();
         let mut blocks = code_blocks(text);
         let Some(first) = blocks.first().map(|block| block.start) else {
@@ -68,7 +68,7 @@ impl ActionFormat for MarkdownFormat {
     }
 
     fn preview(&self, partial: &PartialReply) -> PartialTurn {
-        let (_, text) = split_thinking(&partial.text);
+        let text = split_thinking(&partial.text).text;
         let blocks = code_blocks(text);
         let end = blocks.first().map_or(text.len(), |block| block.start);
         let code: Vec<&str> = blocks.iter().map(|block| block.code.as_str()).collect();

@@ -7,7 +7,7 @@ use super::{
     PartialReply, PartialTurn, ToolUse, ToolsFormat, Turn,
 };
 use crate::prompt::PromptPart;
-use crate::repair::{Repair, ReplyEnd, read_object, split_thinking};
+use crate::repair::{Repair, ReplyEnd, SplitReply, read_object, split_thinking};
 use cellblock_model::{AssistantMessage, Message, Reply, Request, ResponseFormat, ToolCall};
 use cellblock_tools::names::{CODE_ARGUMENT, FINAL_ANSWER};
 use cellblock_tools::{PURPOSE_FIELD, SchemaForm, function_schema};
@@ -59,7 +59,7 @@ impl ActionFormat for NextStepFormat {
 
     fn parse(&self, reply: &Reply, context: &FormatContext) -> Result<Turn, MalformedReply> {
         let end = ReplyEnd::of(reply);
-        let (thinking, text) = split_thinking(&reply.text);
+        let SplitReply { thinking, text } = split_thinking(&reply.text);
         if text.trim().is_empty() {
             return Err(MalformedReply::nothing(end));
         }

@@ -7,7 +7,7 @@ use super::{
     PartialReply, PartialTurn, ToolUse, Turn,
 };
 use crate::prompt::PromptPart;
-use crate::repair::{Repair, ReplyEnd, read_object, split_thinking};
+use crate::repair::{Repair, ReplyEnd, SplitReply, read_object, split_thinking};
 use cellblock_model::{AssistantMessage, FunctionCall, Image, Message, Reply, Request, ToolCall};
 use cellblock_protocol::Locale;
 use cellblock_tools::names::{CODE_ARGUMENT, EXECUTE_PYTHON_CODE, FINAL_ANSWER, TIMEOUT_ARGUMENT};
@@ -40,7 +40,7 @@ impl ActionFormat for ToolsFormat {
 
     fn parse(&self, reply: &Reply, context: &FormatContext) -> Result<Turn, MalformedReply> {
         let end = ReplyEnd::of(reply);
-        let (thinking, text) = split_thinking(&reply.text);
+        let SplitReply { thinking, text } = split_thinking(&reply.text);
         let mut repairs: Vec<Repair> = thinking.map(|_| Repair::Thinking).into_iter().collect();
         let mut calls = native_calls(reply);
         if calls.is_empty() {
@@ -71,7 +71,7 @@ impl ActionFormat for ToolsFormat {
 
     fn assistant_message(&self, reply: &Reply, turn: &Turn, step: usize) -> Message {
         let mut message = AssistantMessage {
-            content: split_thinking(&reply.text).1.to_owned(),
+            content: split_thinking(&reply.text).text.to_owned(),
             reasoning: reply.reasoning.clone(),
             ..AssistantMessage::default()
         };
@@ -143,7 +143,7 @@ impl ActionFormat for ToolsFormat {
             .filter(|code| !code.is_empty())
             .collect();
         PartialTurn {
-            thought: split_thinking(&partial.text).1.to_owned(),
+            thought: split_thinking(&partial.text).text.to_owned(),
             code: snippets.join("\n"),
         }
     }

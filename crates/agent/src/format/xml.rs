@@ -6,7 +6,7 @@ use super::{
     code_instructions, invented_result_stops,
 };
 use crate::prompt::PromptPart;
-use crate::repair::{Repair, ReplyEnd, code_blocks, find_tags, split_thinking};
+use crate::repair::{Repair, ReplyEnd, SplitReply, code_blocks, find_tags, split_thinking};
 use cellblock_model::{Reply, Request};
 
 /// The format `xml`: packages in `<pip-dependencies-to-install>`, code in `<execution-code>`.
@@ -33,7 +33,7 @@ impl ActionFormat for XmlFormat {
 
     fn parse(&self, reply: &Reply, context: &FormatContext) -> Result<Turn, MalformedReply> {
         let end = ReplyEnd::of(reply);
-        let (thinking, text) = split_thinking(&reply.text);
+        let SplitReply { thinking, text } = split_thinking(&reply.text);
         let mut repairs: Vec<Repair> = thinking.map(|_| Repair::Thinking).into_iter().collect();
         let mut tags = find_tags(text, &[DEPENDENCIES_TAG, CODE_TAG]);
         let Some(first) = tags.first().map(|tag| tag.start) else {
@@ -83,7 +83,7 @@ impl ActionFormat for XmlFormat {
     }
 
     fn preview(&self, partial: &PartialReply) -> PartialTurn {
-        let (_, text) = split_thinking(&partial.text);
+        let text = split_thinking(&partial.text).text;
         let tags = find_tags(text, &[DEPENDENCIES_TAG, CODE_TAG]);
         let code: Vec<&str> = tags
             .iter()

@@ -303,24 +303,45 @@ fn tag_end(text: &str, name: &str) -> Option<usize> {
 /// Splits a reply into the reasoning in `<think>…</think>` at its beginning, and the rest. Code in the reasoning must not run.
 ///
 /// Some endpoints drop the opening tag, so that only the closing tag marks the end of the reasoning.
-pub fn split_thinking(text: &str) -> (Option<&str>, &str) {
+pub fn split_thinking(text: &str) -> SplitReply<'_> {
     let trimmed = text.trim_start();
     for (open, close) in [("<think>", "</think>"), ("<thinking>", "</thinking>")] {
         let body = trimmed.strip_prefix(open);
         match (body, body.unwrap_or(trimmed).split_once(close)) {
             (Some(_), Some((reasoning, rest))) => {
-                return (Some(reasoning.trim()), rest.trim_start());
+                return SplitReply::new(reasoning, rest);
             }
-            (Some(reasoning), None) => return (Some(reasoning.trim()), ""),
+            (Some(reasoning), None) => return SplitReply::new(reasoning, ""),
             (None, Some((reasoning, rest)))
                 if !reasoning.contains(open) && ends_before_tag_line(reasoning) =>
             {
-                return (Some(reasoning.trim()), rest.trim_start());
+                return SplitReply::new(reasoning, rest);
             }
             _ => {}
         }
     }
-    (None, text)
+    SplitReply {
+        thinking: None,
+        text,
+    }
+}
+
+/// A reply of a model without its reasoning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SplitReply<'a> {
+    /// The reasoning, where there is one.
+    pub thinking: Option<&'a str>,
+    /// The rest of the reply.
+    pub text: &'a str,
+}
+
+impl<'a> SplitReply<'a> {
+    fn new(reasoning: &'a str, rest: &'a str) -> SplitReply<'a> {
+        SplitReply {
+            thinking: Some(reasoning.trim()),
+            text: rest.trim_start(),
+        }
+    }
 }
 
 /// Whether a tag after this text begins a line outside of code. Inside a JSON text it never does, because line breaks are escaped there.

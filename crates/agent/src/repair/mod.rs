@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 pub use json::{ReadJsonError, Repaired, ReplyEnd, read_object, read_value};
 pub(crate) use markup::lines;
 pub use markup::{
-    CodeBlock, Fenced, TaggedText, code_blocks, fenced_blocks, find_tags, split_thinking,
+    CodeBlock, Fenced, SplitReply, TaggedText, code_blocks, fenced_blocks, find_tags,
+    split_thinking,
 };
 
 /// Something that was wrong with a reply, and was repaired.

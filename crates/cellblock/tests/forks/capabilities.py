@@ -201,13 +201,13 @@ def wait_in_the_place_of_the_head():
     """What the head does when it shall copy itself: nothing, until another process has done it."""
     from cellblock_guest import native
 
-    def cross(channel, has_threads):
+    def copy_into_fork(channel, has_threads):
         while read(ARRIVED) == 0:
             time.sleep(0.01)
         time.sleep(2)
         raise OSError("no copy")
 
-    native.cross, native.honest = cross, native.cross
+    native.copy_into_fork, native.honest = copy_into_fork, native.copy_into_fork
 
 
 def send_copy_and_stay(gate):

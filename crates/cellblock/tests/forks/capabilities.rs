@@ -137,7 +137,7 @@ fn a_process_that_stays_between_a_session_and_its_fork_is_ended() {
         counts == "0"
     });
     assert_ne!(parent.value("read(STAYED)"), "0");
-    parent.good("from cellblock_guest import native; native.cross = native.honest");
+    parent.good("from cellblock_guest import native; native.copy_into_fork = native.honest");
     assert_eq!(parent.fork().value("1 + 1"), "2");
 }
 

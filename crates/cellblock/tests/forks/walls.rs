@@ -38,7 +38,7 @@ fn nobody_enters_a_namespace_when_no_fork_is_being_made() {
             session.value(&format!("{CALLS}refused")),
             "{'Operation not permitted'}"
         );
-        let forged = "from cellblock_guest import native\nnative.cross(3, False)";
+        let forged = "from cellblock_guest import native\nnative.copy_into_fork(3, False)";
         let result = session.run(forged);
         assert!(
             result

@@ -52,7 +52,10 @@ impl Scene {
     /// Runs a cell with so many seconds of time. It must end soon after them, whatever it does.
     pub(crate) fn run_for(&self, seconds: f64, code: &str) -> CellResult {
         let begin = Instant::now();
-        let result = run(&self.session, Cell::new(code).timeout(seconds));
+        let result = run(
+            &self.session,
+            Cell::new(code).timeout(Duration::from_secs_f64(seconds)),
+        );
         let most = under_load(Duration::from_secs_f64(seconds + 10.0));
         assert!(
             begin.elapsed() < most,

@@ -2,7 +2,7 @@
 
 use crate::scene::{Scene, lookup, restore, restore_as, run_with_tool};
 use crate::support::{builder, wait};
-use cellblock::journal::{Fate, Restore, Restored};
+use cellblock::journal::{Fate, LeftOutCell, Restore, Restored};
 use cellblock::{Cell, Event};
 use serde_json::json;
 
@@ -42,7 +42,16 @@ fn variables_functions_files_and_numbers_of_cells_are_back() {
     assert_eq!(restored.report.replayed, [1, 3, 5]);
     assert_eq!(
         restored.report.left_out,
-        [(2, Fate::NeverHappened), (4, Fate::Undone)]
+        [
+            LeftOutCell {
+                cell: 2,
+                fate: Fate::NeverHappened
+            },
+            LeftOutCell {
+                cell: 4,
+                fate: Fate::Undone
+            }
+        ]
     );
     assert_eq!(
         value(&restored, "(x, y, open('a.txt').read())"),
@@ -140,7 +149,11 @@ fn a_cell_that_was_interrupted_is_left_out_and_named() {
     running.result();
     session.good("y = 2");
     let restored = restore(&scene.close(session));
-    assert_eq!(restored.report.left_out, [(1, Fate::Interrupted)]);
+    let interrupted = LeftOutCell {
+        cell: 1,
+        fate: Fate::Interrupted,
+    };
+    assert_eq!(restored.report.left_out, [interrupted]);
     assert_eq!(
         differences(&restored),
         ["cell 1: it was interrupted; what it had done by then is not there"]

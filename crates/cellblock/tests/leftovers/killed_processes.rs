@@ -110,7 +110,7 @@ fn a_zygote_that_is_killed_takes_no_session_along() {
 }
 
 /// The processes of the session that a zygote has ready for the next request: init, then the head.
-fn unborn(zygote: u32, born: &[&Session]) -> (u32, u32) {
+fn prespawned(zygote: u32, born: &[&Session]) -> (u32, u32) {
     let namespace = "import os; print(os.readlink('/proc/self/ns/pid'), end='')";
     let mut known: Vec<String> = born
         .iter()
@@ -136,7 +136,7 @@ fn unborn(zygote: u32, born: &[&Session]) -> (u32, u32) {
 fn the_processes_of_the_next_session_are_made_ahead_and_made_again_when_they_are_killed() {
     let _alone = alone();
     let (_directory, host, first, (_, zygote)) = started();
-    let (init, head) = unborn(zygote, &[&first]);
+    let (init, head) = prespawned(zygote, &[&first]);
     // The host must see the end of the zygote at the end of its socket, so nobody else may have that.
     let control = std::fs::read_link(format!("/proc/{zygote}/fd/4")).ok();
     for pid in [init, head] {
@@ -167,7 +167,7 @@ while frame:
 found";
     assert_eq!(run(&second, frames).value.unwrap().repr, "[]");
     for of_init in [false, true] {
-        let (init, head) = unborn(zygote, &[&first, &second]);
+        let (init, head) = prespawned(zygote, &[&first, &second]);
         kill(if of_init { init } else { head });
         assert!(within(Duration::from_secs(2), || process(init).is_none()));
         let next = start(&host);
@@ -177,7 +177,7 @@ found";
     wait(first.close());
     wait(second.close());
     // With nobody to be born for, they end with the zygote.
-    let (init, head) = unborn(zygote, &[]);
+    let (init, head) = prespawned(zygote, &[]);
     kill(zygote);
     assert!(within(Duration::from_secs(2), || {
         process(init).is_none() && process(head).is_none()

@@ -64,9 +64,10 @@ impl RunRestoration {
         dim(&format!("the session was rebuilt: {replayed} replayed"));
         let unfinished = report.left_out.iter();
         let is_open = |cell: u64| !missing.iter().any(|past| past.number == cell);
-        for (cell, _) in
-            unfinished.filter(|(cell, fate)| *fate == Fate::Unfinished && is_open(*cell))
+        for left_out in unfinished
+            .filter(|left_out| left_out.fate == Fate::Unfinished && is_open(left_out.cell))
         {
+            let cell = left_out.cell;
             dim(&format!("cell {cell} had not finished; it runs again"));
         }
         if !self.journal.opened.workspace_was_empty && self.workspace.is_none() {

@@ -30,6 +30,6 @@ mod script;
 
 pub use cellblock_session::journal::*;
 pub use notebook::{notebook, notebook_of_run};
-pub use restore::{Report, Restore, Restored};
+pub use restore::{LeftOutCell, Report, Restore, Restored};
 pub use run_record::RunRecord;
 pub use script::{script, script_of_run};

@@ -33,12 +33,21 @@ pub struct Restored {
 pub struct Report {
     /// The cells that were run, by their numbers.
     pub replayed: Vec<u64>,
-    /// The cells that were not, and why. Those that were undone are among them.
-    pub left_out: Vec<(u64, Fate)>,
+    /// The cells that were not run, and why. Those that were undone are among them.
+    pub left_out: Vec<LeftOutCell>,
     /// Where the new session differs from what was recorded.
     pub differences: Vec<Difference>,
     /// Why the journal holds less than happened, if that is so.
     pub incomplete: Option<String>,
+}
+
+/// A recorded cell that a replay does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeftOutCell {
+    /// The number of the cell.
+    pub cell: u64,
+    /// The reason: the cell's effects are not part of the recorded state.
+    pub fate: Fate,
 }
 
 impl Restore {
@@ -90,8 +99,13 @@ impl Restore {
             }
         }
         let left_out = story.cells.iter().filter(|cell| cell.fate != Fate::Kept);
-        report.left_out = left_out.map(|cell| (cell.number, cell.fate)).collect();
-        for (cell, fate) in report.left_out.clone() {
+        report.left_out = left_out
+            .map(|cell| LeftOutCell {
+                cell: cell.number,
+                fate: cell.fate,
+            })
+            .collect();
+        for LeftOutCell { cell, fate } in report.left_out.clone() {
             if fate == Fate::Interrupted {
                 let what = "it was interrupted; what it had done by then is not there";
                 report.note(Some(cell), what, "", "");

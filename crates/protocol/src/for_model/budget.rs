@@ -8,12 +8,12 @@ use super::words::Words;
 pub(super) struct Part<'a> {
     heading: Cow<'static, str>,
     whole: Cow<'a, str>,
-    /// What is left of `whole`; `None` when all of it is.
+    /// The shortened text; `None` when the whole text is kept.
     cut: Option<String>,
     kind: Kind,
 }
 
-/// What a part is, and so how it is cut.
+/// The kind of a part, which decides how it is cut.
 pub(super) enum Kind {
     /// A single line that stays.
     Line,

@@ -1,4 +1,4 @@
-//! What a model reads after a cell.
+//! The text that a model reads after a cell.
 
 mod budget;
 mod parts;

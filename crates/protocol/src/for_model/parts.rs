@@ -166,7 +166,7 @@ fn error_part<'a>(error: &'a CellError, words: &'static Words) -> Part<'a> {
     )
 }
 
-/// Where the `Type: message` line begins. It is not always the last: a message can have several lines, and notes follow it.
+/// The offset of the `Type: message` line. That line is not always the last: a message can have several lines, and notes follow it.
 fn summary_start(traceback: &str, type_: &str) -> usize {
     let mut start = 0;
     let mut last = 0;
@@ -197,7 +197,7 @@ fn end_of_process(result: &CellResult, words: &Words) -> Option<String> {
     }
 }
 
-/// What the heading does not say about the state, and no more.
+/// The line about the state, where the heading does not say it.
 fn state(result: &CellResult, words: &Words) -> Option<String> {
     let stopped = claim(result.status, words);
     let state = &result.state;
@@ -228,7 +228,7 @@ fn state(result: &CellResult, words: &Words) -> Option<String> {
     })
 }
 
-/// Which earlier cells were run again, and how they differed. Not how long it took: that is another time in each recording.
+/// The earlier cells that were run again, and how they differed. The time is left out: it differs between recordings.
 fn replay<'a>(result: &'a CellResult, words: &'static Words) -> Vec<Part<'a>> {
     let state = &result.state;
     let mut parts = Vec::new();

@@ -34,7 +34,7 @@ pub(super) struct Words {
 /// A heading for a cell that was stopped. Some say in the same breath that the state is as before; that
 /// one may only be used where it is true.
 pub(super) struct Claim {
-    /// When the state from before the cell is back.
+    /// The sentence for a state that is as before the cell.
     pub(super) restored: &'static str,
     /// Says nothing of the state.
     pub(super) plain: &'static str,

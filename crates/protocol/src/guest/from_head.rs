@@ -9,7 +9,7 @@ use super::reply::Reply;
 use crate::mime::add_plain_text;
 use crate::{CellError, CellValue, MimeBundle, Stream, ToolArguments, VariableChanges};
 
-/// What the head tells the host. A claim, not evidence: how a cell ended is the host's own to find out.
+/// A frame from the head to the host. A claim, not evidence: how a cell ended is the host's own to find out.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FromHead {
     /// The interpreter is up.
@@ -19,7 +19,7 @@ pub enum FromHead {
     },
     /// The code shows something.
     Display {
-        /// Its forms.
+        /// The forms of the display.
         mime: MimeBundle,
     },
     /// The code calls a host tool.
@@ -28,23 +28,23 @@ pub enum FromHead {
         call: String,
         /// The tool.
         name: String,
-        /// What it is given.
+        /// The arguments of the call.
         arguments: ToolArguments,
     },
     /// The code asks for a line of text.
     InputRequest {
         /// The id of the request.
         call: String,
-        /// What to ask.
+        /// The prompt.
         prompt: String,
     },
     /// The code wants to read what an earlier cell wrote; answered like a tool call.
     OutputRequest {
         /// The id of the request.
         call: String,
-        /// Which cell.
+        /// The cell whose output is asked for.
         cell: u64,
-        /// Which of its texts.
+        /// The stream that is asked for.
         stream: Stream,
         /// From which byte on.
         offset: u64,
@@ -53,7 +53,7 @@ pub enum FromHead {
     },
     /// A thread of an earlier cell wrote something.
     Log {
-        /// What it wrote.
+        /// The text.
         text: String,
     },
     /// The answer to an operation.
@@ -62,12 +62,12 @@ pub enum FromHead {
     Done(Box<Done>),
 }
 
-/// What the head says of a cell that has run to its end.
+/// The head's report of a cell that has run to its end.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Done {
     /// The cell that was asked for.
     pub cell: u64,
-    /// Whether it ended without an exception.
+    /// Whether the cell ended without an exception.
     pub ok: bool,
     /// The value of its last expression.
     #[serde(default)]
@@ -75,10 +75,10 @@ pub struct Done {
     /// The exception that ended it.
     #[serde(default)]
     pub error: Option<CellError>,
-    /// What it did to the variables.
+    /// The variables that the cell changed.
     #[serde(default)]
     pub variables: VariableChanges,
-    /// It cannot have changed anything, so a checkpoint from before it is as good as one from after.
+    /// Whether the cell cannot have changed anything, so that a checkpoint from before it is as good as one from after.
     #[serde(default)]
     pub pure: bool,
     /// Milliseconds of CPU.
@@ -188,7 +188,7 @@ pub enum HeadError {
     Refused(String),
 }
 
-/// Which kind of frame a text is.
+/// Reads the kind of a frame.
 ///
 /// It is read first, and alone: serde's own tagged enums would keep all other fields as values until they have found the tag.
 fn kind_of(text: &str) -> Result<Kind, HeadError> {

@@ -19,7 +19,7 @@ pub struct Reply {
 /// A standby, as the head that was copied describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Armed {
-    /// Its process id inside.
+    /// The process id of the standby inside the session.
     pub pid: u32,
     /// Bytes that the head held of its own.
     #[serde(default)]

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::codec::{CodecError, MAX_FRAME_TO_HEAD, encode};
 use crate::{Script, Seed, ToolSpec};
 
-/// What the host tells the head.
+/// A frame from the host to the head.
 ///
 /// Operations with a `seq` are answered by [`FromHead::Reply`](super::FromHead::Reply) with the same `seq`;
 /// `run` by [`FromHead::Done`](super::FromHead::Done) with the same `cell`; the rest by nothing.
@@ -65,7 +65,7 @@ pub enum ToHead {
         /// A cell is waiting for it.
         hurry: bool,
     },
-    /// What is in these directories can be imported from now on.
+    /// Makes the packages in these directories importable from now on.
     Paths { paths: Vec<String> },
     /// A signal comes that is meant for this cell.
     Interrupt { cell: u64 },
@@ -101,17 +101,17 @@ pub enum ToolContent {
     },
     /// Anything else: a handle in Python.
     Blob {
-        /// What stands in the marker that is its text form.
+        /// The id that stands in the marker, which is the text form of the content.
         id: String,
-        /// What it is.
+        /// The MIME type.
         mime: String,
-        /// Its contents.
+        /// The bytes, in base64.
         base64: String,
     },
 }
 
 impl ToHead {
-    /// The same operation with another number, so that it can be asked once more. What has no number stays as it is.
+    /// Returns the operation with another number, so that it can be asked once more. A frame without a number stays as it is.
     pub fn with_seq(&self, number: u64) -> ToHead {
         let mut again = self.clone();
         if let ToHead::Seed { seq, .. }

@@ -9,7 +9,7 @@ use crate::invalid::{Invalid, shown_text};
 use crate::seed::check_seed;
 use crate::{Cell, Seed, SessionOptions, Stream, ToolSpec};
 
-/// What a line of the pipe asks for.
+/// The operation that a line of the pipe asks for.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(
     missing_docs,

@@ -18,7 +18,7 @@ pub struct Request {
     pub id: Option<RequestId>,
     /// The session; [`session`](Self::session) has the default.
     pub session: Option<String>,
-    /// What is asked for.
+    /// The operation that is asked for.
     pub operation: Operation,
 }
 
@@ -54,7 +54,7 @@ impl From<u64> for RequestId {
 pub struct PipeError {
     /// The `id` of the line, when it could still be read.
     pub id: Option<RequestId>,
-    /// Its session, when it could still be read.
+    /// The session of the request, when that could still be read.
     pub session: Option<String>,
     /// For programs: `too_long`, `malformed`, `unknown_op` or `invalid`.
     pub code: &'static str,

@@ -25,7 +25,7 @@ use std::path::{Component, Path, PathBuf};
 #[derive(Debug)]
 pub struct Confined {
     directory: OwnedFd,
-    /// Whose it is, when that can be given away: what root makes here shall not be root's.
+    /// The owner of the directory, where root works in it: files that root makes there are given to that owner.
     owner: Option<(Uid, Gid)>,
 }
 
@@ -51,12 +51,12 @@ impl Access {
     }
 }
 
-/// What becomes of symbolic links on the way to a file.
+/// The treatment of symbolic links on the way to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
     /// A path with a link in it leads nowhere. A link at its end is meant itself.
     AreNotFollowed,
-    /// They are followed as long as they lead to something inside.
+    /// Links are followed as long as they lead to something inside.
     AreFollowedInside,
 }
 
@@ -105,7 +105,7 @@ impl Confined {
         Ok(Confined { directory, owner })
     }
 
-    /// What the directory itself is now.
+    /// The `stat` of the directory itself now.
     pub fn own_stat(&self) -> io::Result<Stat> {
         Ok(fstat(&self.directory)?)
     }
@@ -185,7 +185,7 @@ impl Confined {
         Ok(())
     }
 
-    /// What is at a path, without following a link.
+    /// The `stat` of a path, without following a link.
     pub fn stat(&self, path: &Path) -> io::Result<Stat> {
         let (parent, name) = self.split(path, Links::AreNotFollowed)?;
         Ok(rustix::fs::statat(
@@ -328,7 +328,7 @@ fn plain_parts(path: &Path) -> impl Iterator<Item = io::Result<&OsStr>> {
         })
 }
 
-/// What a file system says of itself.
+/// The properties of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSystem {
     kind: u64,
@@ -346,7 +346,7 @@ impl FileSystem {
         [EXT, XFS, BTRFS].contains(&self.kind)
     }
 
-    /// Whether it reserves blocks by itself for files that grow: about as many again as they have.
+    /// Whether the file system reserves blocks by itself for files that grow: about as many again as they have.
     pub fn reserves_ahead(self) -> bool {
         self.kind == XFS
     }

@@ -23,7 +23,7 @@ pub struct Entry {
     stat: Stat,
 }
 
-/// What tells an inode from all others. The number alone does not: it is given out anew when the file is gone.
+/// The identity that tells an inode from all others. The number alone does not: it is given out anew when the file is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     device: (u32, u32),
@@ -44,17 +44,17 @@ impl Entry {
         Ok(Entry { descriptor, stat })
     }
 
-    /// What it was when it was found.
+    /// The `stat` of the entry when it was found.
     pub fn stat(&self) -> &Stat {
         &self.stat
     }
 
-    /// What it is now.
+    /// The `stat` of the entry now.
     pub fn stat_now(&self) -> io::Result<Stat> {
         Ok(fstat(&self.descriptor)?)
     }
 
-    /// Which inode it is.
+    /// The identity of the entry's inode.
     pub fn identity(&self) -> io::Result<Identity> {
         let wanted = StatxFlags::INO | StatxFlags::BTIME;
         let found = statx(&self.descriptor, "", AtFlags::EMPTY_PATH, wanted)?;
@@ -105,7 +105,7 @@ impl Entry {
         )?))
     }
 
-    /// Where it points, if it is a link.
+    /// The target of the entry, if it is a link.
     pub fn read_link(&self) -> io::Result<PathBuf> {
         let target = readlinkat(&self.descriptor, "", Vec::new())?;
         Ok(PathBuf::from(OsStr::from_bytes(target.to_bytes())))

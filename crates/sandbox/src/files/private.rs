@@ -10,10 +10,10 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// Which users may enter a directory of the host's.
+/// The users that may enter a directory of the host's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Its owner alone.
+    /// The owner alone.
     OwnerOnly,
     /// Every user may pass through to what is theirs below it, and only the owner may list it. For sessions of root's that have no view: they run
     /// as another user, and their directories are below ours.
@@ -64,7 +64,7 @@ pub fn private_directory(path: &Path, reach: Reach) -> io::Result<()> {
     Ok(())
 }
 
-/// The same for the directory that all others are in. No other user may be able to put another in its place: the directories above it must not be
+/// Makes or checks the directory that all others are in. No other user may be able to put another in its place: the directories above it must not be
 /// writable by others, unless they are sticky.
 pub fn claim_directory(path: &Path, reach: Reach) -> io::Result<()> {
     private_directory(path, reach)?;

@@ -8,11 +8,11 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 
-/// It is removed when it is dropped.
+/// A temporary file, which is removed when this value is dropped.
 pub(crate) struct TemporaryFile<'a> {
     parent: BorrowedFd<'a>,
     pub(crate) file: File,
-    /// Where there are no files without a name.
+    /// The name, on file systems that have no files without a name.
     name: Option<OsString>,
 }
 

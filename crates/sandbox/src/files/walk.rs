@@ -25,20 +25,20 @@ pub struct Budget {
     pub entries: usize,
     /// Bytes of all their paths.
     pub text: usize,
-    /// What becomes of directories that the host owns and may not read.
+    /// The treatment of directories that the host owns and may not read.
     pub closed: Closed,
 }
 
 /// A directory that is closed to its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
-    /// It stays closed, and is not looked into.
+    /// The directory stays closed, and is not looked into.
     Stays,
-    /// It is opened for good: what is in it must be counted, and may have to be removed.
+    /// The directory is opened for good: its entries must be counted, and may have to be removed.
     IsOpened,
 }
 
-/// What a walk comes by.
+/// One step of a walk.
 #[derive(Debug)]
 pub enum Step<'a> {
     /// A directory, before it is listed.

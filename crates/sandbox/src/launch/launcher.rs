@@ -15,10 +15,10 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-/// What a zygote needs for itself; sessions have their own.
+/// The bytes of temporary files that a zygote needs for itself; sessions have their own.
 const ZYGOTE_TEMPORARY_BYTES: u64 = 64 << 20;
 
-/// What to launch.
+/// The program, the walls and the view of a launch.
 #[derive(Clone, Debug)]
 pub struct LaunchPlan {
     launch: Launch,
@@ -32,7 +32,7 @@ pub struct Launched {
     pub control: OwnedFd,
     /// The zygote's packets.
     pub zygote: OwnedFd,
-    /// What Python says when it cannot start.
+    /// The standard error of Python, which tells why it cannot start.
     pub complaints: Option<ChildStderr>,
     /// The process to wait for.
     pub process: Child,
@@ -52,14 +52,14 @@ impl LaunchPlan {
         })
     }
 
-    /// One more argument, the program's own name first.
+    /// Adds an argument, the program's own name first.
     pub fn argument(mut self, word: &str) -> Result<LaunchPlan, Error> {
         self.items
             .extend(item(Item::Argument, Path::new(word), Path::new(""))?);
         Ok(self)
     }
 
-    /// One more variable of the environment, which is empty otherwise.
+    /// Adds a variable to the environment, which is empty otherwise.
     pub fn variable(mut self, name: &str, value: &str) -> Result<LaunchPlan, Error> {
         self.items.extend(item(
             Item::Variable,
@@ -69,7 +69,7 @@ impl LaunchPlan {
         Ok(self)
     }
 
-    /// What the zygote and its sessions see of the host.
+    /// Sets the part of the host that the zygote and its sessions see.
     pub fn view(mut self, view: &View) -> Result<LaunchPlan, Error> {
         for entry in view.entries() {
             self.items.extend(match entry {
@@ -119,7 +119,7 @@ impl LaunchPlan {
 const GROUND: u32 = 0x7000_0000;
 const SLOTS: u32 = 0x4000;
 
-/// Whether this is a user id that a host of root's gives to its sessions.
+/// Whether an id is one of those that a host of root's gives to its sessions.
 pub fn is_session_id(id: u32) -> bool {
     (GROUND..GROUND + SLOTS * IDS).contains(&id)
 }
@@ -136,7 +136,7 @@ pub fn first_id() -> u32 {
     }
 }
 
-/// Whether this id exists here: root of a user namespace of its own often has no id but 0.
+/// Whether a user id exists here: root of a user namespace of its own often has no id but 0.
 fn is_mapped(id: u32) -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     map.lines().any(|line| {
@@ -151,7 +151,7 @@ fn is_mapped(id: u32) -> bool {
     })
 }
 
-/// What the host's own environment and open files are to the processes inside.
+/// The access of the processes inside to the host's own environment and open files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inherited {
     /// Not there.

@@ -1,4 +1,4 @@
-//! What this machine can enforce, mechanism by mechanism, found out by trying.
+//! The probe: which mechanisms this machine can enforce, found out by trying.
 
 use crate::Error;
 use crate::launch::launcher::{self, Inherited};
@@ -47,16 +47,16 @@ impl Mechanism {
         Mechanism::Seccomp,
         Mechanism::SeccompNotify,
     ];
-    /// What the rung `full` stands on.
+    /// The mechanisms that the rung `full` needs.
     pub const FULL: [Mechanism; 10] = Mechanism::ALL;
-    /// What the rung `landlock` stands on.
+    /// The mechanisms that the rung `landlock` needs.
     pub const LANDLOCK: [Mechanism; 3] = [
         Mechanism::Landlock,
         Mechanism::Seccomp,
         Mechanism::SeccompNotify,
     ];
 
-    /// Its name for a person.
+    /// The name of the mechanism, for a person.
     pub fn name(self) -> &'static str {
         match self {
             Mechanism::Users => "user namespaces",
@@ -110,15 +110,15 @@ impl Mechanism {
     }
 }
 
-/// What became of one mechanism.
+/// The outcome of trying one mechanism.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It works; some have a version.
+    /// The mechanism works; some have a version.
     Works {
         /// The version, or 0.
         version: u64,
     },
-    /// It does not, and this is what the kernel said.
+    /// The mechanism does not work, and this is the kernel's error.
     Fails(String),
 }
 
@@ -155,12 +155,12 @@ impl Probe {
         Ok(Probe { verdicts })
     }
 
-    /// Whether it works here.
+    /// Whether a mechanism works here.
     pub fn has(&self, mechanism: Mechanism) -> bool {
         matches!(self.verdicts.get(&mechanism), Some(Verdict::Works { .. }))
     }
 
-    /// What became of each.
+    /// The outcome of each mechanism.
     pub fn verdicts(&self) -> impl Iterator<Item = (Mechanism, &Verdict)> {
         self.verdicts
             .iter()

@@ -78,14 +78,14 @@ impl SpawnRequest {
         Ok(self)
     }
 
-    /// What Landlock lets the session read.
+    /// Adds a path that Landlock lets the session read.
     pub fn readable(mut self, path: &Path) -> Result<SpawnRequest, Error> {
         self.items
             .extend(item(Item::Readable, path, Path::new(""))?);
         Ok(self)
     }
 
-    /// What Landlock lets the session change.
+    /// Adds a path that Landlock lets the session change.
     pub fn writable(mut self, path: &Path) -> Result<SpawnRequest, Error> {
         self.items
             .extend(item(Item::Writable, path, Path::new(""))?);

@@ -1,8 +1,8 @@
-//! What of the host a session sees: enough to run Python, read-only, and nothing of the user's.
+//! The view: the part of the host that a session sees. Enough to run Python, read-only, and nothing of the user's.
 
 use std::path::{Path, PathBuf};
 
-/// Where the guest's own modules are in a session with a view of its own.
+/// The directory of the guest's own modules in a session with a view of its own.
 pub const GUEST_DIRECTORY: &str = "/run/cellblock/guest";
 
 /// System directories that are links on some distributions and directories on others.
@@ -169,7 +169,7 @@ impl View {
         &self.entries
     }
 
-    /// What lies below a directory that each session covers with its own, and must be shown again inside.
+    /// The paths below a directory that each session covers with its own: they must be shown again inside.
     pub(crate) fn covered_in_sessions(&self) -> impl Iterator<Item = &Path> {
         self.entries.iter().filter_map(|entry| match entry {
             Entry::Show { at, .. } if at.starts_with("/tmp") || at.starts_with("/dev/shm") => {

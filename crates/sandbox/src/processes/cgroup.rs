@@ -29,7 +29,7 @@ struct Hierarchy {
     files: Files,
 }
 
-/// Which files hold the limits.
+/// The files that hold the limits, which differ between cgroup versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Files {
     MemoryV1,
@@ -89,7 +89,7 @@ impl Cgroups {
         Ok(cgroup)
     }
 
-    /// What it is, for a person.
+    /// The name of the mechanism, for a person.
     pub fn describe(&self) -> &'static str {
         if self
             .hierarchies
@@ -131,7 +131,7 @@ impl Cgroup {
         self.apply(memory, processes)
     }
 
-    /// What the session holds now is held by a fork of it as well.
+    /// Allows for the memory that a fork of the session holds as well.
     pub fn allow_for_fork(self: &Arc<Self>) -> MemoryAllowance {
         let bytes = self.anonymous_memory().unwrap_or(0);
         self.allowed_for_forks.fetch_add(bytes, Ordering::Relaxed);

@@ -25,7 +25,7 @@ pub struct ProcStat {
     pub parent: u32,
     /// The kernel's flags of the process.
     pub flags: u64,
-    /// When the process was started, in ticks since the machine was started.
+    /// The time when the process was started, in ticks since the machine was started.
     pub started: u64,
     /// The processor time of the process and of children that it waited for.
     pub processor_time: Duration,

@@ -95,7 +95,7 @@ impl SessionProcesses {
             .map(|init| SessionProcesses { init })
     }
 
-    /// Its own processes. Those of its forks live below them, in namespaces of their own.
+    /// The session's own processes. Those of its forks live below them, in namespaces of their own.
     pub(crate) fn ids(self) -> impl Iterator<Item = u32> {
         let depth = ProcEntry::of(self.init).namespace_ids().len();
         self.all_below()

@@ -1,4 +1,4 @@
-//! What a session's processes hold of a disk that no walk through its workspace finds, and how much they have written.
+//! Disk space that a session's processes hold and no walk through its workspace finds, and how much they have written.
 //!
 //! A file without a name lives on while something refers to it: an open descriptor, a mapping, a program that runs, or a message that waits in
 //! a socket. The first three are found here. Of the last the kernel tells how many descriptors wait, not what they are.
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 
-/// What a session's processes hold beyond what has a name.
+/// The files without a name that a session's processes hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnnamedFiles {
     /// The files without a name that are open, mapped or executed, by their inode: what each takes on disk, as far as that can be told.
@@ -20,7 +20,7 @@ pub struct UnnamedFiles {
     pub in_flight: u64,
 }
 
-/// What a file without a name takes on disk.
+/// The space that a file without a name takes on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// So many bytes.
@@ -41,16 +41,16 @@ impl Size {
 /// A process, and what it has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Its id here and when it began: no other process has both.
+    /// The process's id on the host and its start time: no other process has both.
     pub process: (u32, u64),
-    /// Its id in the session.
+    /// The process's id in the session.
     pub inside: u32,
     /// Bytes that it, its ended threads, and children that it waited for wrote to files on disk; `None` where the kernel does not tell.
     pub bytes: Option<u64>,
 }
 
 impl SessionProcesses {
-    /// What its processes hold on the file systems `devices` (as `stat` numbers them). Descriptors that wait in one of the sockets `own`, given by
+    /// The files without a name that the session's processes hold on the file systems `devices` (as `stat` numbers them). Descriptors that wait in one of the sockets `own`, given by
     /// their inodes, do not count: the host has put them there.
     pub fn unnamed_files(self, devices: &[u64], own: &[u64]) -> UnnamedFiles {
         let mut unnamed_files = UnnamedFiles::default();
@@ -70,7 +70,7 @@ impl SessionProcesses {
         unnamed_files
     }
 
-    /// What each of its processes has written.
+    /// The bytes that each of the session's processes has written.
     pub fn written(self) -> Vec<Written> {
         let of = |pid: u32| {
             let bytes = bytes_written(pid);

@@ -17,7 +17,7 @@ const MAX_DESCRIPTORS: usize = cellblock_native::sys::MAX_DESCRIPTORS;
 pub struct Packet {
     /// The message.
     pub bytes: Vec<u8>,
-    /// What came along.
+    /// The descriptors that came with the message.
     pub descriptors: Vec<OwnedFd>,
 }
 

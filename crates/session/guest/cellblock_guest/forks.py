@@ -36,7 +36,7 @@ def make(channel: int) -> None:
     pid = -1
     try:
         loan.take()
-        pid, arrived = native.cross(channel, has_threads)
+        pid, arrived = native.copy_into_fork(channel, has_threads)
         if pid == 0:
             luggage.unpack()
             checkpoints.renew_thread_ids()

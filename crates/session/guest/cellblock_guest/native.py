@@ -49,21 +49,21 @@ def load(descriptor: int) -> None:
     _tell_of_restartable_sequences(libc)
 
 
-def conceive(walls: int) -> tuple[int, int]:
+def spawn_ahead(walls: int) -> tuple[int, int]:
     """Make the processes of a session that will be behind these walls: the id of its init in the zygote, 0 in its head, each with a socket."""
     assert _library is not None
     return _with_descriptor(lambda own: _library.cellblock_spawn_ahead(walls, _fork, own))
 
 
 def deliver(init: int, socket: int, request: bytes, descriptors: list[int]) -> int:
-    """Tell a session that was conceived what it shall be like: 0, or a negative error number when it is no more."""
+    """Send the processes that were spawned ahead the request for their session: 0, or a negative error number when they are gone."""
     assert _library is not None
     array = (ctypes.c_int * len(descriptors))(*descriptors)
     return _library.cellblock_deliver(init, socket, request, len(request), array, len(descriptors))
 
 
-def be_born(socket: int) -> None:
-    """In the head: wait for that, and put up the walls."""
+def harden_and_start(socket: int) -> None:
+    """In the head: wait for the request, and put up the walls."""
     assert _library is not None
     _library.cellblock_harden_and_start(socket)
 
@@ -113,7 +113,7 @@ def thread_id(old: int) -> int:
     return _library.cellblock_thread_id(old)
 
 
-def cross(channel: int, has_threads: bool) -> tuple[int, int]:
+def copy_into_fork(channel: int, has_threads: bool) -> tuple[int, int]:
     """Copy this process, which speaks on `channel`, into the fork that init has prepared. In the copy the first number is 0, and the
     second is its own channel. Where this process has other threads, the copy has them too, and Python in it is not told of a fork."""
     assert _library is not None

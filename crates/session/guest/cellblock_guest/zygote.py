@@ -2,7 +2,7 @@
 
 It is told everything by the host over one packet socket. A packet is a request for the native library, with descriptors;
 the answer is the id of the new session's init as text, or a negative error number. The first packet of ours says that we
-are ready. When nobody asks for anything, it makes the processes of the next session ahead of time.
+are ready. While no request comes, it makes the processes of the next session ahead of time.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-_MOST_BYTES = 65536
-_MOST_DESCRIPTORS = 16
-_SIZE = 4  # of a descriptor in a message
+_MAX_REQUEST_BYTES = 65536
+_MAX_DESCRIPTORS = 16
+_DESCRIPTOR_BYTES = 4  # in a message
 _CHANNEL = 3  # where a head finds its channel
-_QUIET = 0.01  # seconds in which nobody asks for anything
+_QUIET_SECONDS = 0.01  # seconds without a request
 
 # Names that snippets use all the time. Imported once here, they are free in every session.
 _STANDARD = (
@@ -53,7 +53,7 @@ def main(control: int, library: int, preload: str, walls: int) -> NoReturn:
     while True:
         # Not both in one: a head goes on where it was made, and must find neither the last request nor a time-out that is being handled.
         if not sessions.serve():
-            sessions.conceive()
+            sessions.spawn_ahead()
 
 
 class _Sessions:
@@ -63,46 +63,46 @@ class _Sessions:
         self._socket = socket
         self._walls = walls
         self._prepared = prepared
-        self._unborn: tuple[int, int] | None = None
+        self._prespawned: tuple[int, int] | None = None
         self._next_is_due = True
 
     def serve(self) -> bool:
-        """Make a session for the next request. False if none came, and the next session is to be conceived."""
-        asked = _receive(self._socket, _QUIET if self._next_is_due else None)
+        """Make a session for the next request. False if none came, and the processes of the next session are to be spawned ahead."""
+        asked = _receive(self._socket, _QUIET_SECONDS if self._next_is_due else None)
         if asked is None:
             return False
         request, descriptors = asked
         if not request:
             os._exit(0)
-        self._socket.send(str(self._bear(request, descriptors)).encode())
+        self._socket.send(str(self._spawn(request, descriptors)).encode())
         return True
 
-    def conceive(self) -> int:
-        """Make the processes of the next one. Returns 0, or a negative error number."""
-        self._next_is_due = False  # even if it fails: then it is not tried again until someone asks
+    def spawn_ahead(self) -> int:
+        """Make the processes of the next session. Returns 0, or a negative error number."""
+        self._next_is_due = False  # even if it fails: then it is not tried again before the next request
         try:
-            init, socket = native.conceive(self._walls)
+            init, socket = native.spawn_ahead(self._walls)
         except OSError as error:
             return -(error.errno or 1)
         if init == 0:
             _live(self._prepared, socket)
-        self._unborn = init, socket
+        self._prespawned = init, socket
         return 0
 
-    def _bear(self, request: bytes, descriptors: list[int]) -> int:
+    def _spawn(self, request: bytes, descriptors: list[int]) -> int:
         """Make a session. Returns the id of its init, or a negative error number."""
-        pid = self._deliver(request, descriptors) if self._unborn else 0
+        pid = self._deliver(request, descriptors) if self._prespawned else 0
         if pid <= 0:
-            # There was none, or it has been killed meanwhile.
-            pid = self.conceive() or self._deliver(request, descriptors)
+            # No processes were spawned ahead, or they were killed meanwhile.
+            pid = self.spawn_ahead() or self._deliver(request, descriptors)
         self._next_is_due = True
         for descriptor in descriptors:
             os.close(descriptor)
         return pid
 
     def _deliver(self, request: bytes, descriptors: list[int]) -> int:
-        assert self._unborn is not None
-        (init, socket), self._unborn = self._unborn, None
+        assert self._prespawned is not None
+        (init, socket), self._prespawned = self._prespawned, None
         error = native.deliver(init, socket, request, descriptors)
         os.close(socket)
         return error or init
@@ -113,7 +113,7 @@ def _live(prepared: head.Head, socket: int) -> NoReturn:
     try:
         entropy.refresh()
         prepared.get_ready()
-        native.be_born(socket)
+        native.harden_and_start(socket)
         prepared.live(_CHANNEL)
     finally:
         os._exit(1)
@@ -153,10 +153,10 @@ def _bring_fonts() -> None:
 
 def _receive(socket: _socket.socket, patience: float | None) -> tuple[bytes, list[int]] | None:
     """The next request with its descriptors; None if none comes in time."""
-    room = _socket.CMSG_LEN(_MOST_DESCRIPTORS * _SIZE)
+    room = _socket.CMSG_LEN(_MAX_DESCRIPTORS * _DESCRIPTOR_BYTES)
     socket.settimeout(patience)
     try:
-        request, messages, _, _ = socket.recvmsg(_MOST_BYTES, room, _socket.MSG_CMSG_CLOEXEC)
+        request, messages, _, _ = socket.recvmsg(_MAX_REQUEST_BYTES, room, _socket.MSG_CMSG_CLOEXEC)
     except TimeoutError:
         return None
     finally:
@@ -164,6 +164,6 @@ def _receive(socket: _socket.socket, patience: float | None) -> tuple[bytes, lis
     descriptors = []
     for level, kind, payload in messages:
         if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
-            for start in range(0, len(payload) - _SIZE + 1, _SIZE):
-                descriptors.append(int.from_bytes(payload[start : start + _SIZE], "little"))
+            for start in range(0, len(payload) - _DESCRIPTOR_BYTES + 1, _DESCRIPTOR_BYTES):
+                descriptors.append(int.from_bytes(payload[start : start + _DESCRIPTOR_BYTES], "little"))
     return request, descriptors

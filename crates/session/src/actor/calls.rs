@@ -1,4 +1,4 @@
-//! What the code of one cell asks of the outside: tool calls and questions.
+//! The tool calls and the requests for input of one cell.
 
 use cellblock_protocol::guest::ToHead;
 use cellblock_protocol::{ToolArguments, ToolCall, ToolOutcome};
@@ -72,7 +72,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Whether this answers something that waits. The second answer to a call answers nothing.
+    /// Whether an answer belongs to a call that waits. The second answer to a call belongs to none.
     pub(crate) fn is_answered_by(&mut self, answer: &ToHead) -> bool {
         let (call, outcome) = match answer {
             ToHead::ToolResult { call, outcome } => (call, outcome.is_ok()),

@@ -1,4 +1,4 @@
-//! What a cell writes: the beginning kept in memory, the rest spilled to a file, all of it bounded.
+//! The output of a cell: the beginning kept in memory, the rest spilled to a file, all of it bounded.
 
 use crate::actor::outputs::{Segment, Written};
 use cellblock_protocol::{Cut, Stream, Truncated};
@@ -78,7 +78,7 @@ impl Capture {
         )
     }
 
-    /// What stays to be read by pages.
+    /// The output that stays to be read by pages.
     pub(crate) fn into_written(mut self) -> Written {
         if let Some(file) = self.spill.take() {
             drop(file);

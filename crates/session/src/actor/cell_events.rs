@@ -3,7 +3,7 @@
 use cellblock_protocol::{Event, Stream};
 use tokio::sync::mpsc;
 
-/// One frame brings at most this many events: itself, and what was in both pipes before it.
+/// The most events of one frame: the frame itself, and what was in both pipes before it.
 const MAX_EVENTS_PER_FRAME: usize = 6;
 
 /// The reader of a cell's events, if there is one. The queue is bounded: while it is full, the cell's output is not read.

@@ -12,7 +12,7 @@ const MAX_DISPLAY_BYTES: usize = 64 << 20;
 /// Questions of a cell that runs again and asks them in other words: as many as this are told.
 const MAX_ODDITIES: usize = 10;
 
-/// What a cell displayed, bounded.
+/// The displays of a cell, bounded.
 #[derive(Default)]
 pub(crate) struct Displays {
     kept: Vec<MimeBundle>,

@@ -1,4 +1,4 @@
-//! What a cell that is over comes to: its result, and what becomes of the session's state.
+//! The result of a cell that is over, and the session's state after it.
 
 use crate::actor::capture::Capture;
 use crate::actor::cell_run::{CellRun, Finish};
@@ -12,7 +12,7 @@ use cellblock_protocol::{
 };
 use cellblock_sandbox::{Death, ExceededLimit, Exit};
 
-/// What became of the state.
+/// The effect of a cell on the session's state.
 pub(crate) struct StateEffect {
     outcome: StateOutcome,
     fate: Fate,
@@ -21,7 +21,7 @@ pub(crate) struct StateEffect {
 }
 
 impl StateEffect {
-    /// What the cell did is there, with these files.
+    /// The effects of the cell stay, with these changes of files.
     pub(crate) fn kept(files: FileChanges) -> StateEffect {
         StateEffect {
             outcome: StateOutcome::Kept,
@@ -171,7 +171,7 @@ impl CellRun {
         (result, self.capture)
     }
 
-    /// What becomes of the state: kept, or as before the cell, or gone with the session.
+    /// Decides about the state: kept, or as before the cell, or gone with the session.
     async fn decide_state(
         &mut self,
         actor: &mut Actor,

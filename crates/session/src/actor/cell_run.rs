@@ -37,7 +37,7 @@ pub(crate) struct CellRun {
     pub(crate) started: Instant,
     pub(crate) clock: Clock,
     pulse: Pulse,
-    /// When to look at the disk limit again.
+    /// The time of the next look at the disk limit.
     next_look: Instant,
     /// Set by an interrupt.
     pub(crate) interrupt: Option<Interrupt>,
@@ -49,18 +49,18 @@ pub(crate) struct CellRun {
     pub(crate) memory_kills: u64,
     /// The safety net that the cell started with.
     pub(crate) net: CheckpointState,
-    /// What it prints, for the log.
+    /// The log of what a container prints.
     pub(crate) console_log: ConsoleLog,
-    /// What it is answered, if it ran before and runs again.
+    /// The recorded answers, if the cell ran before and runs again.
     pub(crate) recorded: Option<Recorded>,
 }
 
 /// An interrupt that the cell was sent and has not obeyed yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interrupt {
-    /// When the head is ended if the cell still runs.
+    /// The time when the head is ended if the cell still runs.
     deadline: Instant,
-    /// When the head is nudged again.
+    /// The time when the head is nudged again.
     next_nudge: Instant,
 }
 

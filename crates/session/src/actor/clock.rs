@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// still, as much as the processor was busy.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    /// What was left when the hand last changed.
+    /// The time that was left when the hand last changed.
     left: Duration,
     hand: Hand,
     /// How long it stood still since the last charge, and when that was, with how much of the processor used by then.
@@ -34,7 +34,7 @@ impl Clock {
         }
     }
 
-    /// When the time is up; `None` while it stands still.
+    /// The time when the clock runs out; `None` while it stands still.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match self.hand {
             Hand::RunsSince(since) => Some(since + self.left),
@@ -42,7 +42,7 @@ impl Clock {
         }
     }
 
-    /// What was charged has used up the time.
+    /// Whether the charges have used up the time.
     pub(crate) fn is_over(&self) -> bool {
         self.left.is_zero()
     }
@@ -102,7 +102,7 @@ impl Pulse {
         Pulse { last: now }
     }
 
-    /// When to feel it again.
+    /// The time of the next call of [`feel`](Pulse::feel).
     pub(crate) fn next(&self) -> Instant {
         self.last + Pulse::PERIOD
     }

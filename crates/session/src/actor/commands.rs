@@ -55,7 +55,7 @@ pub(crate) struct Question {
     pub(crate) reply: ReplyTo<Reply>,
 }
 
-/// What a question does to the session's state.
+/// The effect of a question on the session's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Reads the state.

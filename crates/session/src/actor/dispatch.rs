@@ -12,7 +12,7 @@ use cellblock_protocol::guest::ToHead;
 use cellblock_protocol::{Cell, CellResult, Event, StateOutcome, Strategy, Undone};
 use tokio::sync::mpsc;
 
-/// What a running cell is to do after a command.
+/// The effect of a command on the running cell.
 pub(crate) enum ForCell {
     Nothing,
     Send(ToHead),

@@ -7,15 +7,15 @@ use cellblock_sandbox::Exit;
 /// Why the host ended a head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// It ended by itself.
+    /// The head ended by itself.
     Itself,
     /// The cell's time was over.
     Timeout,
     /// A person interrupted it and it did not listen.
     Interrupt,
-    /// It used more than it may; the text says what.
+    /// The session used more than a limit allows.
     Limit(LimitHit),
-    /// It sent something that no honest guest sends.
+    /// The head sent a frame that no honest guest sends.
     Forged(String),
 }
 

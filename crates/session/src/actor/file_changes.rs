@@ -1,4 +1,4 @@
-//! What happens to the files of a session during a cell and between cells, and who did it.
+//! Changes of a session's files during a cell and between cells, and their authors.
 
 use crate::actor::Actor;
 use crate::files::disk::Own;
@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 impl Actor {
-    /// What the cell that just ended did to the files is part of the state after it.
+    /// Takes note of the file changes of the cell that just ended: they are part of the state after it.
     pub(crate) async fn note_changes_of(&mut self, cell: u64) -> Changes {
         self.look_for_left_running().await;
         let changes = self.files.disk.changes().await;
@@ -25,7 +25,7 @@ impl Actor {
         changes
     }
 
-    /// What happened to the files between two cells, by the user's hand or ours, is part of the state before the next one.
+    /// Takes note of file changes between two cells, by the user or the host: they are part of the state before the next cell.
     pub(crate) async fn note_outside_changes(&mut self) {
         let changes = self.files.disk.changes_between_cells().await;
         if !changes.paths.is_empty() && !self.checkpoints.is_disabled {
@@ -114,7 +114,7 @@ impl Actor {
         self.files.disk.guard(duty, limit, own);
     }
 
-    /// What the session may add on disk; `None` for no limit.
+    /// The bytes that the session may add on disk; `None` for no limit.
     pub(crate) fn disk_limit(&self) -> Option<u64> {
         let walled = !self.options.isolation.without.contains(&Wall::Disk);
         walled.then_some(self.options.limits.disk)

@@ -14,7 +14,7 @@ impl Actor {
             .await
     }
 
-    /// The same, with another standby that will go on. Init wakes it while the head is taken apart.
+    /// Ends the head as [`end_head`](Actor::end_head) does, with another standby that will go on. Init wakes it while the head is taken apart.
     pub(crate) async fn end_head_for(&mut self, next: Option<u32>) -> Option<Death> {
         if let Some(death) = self.head.ended.take() {
             return Some(death);
@@ -84,7 +84,7 @@ impl Actor {
         let _ = timeout(SWEEP_LIMIT, self.init.close()).await;
     }
 
-    /// It has copies of files in our directory.
+    /// Waits until the task that copies files has ended: its copies are in the session's directory.
     pub(crate) async fn end_preserve_task(&mut self) {
         if let Some(preserve_task) = self.files.preserve_task.take() {
             let _ = timeout(SWEEP_LIMIT, preserve_task).await;

@@ -102,7 +102,7 @@ pub(crate) struct SessionFiles {
     pub(crate) is_left_running: bool,
 }
 
-/// Where a session's processes are, and what holds them.
+/// The place of a session's processes, and their bounds.
 pub(crate) struct Placement {
     pub(crate) process_host: ProcessHost,
     pub(crate) cgroup: Option<Arc<Cgroup>>,
@@ -120,7 +120,7 @@ impl Placement {
     }
 }
 
-/// What a cell or a question left behind.
+/// Whether the session goes on after a cell or a question.
 #[derive(Clone, Debug)]
 pub(crate) enum Fate {
     /// The head lives.

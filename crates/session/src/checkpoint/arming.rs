@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 /// Copying the page tables of gigabytes takes half a second, and more where others compute too.
 const ARM_LIMIT: Duration = Duration::from_secs(5);
-/// What our own processes of a session take beyond the user's data: page tables, and pages written since the fork.
+/// The bytes that our own processes of a session take beyond the user's data: page tables, and pages written since the fork.
 pub(crate) const OWN_MEMORY: u64 = 64 << 20;
 
 impl Actor {
@@ -46,7 +46,7 @@ impl Actor {
         self.note_held_files(look).await;
     }
 
-    /// What must be there before a cell may start.
+    /// Makes the checkpoint that must be there before a cell may start.
     pub(crate) async fn arm_before_cell(&mut self) {
         if self.can_start_anew() {
             return self.begin_at_origin();

@@ -21,13 +21,13 @@ const QUIET_TIME: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub(crate) struct Standby {
     pub(crate) pid: u32,
-    /// What it will speak on.
+    /// The channel that the standby will speak on.
     pub(crate) channel: StandbyChannel,
     /// The last cell whose effects it has; 0 for none.
     pub(crate) cell: u64,
     /// The state was the same after every cell from this one on: the others changed nothing.
     pub(crate) since: u64,
-    /// What changed the state between cells: seeds, tools, a reset.
+    /// How often something other than a cell had changed the state: seeds, tools, a reset.
     pub(crate) revision: u64,
     pub(crate) at: SystemTime,
     /// Bytes that the head held of its own, and pages it had touched, when this was made.
@@ -38,19 +38,19 @@ pub(crate) struct Standby {
 }
 
 impl Standby {
-    /// Whether it has the state after this cell.
+    /// Whether the standby has the state after this cell.
     pub(crate) fn is_after(&self, cell: u64) -> bool {
         (self.since..=self.cell).contains(&cell)
     }
 }
 
-/// What there is to go back to.
+/// The checkpoints of a session.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
     pub(crate) standbys: VecDeque<Standby>,
     /// Since when the state in which nothing was done yet can be had without a standby: by making the session's processes anew.
     pub(crate) origin: Option<SystemTime>,
-    /// Those of cells that were taken back. They are of no use, and still to be let go.
+    /// Standbys of cells that were taken back. They are of no use, and still to be let go.
     pub(crate) taken_back: Vec<Standby>,
     /// The cells whose effects the head has, oldest first.
     pub(crate) kept: Vec<u64>,
@@ -61,7 +61,7 @@ pub(crate) struct Checkpoints {
     pub(crate) obstacle: Option<String>,
     /// Why the newest state would come back without some of its files, where that is so.
     pub(crate) flaw: Option<String>,
-    /// When to make one, if nothing comes in between.
+    /// The time when the next standby is made, if nothing comes in between.
     pub(crate) due: Option<Instant>,
     /// The strategy makes none.
     pub(crate) is_disabled: bool,
@@ -69,14 +69,14 @@ pub(crate) struct Checkpoints {
     pub(crate) head: u32,
     /// How many were made since their memory was last weighed.
     pub(crate) unweighed: u32,
-    /// What was done since the newest of them.
+    /// The steps since the newest standby.
     pub(crate) steps: Steps,
     /// The safety net that the readers of the session's log were last told of.
     pub(crate) announced: CheckpointState,
 }
 
 impl Checkpoints {
-    /// None yet, for the head with this process id inside.
+    /// No checkpoints yet, for the head with this process id inside.
     pub(crate) fn new(head: u32) -> Checkpoints {
         Checkpoints {
             standbys: VecDeque::new(),
@@ -203,7 +203,7 @@ impl Checkpoints {
         self.plan();
     }
 
-    /// When the next standby is to be made.
+    /// The time when the next standby is to be made.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.due
     }
@@ -256,7 +256,7 @@ impl Checkpoints {
         }
     }
 
-    /// What can be gone back to, newest first.
+    /// The states that the session can go back to, newest first.
     pub(crate) fn entries(&self) -> Vec<CheckpointEntry> {
         let seconds = |at: SystemTime| {
             at.duration_since(UNIX_EPOCH)

@@ -27,7 +27,7 @@ const WAKE_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) struct Recovered {
     /// The cell after which the state is.
     pub(crate) cell: u64,
-    /// What that did to the files. The host did it, so it counts as no cell's change.
+    /// The changes of files by the way back. The host made them, so they count as no cell's.
     pub(crate) files: FileChanges,
     /// Files that could not be put back, and what was open.
     pub(crate) not_restored: Vec<String>,

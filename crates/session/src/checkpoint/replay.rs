@@ -27,7 +27,7 @@ const MIN_RESERVE: Duration = Duration::from_millis(200);
 /// The most lines that tell what differed.
 const MAX_DIFFERENCES: usize = 20;
 
-/// What became of the state that a head had which died.
+/// The account of a way back after a head has died.
 #[derive(Debug, Default)]
 pub(crate) struct Restoration {
     pub(crate) not_restored: Vec<String>,
@@ -41,7 +41,7 @@ pub(crate) struct Restoration {
 
 /// Why a step cannot be done again. The head is gone then.
 enum Spoiled {
-    /// It did something else than at first.
+    /// The step did something else than at first.
     Step(String),
     /// The replay was told to stop.
     Interrupted,
@@ -406,7 +406,7 @@ impl Step {
 }
 
 impl Restoration {
-    /// What a second way back could not restore, where the first did not say so.
+    /// Adds what a second way back could not restore, where the first did not say so.
     fn note(&mut self, not_restored: Vec<String>) {
         for text in not_restored {
             if !self.not_restored.contains(&text) {

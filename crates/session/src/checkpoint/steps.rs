@@ -1,4 +1,4 @@
-//! What was done in a session since its newest checkpoint, so that it can be done again after a crash.
+//! The steps of a session since its newest checkpoint, so that they can be done again after a crash.
 //!
 //! The list is in memory, beside the journal, which is optional. It begins anew with each checkpoint, so for a session that is armed after every cell
 //! it holds one cell at most. It is bounded in bytes and in number; from the first step that it cannot hold, or that must not be done twice, nothing more
@@ -24,7 +24,7 @@ pub(crate) struct StatePoint {
 /// The steps since a checkpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
-    /// Where the first step begins. None before the first checkpoint.
+    /// The state that the first step begins in. None before the first checkpoint.
     from: Option<StatePoint>,
     list: Vec<Step>,
     bytes: usize,

@@ -45,9 +45,9 @@ const OVERHEAD_MEMORY_BYTES: u64 = 64 << 20;
 /// threads that the interpreter starts for itself.
 const OVERHEAD_PROCESSES: u64 = 4;
 
-/// Where the guest's Python code is mounted in a container.
+/// The directory of the guest's Python code in a container.
 const GUEST_TARGET: &str = "/run/cellblock/guest";
-/// Where the directory with the [`ContainerSocket`] is mounted in a container.
+/// The directory of the [`ContainerSocket`] in a container.
 const SOCKET_TARGET: &str = "/run/cellblock/socket";
 /// The Python code that a container's first process runs.
 const START_CODE: &str = "import sys; sys.path.insert(0, sys.argv[1]); from cellblock_guest import container; sys.path.pop(0); container.main(sys.argv[2], int(sys.argv[3]), sys.argv[4:])";
@@ -213,7 +213,7 @@ impl ContainerBackend {
         Ok(opened.serve())
     }
 
-    /// What the session's container is created from.
+    /// Makes the description that the engine creates the session's container from.
     fn container_spec(
         &self,
         name: String,

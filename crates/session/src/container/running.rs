@@ -40,7 +40,7 @@ enum ContainerEnd {
     EngineLost(String),
 }
 
-/// Where the container's lines are logged.
+/// The log of the container's lines.
 #[derive(Clone, Debug)]
 pub(crate) struct ContainerLog {
     /// The session's name, which stands in front of each line.

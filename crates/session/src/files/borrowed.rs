@@ -13,17 +13,17 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What is given back at most.
+/// The most entries of a directory that are given back.
 const EVERYTHING: Budget = Budget {
     entries: 1_000_000,
     text: 1 << 30,
     closed: Closed::Stays,
 };
 
-/// Where a session notes what it borrowed, in its own directory.
+/// The file in the session's own directory that names what it borrowed.
 const NOTE: &str = "borrowed";
 
-/// What is lent at the moment.
+/// The directories that sessions own at the moment.
 #[derive(Debug, Default)]
 pub(crate) struct BorrowedDirectories {
     open: Mutex<HashMap<PathBuf, Lent>>,
@@ -35,7 +35,7 @@ struct Lent {
     sessions: usize,
 }
 
-/// What must be known to give something back.
+/// The facts that are needed to give a directory back.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Note {
     path: PathBuf,
@@ -44,7 +44,7 @@ struct Note {
     group: u32,
 }
 
-/// One session's part in it. Dropping the last gives the directory back.
+/// One session's share in a borrowed directory. Dropping the last share gives the directory back.
 #[derive(Debug)]
 pub(crate) struct BorrowedDirectory {
     borrowed_directories: Arc<BorrowedDirectories>,

@@ -44,7 +44,7 @@ pub(crate) struct DiskLooker {
     outside_bytes: AtomicU64,
 }
 
-/// What the host itself has made for a session: it must not be taken for the code's.
+/// The processes and sockets that the host itself has made for a session: they must not be taken for the code's.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Own {
     /// The head and its standbys, by their ids inside, the head first.
@@ -55,7 +55,7 @@ pub(crate) struct Own {
     pub(crate) ends: Vec<RawFd>,
 }
 
-/// What a session added to the disk since it began.
+/// The bytes and files that a session added to the disk since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Added {
     pub(crate) bytes: u64,
@@ -75,7 +75,7 @@ pub(crate) struct Look {
     pub(crate) write_count: WriteCount,
     /// Whether the kernel counts what each process writes to its workspace.
     pub(crate) counts_writes: bool,
-    /// Whether it must be looked at from time to time, since not everything is heard of.
+    /// Whether the disk must be looked at from time to time, since not every write raises an event.
     pub(crate) is_ticking: bool,
 }
 
@@ -208,7 +208,7 @@ impl DiskLooker {
         self.outside_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// What was brought counts for as long as there is as much.
+    /// Takes files off that other processes brought, for as long as there are as many.
     fn without_brought(&self, added: Added) -> Added {
         let brought = self.outside_bytes.fetch_min(added.bytes, Ordering::Relaxed);
         Added {

@@ -22,26 +22,26 @@ const MAX_BYTES_PER_SECOND: f64 = 8e9;
 /// The processes whose disk use is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchTarget {
-    /// None: the host itself works on the files.
+    /// The guard does not watch: the host itself works on the files.
     None,
     /// A cell: whatever is new in the workspace counts as its work.
     Cell,
-    /// What cells left behind. A person may work in the workspace too, so what the session's processes cannot have written does not count.
+    /// The guard watches what cells left running. A person may work in the workspace too, so what the session's processes cannot have written does not count.
     LeftBehind,
 }
 
-/// What it is told.
+/// The orders for the guard's task.
 #[derive(Clone, Copy, Debug)]
 struct Orders {
     target: WatchTarget,
     since: Instant,
     /// `None` for no limit.
     limit: Option<u64>,
-    /// What the session had added when this duty began.
+    /// The bytes and files that the session had added when this duty began.
     ground: Added,
 }
 
-/// What it tells after each look.
+/// The report of the guard's task after each look.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Report {
     /// How much of the processor the session's processes have used.
@@ -260,7 +260,7 @@ impl GuardTask {
         };
     }
 
-    /// What a look found without what cannot have been the work of the session's own processes.
+    /// The additions that a look found, without those that cannot be the work of the session's own processes.
     fn own_work(&mut self, look: &Look, orders: &Orders) -> Added {
         if orders.target == WatchTarget::Cell {
             return look.added;

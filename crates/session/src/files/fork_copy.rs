@@ -28,7 +28,7 @@ const FEW: usize = 1000;
 /// a write that init is not asked about would show in the fork.
 const LARGE: u64 = 64 << 10;
 
-/// What a fork will have.
+/// The files of a fork, as planned.
 pub(crate) struct Copying {
     from: Arc<Workspace>,
     to: Arc<Workspace>,

@@ -1,4 +1,4 @@
-//! What the processes of a session can still do to its files without being noticed, as `/proc` tells it outside.
+//! Files that the processes of a session can still change without being noticed, as `/proc` shows them to the host.
 //!
 //! A write through a shared map raises no event, and after the first one no time of the file changes. So files that are mapped are compared
 //! with their copies. And what a process or a thread writes that a cell left running is not the work of the next cell.
@@ -34,7 +34,7 @@ impl HeldFiles {
     }
 }
 
-/// The same by inodes.
+/// Files that processes of a session hold, by their inodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HeldInodes {
     pub(crate) mapped: HashSet<u64>,

@@ -29,12 +29,12 @@ const DAMAGE: &str = "the files of the workspace: the host failed while it worke
 pub(crate) struct FileHistory {
     pub(crate) workspace: Arc<Workspace>,
     pub(super) store: FileStore,
-    /// What copies of the user's files may take on disk; and those of files that were shared, since they were.
+    /// The most bytes of copies of the user's files; and the bytes of copies of files that were shared, since the last fork.
     pub(super) limit: u64,
     pub(super) own_copy_bytes: u64,
     pub(crate) originals: OriginalFiles,
     change_notice: ChangeNotice,
-    /// Who is told what to ask about.
+    /// The socket on which init is told which files to ask about.
     preserve_socket: Option<PreserveSocket>,
     /// By path: what it was after which cell, oldest first.
     pub(crate) versions: BTreeMap<PathBuf, Vec<Version>>,
@@ -76,7 +76,7 @@ pub(crate) struct Version {
     pub(crate) content: Content,
 }
 
-/// Who changed a file. Going back takes back what cells did, and leaves the work of others alone.
+/// The author of a change. Going back takes back what cells did, and leaves the work of others alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Author {
     Cell,
@@ -102,7 +102,7 @@ pub(crate) enum Content {
         access: Access,
         attributes: Attributes,
     },
-    /// What was there before the session, or was moved from there: it is where it is, or it is kept.
+    /// A file from before the session, maybe moved: it is still there, or it is preserved.
     Original(Seen),
     Unknown,
 }
@@ -164,7 +164,7 @@ impl FileHistory {
         });
     }
 
-    /// These were changed after `cell`, while no cell ran.
+    /// Takes note of paths that were changed after `cell`, while no cell ran.
     pub(crate) fn note_between(&mut self, cell: u64, by: Author, paths: Vec<PathBuf>) {
         self.uncopied.push(Uncopied { cell, by, paths });
     }
@@ -242,7 +242,7 @@ impl FileHistory {
         )
     }
 
-    /// The same for files of the user's that were changed since the last call.
+    /// Why going back would not bring every file of the user's back that was changed since the last call.
     pub(crate) fn take_unpreserved(&mut self) -> Option<String> {
         let unpreserved = std::mem::take(&mut self.unpreserved);
         list(
@@ -256,7 +256,7 @@ impl FileHistory {
         self.is_damaged = true;
     }
 
-    /// What is to be said of everything that is put back.
+    /// The line about a damaged history, for everything that is put back.
     pub(crate) fn damage(&self) -> Option<String> {
         self.is_damaged.then(|| DAMAGE.to_owned())
     }
@@ -300,7 +300,7 @@ impl FileHistory {
         );
     }
 
-    /// What a path was after `cell`.
+    /// The content of a path after `cell`.
     pub(crate) fn at(&self, path: &Path, cell: u64) -> Content {
         let versions = self
             .versions

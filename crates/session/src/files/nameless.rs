@@ -1,4 +1,4 @@
-//! What a session keeps on disk without a name, and what it may keep where the host cannot look.
+//! Files without a name that a session keeps on disk, and what it may keep where the host cannot look.
 //!
 //! Of descriptors that wait in sockets the kernel does not tell what they are; of mapped files it tells only root how large they are. So while
 //! there are any, all that the session's processes have written since, and that is not seen elsewhere, counts as kept there.
@@ -6,7 +6,7 @@
 use cellblock_sandbox::{FileSystem, Size, UnnamedFiles, Written};
 use std::collections::HashMap;
 
-/// What is known of files without a name from one look to the next.
+/// The tracker of files without a name, from one look to the next.
 #[derive(Debug, Default)]
 pub(crate) struct NamelessTracker {
     /// How large each file was when it was last seen as a whole.
@@ -89,7 +89,7 @@ impl NamelessTracker {
         self.tally.take(written, own)
     }
 
-    /// What was written and who was seen, up to the last look.
+    /// The bytes written and the processes seen, up to the last look.
     pub(crate) fn write_count(&self) -> WriteCount {
         self.last.write_count
     }
@@ -123,7 +123,7 @@ fn unseen(since: &Snapshot, now: &Snapshot, is_counted: bool) -> u64 {
         .max(lost_sight_of)
 }
 
-/// What a session's processes have written in all. It only grows.
+/// The counter of all bytes that a session's processes have written. It only grows.
 #[derive(Debug, Default)]
 struct WriteCounter {
     processes: HashMap<(u32, u64), u64>,
@@ -133,7 +133,7 @@ struct WriteCounter {
 /// A tally at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WriteCount {
-    /// What was written. Too much rather than too little: what a child wrote counts again when its parent has waited for it.
+    /// The bytes written. Too many rather than too few: what a child wrote counts again when its parent has waited for it.
     pub(crate) bytes: u64,
     /// How often a process that is not the host's own came or went.
     pub(crate) other_processes: u64,

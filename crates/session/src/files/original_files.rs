@@ -1,4 +1,4 @@
-//! What was in the workspace before the session came, and large files that the user puts there later.
+//! The files that were in the workspace before the session came, and large files that the user puts there later.
 //!
 //! It is not copied beforehand: that would cost as much as there is. A file stays where it is until the session's code is about
 //! to write to it or to remove it; then the system call waits until a copy is kept (see `preserve.rs`).
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// In a larger directory, extended attributes are only known of files that were kept before they were changed.
 const MAX_ENTRIES_WITH_ATTRIBUTES: usize = 256;
 
-/// What was there.
+/// The files that were there before the session.
 #[derive(Debug, Default)]
 pub(crate) struct OriginalFiles {
     entries: BTreeMap<PathBuf, Seen>,
@@ -33,14 +33,14 @@ enum OriginalPath {
     Several,
 }
 
-/// What was in a file before it was first changed.
+/// The contents of a file before it was first changed.
 #[derive(Debug)]
 pub(crate) enum Preserved {
     /// A copy.
     Copy(Stored),
     /// The file itself, which has lost its name.
     Itself(Stored),
-    /// Where a link led.
+    /// The target of a link.
     Link(PathBuf),
 }
 
@@ -71,7 +71,7 @@ impl OriginalFiles {
         given
     }
 
-    /// What was at a path.
+    /// The original entry at a path.
     pub(crate) fn at(&self, path: &Path) -> Option<Seen> {
         self.entries.get(path).copied()
     }
@@ -94,19 +94,19 @@ impl OriginalFiles {
         below.next().is_none().then_some(found)
     }
 
-    /// Whether this was given and is as it was, maybe under another name.
+    /// Whether an entry is an original that was not changed, maybe under another name.
     pub(crate) fn is_untouched(&self, seen: &Seen) -> bool {
         let given = self.by_inode.get(&seen.inode);
         given.is_some_and(|(given, _)| given.has_same_content(seen))
     }
 
-    /// One more, which the user put there.
+    /// Adds a file that the user put there later.
     pub(crate) fn adopt(&mut self, path: &Path, seen: &Seen) {
         let original_path = OriginalPath::At(path.to_owned());
         self.by_inode.insert(seen.inode, (*seen, original_path));
     }
 
-    /// What was in a given file, where it has been changed since.
+    /// The preserved contents of an original file, where it has been changed since.
     pub(crate) fn preserved(&self, seen: &Seen) -> Option<&Preserved> {
         self.kept.get(&seen.stamp()).map(|(kept, _)| kept)
     }
@@ -140,7 +140,7 @@ impl OriginalFiles {
         self.attributes.get(&seen.inode)
     }
 
-    /// What is kept takes this much on disk.
+    /// The bytes that preserved contents take on disk.
     pub(crate) fn bytes(&self) -> u64 {
         let size = |(kept, _): &(Preserved, OriginalPath)| match kept {
             Preserved::Copy(stored) => stored.bytes(),

@@ -134,7 +134,7 @@ impl FileHistory {
         Ok(())
     }
 
-    /// The same without a copy. False when there must be one.
+    /// Keeps a file that is about to be changed without a copy. False when a copy is needed.
     pub(crate) fn preserve_without_copy(&mut self, path: &Path, how: Change) -> bool {
         match self.workspace.find(path) {
             Some((entry, seen)) => self.preserve_found(&entry, &seen, how),

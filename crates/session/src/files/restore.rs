@@ -17,7 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Where files of the user's wait that were moved.
+/// The places where moved files of the user's wait.
 type Aside = HashMap<Stamp, Vec<PathBuf>>;
 
 impl FileHistory {
@@ -221,7 +221,7 @@ impl FileHistory {
         now.is_some_and(|now| now.has_same_content(seen))
     }
 
-    /// What was there before the session came, or was moved from there.
+    /// Puts a file back that was there before the session came, or was moved from there.
     fn put_original(&self, path: &Path, seen: &Seen, aside: &mut Aside) -> io::Result<()> {
         let access = seen.access;
         if seen.kind == Kind::Directory {

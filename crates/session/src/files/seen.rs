@@ -1,10 +1,10 @@
-//! What the host sees of a workspace: one entry, and all entries that a walk found.
+//! The host's look at a workspace: one entry, and all entries that a walk found.
 
 use cellblock_sandbox::{Access, Stat};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What a walk found.
+/// The entries that a walk found.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) entries: BTreeMap<PathBuf, Seen>,
@@ -27,7 +27,7 @@ impl Found {
     }
 }
 
-/// What something in a workspace looked like. A directory only is or is not: two are equal, whatever else there is to them.
+/// One entry of a workspace as it was seen. A directory only is or is not: two are equal, whatever else there is to them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub(crate) kind: Kind,
@@ -37,7 +37,7 @@ pub(crate) struct Seen {
     pub(crate) inode: u64,
     changed: i128,
     names: u64,
-    /// What the file system has taken for it.
+    /// The bytes that the file system has reserved for the entry.
     pub(crate) allocated: u64,
 }
 
@@ -66,12 +66,12 @@ impl Seen {
         })
     }
 
-    /// What tells its contents from all others.
+    /// The stamp that tells the contents of the entry from all others.
     pub(crate) fn stamp(&self) -> Stamp {
         (self.inode, self.bytes, self.modified)
     }
 
-    /// Whether it is the same file, and it was not written to in between.
+    /// Whether both are the same file, and it was not written to in between.
     pub(crate) fn has_same_content(&self, other: &Seen) -> bool {
         self.kind == other.kind && self.stamp() == other.stamp()
     }
@@ -112,7 +112,7 @@ impl PartialEq for Seen {
     }
 }
 
-/// What of a workspace is tracked.
+/// The kinds of entries that are tracked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     File,

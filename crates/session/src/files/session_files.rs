@@ -19,7 +19,7 @@ pub(crate) struct Files {
     /// Of the session's temporary directory, where that is one of the host's.
     pub(crate) temporary: Option<Tracker>,
     pub(crate) history: History,
-    /// When they were looked at, if there were any.
+    /// The time when the files were first looked at, if there were any.
     since: Option<SystemTime>,
     pub(crate) preserve_task: Option<JoinHandle<()>>,
 }

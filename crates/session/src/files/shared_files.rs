@@ -129,7 +129,7 @@ impl Workspace {
         }
     }
 
-    /// The same for all files.
+    /// Makes all files this session's own.
     pub(crate) fn make_all_own(&self) -> io::Result<()> {
         let found = self.walk(Path::new(""), &mut |_, _| {});
         found

@@ -27,7 +27,7 @@ impl History {
         }
     }
 
-    /// The same where no other task works on it.
+    /// Locks the history, if no other task works on it.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, FileHistory>> {
         match self.files.try_lock() {
             Ok(files) => Some(files),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fs, io};
 
-/// Where they are.
+/// The directory with the copies.
 #[derive(Debug)]
 pub(crate) struct FileStore {
     directory: PathBuf,
@@ -19,13 +19,13 @@ pub(crate) struct FileStore {
     bytes: Arc<AtomicU64>,
 }
 
-/// One of them. It is removed with its last user.
+/// One copy. Its file is removed when the last handle is dropped.
 #[derive(Debug)]
 pub(crate) struct Stored {
     path: PathBuf,
     /// The file that it is a copy of.
     original: Option<Identity>,
-    /// What it takes on disk that nothing else does.
+    /// The bytes on disk that only this copy takes.
     bytes: u64,
     total: Arc<AtomicU64>,
 }
@@ -39,7 +39,7 @@ impl FileStore {
         }
     }
 
-    /// What all of them take on disk.
+    /// The bytes that all copies take on disk.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -88,7 +88,7 @@ impl Stored {
         &self.path
     }
 
-    /// Whether this is the file that it was copied from, so that going back may write into it: a process that has it open then sees the old contents.
+    /// Whether a file is the one that this copy was made from, so that going back may write into it: a process that has the file open then sees the old contents.
     pub(crate) fn is_copy_of(&self, entry: &Entry) -> bool {
         let is_certain = |identity: &Identity| identity.is_certain() || entry.stat().st_nlink == 1;
         self.original

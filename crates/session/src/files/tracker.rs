@@ -1,4 +1,4 @@
-//! What a cell did to the files and what they take on disk, at a cost that grows with what changed.
+//! Changes of the files by a cell, and what the files take on disk, at a cost that grows with what changed.
 
 use crate::files::disk::Added;
 use crate::files::seen::{Found, Kind, Seen};
@@ -41,7 +41,7 @@ pub(crate) struct Tracker {
     began_beyond: bool,
 }
 
-/// What changed since the last look.
+/// The files that changed since the last look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
     /// The plain files among it, for the result.
@@ -93,7 +93,7 @@ impl Tracker {
         &self.workspace
     }
 
-    /// What is there, as far as was looked.
+    /// The known entries, as far as the tracker looked.
     pub(crate) fn known(&self) -> &BTreeMap<PathBuf, Seen> {
         &self.known
     }
@@ -120,14 +120,14 @@ impl Tracker {
         !everything && !directories && paths.len() <= MAX_QUICK_PATHS
     }
 
-    /// What happened between two cells: it was not the next cell's doing.
+    /// The changes between two cells, which are not the next cell's doing.
     pub(crate) fn changes_between_cells(&mut self) -> Changes {
         self.gather();
         let touched = std::mem::take(&mut self.pending);
         self.differences(touched)
     }
 
-    /// What the cell that just ended changed.
+    /// The changes of the cell that just ended.
     pub(crate) fn changes(&mut self) -> Changes {
         self.gather();
         let mut touched = std::mem::take(&mut self.pending);
@@ -135,7 +135,7 @@ impl Tracker {
         self.differences(touched)
     }
 
-    /// What this session added so far. What is seen on the way still counts as this cell's.
+    /// The bytes and files that this session added so far. Changes that are seen on the way still count as this cell's.
     pub(crate) fn added(&mut self) -> Added {
         self.gather();
         let touched = std::mem::take(&mut self.unmeasured);
@@ -158,7 +158,7 @@ impl Tracker {
         self.measured()
     }
 
-    /// What this session had added at the last look.
+    /// The bytes and files that this session had added at the last look.
     pub(crate) fn measured(&self) -> Added {
         let (bytes, files) = self.measure.total();
         Added {
@@ -255,7 +255,7 @@ impl Tracker {
         }
     }
 
-    /// What is known of a path and of all below it.
+    /// The known entries at a path and below it.
     fn known_from<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = (&'a PathBuf, &'a Seen)> {
         self.known
             .range::<Path, _>((Bound::Included(path), Bound::Unbounded))
@@ -321,7 +321,7 @@ fn roots(touched: &Touched) -> Vec<&Path> {
     roots
 }
 
-/// What everything that a walk found takes on disk.
+/// The bytes on disk of everything that a walk found.
 fn sizes(workspace: &Workspace, found: &Found) -> Vec<(PathBuf, u64)> {
     let entries = found.entries.iter();
     let sizes = entries.map(|(path, seen)| (path.clone(), workspace.taken_by(seen)));
@@ -354,7 +354,7 @@ pub(crate) struct SizeIndex {
 }
 
 impl SizeIndex {
-    /// What was found at `root` and below it is all that is there now.
+    /// Replaces the entries at `root` and below it by those that were found.
     pub(crate) fn replace(&mut self, root: &Path, found: impl IntoIterator<Item = (PathBuf, u64)>) {
         let below = (Bound::Included(root), Bound::Unbounded);
         let old: Vec<PathBuf> = self

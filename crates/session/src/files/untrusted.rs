@@ -23,7 +23,7 @@ pub struct OutputDirectory {
 }
 
 impl UntrustedDirectories {
-    /// These, as far as they are there.
+    /// Makes the list from those of the paths that exist.
     pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> UntrustedDirectories {
         let open = |path: PathBuf| {
             let real = path.canonicalize().ok()?;

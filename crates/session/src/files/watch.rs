@@ -1,4 +1,4 @@
-//! Which files of a workspace were touched: inotify, one instance for all sessions.
+//! The files of a workspace that were touched, by inotify: one instance for all sessions.
 //!
 //! The kernel allows a user 128 instances, but very many watches; so everyone shares one. Events are in the queue as soon as the
 //! call that caused them returns, so reading the queue after a cell finds all of them.
@@ -35,7 +35,7 @@ pub(crate) struct Watcher {
 struct State {
     instance: Option<OwnedFd>,
     next_tree: u64,
-    /// Which directories a watch is for: of one tree, or of several sessions on one directory.
+    /// The directories of a watch: of one tree, or of several sessions on one directory.
     watches: HashMap<i32, Vec<(u64, PathBuf)>>,
     trees: HashMap<u64, Tree>,
 }
@@ -49,7 +49,7 @@ struct Tree {
     news: Arc<Notify>,
 }
 
-/// What was touched since the last query. Paths are relative to the root.
+/// The paths that were touched since the last query, relative to the root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Touched {
     pub(crate) paths: BTreeSet<PathBuf>,
@@ -124,7 +124,7 @@ impl Watch {
         }
     }
 
-    /// What was touched since the last call.
+    /// Takes the paths that were touched since the last call.
     pub(crate) fn take(&self) -> Touched {
         let mut state = self.watcher.lock();
         state.read_events();
@@ -252,7 +252,7 @@ impl Touched {
     }
 }
 
-/// What an event is about.
+/// The subject of an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
     File,

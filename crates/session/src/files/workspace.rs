@@ -31,7 +31,7 @@ pub(crate) struct Workspace {
     _lock: Option<File>,
 }
 
-/// Where a workspace comes from.
+/// The origin of a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     /// A directory of the user's.
@@ -92,7 +92,7 @@ impl Workspace {
         Workspace::of(path.to_owned(), directory, Origin::Fresh, Arc::default())
     }
 
-    /// One that a copy of this one's files is put into.
+    /// Makes an empty workspace for a copy of this one's files.
     pub(crate) fn for_copy(&self, state: &Path, session: &str) -> Result<Workspace, Error> {
         Workspace::make(
             state,
@@ -157,7 +157,7 @@ impl Workspace {
         self.origin == Origin::Fresh
     }
 
-    /// Whether it is a directory of the user's.
+    /// Whether the workspace is a directory of the user's.
     pub(crate) fn is_user_directory(&self) -> bool {
         self.origin == Origin::UserDirectory
     }
@@ -177,7 +177,7 @@ impl Workspace {
         is_empty
     }
 
-    /// What it has in common with other sessions.
+    /// The files that the workspace has in common with other sessions.
     pub(crate) fn shared_files(&self) -> &Arc<SharedFiles> {
         &self.shared_files
     }
@@ -233,12 +233,12 @@ impl Workspace {
         found
     }
 
-    /// What the kernel says of the file system that it is on.
+    /// The file system that the workspace is on.
     pub(crate) fn file_system(&self) -> Option<FileSystem> {
         self.directory.file_system().ok()
     }
 
-    /// What something takes on disk: its size, or what is reserved for it, whichever is more.
+    /// The bytes that an entry takes on disk: its size, or what is reserved for it, whichever is more.
     pub(crate) fn taken_by(&self, seen: &Seen) -> u64 {
         /// XFS reserves at least this much for a file that grows.
         const MIN_RESERVED_BYTES: u64 = 64 << 10;
@@ -259,12 +259,12 @@ impl Workspace {
         seen
     }
 
-    /// What is at a path; pipes, sockets and devices count as nothing.
+    /// Looks at the entry at a path; pipes, sockets and devices count as nothing.
     pub(crate) fn look(&self, path: &Path) -> Option<Seen> {
         Seen::from_stat(&self.directory.stat(path).ok()?)
     }
 
-    /// What is at a path, to be acted on: whatever is decided about it holds for this very file, and not for what its name leads to later.
+    /// Finds the entry at a path, to be acted on: whatever is decided about it holds for this very file, and not for what its name leads to later.
     pub(crate) fn find(&self, path: &Path) -> Option<(Entry, Seen)> {
         let entry = self.directory.find(path, Links::AreNotFollowed).ok()?;
         let seen = Seen::from_stat(entry.stat())?;

@@ -12,11 +12,11 @@ use std::fmt;
 pub struct Difference {
     /// In which cell; none for the session as a whole.
     pub cell: Option<u64>,
-    /// What it is about: `value`, `stdout`, `variable x`, …
+    /// The part of the result that differs: `value`, `stdout`, `variable x`, …
     pub what: String,
-    /// What was recorded.
+    /// The recorded value.
     pub was: String,
-    /// What came of the replay.
+    /// The value of the replay.
     pub is: String,
 }
 
@@ -215,7 +215,7 @@ pub struct Answers {
 /// An answer, and what is odd about it.
 #[derive(Debug)]
 pub struct Answer<T> {
-    /// What the code is answered.
+    /// The answer for the code.
     pub outcome: Result<T, String>,
     /// In which way the call or the question is another one than was recorded, if it is.
     pub oddity: Option<String>,
@@ -284,7 +284,7 @@ impl Answers {
         }
     }
 
-    /// What was recorded and not asked for.
+    /// The recorded answers that the code did not ask for.
     pub fn left(&self) -> Vec<String> {
         let calls = self
             .calls

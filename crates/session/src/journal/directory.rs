@@ -30,7 +30,7 @@ pub struct JournalFile {
     pub path: PathBuf,
     /// The length of the file in bytes.
     pub bytes: u64,
-    /// When the file was last written.
+    /// The time of the last write to the file.
     pub modified: SystemTime,
 }
 
@@ -114,16 +114,16 @@ impl From<RecordError> for JournalError {
     }
 }
 
-/// What `cellblock sessions list` shows of a journal.
+/// The line of a journal in `cellblock sessions list`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
     /// The id of the journal.
     pub id: String,
     /// The id of the session.
     pub session: String,
-    /// When the session was opened, in seconds since 1970.
+    /// The time when the session was opened, in seconds since 1970.
     pub opened_at: f64,
-    /// When something was last recorded, in seconds since 1970.
+    /// The time of the last record, in seconds since 1970.
     pub last_at: f64,
     /// The number of cells that began.
     pub cells: u64,
@@ -272,7 +272,7 @@ pub enum JournalError {
     NotAJournal {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault of the file.
         problem: String,
     },
     /// The journal was written by a newer version of Cellblock.

@@ -1,4 +1,4 @@
-//! What the code of one cell asks of the world outside, and what it is answered: a replay must answer the same.
+//! The tool calls and requests for input of one cell with their answers: a replay must answer the same.
 
 use crate::journal::bounds::{self, MAX_CALLS, MAX_CALLS_BYTES};
 use crate::journal::record::{CallOutcome, Ended, InputAnswer, RecordedCall, RecordedInput};
@@ -17,7 +17,7 @@ pub(super) struct CellNotes {
     missed: u64,
 }
 
-/// Where the answer belongs.
+/// The call or request that an answer belongs to.
 #[derive(Debug)]
 enum Waiting {
     Call { index: usize, since: Instant },

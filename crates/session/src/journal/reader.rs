@@ -23,19 +23,19 @@ pub struct Journal {
     pub session: String,
     /// The workspace of the session, as a path of the host.
     pub workspace: PathBuf,
-    /// What the session was opened with.
+    /// The first record: how the session was opened.
     pub opened: Opened,
-    /// When the session was opened, in seconds since 1970.
+    /// The time when the session was opened, in seconds since 1970.
     pub opened_at: f64,
     /// All lines after the first, in order.
     pub lines: Vec<Line>,
-    /// What became of the session.
+    /// Whether the session is alive, was closed, or died with its host.
     pub life: Life,
     /// Why something is missing in the journal, if something is.
     pub incomplete: Option<String>,
 }
 
-/// What became of a session.
+/// Whether a session is alive, was closed, or died with its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Life {
     /// The session is alive: its host holds a lock on the journal.

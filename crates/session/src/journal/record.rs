@@ -1,4 +1,4 @@
-//! What a journal is made of: one record a line.
+//! The records of a journal, one a line.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -26,9 +26,9 @@ pub enum Record {
     Opened(Box<Opened>),
     /// A cell began. When no `ended` follows, the host died while it ran.
     Begun {
-        /// Its number.
+        /// The number of the cell.
         cell: u64,
-        /// Its source.
+        /// The source of the cell.
         code: String,
         /// The cell's own time limit. In JSON: seconds.
         #[serde(
@@ -37,7 +37,7 @@ pub enum Record {
             with = "optional_seconds"
         )]
         timeout: Option<Duration>,
-        /// Its own choice.
+        /// Whether the cell is atomic, where it says so itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         atomic: Option<bool>,
     },
@@ -45,7 +45,7 @@ pub enum Record {
     Ended(Box<Ended>),
     /// Variables were bound.
     Seeded {
-        /// Which.
+        /// The variables.
         variables: Seed,
     },
     /// Other tools were offered.
@@ -61,7 +61,7 @@ pub enum Record {
         path: String,
         /// How long it is.
         bytes: u64,
-        /// What is in it; absent where it was too large to be kept.
+        /// The bytes of the file; absent where they were too many to be kept.
         #[serde(with = "base64_text", default, rename = "base64")]
         contents: Option<Arc<Vec<u8>>>,
     },
@@ -85,10 +85,10 @@ pub enum Record {
         from: String,
         /// The cell after which they parted.
         cell: u64,
-        /// This session's workspace.
+        /// The workspace of the fork.
         workspace: PathBuf,
     },
-    /// What happened after this could not be written down.
+    /// The journal stopped: later records could not be written.
     Stopped {
         /// Why.
         reason: String,
@@ -109,9 +109,9 @@ pub struct Opened {
     pub cellblock: String,
     /// The session's id.
     pub session: String,
-    /// How it was asked to be.
+    /// The options of the session.
     pub options: SessionOptions,
-    /// Where it worked, as the host calls it.
+    /// The workspace, as the host calls it.
     pub workspace: PathBuf,
     /// Whether nothing was there then: such a workspace can be made again.
     pub workspace_was_empty: bool,
@@ -126,30 +126,30 @@ pub struct Opened {
 /// The Python of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PythonUsed {
-    /// Its path.
+    /// The path of the interpreter.
     pub executable: PathBuf,
-    /// Such as `3.12.1`.
+    /// The version, such as `3.12.1`.
     pub version: String,
-    /// Whether it had packages besides the standard library.
+    /// Whether the Python had packages besides the standard library.
     pub packages: bool,
 }
 
 /// How a cell ended, with all that came to it from outside.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
-    /// Its number.
+    /// The number of the cell.
     pub cell: u64,
     /// The cell after which the state stood then: this one, when it was kept.
     pub stands: u64,
-    /// Its result. Long texts are cut; `tool_calls` are below instead, and put back when a journal is read.
+    /// The result. Long texts are cut; `tool_calls` are below instead, and put back when a journal is read.
     pub result: CellResult,
     /// The tools that the code called, in order, with what they answered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<RecordedCall>,
-    /// What the code asked for by `input()`, in order.
+    /// The requests for input of the code, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<RecordedInput>,
-    /// What was too large to be kept, in words.
+    /// The parts that were too large to be kept, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
 }
@@ -159,23 +159,23 @@ pub struct Ended {
 pub struct RecordedCall {
     /// The tool.
     pub name: String,
-    /// What it was given.
+    /// The arguments of the call.
     pub arguments: ToolArguments,
     /// Milliseconds from the call to its answer.
     pub ms: f64,
-    /// What it answered.
+    /// The answer.
     pub outcome: CallOutcome,
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallOutcome {
-    /// It gave this.
+    /// The tool gave this value.
     Result(Value),
-    /// It failed like this.
+    /// The tool failed with this message.
     Error(String),
-    /// It gave something that was too large to be kept: about this many bytes.
+    /// The tool gave a value that was too large to be kept: about this many bytes.
     NotKept(u64),
     /// The cell ended before the answer came.
     Unanswered,
@@ -184,17 +184,17 @@ pub enum CallOutcome {
 /// One question of the code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedInput {
-    /// What was asked.
+    /// The prompt.
     pub prompt: String,
-    /// What was answered.
+    /// The answer.
     pub answer: InputAnswer,
 }
 
-/// What a question was answered with.
+/// The answer to a request for input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InputAnswer {
-    /// This.
+    /// The text.
     Text(String),
     /// Nothing, and why.
     Error(String),

@@ -199,7 +199,7 @@ pub(crate) struct SessionJournal {
     notes: CellNotes,
 }
 
-/// What is known of a cell that ended.
+/// The record of a cell that ended.
 #[derive(Debug)]
 pub(crate) struct CellRecord {
     pub(crate) ended: Ended,
@@ -305,7 +305,7 @@ impl RuntimeState {
     }
 }
 
-/// The same for any session: `state` is where journals are kept, unless the options say otherwise.
+/// Begins the journal of any session: `state` is where journals are kept, unless the options say otherwise.
 pub(crate) fn begin(
     state: &Path,
     python: PythonUsed,

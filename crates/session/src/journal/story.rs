@@ -1,4 +1,4 @@
-//! What a journal tells: every cell with what became of it, and the steps that led to the state at the end.
+//! The meaning of a journal: every cell with what became of its effects, and the steps that led to the state at the end.
 
 use crate::journal::reader::Journal;
 use crate::journal::record::{Ended, Record};
@@ -10,33 +10,33 @@ use std::sync::Arc;
 /// One cell of a journal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CellStory {
-    /// Its number.
+    /// The number of the cell.
     pub number: u64,
-    /// What was to be run.
+    /// The cell as it was asked for.
     pub cell: Cell,
-    /// When it began, in seconds since 1970.
+    /// The time when the cell began, in seconds since 1970.
     pub begun_at: f64,
-    /// How it ended; `None` when the journal ends before it did.
+    /// The record of the cell's end; `None` when the journal ends before the cell did.
     pub ended: Option<Ended>,
-    /// What became of its effects.
+    /// Whether the cell's effects are part of the state at the end, and why not.
     pub fate: Fate,
 }
 
-/// What became of a cell's effects.
+/// Whether a cell's effects are part of the state at the end, and why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
-    /// They are part of the state at the end.
+    /// The effects are part of the state at the end.
     Kept,
-    /// They were taken back by `undo`.
+    /// The effects were taken back by `undo`.
     Undone,
     /// A crash, a time-out or a failed atomic cell: the state is from before it.
     NeverHappened,
-    /// They were kept, and lost when a later crash found no newer checkpoint.
+    /// The effects were kept, and lost when a later crash found no newer checkpoint.
     Lost,
-    /// It was stopped in the middle. What it had done by then was kept, but is not recorded.
+    /// The cell was stopped in the middle. Its effects until then were kept, but are not recorded.
     Interrupted,
-    /// It did not end before the journal did.
+    /// The cell did not end before the journal did.
     Unfinished,
 }
 
@@ -91,7 +91,7 @@ enum Item<'a> {
 }
 
 impl Journal {
-    /// What the records mean.
+    /// Reads the records of the journal as a story.
     pub fn story(&self) -> Story<'_> {
         let mut story = Story {
             cells: Vec::new(),
@@ -105,7 +105,7 @@ impl Journal {
 }
 
 impl<'a> Story<'a> {
-    /// What led to the state at the end, in order.
+    /// The steps that led to the state at the end, in order.
     pub fn steps(&self) -> impl Iterator<Item = Step<'_>> {
         self.steps.iter().map(|item| match item {
             Item::Cell(index) => Step::Cell(&self.cells[*index]),

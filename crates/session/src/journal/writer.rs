@@ -26,7 +26,7 @@ pub(super) struct WriterThread {
 /// The number of a journal within this process.
 pub(super) type Key = u64;
 
-/// Where a session is told, once, that its journal stopped.
+/// The way to tell a session, once, that its journal stopped.
 #[derive(Clone, Debug)]
 pub(super) struct Listener {
     pub(super) session: String,

@@ -22,10 +22,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
-/// Where the proxy listens inside.
+/// The port that the proxy listens on inside a session.
 const PROXY_PORT: u16 = 3128;
 
-/// Where a connection that comes in at a door goes.
+/// The target of a connection to a listener.
 #[derive(Clone, Debug)]
 enum Upstream {
     Proxy,
@@ -47,7 +47,7 @@ pub(crate) type OpenedListener = (usize, OwnedFd);
 /// The most refusals of one cell that are kept.
 const MAX_REFUSALS: usize = 8;
 
-/// Those who serve the doors, for as long as this lives.
+/// The guards that serve a session's listeners, for as long as this value lives.
 #[derive(Debug, Default)]
 pub(crate) struct NetworkAccess {
     serving: Vec<AbortHandle>,
@@ -60,7 +60,7 @@ pub(crate) struct NetworkAccess {
     reported_connections: u64,
 }
 
-/// What goes through the doors of a session.
+/// The connections through the listeners of a session.
 #[derive(Debug, Default)]
 struct Traffic {
     /// Connections that ever came in.
@@ -88,7 +88,7 @@ impl Drop for OpenConnection {
 }
 
 impl NetworkListeners {
-    /// Those that a session with these options has.
+    /// The listeners of a session with these options.
     pub(crate) fn of(options: &SessionOptions) -> NetworkListeners {
         let rules = &options.network;
         let by_proxy = rules.iter().any(|rule| !rule.raw);
@@ -102,7 +102,7 @@ impl NetworkListeners {
         }
     }
 
-    /// The same, where proxies stand between this machine and the network.
+    /// Sends connections through the proxies between this machine and the network.
     pub(crate) fn through(mut self, proxies: &Arc<Proxies>) -> NetworkListeners {
         self.proxies = Arc::clone(proxies);
         self
@@ -120,7 +120,7 @@ impl NetworkListeners {
         Ok(spawn_request.file(Path::new("/etc/hosts"), &names)?)
     }
 
-    /// The same for a container: where to listen, and what its `/etc/hosts` shall be.
+    /// The addresses to listen on in a container, and the text of its `/etc/hosts`.
     pub(crate) fn addresses(&self) -> (Vec<String>, String) {
         let (places, names) = self.places();
         let address = |(place, port)| format!("{}:{port}", address_of(place));
@@ -147,7 +147,7 @@ impl NetworkListeners {
         (places, names)
     }
 
-    /// What programs inside look for to find the proxy.
+    /// The environment variables by which programs inside find the proxy.
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
         if self.rules.is_empty() {
             return Vec::new();
@@ -212,7 +212,7 @@ impl NetworkAccess {
         self.refused().clear();
     }
 
-    /// What to tell about an error of a cell that was refused a connection, unless the error says it already.
+    /// The hint for an error of a cell that was refused a connection, unless the error says it already.
     pub(crate) fn hint(&self, error: &CellError) -> Option<String> {
         let refused = self.refused();
         let mut refusals = refused.iter().rev();

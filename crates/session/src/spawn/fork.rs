@@ -36,7 +36,7 @@ const MAX_FAMILY_SIZE: usize = 60;
 const PREPARE_LIMIT: Duration = Duration::from_secs(20);
 /// How long the copying of the head may take. Tens of milliseconds for gigabytes; but files without a name are copied too, and on a busy
 /// machine each step waits for a processor.
-const CROSSING_LIMIT: Duration = Duration::from_secs(60);
+const HEAD_COPY_LIMIT: Duration = Duration::from_secs(60);
 
 /// The session that a session was forked from, and what its own forks will have.
 pub(crate) struct Lineage {
@@ -45,14 +45,14 @@ pub(crate) struct Lineage {
     depth: u32,
     /// The user id of the whole family, counted from the zygote's; 0 where all sessions have the same.
     user: u32,
-    /// What the session has from the sessions that it was forked from, with their cgroups: their inits live as long as it does.
+    /// The memory allowances from the sessions that this one was forked from, with their cgroups: their inits live as long as this session does.
     ancestors: Vec<Arc<MemoryAllowance>>,
-    /// One for each member of the family.
+    /// A token that each member of the family holds, so that members can be counted.
     family: Arc<()>,
 }
 
 impl Lineage {
-    /// That of a session which is no fork.
+    /// The lineage of a session that is no fork.
     pub(crate) fn first(user: u32) -> Lineage {
         Lineage {
             runtime: None,
@@ -144,7 +144,7 @@ impl Actor {
             }
         };
         let preserve_socket = near.take_preserve_socket();
-        let crossing = self.cross(&mut near, namespaces);
+        let copying = self.copy_head_into_fork(&mut near, namespaces);
         // Who opens files again on the way is asked as well.
         let files = async {
             let limit = options.limits.disk;
@@ -156,8 +156,8 @@ impl Actor {
             }
             Ok::<_, Error>(files)
         };
-        let ((crossed, fate), files) = tokio::join!(crossing, files);
-        let both = crossed.and_then(|(head, change_notice)| Ok((head, change_notice, files?)));
+        let ((copied, fate), files) = tokio::join!(copying, files);
+        let both = copied.and_then(|(head, change_notice)| Ok((head, change_notice, files?)));
         let with_files = match both {
             Ok((head, ChangeNotice::BeforeChange, files)) => Ok((head, files)),
             Ok((head, ChangeNotice::Never, files)) => {
@@ -212,13 +212,13 @@ impl Actor {
 
     /// Lets the head copy itself into the namespaces of the fork, and waits until the copy is there: the process with this id. If
     /// init is not done with them yet, the head waits.
-    async fn cross(
+    async fn copy_head_into_fork(
         &mut self,
         near: &mut Sockets,
         namespaces: Namespaces,
     ) -> (Result<(u32, ChangeNotice), Error>, Fate) {
         let (reply, fate) = self
-            .ask(Box::new(|seq| ToHead::Fork { seq }), CROSSING_LIMIT)
+            .ask(Box::new(|seq| ToHead::Fork { seq }), HEAD_COPY_LIMIT)
             .await;
         let reply = match reply {
             Ok(reply) => reply,
@@ -235,8 +235,8 @@ impl Actor {
                 .and_then(|made| made)
                 .map_err(|reason| Error::Refused(format!("the session cannot be forked: {reason}")))
         });
-        let crossed = match forked {
-            Ok(()) => timeout(CROSSING_LIMIT, near.wait_until_ready())
+        let copied = match forked {
+            Ok(()) => timeout(HEAD_COPY_LIMIT, near.wait_until_ready())
                 .await
                 .unwrap_or_else(|_| {
                     Err(Error::System {
@@ -246,7 +246,7 @@ impl Actor {
                 }),
             Err(error) => Err(error),
         };
-        (crossed, fate)
+        (copied, fate)
     }
 
     /// Ends what was prepared for a fork.
@@ -348,9 +348,9 @@ type ForkPrepared = PendingAnswer<Result<(), ForkFailure>>;
 
 /// How far init is with the namespaces of a fork.
 enum Namespaces {
-    /// It has said that they stand.
+    /// Init has said that the namespaces stand.
     Stand,
-    /// It has been asked.
+    /// Init has been asked, and its answer is pending.
     AreMade(ForkPrepared),
 }
 
@@ -368,7 +368,7 @@ pub(crate) struct UnfinishedDirectories {
 }
 
 impl UnfinishedDirectories {
-    /// One directory.
+    /// Removes this directory, unless it is kept.
     pub(crate) fn of(directory: &Path) -> UnfinishedDirectories {
         UnfinishedDirectories {
             directories: vec![directory.to_owned()],
@@ -379,7 +379,7 @@ impl UnfinishedDirectories {
         self.directories.push(directory.to_owned());
     }
 
-    /// They are in use.
+    /// Keeps the directories: they are in use.
     pub(crate) fn keep(mut self) {
         self.directories.clear();
     }

@@ -27,7 +27,7 @@ pub(crate) fn lay_out(cache: &Path, python: &Python) -> Result<PathBuf, Error> {
     Ok(directory)
 }
 
-/// The same without byte code, for a Python that is not here.
+/// Lays the guest's modules out without byte code, for a Python of another machine or container.
 pub(crate) fn lay_out_sources(cache: &Path) -> Result<PathBuf, Error> {
     let directory = cache
         .join("guest")

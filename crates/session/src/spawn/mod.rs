@@ -151,7 +151,7 @@ impl RuntimeState {
         Files::watch(workspace, &self.watcher, directory, limit, change_notice).await
     }
 
-    /// The same for a fork whose init cannot ask: it must share nothing.
+    /// Watches the files of a fork whose init cannot ask before changes: the fork must share no file.
     pub(crate) async fn watch_unshared_files(
         &self,
         workspace: &Arc<Workspace>,

@@ -1,4 +1,4 @@
-//! What a session shall be like, before it is born.
+//! The plan of a session, before its processes are spawned.
 
 use crate::Error;
 use crate::checkpoint::arming::OWN_MEMORY;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Our own processes in a session: init, the head, and what the interpreter starts for itself.
 const OWN_PROCESSES: u64 = 4;
 
-/// Where a session lives.
+/// The user and the directories of a session that is to be spawned.
 pub(crate) struct SpawnTarget<'a> {
     pub(crate) user: u32,
     pub(crate) workspace: &'a Workspace,
@@ -26,7 +26,7 @@ pub(crate) struct SpawnTarget<'a> {
     pub(crate) directory: &'a Path,
 }
 
-/// What a session shall be like.
+/// The plan of a session.
 pub(crate) struct Plan {
     pub(crate) spawn_request: SpawnRequest,
     pub(crate) cgroup: Option<Arc<Cgroup>>,
@@ -34,7 +34,7 @@ pub(crate) struct Plan {
 }
 
 impl RuntimeState {
-    /// What a session shall be like, in the words of the native code, and its cgroup.
+    /// Makes the request for the native code, and the cgroup.
     pub(crate) fn plan(
         &self,
         id: &str,

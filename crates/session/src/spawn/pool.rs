@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// A pool from which no session was taken for this long drops its sessions, all but one.
 const MAX_IDLE_TIME: Duration = Duration::from_secs(300);
-/// Who draws a session uses it at once. Making the next one must not take the processor from that.
+/// A session that was drawn is used at once. Making the next one must not take the processor from it.
 const REFILL_DELAY: Duration = Duration::from_millis(10);
 /// No session is made ahead of demand when less than this share of the machine's memory is free.
 const MIN_FREE_SHARE: f64 = 0.1;

@@ -51,7 +51,7 @@ pub(crate) struct Prepared {
     opened_listeners: Vec<OpenedListener>,
 }
 
-/// What a session gets when it is opened.
+/// The parts that a session gets when it is opened.
 pub(crate) struct Opening {
     pub(crate) id: String,
     pub(crate) options: SessionOptions,

@@ -1,4 +1,4 @@
-//! Where a session's processes are: below a launcher of this host's, or in a container.
+//! The place of a session's processes: below a launcher of this host's, or in a container.
 
 use crate::Error;
 use crate::container::RunningContainer;
@@ -7,7 +7,7 @@ use crate::spawn::zygote::Zygote;
 use cellblock_protocol::Backend;
 use std::sync::Arc;
 
-/// What a session's processes live in, for as long as the session does.
+/// The zygote or the container of a session's processes, for as long as the session lives.
 #[derive(Debug)]
 pub(crate) enum ProcessHost {
     /// Behind the walls of this machine's kernel. The launcher lives as long as a session of it lives.
@@ -35,7 +35,7 @@ impl ProcessHost {
         }
     }
 
-    /// The same for a fork.
+    /// The process host of a fork of the session.
     pub(crate) fn for_fork(&self) -> Result<ProcessHost, Error> {
         Ok(ProcessHost::Zygote(Arc::clone(self.zygote()?)))
     }
@@ -58,7 +58,7 @@ impl ProcessHost {
         }
     }
 
-    /// Who writes down what cells print.
+    /// The log of what cells print.
     pub(crate) fn console_log(&self) -> ConsoleLog {
         match self {
             ProcessHost::Zygote(_) => ConsoleLog::default(),

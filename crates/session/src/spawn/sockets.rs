@@ -1,4 +1,4 @@
-//! What a session and the host speak through.
+//! The sockets and pipes between a session and the host.
 
 use crate::Error;
 use crate::checkpoint::standby_channel::inode_of;
@@ -26,11 +26,11 @@ pub(crate) struct SpawnedSession {
     /// On which init asks before files of the user's are changed.
     pub(crate) preserve_socket: Option<OwnedFd>,
     pub(crate) borrowed: Option<BorrowedDirectory>,
-    /// Its listeners for the network, which no guard serves yet.
+    /// The session's listeners for the network, which no guard serves yet.
     pub(crate) opened_listeners: Vec<OpenedListener>,
 }
 
-/// What a session and the host speak through: the host's ends.
+/// The host's ends of the sockets and pipes between a session and the host.
 pub(crate) struct Sockets {
     channel: Channel,
     init: InitLink,
@@ -82,7 +82,7 @@ impl Sockets {
         Ok((near, FarSockets { ends }))
     }
 
-    /// Those to a session in a container, whose init is at the other end of `init`, and what that is to be sent.
+    /// Makes the sockets to a session in a container, whose init is at the other end of `init`, and the ends that are to be sent to it.
     pub(crate) fn to_container(init: OwnedFd) -> Result<(Sockets, FarSockets), Error> {
         let (near_channel, far_channel) = stream_pair()?;
         let (pipes, [out, error]) = Pipes::new().map_err(Error::system("making pipes"))?;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// Importing pandas and matplotlib without byte code on a busy machine takes seconds; a minute means that it hangs.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// What Python may say about itself before it is cut.
+/// The most bytes of standard error that are kept of the zygote.
 const MAX_STDERR_BYTES: u64 = 64 << 10;
 
 /// How a zygote is started.
@@ -38,7 +38,7 @@ pub(crate) struct Zygote {
     /// The process that the host started.
     pub(crate) launcher_pid: u32,
     dead: AtomicBool,
-    /// What it said when it was ready.
+    /// The zygote's first message.
     pub(crate) ready: Ready,
 }
 
@@ -103,7 +103,7 @@ impl Zygote {
         })
     }
 
-    /// Whether it still runs. The launcher outlives its zygote as long as sessions of it live.
+    /// Whether the zygote still runs. The launcher outlives its zygote as long as sessions of it live.
     pub(crate) fn is_alive(&self) -> bool {
         !self.dead.load(Ordering::Relaxed)
     }
@@ -293,7 +293,7 @@ async fn how_it_ended(launcher: &Packets, said: &str) -> String {
     }
 }
 
-/// What is there now: the launcher still holds the other end, so it never ends by itself.
+/// Reads the text that is in the pipe now: the launcher still holds the other end, so the pipe never ends by itself.
 fn read_complaints(stderr: ChildStderr) -> String {
     let mut bytes = Vec::new();
     if rustix::io::ioctl_fionbio(&stderr, true).is_ok() {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// One generation's channel.
+/// The channel of one head. Each head that follows another has a channel of its own.
 #[derive(Debug)]
 pub(crate) struct Channel {
     socket: AsyncFd<OwnedFd>,

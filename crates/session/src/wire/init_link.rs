@@ -125,12 +125,12 @@ impl<T> Future for PendingAnswer<T> {
     }
 }
 
-/// What became of a packet that was offered to a waiting request.
+/// The outcome of offering a packet to a waiting request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Delivery {
-    /// It was the answer.
+    /// The packet was the answer.
     Delivered,
-    /// It was something else.
+    /// The packet was something else.
     NotForThis,
     /// The caller is gone: the request waits for nothing any more.
     CallerGone,

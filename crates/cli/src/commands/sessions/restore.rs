@@ -144,7 +144,7 @@ impl RestoreArgs {
 fn as_json(journal: &Journal, report: &Report) -> Value {
     let left_out = report.left_out.iter();
     let left_out: Vec<Value> = left_out
-        .map(|(cell, fate)| json!({"cell": cell, "fate": fate}))
+        .map(|left_out| json!({"cell": left_out.cell, "fate": left_out.fate}))
         .collect();
     json!({
         "id": journal.id, "session": journal.session, "replayed": report.replayed, "left_out": left_out,
@@ -164,9 +164,12 @@ fn say(journal: &Journal, report: &Report, line: &mut dyn FnMut(&str), console: 
         journal.id,
         plural(report.replayed.len() as u64, "cell")
     ));
-    for (cell, fate) in &report.left_out {
-        if matches!(fate, Fate::Unfinished | Fate::Lost) {
-            line(&format!("left out: cell {cell}, {}", fate.name()));
+    for left_out in &report.left_out {
+        if matches!(left_out.fate, Fate::Unfinished | Fate::Lost) {
+            line(&format!(
+                "left out: cell {}, {}",
+                left_out.cell, left_out.fate
+            ));
         }
     }
     for difference in &report.differences {
