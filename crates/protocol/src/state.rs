@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 /// The state of a session after a cell.
