@@ -11,8 +11,8 @@ import os
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, flock, ioctl, lockf
 
 from . import BUILTINS as __builtins__
-from . import mappings, native
-from .descriptors import Descriptor, same_again, watched
+from . import epolls, mappings, native
+from .descriptors import Descriptor, same_again
 from .libraries import modules
 
 TYPE_CHECKING = False
@@ -125,8 +125,11 @@ class _Kept(Descriptor):
             return f"{self.name}: what was written to an open file without a name"
         if self.kind in (_PIPE, _SOCKET) and self._look() != self._state:
             return f"{self.name}: what was read from it or written to it"
-        if self.path == "anon_inode:[eventpoll]":
-            return self._watch_again()
+        if self.path == epolls.PATH:
+            try:
+                epolls.put_back(self.number, self.watched)
+            except OSError:
+                return f"{self.name}: what it watches"
         return None
 
     def _look(self) -> Any:
@@ -155,28 +158,6 @@ class _Kept(Descriptor):
             return None
         except OSError:
             return f"{self.path}: a lock on it, which another process has now"
-        return None
-
-    def _watch_again(self) -> str | None:
-        from select import epoll
-
-        before, now = dict(self.watched), dict(watched(self.number))
-        poll = epoll.fromfd(os.dup(self.number))
-        try:
-            for number in now.keys() - before.keys():
-                try:
-                    poll.unregister(number)
-                except OSError:  # it has ended with the head
-                    pass
-            for number, events in before.items():
-                if number not in now:
-                    poll.register(number, events)
-                elif now[number] != events:
-                    poll.modify(number, events)
-        except OSError:
-            return f"{self.name}: what it watches"
-        finally:
-            poll.close()
         return None
 
 
