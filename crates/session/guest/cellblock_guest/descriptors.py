@@ -19,6 +19,7 @@ _DIRECTORY = 0o040000
 _PIPE = 0o010000
 _SOCKET = 0o140000
 _OWN = ("/workspace", "/tmp", "/dev/shm")
+_TERMINALS = ("/dev/pts/", "/dev/ptmx")
 _DELETED = " (deleted)"
 # Made anew before any thread of the fork runs: `forks/event_descriptors.rs`.
 _RENEWED_BY_NATIVE_CODE = (epolls.PATH, "anon_inode:[eventfd]", "anon_inode:[timerfd]", "anon_inode:[signalfd]")
@@ -78,6 +79,11 @@ class Descriptor:
         self.offset = os.lseek(number, 0, os.SEEK_CUR) if self.kind == _REGULAR and not self.flags & os.O_PATH else 0
         self.watched = epolls.watched(number) if self.path == epolls.PATH else {}
 
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it is an end of a pseudo-terminal: each session has its own."""
+        return self.path.startswith(_TERMINALS)
+
     def is_still_open(self) -> bool:
         """Whether the number leads to the same file as it did when it was looked at."""
         try:
@@ -135,7 +141,9 @@ def _renew(descriptor: Descriptor, fresh: _Fresh) -> None:
         _replace_by_end(descriptor, writer if writes else reader)
     elif descriptor.kind == _SOCKET and (end := fresh.socket(descriptor.inode)) is not None:
         _replace_by_end(descriptor, end)
-    elif descriptor.kind == _SOCKET or descriptor.path.startswith("anon_inode:") and descriptor.path not in _RENEWED_BY_NATIVE_CODE:
+    elif descriptor.kind == _SOCKET or descriptor.is_terminal:
+        _replace(descriptor, nothing())
+    elif descriptor.path.startswith("anon_inode:") and descriptor.path not in _RENEWED_BY_NATIVE_CODE:
         _replace(descriptor, nothing())
 
 

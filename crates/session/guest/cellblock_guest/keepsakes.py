@@ -107,7 +107,7 @@ class _Kept(Descriptor):
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
-        what = {_PIPE: "a pipe", _SOCKET: "a socket"}.get(self.kind, self.path)
+        what = {_PIPE: "a pipe", _SOCKET: "a socket"}.get(self.kind, "a terminal" if self.is_terminal else self.path)
         self.name = f"{what} (descriptor {number})"
         self._state = self._look()
         self._locks = _locks(number) if self.kind == _REGULAR else []
@@ -123,7 +123,7 @@ class _Kept(Descriptor):
             return None
         if self.kind == _REGULAR and self._look() != self._state:
             return f"{self.name}: what was written to an open file without a name"
-        if self.kind in (_PIPE, _SOCKET) and self._look() != self._state:
+        if (self.kind in (_PIPE, _SOCKET) or self.is_terminal) and self._look() != self._state:
             return f"{self.name}: what was read from it or written to it"
         if self.path == epolls.PATH:
             try:
@@ -140,7 +140,7 @@ class _Kept(Descriptor):
         if self.kind == _PIPE:
             status = os.fstat(self.number)
             return _waiting(self.number), status.st_mtime_ns, status.st_atime_ns
-        return _waiting(self.number) if self.kind == _SOCKET else None
+        return _waiting(self.number) if self.kind == _SOCKET or self.is_terminal else None
 
     def lock_again(self) -> str | None:
         """Put the locks on a file right, or say that they cannot be."""
