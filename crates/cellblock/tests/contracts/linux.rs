@@ -50,3 +50,127 @@ fn an_allocator_is_told_that_reserved_memory_counts() {
         "'0'"
     );
 }
+
+/// Calls that init is notified of. On Linux none of them is ever interrupted; each must be done, and only once.
+const CALLS_UNDER_A_TIMER: &str = "
+import os, signal
+ticks = 0
+def tick(*_):
+    global ticks
+    ticks += 1
+signal.signal(signal.SIGALRM, tick)
+def calls(rounds):
+    open('a', 'w').close()
+    signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+    try:
+        for number in range(rounds):
+            os.rename('a', 'b')
+            os.link('b', 'c')
+            os.unlink('b')
+            os.chmod('c', 0o600 + number % 8)
+            os.truncate('c', number)
+            os.utime('c', (number, number))
+            os.kill(os.getpid(), 0)
+            os.rename('c', 'a')
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    status = os.stat('a')
+    done = number % 8, number, number, 1
+    return (status.st_mode & 7, status.st_size, int(status.st_mtime), status.st_nlink) == done, sorted(os.listdir()), ticks > 0
+";
+
+#[test]
+fn calls_that_linux_never_interrupts_are_not_interrupted_by_a_timer() {
+    let session = session();
+    session.good(CALLS_UNDER_A_TIMER);
+    let done = "(True, ['a'], True)";
+    assert_eq!(session.value("calls(1250)"), done);
+    let fork = session.fork();
+    assert_eq!(fork.value("calls(300)"), done);
+    assert_eq!(session.value("calls(300)"), done);
+}
+
+#[test]
+fn each_signal_that_is_sent_under_a_timer_arrives_once() {
+    assert_eq!(
+        session().value(
+            "import os, signal
+signal.signal(signal.SIGALRM, lambda *_: None)
+received = 0
+def count(*_):
+    global received
+    received += 1
+signal.signal(signal.SIGUSR1, count)
+signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+for _ in range(2000):
+    os.kill(os.getpid(), signal.SIGUSR1)
+signal.setitimer(signal.ITIMER_REAL, 0)
+received"
+        ),
+        "2000"
+    );
+}
+
+#[test]
+fn code_binds_and_connects_on_a_loopback_of_its_own() {
+    let code = "
+import socket, threading
+def echo(family, address):
+    with socket.create_server((address, 0), family=family) as server:
+        port = server.getsockname()[1]
+        def serve():
+            with server.accept()[0] as connection:
+                connection.sendall(connection.recv(99))
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with socket.create_connection(('localhost' if family == socket.AF_INET else address, port), 5) as client:
+            client.sendall(b'hello')
+            answer = client.recv(99)
+        thread.join()
+        return answer
+def datagram():
+    with socket.socket(type=socket.SOCK_DGRAM) as near, socket.socket(type=socket.SOCK_DGRAM) as far:
+        far.bind(('127.0.0.1', 0))
+        near.sendto(b'hello', far.getsockname())
+        return far.recv(99)
+echo(socket.AF_INET, '127.0.0.1'), echo(socket.AF_INET6, '::1'), datagram()";
+    let session = session();
+    let answers = "(b'hello', b'hello', b'hello')";
+    assert_eq!(session.value(code), answers);
+    assert_eq!(session.fork().value(code), answers);
+}
+
+#[test]
+fn the_loopbacks_of_a_session_and_its_fork_are_apart() {
+    let parent = session();
+    let fork = parent.fork();
+    parent.good("import socket\nserver = socket.create_server(('127.0.0.1', 8123))");
+    assert_eq!(
+        fork.value("import socket; socket.socket().connect_ex(('127.0.0.1', 8123))"),
+        "111"
+    );
+    fork.good("server = socket.create_server(('127.0.0.1', 8123))");
+}
+
+#[test]
+fn programs_get_terminals_of_the_session_s_own() {
+    assert_eq!(
+        session().value(
+            "import os, pty, subprocess
+master, slave = pty.openpty()
+child = subprocess.Popen(['sh', '-c', 'tty; read line; echo got $line'], stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
+os.close(slave)
+os.write(master, b'text\\n')
+child.wait(10)
+said = b''
+while True:
+    try:
+        part = os.read(master, 999)
+    except OSError:
+        break
+    said += part
+b'/dev/pts/0' in said.split(), said.split()[-2:], os.path.exists('/dev/ptmx')"
+        ),
+        "(True, [b'got', b'text'], True)"
+    );
+}

@@ -123,23 +123,40 @@ fn temporary_files_are_copied_and_then_apart() {
 }
 
 #[test]
-fn the_other_end_of_a_pipe_or_socket_stays_with_the_parent() {
+fn a_pipe_and_a_pair_of_sockets_are_the_fork_s_own_and_empty() {
     let parent = session();
     parent.good("import os, socket; r, w = os.pipe(); os.write(w, b'kept'); near, far = socket.socketpair(); far.sendall(b'kept')");
     let fork = parent.fork();
-    // Both ends of a pipe are there, but another and an empty one.
     assert_eq!(
-        fork.value("os.write(w, b'new'), os.read(r, 10)"),
-        "(3, b'new')"
+        fork.value(
+            "os.write(w, b'new'), os.read(r, 10), far.sendall(b'new'), near.recv(10), near.getblocking()"
+        ),
+        "(3, b'new', None, b'new', True)"
     );
+    assert_eq!(
+        parent.value("os.read(r, 10), near.recv(10)"),
+        "(b'kept', b'kept')"
+    );
+}
+
+#[test]
+fn the_other_end_of_a_socket_stays_with_the_parent() {
+    let parent = session();
+    parent.good(
+        "import socket, subprocess
+near, far = socket.socketpair()
+child = subprocess.Popen(['sh', '-c', f'read line <&{far.fileno()}; echo got $line >&{far.fileno()}'], pass_fds=[far.fileno()])
+far.close()",
+    );
+    let fork = parent.fork();
     assert_eq!(fork.value("near.recv(10)"), "b''");
     assert_eq!(
         fork.exception("near.sendall(b'x')"),
         "BrokenPipeError(32, 'Broken pipe')"
     );
     assert_eq!(
-        parent.value("os.read(r, 10), near.recv(10)"),
-        "(b'kept', b'kept')"
+        parent.value("near.sendall(b'text\\n'); near.recv(99)"),
+        "b'got text\\n'"
     );
 }
 

@@ -14,6 +14,7 @@ mod working_threads;
 
 mod capabilities;
 mod deputy;
+mod events;
 mod files;
 mod kin;
 mod lives;

@@ -119,7 +119,7 @@ fn a_thread_that_blocks_every_signal_is_named_and_the_session_goes_on() {
         "import ctypes, signal, threading
 stop, ready = threading.Event(), threading.Event()
 def deaf():
-    signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
+    ctypes.CDLL(None).syscall(14, 0, ctypes.byref(ctypes.c_uint64(-1)), None, 8)
     ctypes.CDLL(None).prctl(15, b'deaf', 0, 0, 0)
     ready.set()
     stop.wait()

@@ -101,3 +101,28 @@ fn the_directory_of_another_session_that_a_link_leads_to_is_not_written() {
     assert_eq!(undone.not_restored, Vec::<String>::new());
     assert_eq!(session.value("open('d/e/f').read()"), "'by the cell'");
 }
+
+#[test]
+fn names_of_one_file_are_names_of_one_file_again() {
+    let session = session();
+    session.good("import os\nopen('a', 'w').write('one')\nos.link('a', 'b')\nos.mkdir('d')\nos.link('a', 'd/c')");
+    let names = "os.path.samefile('a', 'b'), os.path.samefile('a', 'd/c'), os.stat('a').st_nlink, open('d/c').read()";
+    let whole = "(True, True, 3, 'one')";
+    for ending in [
+        "os.remove('b')",
+        "os.remove('a'); os.remove('b')",
+        "os.remove('a'); os.remove('b'); os.remove('d/c')",
+        "os.remove('a'); open('a', 'w').write('two')",
+        "open('b', 'w').write('two'); os.remove('b')",
+        "os.rename('a', 'e'); open('e', 'w').write('two')",
+        "os.link('a', 'f')",
+        "import shutil; shutil.rmtree('d'); os.mkdir('b.new')",
+    ] {
+        let crashed = session.run(format!("{ending}\nos._exit(3)").as_str());
+        assert_eq!(crashed.state.not_restored, Vec::<String>::new(), "{ending}");
+        assert_eq!(session.value(names), whole, "{ending}");
+        assert_eq!(session.value("sorted(os.listdir())"), "['a', 'b', 'd']");
+    }
+    session.good("open('b', 'w').write('three')");
+    assert_eq!(session.value("open('a').read()"), "'three'");
+}

@@ -19,7 +19,7 @@ const DEAF: &str = "
 import ctypes, os, signal, threading, time
 ready = threading.Event()
 def deaf():
-    signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
+    ctypes.CDLL(None).syscall(14, 0, ctypes.byref(ctypes.c_uint64(-1)), None, 8)
     ctypes.CDLL(None).prctl(15, b'deaf', 0, 0, 0)
     ready.set()
     time.sleep(600)

@@ -100,13 +100,49 @@ fn many_crashes_in_a_row_lose_no_thread() {
     assert_all_work(&session, THREADS);
 }
 
+/// Workers of numexpr and background threads of jemalloc block every signal. libc leaves out the signals that it uses itself.
+#[test]
+fn a_thread_that_has_libc_block_every_signal_is_carried() {
+    let session = session();
+    session.good(
+        "import os, queue, signal, threading
+questions, answers = queue.Queue(), queue.Queue()
+def answer():
+    signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
+    while True:
+        answers.put(questions.get() + 1)
+threading.Thread(target=answer, daemon=True).start()
+questions.put(1); answers.get(timeout=5)",
+    );
+    for _ in 0..3 {
+        let crashed = session.run(SEGFAULT);
+        assert_eq!(crashed.state.checkpoint.status, CheckpointStatus::Armed);
+        assert_eq!(crashed.state.outcome, StateOutcome::Restored);
+        assert_eq!(
+            session.value("questions.put(1); answers.get(timeout=5)"),
+            "2"
+        );
+    }
+}
+
+/// libc makes every thread change its user by the signal that threads are stopped with.
+#[test]
+fn a_change_of_user_in_all_threads_works_beside_checkpoints() {
+    let session = session();
+    session.good(POOL_AND_COUNTER);
+    session.good("import os; os.setuid(os.getuid()); os.setgid(os.getgid())");
+    assert_eq!(session.run(SEGFAULT).state.outcome, StateOutcome::Restored);
+    session.good("os.setuid(os.getuid()); os.setgid(os.getgid())");
+    assert_all_work(&session, THREADS);
+}
+
 #[test]
 fn a_thread_that_blocks_every_signal_is_named_and_the_session_is_behind() {
     let session = session();
     session.good(
         "import ctypes, signal, threading, time
 def deaf():
-    signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
+    ctypes.CDLL(None).syscall(14, 0, ctypes.byref(ctypes.c_uint64(-1)), None, 8)
     ctypes.CDLL(None).prctl(15, b'deaf', 0, 0, 0)
     time.sleep(60)
 threading.Thread(target=deaf, daemon=True).start()

@@ -4,8 +4,8 @@ use crate::config::{Config, SessionConfig, SettingResolver, SettingSpec};
 use crate::failure::Usage;
 use cellblock::env::Dirs;
 use cellblock::{
-    ContainerOptions, CredentialRule, Isolation, Limits, NetworkRule, Rung, Seed, SessionOptions,
-    UntrustedDirectories, Wall, parse_duration, parse_size,
+    Arming, ContainerOptions, CredentialRule, Isolation, Limits, NetworkRule, Rung, Seed,
+    SessionOptions, Strategy, UntrustedDirectories, Wall, parse_duration, parse_size,
 };
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -49,6 +49,15 @@ pub(crate) struct SessionArgs {
     /// Lose the cells since an older checkpoint after a crash, instead of running them again
     #[arg(long)]
     no_replay: bool,
+    /// How cells run: process, thread (answers questions meanwhile) or direct (no checkpoints) [default: process, for exec direct]
+    #[arg(long, value_name = "NAME", hide_possible_values = true)]
+    strategy: Option<StrategyName>,
+    /// Take back everything that a cell did if it fails
+    #[arg(long)]
+    atomic: bool,
+    /// Whether a cell waits for its checkpoint: strict, or lazy (it starts at once) [default: strict]
+    #[arg(long, value_name = "WHEN", hide_possible_values = true)]
+    arming: Option<ArmingName>,
     /// The most memory, such as 512MB [default: 2GiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
     memory: Option<u64>,
@@ -77,7 +86,51 @@ enum Backend {
     Docker,
 }
 
+/// How cells run, as the flag says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+enum StrategyName {
+    Process,
+    Thread,
+    Direct,
+}
+
+impl From<StrategyName> for Strategy {
+    fn from(name: StrategyName) -> Strategy {
+        match name {
+            StrategyName::Process => Strategy::Process,
+            StrategyName::Thread => Strategy::Thread,
+            StrategyName::Direct => Strategy::Direct,
+        }
+    }
+}
+
+/// Whether a cell waits for its checkpoint, as the flag says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+enum ArmingName {
+    Strict,
+    Lazy,
+}
+
+impl From<ArmingName> for Arming {
+    fn from(name: ArmingName) -> Arming {
+        match name {
+            ArmingName::Strict => Arming::Strict,
+            ArmingName::Lazy => Arming::Lazy,
+        }
+    }
+}
+
 impl SessionArgs {
+    /// The strategy for a session with a single cell: without checkpoints, for there is no second cell that one could be for. An atomic cell
+    /// needs the checkpoint before it.
+    pub(crate) fn strategy_for_one_cell(&self) -> Strategy {
+        match self.strategy {
+            Some(name) => name.into(),
+            None if self.atomic => Strategy::Process,
+            None => Strategy::Direct,
+        }
+    }
+
     /// Resolves settings without a flag from environment variables and the configuration.
     pub(crate) fn resolve(&self, config: &Config) -> anyhow::Result<SessionArgs> {
         self.resolve_in(&mut SettingResolver::new(config), &config.session)
@@ -147,8 +200,17 @@ impl SessionArgs {
             imports: self.imports.clone(),
             seed: self.seed()?,
             replay: (!self.no_replay).into(),
+            strategy: self.strategy.map_or_else(Strategy::default, Strategy::from),
+            atomic: self.atomic,
+            arming: self.arming.map_or_else(Arming::default, Arming::from),
             ..SessionOptions::default()
         };
+        if options.atomic && options.strategy == Strategy::Direct {
+            return Err(Usage::hinted(
+                "--atomic needs checkpoints, and the strategy direct makes none".to_owned(),
+                "leave --strategy out, or choose process or thread",
+            ));
+        }
         options.validate()?;
         Ok(options)
     }

@@ -11,7 +11,6 @@ use crate::terminal::{Console, Style, milliseconds, size};
 use crate::{failure, process};
 use cellblock::{
     Cell, CellResult, ForModel, MAX_CODE_BYTES, Preload, Script, Session, SessionOptions, Status,
-    Strategy,
 };
 use clap::Args;
 use std::fs::File;
@@ -79,8 +78,7 @@ pub(crate) fn run(args: ExecArgs, console: &Console) -> anyhow::Result<ExitCode>
 async fn execute(args: &ExecArgs, source: Source, console: &Console) -> anyhow::Result<u8> {
     let config = ConfigArgs::default().load()?;
     let options = SessionOptions {
-        // There is no second cell that a checkpoint could be for.
-        strategy: Strategy::Direct,
+        strategy: args.session.strategy_for_one_cell(),
         journal: args.journal.into(),
         ..args.session.resolve(&config)?.options()?
     };

@@ -196,3 +196,47 @@ fn a_reader_that_goes_away_ends_it_quietly() {
         .unwrap();
     assert_eq!((child.wait().unwrap().code(), &stderr[..]), (Some(141), ""));
 }
+
+#[test]
+fn how_cells_run_is_a_choice() {
+    let state = |flags: &[&str], code: &str| {
+        let flags = [flags, &["--json"]].concat();
+        let ended = Place::new().exec(code, &flags);
+        let result: Value = serde_json::from_str(&ended.stdout).unwrap();
+        let state = &result["state"];
+        (
+            result["strategy"].clone(),
+            state["outcome"].clone(),
+            state["checkpoint"]["status"].clone(),
+        )
+    };
+    let failing = "open('made', 'w').close()\n1 / 0";
+    let cases = [
+        (&[][..], "x = 1", ["direct", "kept", "unavailable"]),
+        (
+            &["--strategy", "process"],
+            "x = 1",
+            ["process", "kept", "armed"],
+        ),
+        (
+            &["--strategy", "thread"],
+            "x = 1",
+            ["thread", "kept", "armed"],
+        ),
+        (&["--atomic"], failing, ["process", "restored", "armed"]),
+    ];
+    for (flags, code, expected) in cases {
+        let [strategy, outcome, checkpoint] = expected.map(|word| json!(word));
+        assert_eq!(
+            state(flags, code),
+            (strategy, outcome, checkpoint),
+            "{flags:?}"
+        );
+    }
+    let refused = Place::new().exec("1", &["--atomic", "--strategy", "direct"]);
+    assert_eq!(refused.status, 2);
+    assert!(
+        refused.stderr.contains("--atomic needs checkpoints"),
+        "{refused:?}"
+    );
+}

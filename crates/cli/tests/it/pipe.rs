@@ -327,7 +327,7 @@ fn after_a_crash_the_session_goes_on_and_says_so() {
 
 #[test]
 fn a_session_that_is_not_armed_any_more_says_so_at_once_and_cells_run_again_unless_told() {
-    let deaf = "import ctypes, os, signal, threading, time\nready = threading.Event()\ndef deaf():\n    signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\n    ctypes.CDLL(None).prctl(15, b'deaf', 0, 0, 0)\n    ready.set()\n    time.sleep(600)\nthreading.Thread(target=deaf, daemon=True).start()\nready.wait()";
+    let deaf = "import ctypes, os, signal, threading, time\nready = threading.Event()\ndef deaf():\n    ctypes.CDLL(None).syscall(14, 0, ctypes.byref(ctypes.c_uint64(-1)), None, 8)\n    ctypes.CDLL(None).prctl(15, b'deaf', 0, 0, 0)\n    ready.set()\n    time.sleep(600)\nthreading.Thread(target=deaf, daemon=True).start()\nready.wait()";
     let place = Place::new();
     let mut pipe = place.pipe();
     let nothing = json!(null);
@@ -389,10 +389,10 @@ fn a_fork_that_cannot_be_made_is_an_error_with_the_reason() {
     let mut pipe = place.pipe();
     // A thread that cannot be stopped cannot be carried along.
     let code = r"
-import signal, threading
+import ctypes, threading
 deaf = threading.Event()
 def wait():
-    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    ctypes.CDLL(None).syscall(14, 0, ctypes.byref(ctypes.c_uint64(-1)), None, 8)
     deaf.set()
     threading.Event().wait()
 threading.Thread(target=wait, daemon=True).start()
@@ -408,5 +408,44 @@ deaf.wait()
     assert!(
         error["message"].as_str().unwrap().contains("thread"),
         "{error}"
+    );
+}
+
+#[test]
+fn with_the_strategy_thread_questions_are_answered_while_a_cell_runs() {
+    let place = Place::new();
+    let mut pipe = place.pipe();
+    pipe.ask(json!({"id": 1, "op": "open", "session": "a", "strategy": "thread"}));
+    let code = "x = 5\nimport time\nprint('runs', flush=True)\ntime.sleep(600)";
+    pipe.send(json!({"id": 2, "op": "run", "session": "a", "code": code}));
+    assert_eq!(pipe.next()["event"], "stdout");
+    let variables = pipe.ask(json!({"id": 3, "op": "vars", "session": "a"}));
+    assert_eq!(
+        (&variables["id"], &variables["answer"][0]["name"]),
+        (&json!(3), &json!("x"))
+    );
+    let value = pipe.ask(json!({"id": 4, "op": "inspect", "session": "a", "name": "x"}));
+    assert_eq!(
+        (&value["id"], &value["answer"]["repr"]),
+        (&json!(4), &json!("5"))
+    );
+    pipe.send(json!({"id": 5, "op": "interrupt", "session": "a"}));
+    assert_eq!(pipe.result()["result"]["status"], "interrupted");
+}
+
+#[test]
+fn with_the_strategy_direct_an_undo_says_that_there_are_no_checkpoints() {
+    let place = Place::new();
+    let mut pipe = place.pipe();
+    pipe.ask(json!({"id": 1, "op": "open", "session": "a", "strategy": "direct"}));
+    for id in 2..4 {
+        pipe.send(json!({"id": id, "op": "run", "session": "a", "code": "x = 1"}));
+        assert_eq!(pipe.result()["result"]["status"], "success");
+    }
+    let refused = pipe.ask(json!({"id": 4, "op": "undo", "session": "a"}));
+    let message = refused["message"].as_str().unwrap();
+    assert!(
+        message.ends_with("the strategy `direct` makes none"),
+        "{message}"
     );
 }

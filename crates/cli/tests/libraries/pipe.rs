@@ -1,6 +1,9 @@
 //! `cellblock pipe`, driven line by line.
 
+use crate::environment::Environment;
 use serde_json::{Value, json};
+use std::env;
+use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -25,9 +28,24 @@ pub(crate) struct Answer {
 
 const SESSION: &str = "library";
 
+impl Answer {
+    /// The status with the value or the error, for a table.
+    pub(crate) fn told(&self) -> String {
+        let value = self.value.as_deref().unwrap_or("no value");
+        format!("{} {value} {}", self.status, self.error)
+    }
+}
+
+/// The program that is tested: the one that was built with the tests, or the copy that an ordinary user can read.
+fn program() -> OsString {
+    env::var_os("CELLBLOCK_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_cellblock").into())
+}
+
 impl Pipe {
-    pub(crate) fn start() -> Pipe {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_cellblock"))
+    pub(crate) fn start(environment: &Environment) -> Pipe {
+        let mut command = Command::new(program());
+        environment.apply(&mut command);
+        let mut child = command
             .args(["pipe", "--no-journal"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -52,6 +70,11 @@ impl Pipe {
     /// An operation without fields.
     pub(crate) fn ask(&mut self, operation: &str) -> Result<Value, String> {
         self.send(json!({"op": operation, "session": SESSION}))
+    }
+
+    /// Ends a fork.
+    pub(crate) fn close(&mut self, session: &str) {
+        let _ = self.send(json!({"op": "close", "session": session}));
     }
 
     pub(crate) fn run(&mut self, code: &str) -> Answer {

@@ -1,9 +1,15 @@
 //! The table of `docs/libraries.md`.
 
-use crate::pipe::Answer;
+use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter, Result};
 use std::fs;
 use std::path::Path;
+
+const BEGIN: &str = "<!-- libraries:begin -->";
+const END: &str = "<!-- libraries:end -->";
+const HEAD: &str = "| library | works | armed | after crashes | after undo | in forks | note |
+| --- | --- | --- | --- | --- | --- | --- |
+";
 
 /// What was seen of one library.
 #[derive(Debug)]
@@ -20,6 +26,8 @@ pub(crate) struct Row {
 #[derive(Debug)]
 pub(crate) enum Verdict {
     Yes,
+    /// Yes, after each of so many crashes.
+    Times(usize),
     No,
     NotTried,
     /// No, and why.
@@ -29,10 +37,8 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    /// The state was not as before.
-    pub(crate) fn differs(was_armed: bool, answer: &Answer) -> Verdict {
-        let value = answer.value.as_deref().unwrap_or("no value");
-        let what = format!("{} {value} {}", answer.status, answer.error);
+    /// The state was not as before; `what` says what it was.
+    pub(crate) fn after(was_armed: bool, what: String) -> Verdict {
         if was_armed {
             Verdict::Lie(what)
         } else {
@@ -65,6 +71,7 @@ impl Display for Verdict {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let text = match self {
             Verdict::Yes => "yes".to_owned(),
+            Verdict::Times(count) => format!("yes ({count})"),
             Verdict::No => "no".to_owned(),
             Verdict::NotTried => "–".to_owned(),
             Verdict::Because(why) | Verdict::Lie(why) => format!("no: {}", one_line(why)),
@@ -99,18 +106,20 @@ fn one_line(text: &str) -> String {
     flat.replace('|', "/").chars().take(MAX_CHARS).collect()
 }
 
-/// Puts the rows between the marks of the page.
-pub(crate) fn write(rows: &[Row]) {
+/// Puts a row between the marks of the page, in the place of the library's old one. The rows have the order of the catalogue.
+pub(crate) fn write(row: &Row, order: &[&str]) {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/libraries.md");
     let text = fs::read_to_string(&page).unwrap();
-    let (before, rest) = text.split_once("<!-- libraries:begin -->").unwrap();
-    let (_, after) = rest.split_once("<!-- libraries:end -->").unwrap();
-    let mut table = String::from(
-        "| library | works | armed | after crashes | after undo | in a fork | note |\n| --- | --- | --- | --- | --- | --- | --- |\n",
-    );
-    for row in rows {
-        table += &format!("{row}\n");
+    let (before, rest) = text.split_once(BEGIN).unwrap();
+    let (old, after) = rest.split_once(END).unwrap();
+    let mut lines: BTreeMap<usize, String> = BTreeMap::new();
+    let new = row.to_string();
+    for line in old.lines().chain([new.as_str()]) {
+        let name = line.split('|').nth(1).unwrap_or_default().trim();
+        if let Some(place) = order.iter().position(|known| *known == name) {
+            lines.insert(place, format!("{line}\n"));
+        }
     }
-    let whole = format!("{before}<!-- libraries:begin -->\n{table}<!-- libraries:end -->{after}");
-    fs::write(page, whole).unwrap();
+    let table: String = lines.into_values().collect();
+    fs::write(page, format!("{before}{BEGIN}\n{HEAD}{table}{END}{after}")).unwrap();
 }

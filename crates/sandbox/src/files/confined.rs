@@ -241,6 +241,13 @@ impl Confined {
         Ok(linkat(CWD, elsewhere, &parent, name, AtFlags::empty())?)
     }
 
+    /// Gives a file that was found here a second name. Nothing may be at the new name.
+    pub fn link(&self, entry: &Entry, path: &Path) -> io::Result<()> {
+        let (parent, name) = self.split(path, Links::AreNotFollowed)?;
+        let flags = AtFlags::SYMLINK_FOLLOW;
+        Ok(linkat(CWD, entry.itself(), &parent, name, flags)?)
+    }
+
     /// Renames within the directory. Nothing may be at the new name.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let (from_parent, from_name) = self.split(from, Links::AreNotFollowed)?;

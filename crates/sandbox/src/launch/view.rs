@@ -138,6 +138,8 @@ impl View {
             ("/proc/self/fd/0", "/dev/stdin"),
             ("/proc/self/fd/1", "/dev/stdout"),
             ("/proc/self/fd/2", "/dev/stderr"),
+            // Each session mounts terminals of its own there.
+            ("pts/ptmx", "/dev/ptmx"),
             ("/tmp", "/var/tmp"),
         ] {
             entries.push(Entry::Link {
@@ -146,10 +148,11 @@ impl View {
             });
         }
         entries.push(Entry::Directory("/workspace".into()));
+        entries.push(Entry::Directory("/dev/pts".into()));
         for (text, at) in [
             (PASSWD, "/etc/passwd"),
             (GROUP, "/etc/group"),
-            ("127.0.0.1 localhost\n", "/etc/hosts"),
+            ("127.0.0.1 localhost\n::1 localhost\n", "/etc/hosts"),
             (SERVICES, "/etc/services"),
             (PROTOCOLS, "/etc/protocols"),
             (

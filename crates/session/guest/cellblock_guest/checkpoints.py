@@ -13,7 +13,7 @@ from _socket import SO_ACCEPTCONN, SOL_SOCKET, socket  # type: ignore[import-not
 from resource import RUSAGE_SELF, getpagesize, getrusage
 
 from . import BUILTINS as __builtins__
-from . import native
+from . import loops, native
 from .keepsakes import Keepsake
 from .libraries import modules
 from .wire import encode
@@ -61,6 +61,7 @@ def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], an
     frame = encode({**answer, "pid": _NOT_KNOWN_YET})
     place = frame.index(str(_NOT_KNOWN_YET).encode(), frame.index(b'"pid"'))
     has_threads = native.has_other_threads()
+    process = os.getpid()
     try:
         pid, left = native.stand_by(channel, next_channel, frame, place, has_threads)
     except native.ThreadInTheWay as error:
@@ -68,7 +69,7 @@ def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], an
     if pid:
         return None
     keepsake.put_back()
-    renew_thread_ids()
+    renew_ids(process)
     raise Woken(left, keepsake)
 
 
@@ -140,8 +141,13 @@ def _own_bytes() -> int:
     return (int(fields[1]) - int(fields[2])) * _PAGE
 
 
-def renew_thread_ids() -> None:
-    """What Python remembers of the process that it is in: the kernel's ids of its threads."""
+def renew_ids(process: int) -> None:
+    """In a copy of `process`: what Python remembers of the process that it is in, the kernel's ids of it and of its threads."""
+    loops.renew_process_ids(process)
+    _renew_thread_ids()
+
+
+def _renew_thread_ids() -> None:
     try:
         threading: Any = modules["threading"]
         main = threading.main_thread()

@@ -7,7 +7,7 @@ import os
 from fcntl import F_GETFL, fcntl
 
 from . import BUILTINS as __builtins__
-from . import trees
+from . import epolls, pairs, trees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,10 @@ _DIRECTORY = 0o040000
 _PIPE = 0o010000
 _SOCKET = 0o140000
 _OWN = ("/workspace", "/tmp", "/dev/shm")
+_TERMINALS = ("/dev/pts/", "/dev/ptmx")
 _DELETED = " (deleted)"
+# Made anew before any thread of the fork runs: `forks/event_descriptors.rs`.
+_RENEWED_BY_NATIVE_CODE = (epolls.PATH, "anon_inode:[eventfd]", "anon_inode:[timerfd]", "anon_inode:[signalfd]")
 _NOT_AGAIN = os.O_CREAT | os.O_EXCL | os.O_TRUNC | os.O_TMPFILE
 _MOST = 1024
 
@@ -45,21 +48,19 @@ class Open:
         """In the copy: make every descriptor its own, but for those that watch others."""
         # A library may have closed some when Python told it of the fork, as matplotlib does with its fonts. Those stay closed.
         self._descriptors = [descriptor for descriptor in self._descriptors if descriptor.is_still_open()]
-        pipes: dict[int, tuple[int, int]] = {}
+        fresh = _Fresh()
         for descriptor in self._descriptors:
             try:
-                _renew(descriptor, pipes)
+                _renew(descriptor, fresh)
             except OSError:
                 _replace(descriptor, nothing())
-        for reader, writer in pipes.values():
-            os.close(reader)
-            os.close(writer)
+        fresh.close()
 
     def renew_watches(self) -> None:
         """The rest: last, when the others are what they shall be."""
         for descriptor in self._descriptors:
-            if descriptor.path == "anon_inode:[eventpoll]":
-                _replace(descriptor, _same_watch(descriptor.watched))
+            if descriptor.path == epolls.PATH:
+                epolls.add_missing(descriptor.number, descriptor.watched)
 
 
 class Descriptor:
@@ -76,7 +77,12 @@ class Descriptor:
         self.inheritable = os.get_inheritable(number)
         self.nameless = status.st_nlink == 0
         self.offset = os.lseek(number, 0, os.SEEK_CUR) if self.kind == _REGULAR and not self.flags & os.O_PATH else 0
-        self.watched = watched(number) if self.path == "anon_inode:[eventpoll]" else []
+        self.watched = epolls.watched(number) if self.path == epolls.PATH else {}
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it is an end of a pseudo-terminal: each session has its own."""
+        return self.path.startswith(_TERMINALS)
 
     def is_still_open(self) -> bool:
         """Whether the number leads to the same file as it did when it was looked at."""
@@ -96,23 +102,55 @@ def _numbers() -> Iterator[int]:
     yield from map(int, names)
 
 
-def _renew(descriptor: Descriptor, pipes: dict[int, tuple[int, int]]) -> None:
-    if descriptor.kind in (_REGULAR, _DIRECTORY):
-        fresh = _again(descriptor)
-        if descriptor.kind == _REGULAR and not descriptor.flags & os.O_PATH:
-            os.lseek(fresh, descriptor.offset, os.SEEK_SET)
-        _replace(descriptor, fresh)
-    elif descriptor.kind == _PIPE:
-        # Both ends of one pipe are one pipe here too, but an empty one.
-        ends = pipes.get(descriptor.inode)
+class _Fresh:
+    """The pipes and pairs of sockets that were made for this process. Both ends of one pipe are one pipe here too, but an empty one."""
+
+    def __init__(self) -> None:
+        self._pipes: dict[int, tuple[int, int]] = {}
+        self._sockets: dict[int, int] = {}
+
+    def pipe(self, inode: int) -> tuple[int, int]:
+        ends = self._pipes.get(inode)
         if ends is None:
-            ends = pipes[descriptor.inode] = os.pipe()
+            ends = self._pipes[inode] = os.pipe()
+        return ends
+
+    def socket(self, inode: int) -> int | None:
+        """An end of a pair whose other end is in this process too; None for any other socket."""
+        if inode not in self._sockets and (pair := pairs.of(inode)) is not None:
+            self._sockets.update(zip(pair.inodes, pair.again()))
+        return self._sockets.get(inode)
+
+    def close(self) -> None:
+        for reader, writer in self._pipes.values():
+            os.close(reader)
+            os.close(writer)
+        for end in self._sockets.values():
+            os.close(end)
+
+
+def _renew(descriptor: Descriptor, fresh: _Fresh) -> None:
+    if descriptor.kind in (_REGULAR, _DIRECTORY):
+        again = _again(descriptor)
+        if descriptor.kind == _REGULAR and not descriptor.flags & os.O_PATH:
+            os.lseek(again, descriptor.offset, os.SEEK_SET)
+        _replace(descriptor, again)
+    elif descriptor.kind == _PIPE:
+        reader, writer = fresh.pipe(descriptor.inode)
         writes = descriptor.flags & os.O_ACCMODE == os.O_WRONLY
-        end = os.dup(ends[1] if writes else ends[0])
-        os.set_blocking(end, not descriptor.flags & os.O_NONBLOCK)
-        _replace(descriptor, end)
-    elif descriptor.kind == _SOCKET or descriptor.path.startswith("anon_inode:"):
+        _replace_by_end(descriptor, writer if writes else reader)
+    elif descriptor.kind == _SOCKET and (end := fresh.socket(descriptor.inode)) is not None:
+        _replace_by_end(descriptor, end)
+    elif descriptor.kind == _SOCKET or descriptor.is_terminal:
         _replace(descriptor, nothing())
+    elif descriptor.path.startswith("anon_inode:") and descriptor.path not in _RENEWED_BY_NATIVE_CODE:
+        _replace(descriptor, nothing())
+
+
+def _replace_by_end(descriptor: Descriptor, end: int) -> None:
+    end = os.dup(end)
+    os.set_blocking(end, not descriptor.flags & os.O_NONBLOCK)
+    _replace(descriptor, end)
 
 
 def same_again(descriptor: Descriptor) -> None:
@@ -160,31 +198,6 @@ def nothing() -> int:
     near, far = socketpair(AF_UNIX, SOCK_STREAM)
     far.close()
     return near.detach()
-
-
-def watched(number: int) -> list[tuple[int, int]]:
-    """What an epoll watches: descriptors, with the events."""
-    found = []
-    with open(f"/proc/self/fdinfo/{number}") as file:
-        for line in file:
-            words = line.split()
-            if words and words[0] == "tfd:":
-                found.append((int(words[1]), int(words[3], 16)))
-    return found
-
-
-def _same_watch(watched: list[tuple[int, int]]) -> int:
-    from select import epoll
-
-    fresh = epoll()
-    for number, events in watched:
-        try:
-            fresh.register(number, events)
-        except OSError:
-            pass
-    descriptor = os.dup(fresh.fileno())
-    fresh.close()
-    return descriptor
 
 
 def _replace(descriptor: Descriptor, fresh: int) -> None:

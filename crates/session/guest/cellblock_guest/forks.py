@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from . import BUILTINS as __builtins__
-from . import checkpoints, descriptors, entropy, loops, mappings, native, trees
+from . import checkpoints, descriptors, entropy, mappings, native, trees
 from .libraries import modules
 
 TYPE_CHECKING = False
@@ -30,6 +30,7 @@ class Arrived(BaseException):
 def make(channel: int) -> None:
     """Copy this process into the fork that init has prepared. In the copy, raises `Arrived` once it has settled there."""
     has_threads = native.has_other_threads()
+    process = os.getpid()
     luggage = _Luggage(channel)
     # Without other threads, CPython itself sees to `random` in the copy.
     loan = entropy.Loan(besides=() if has_threads else ("random",))
@@ -38,8 +39,11 @@ def make(channel: int) -> None:
         loan.take()
         pid, arrived = native.copy_into_fork(channel, has_threads)
         if pid == 0:
+            checkpoints.renew_ids(process)
             luggage.unpack()
-            checkpoints.renew_thread_ids()
+            if has_threads:
+                # A thread may wait at a pipe or a socket of the parent's.
+                native.interrupt_threads()
             raise Arrived(arrived)
     finally:
         if pid != 0:
@@ -74,7 +78,6 @@ class _Luggage:
         for mapping in self._mappings:
             if mapping.place in present:
                 mapping.renew()
-        loops.renew()
         self._open.renew_watches()
         # CPython seeds `random` anew in every fork.
         if self._random is not None:

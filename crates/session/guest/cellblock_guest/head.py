@@ -8,7 +8,7 @@ from _socket import socketpair  # type: ignore[import-not-found]
 from os import close, read, write
 
 from . import BUILTINS as __builtins__
-from . import checkpoints, denials, entropy, errors, forks, hooks, inspection, outputs, plotting, seeds, surroundings
+from . import checkpoints, denials, entropy, errors, forks, hooks, inspection, outputs, pairs, plotting, seeds, surroundings
 from .bridge import Bridge
 from .channel import LOST, Channel
 from .compute import Compute
@@ -59,6 +59,7 @@ class Head:
         hooks.after_import("matplotlib.pyplot", plotting.configure)
         denials.install()
         entropy.notice_seeds()
+        pairs.notice()
         os.register_at_fork(after_in_child=self._become_fork)
 
     def live(self, channel_fd: int) -> NoReturn:

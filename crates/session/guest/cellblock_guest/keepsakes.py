@@ -11,8 +11,8 @@ import os
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, flock, ioctl, lockf
 
 from . import BUILTINS as __builtins__
-from . import mappings, native
-from .descriptors import Descriptor, same_again, watched
+from . import epolls, mappings, native
+from .descriptors import Descriptor, same_again
 from .libraries import modules
 
 TYPE_CHECKING = False
@@ -107,7 +107,7 @@ class _Kept(Descriptor):
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
-        what = {_PIPE: "a pipe", _SOCKET: "a socket"}.get(self.kind, self.path)
+        what = {_PIPE: "a pipe", _SOCKET: "a socket"}.get(self.kind, "a terminal" if self.is_terminal else self.path)
         self.name = f"{what} (descriptor {number})"
         self._state = self._look()
         self._locks = _locks(number) if self.kind == _REGULAR else []
@@ -123,10 +123,13 @@ class _Kept(Descriptor):
             return None
         if self.kind == _REGULAR and self._look() != self._state:
             return f"{self.name}: what was written to an open file without a name"
-        if self.kind in (_PIPE, _SOCKET) and self._look() != self._state:
+        if (self.kind in (_PIPE, _SOCKET) or self.is_terminal) and self._look() != self._state:
             return f"{self.name}: what was read from it or written to it"
-        if self.path == "anon_inode:[eventpoll]":
-            return self._watch_again()
+        if self.path == epolls.PATH:
+            try:
+                epolls.put_back(self.number, self.watched)
+            except OSError:
+                return f"{self.name}: what it watches"
         return None
 
     def _look(self) -> Any:
@@ -137,7 +140,7 @@ class _Kept(Descriptor):
         if self.kind == _PIPE:
             status = os.fstat(self.number)
             return _waiting(self.number), status.st_mtime_ns, status.st_atime_ns
-        return _waiting(self.number) if self.kind == _SOCKET else None
+        return _waiting(self.number) if self.kind == _SOCKET or self.is_terminal else None
 
     def lock_again(self) -> str | None:
         """Put the locks on a file right, or say that they cannot be."""
@@ -155,28 +158,6 @@ class _Kept(Descriptor):
             return None
         except OSError:
             return f"{self.path}: a lock on it, which another process has now"
-        return None
-
-    def _watch_again(self) -> str | None:
-        from select import epoll
-
-        before, now = dict(self.watched), dict(watched(self.number))
-        poll = epoll.fromfd(os.dup(self.number))
-        try:
-            for number in now.keys() - before.keys():
-                try:
-                    poll.unregister(number)
-                except OSError:  # it has ended with the head
-                    pass
-            for number, events in before.items():
-                if number not in now:
-                    poll.register(number, events)
-                elif now[number] != events:
-                    poll.modify(number, events)
-        except OSError:
-            return f"{self.name}: what it watches"
-        finally:
-            poll.close()
         return None
 
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+
 from . import BUILTINS as __builtins__
+from .libraries import modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Iterator
     from typing import Any
+
+# `PyRunningLoopHolder` of asyncio, before Python 3.12: the object's head, the loop, the process.
+_HOLDER = "__asyncio_running_event_loop__"
+_OFFSET_OF_PROCESS = 24
 
 _loop: AbstractEventLoop | None = None
 
@@ -35,15 +43,34 @@ def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
         raise
 
 
-def renew() -> None:
-    """In a fork: the pair of sockets with which the loop wakes itself led to the parent, and gets a new one."""
-    near, far = getattr(_loop, "_ssock", None), getattr(_loop, "_csock", None)
-    if near is None or far is None:
+def renew_process_ids(before: int) -> None:
+    """In a copy of the process `before`: asyncio takes a loop for running only in the process that started it. It notes the
+    process for each thread, in an object that only C can change."""
+    if "_asyncio" not in modules:
         return
-    import os
-    from _socket import AF_UNIX, SOCK_STREAM, socketpair  # type: ignore[import-not-found]
+    try:
+        for holder in list(_holders()):
+            # From Python 3.12 on the loop itself is there.
+            if type(holder).__name__ != "_RunningLoopHolder":
+                continue
+            noted = ctypes.c_int.from_address(id(holder) + _OFFSET_OF_PROCESS)
+            if noted.value == before:
+                noted.value = os.getpid()
+    except Exception:  # a Python without these functions
+        pass
 
-    for old, new in zip((near, far), socketpair(AF_UNIX, SOCK_STREAM)):
-        new.setblocking(False)
-        os.dup2(new.fileno(), old.fileno(), False)
-        new.close()
+
+def _holders() -> Iterator[Any]:
+    """What asyncio keeps of the loop that runs in each thread."""
+    python = ctypes.pythonapi
+    for function in (python.PyInterpreterState_Get, python.PyInterpreterState_ThreadHead, python.PyThreadState_Next):
+        function.restype = ctypes.c_void_p
+    # A reference that is not ours to keep, or nothing.
+    python._PyThreadState_GetDict.restype = ctypes.c_void_p
+    state = python.PyInterpreterState_ThreadHead(ctypes.c_void_p(python.PyInterpreterState_Get()))
+    while state:
+        if address := python._PyThreadState_GetDict(ctypes.c_void_p(state)):
+            values = ctypes.cast(address, ctypes.py_object).value
+            if _HOLDER in values:
+                yield values[_HOLDER]
+        state = python.PyThreadState_Next(ctypes.c_void_p(state))

@@ -12,6 +12,15 @@ import sys
 # anew, as in a child, costs it a millisecond. From 3.13 on, Python must: it keeps handles of threads that have ended, which a fork makes useless.
 GOES_ON = sys.version_info < (3, 13)
 
+# Functions of libc whose system calls init is notified of. A signal that comes while they wait for init must not make them fail: on Linux they never
+# fail with `EINTR`, and Python does not expect it of them.
+_NOT_INTERRUPTED = (
+    "rename renameat renameat2 unlink unlinkat rmdir link linkat remove truncate truncate64"
+    " chmod fchmod fchmodat chown fchown lchown fchownat utime utimes utimensat futimens futimesat lutimes"
+    " setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr"
+    " kill tgkill sigqueue setpriority prlimit prlimit64 sched_setaffinity sched_setparam sched_setscheduler"
+).split()
+
 _library: ctypes.PyDLL | None = None
 _fork: ctypes.c_void_p | None = None
 
@@ -42,11 +51,13 @@ def load(descriptor: int) -> None:
     ]
     _library.cellblock_restartable_sequences.argtypes = [ctypes.c_ssize_t, ctypes.c_size_t]
     _library.cellblock_thread_id.argtypes = [ctypes.c_int]
+    _library.cellblock_restart_calls.argtypes = [ctypes.POINTER(ctypes.c_size_t), ctypes.c_size_t]
     _library.cellblock_copy_into_fork.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int)]
     # libc's own fork: it runs the handlers that BLAS libraries and allocators registered.
     libc = ctypes.CDLL(None)
     _fork = ctypes.cast(libc.fork, ctypes.c_void_p)
     _tell_of_restartable_sequences(libc)
+    _restart_interrupted_calls(libc)
 
 
 def spawn_ahead(walls: int) -> tuple[int, int]:
@@ -113,6 +124,12 @@ def thread_id(old: int) -> int:
     return _library.cellblock_thread_id(old)
 
 
+def interrupt_threads() -> None:
+    """Interrupt the system calls that other threads wait in, so that each of them looks anew what its descriptor leads to."""
+    assert _library is not None
+    _library.cellblock_interrupt_threads()
+
+
 def copy_into_fork(channel: int, has_threads: bool) -> tuple[int, int]:
     """Copy this process, which speaks on `channel`, into the fork that init has prepared. In the copy the first number is 0, and the
     second is its own channel. Where this process has other threads, the copy has them too, and Python in it is not told of a fork."""
@@ -144,6 +161,14 @@ def _tell_of_restartable_sequences(libc: ctypes.CDLL) -> None:
     if size:
         # The kernel takes the size of its first version or more; glibc says how much of it is in use.
         _library.cellblock_restartable_sequences(offset, max(32, size))
+
+
+def _restart_interrupted_calls(libc: ctypes.CDLL) -> None:
+    """Have calls that a signal interrupts made again."""
+    assert _library is not None
+    functions = [getattr(libc, name, None) for name in _NOT_INTERRUPTED]
+    addresses = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions if function is not None]
+    _library.cellblock_restart_calls((ctypes.c_size_t * len(addresses))(*addresses), len(addresses))
 
 
 def _with_descriptor(fork) -> tuple[int, int]:

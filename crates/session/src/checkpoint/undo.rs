@@ -60,7 +60,12 @@ impl Actor {
                         ""
                     }
                 ),
-                (Some(target), Some(oldest)) if oldest <= target => lost(target),
+                (Some(target), Some(oldest)) if oldest <= target => {
+                    match &self.checkpoints.obstacle {
+                        Some(why) => format!("there is no checkpoint after cell {target}: {why}"),
+                        None => lost(target),
+                    }
+                }
                 (_, Some(oldest)) => format!(
                     "the history does not reach that far: the oldest checkpoint is the one after cell {oldest}"
                 ),

@@ -5,6 +5,7 @@ mod contents;
 pub(crate) mod disk;
 pub(crate) mod disk_guard;
 pub(crate) mod fork_copy;
+pub(crate) mod hard_links;
 pub(crate) mod held_files;
 pub(crate) mod history;
 pub(crate) mod kept_workspaces;

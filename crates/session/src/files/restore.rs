@@ -4,6 +4,7 @@
 //! followed, not even one that stays inside; what stands in the way of a path that was recorded is replaced by what was there, or the path is
 //! named as not restored. A file is written to only if it is the very file that the copy was taken from.
 
+use crate::files::hard_links::{HardLinks, Linked};
 use crate::files::history::{Author, Content, FileHistory};
 use crate::files::original_files::Preserved;
 use crate::files::seen::{Kind, Seen, Stamp, time_of};
@@ -54,11 +55,19 @@ impl FileHistory {
             self.remove(path);
         }
         let mut stay = Vec::new();
+        let mut hard_links = HardLinks::after(self, cell);
         for (path, content) in &wanted {
             let put = match content {
                 Content::Original(seen) => self.put_original(path, seen, &mut moved),
-                content => self.put(path, content),
+                content => match hard_links.link_again(self, path, content) {
+                    Ok(Linked::ToWhatWasPutBack) => Ok(()),
+                    // Where the file cannot have this name again, a copy of it has.
+                    Ok(Linked::ToTheFile | Linked::No) | Err(_) => self.put(path, content),
+                },
             };
+            if put.is_ok() {
+                hard_links.note_put_back(path, content);
+            }
             if let Err(error) = put {
                 failed.push(format!("{}: {error}", path.display()));
                 stay.push(path.clone());
@@ -394,7 +403,7 @@ impl FileHistory {
     }
 
     /// For something that is put here: what is in the way goes, and the directories above it come.
-    fn make_way(&self, path: &Path) -> io::Result<()> {
+    pub(super) fn make_way(&self, path: &Path) -> io::Result<()> {
         self.remove(path);
         match path.parent() {
             Some(parent) => self

@@ -96,6 +96,11 @@ impl Stored {
             .is_some_and(|original| entry.identity().is_ok_and(|found| found == original))
     }
 
+    /// What tells the file that it is a copy of from all others; `None` where the file system cannot tell that for certain.
+    pub(crate) fn original(&self) -> Option<Identity> {
+        self.original.filter(Identity::is_certain)
+    }
+
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }

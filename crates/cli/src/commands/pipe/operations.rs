@@ -150,6 +150,18 @@ pub(crate) fn serve_while_waiting(
         );
         return Some(OperationError::new("busy", message).response(id, name));
     };
+    serve_beside_cell(server, session, id, name, operation);
+    None
+}
+
+/// Does an operation while the session's own task is busy with a cell.
+pub(crate) fn serve_beside_cell(
+    server: &Arc<PipeServer>,
+    session: Session,
+    id: Option<RequestId>,
+    name: String,
+    operation: Operation,
+) {
     let writer = server.writer.clone();
     tokio::spawn(async move {
         let outcome = match operation {
@@ -162,7 +174,6 @@ pub(crate) fn serve_while_waiting(
         };
         send_outcome(&writer, id, name, outcome).await;
     });
-    None
 }
 
 fn value(answer: impl Serialize) -> Result<Value, OperationError> {

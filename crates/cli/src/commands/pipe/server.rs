@@ -1,13 +1,13 @@
 //! Reads requests, does urgent ones at once, and queues the rest for the tasks of their sessions.
 
-use super::operations::{OperationError, serve_while_waiting};
+use super::operations::{OperationError, serve_beside_cell, serve_while_waiting};
 use super::session_task;
 use super::session_task::{CallAnswer, Queued, SessionState};
 use super::streams::{InputLine, Writer};
 use cellblock::pipe::{
     MAX_LINE_BYTES, Operation, PipeError, Request, RequestId, Response, parse_line,
 };
-use cellblock::{Event, Host, Session};
+use cellblock::{Event, Host, Session, Strategy};
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -157,6 +157,13 @@ impl PipeServer {
             drop(state);
             return serve_while_waiting(self, session, id, name, operation);
         }
+        if let Some(session) = state.session.clone()
+            && state.answers_beside_its_cell(&operation)
+        {
+            drop(state);
+            serve_beside_cell(self, session, id, name, operation);
+            return None;
+        }
         state.runs_waiting += usize::from(matches!(operation, Operation::Run(_)));
         drop(state);
         if let Some(queue) = &entry.queue {
@@ -190,6 +197,7 @@ impl PipeServer {
     pub(crate) async fn adopt(
         self: &Arc<Self>,
         session: Session,
+        strategy: Strategy,
     ) -> Result<String, OperationError> {
         let name = session.id().to_owned();
         let is_taken = {
@@ -198,6 +206,7 @@ impl PipeServer {
             // The end of the input closes every session. Asked under the lock, so that this one is either seen to or not made.
             if !is_taken && !self.input_has_ended() && !self.is_stopping() {
                 let entry = self.add_session(&name, Some(session));
+                lock(&entry.state).strategy = strategy;
                 sessions.insert(name.clone(), entry);
                 return Ok(name);
             }

@@ -3,7 +3,7 @@
 use super::operations::{OperationAnswer, OperationError, ask, send_outcome};
 use super::server::{INPUT_HAS_ENDED, MemoryShare, PipeServer, lock};
 use cellblock::pipe::{Operation, RequestId, Response};
-use cellblock::{Cell, Event, Opened, Session, SessionOptions, Stream};
+use cellblock::{Cell, Event, Opened, Session, SessionOptions, Strategy, Stream};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -113,7 +113,8 @@ impl SessionTask {
     async fn fork(&mut self) -> Result<Value, OperationError> {
         let session = self.session().await?;
         let fork = session.fork().await.map_err(cellblock::Error::from)?;
-        let name = self.server.adopt(fork).await?;
+        let strategy = lock(&self.state).strategy;
+        let name = self.server.adopt(fork, strategy).await?;
         Ok(json!(Opened { session: name }))
     }
 
@@ -198,9 +199,14 @@ impl SessionTask {
 
     async fn open(&mut self, mut options: SessionOptions) -> Result<Session, OperationError> {
         options.session = Some(self.name.clone());
+        let strategy = options.strategy;
         let session = self.server.host.open(options).await?;
         self.logs = Some(session.logs());
-        lock(&self.state).session = Some(session.clone());
+        {
+            let mut state = lock(&self.state);
+            state.session = Some(session.clone());
+            state.strategy = strategy;
+        }
         self.slot = Slot::Open(session.clone());
         Ok(session)
     }
@@ -255,6 +261,8 @@ async fn is_alive(session: &Session) -> bool {
 pub(crate) struct SessionState {
     /// The session, while one is open.
     pub(crate) session: Option<Session>,
+    /// How its cells run.
+    pub(crate) strategy: Strategy,
     /// The number of cells that are queued.
     pub(crate) runs_waiting: usize,
     is_running: bool,
@@ -314,6 +322,16 @@ impl SessionState {
     /// Whether the code waits for an answer, so that nothing else can be done in the session before it comes.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.calls.is_empty()
+    }
+
+    /// Whether the session answers an operation while its cell runs: with the strategy `thread` it answers questions.
+    pub(crate) fn answers_beside_its_cell(&self, operation: &Operation) -> bool {
+        self.is_running
+            && self.strategy == Strategy::Thread
+            && matches!(
+                operation,
+                Operation::Vars | Operation::Inspect { .. } | Operation::Compute { .. }
+            )
     }
 
     /// Passes an answer to the session. `Err` says why no call takes it.

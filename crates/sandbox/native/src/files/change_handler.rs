@@ -63,8 +63,15 @@ pub enum Query {
 
 /// What the host says.
 pub enum HostMessage {
-    /// About a call: the file that is the session's own now, or why it must not be changed.
-    Answer(u64, Result<u64>),
+    /// About a call.
+    Answer {
+        /// The number under which the host was asked.
+        asked: u64,
+        /// The number that the call waits under now.
+        current: u64,
+        /// The file that is the session's own now, or why it must not be changed.
+        outcome: Result<u64>,
+    },
     /// Something else.
     Nothing,
     /// That it has gone.
@@ -142,6 +149,9 @@ impl ChangeHandler {
             self.emptied = None;
         }
         let change = change(notification.number());
+        if self.waiting.waits_again(notification).is_some() {
+            return Query::Waits;
+        }
         if file_argument.is_unknown() || !self.waiting.has_free_slot() {
             return Query::Nothing;
         }
@@ -163,7 +173,7 @@ impl ChangeHandler {
         match self.ask_host(notification, &mut packet[..Message::SIZE + length]) {
             Ok(()) => {
                 let now = sys::monotonic_milliseconds();
-                self.waiting.add(notification.id(), now, Unanswered::GoesOn);
+                self.waiting.add(notification, now, Unanswered::GoesOn);
                 Query::Waits
             }
             Err(_) => Query::Nothing,
@@ -195,12 +205,16 @@ impl ChangeHandler {
                 if message.b == 1 && message.a == call {
                     self.emptied = Some(place);
                 }
-                self.waiting.remove(message.a);
+                let current = self.waiting.remove(message.a);
                 let outcome = match message.c {
                     0 => Ok(message.b),
                     number => Err(Errno(number as i32)),
                 };
-                return HostMessage::Answer(message.a, outcome);
+                return HostMessage::Answer {
+                    asked: message.a,
+                    current: current.unwrap_or(message.a),
+                    outcome,
+                };
             }
             to_init::KEEP_OLDER => {
                 self.since = message.a;

@@ -57,6 +57,18 @@ impl DeferredCalls {
         Ok(())
     }
 
+    /// Puts a call that is made again, after a signal has interrupted it, in the place of the first. Says whether there was one.
+    pub fn renew(&mut self, awaited: Awaited, later: (Notification, FileArgument)) -> bool {
+        let index = self.awaited.iter().position(|slot| *slot == Some(awaited));
+        match (index, &mut self.calls) {
+            (Some(index), Some(calls)) => {
+                calls[index].write(later);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Whether a slot is free.
     pub fn has_free_slot(&self) -> bool {
         self.awaited.iter().any(Option::is_none)

@@ -76,6 +76,13 @@ impl ChangeHandler {
             Ok(Attempt::Again) => return Performed::Done(Err(Errno::AGAIN)),
             Err(errno) => return Performed::Done(Err(errno)),
         };
+        if let Some(asked) = self.waiting.waits_again(notification) {
+            let call = (*notification, file_argument);
+            return match self.deferred.renew(Awaited::Host(asked), call) {
+                true => Performed::Waits,
+                false => Performed::Done(Err(Errno::AGAIN)),
+            };
+        }
         if !(self.deferred.has_free_slot() && self.waiting.has_free_slot()) {
             return Performed::Done(Err(Errno::AGAIN));
         }
@@ -88,7 +95,7 @@ impl ChangeHandler {
                     return Performed::Done(Err(errno));
                 }
                 let now = sys::monotonic_milliseconds();
-                self.waiting.add(notification.id(), now, Unanswered::Fails);
+                self.waiting.add(notification, now, Unanswered::Fails);
                 Awaited::Host(notification.id())
             }
         };

@@ -7,6 +7,7 @@
 //! None of this code is trusted, for it runs in memory that hostile code may have changed. It never runs with a capability
 //! (`forks/enter_namespaces.rs`).
 
+use crate::forks::event_descriptors;
 use crate::forks::fork::{Hints, KINDS};
 use crate::forks::side_fork::{HelperParent, fork_by_helper};
 use crate::forks::standby::Copying;
@@ -51,9 +52,9 @@ pub unsafe fn copy_head_into_fork(copying: Copying, channel: Fd) -> Result<ForkS
     let side = unsafe { copy_into_fork(copying, channel) };
     match side {
         Ok(ForkSide::Original(_)) => copying.release_threads_parted(),
-        // A head without some of its threads would wait for them.
+        // A thread must find no event of the parent's, and a head without some of its threads would wait for them.
         Ok(ForkSide::Fork(_)) => {
-            if copying.start_threads().is_err() {
+            if event_descriptors::renew().is_err() || copying.start_threads().is_err() {
                 sys::exit(70);
             }
         }

@@ -3,6 +3,7 @@
 pub mod copy_into_fork;
 pub mod cpu_affinity;
 pub mod enter_namespaces;
+pub mod event_descriptors;
 pub mod family;
 pub mod fork;
 pub mod fork_init;

@@ -99,27 +99,35 @@ impl Session {
             return;
         };
         match change_handler.receive_from_host() {
-            HostMessage::Answer(id, outcome) => self.go_on(id, outcome),
+            HostMessage::Answer {
+                asked,
+                current,
+                outcome,
+            } => self.go_on(asked, current, outcome),
             HostMessage::Nothing => {}
             HostMessage::Gone => change_handler.end(|id, outcome| respond(listener, id, outcome)),
         }
     }
 
-    /// The host has answered.
-    fn go_on(&mut self, id: u64, outcome: Result<u64>) {
+    /// The host has answered what it was asked under the number `asked`. The call may have been made again since, under the number `current`.
+    fn go_on(&mut self, asked: u64, current: u64, outcome: Result<u64>) {
         let listener = self.init.listener;
         let change_handler = self.init.change_handler.as_mut();
         let call = change_handler
-            .and_then(|change_handler| change_handler.deferred.take(Awaited::Host(id)));
+            .and_then(|change_handler| change_handler.deferred.take(Awaited::Host(asked)));
         match (call, outcome) {
-            (None, outcome) => respond(listener, id, outcome.map(drop)),
-            // Who asks no more must not be served: it may have asked again.
-            (Some((notification, file_argument)), Ok(own)) if is_waiting(listener, id) => {
+            (None, outcome) => respond(listener, current, outcome.map(drop)),
+            // A caller that does not wait must not be served: it will make the call again.
+            (Some((notification, file_argument)), Ok(own))
+                if is_waiting(listener, notification.id()) =>
+            {
                 let is_certain = !self.shares_this_moment();
                 self.perform(&notification, file_argument, is_certain.then_some(own));
             }
             (Some(_), Ok(_)) => {}
-            (Some(_), Err(errno)) => respond(listener, id, Err(errno)),
+            (Some((notification, _)), Err(errno)) => {
+                respond(listener, notification.id(), Err(errno));
+            }
         }
     }
 
@@ -190,9 +198,9 @@ impl Session {
             waiting, deferred, ..
         }) = &mut self.init.change_handler
         {
-            waiting.release_overdue(now, |id, outcome| {
-                drop(deferred.take(Awaited::Host(id)));
-                respond(listener, id, outcome);
+            waiting.release_overdue(now, |call| {
+                drop(deferred.take(Awaited::Host(call.asked)));
+                respond(listener, call.current, call.outcome);
             });
         }
     }

@@ -30,6 +30,15 @@ pub struct Notification {
 pub const NOTIFICATION_BYTES: usize = size_of::<Notification>();
 
 impl Notification {
+    /// A notification for tests.
+    #[cfg(test)]
+    pub(crate) fn with_id(id: u64) -> Notification {
+        Notification {
+            id,
+            ..Notification::default()
+        }
+    }
+
     /// What an answer must name.
     pub fn id(&self) -> u64 {
         self.id

@@ -7,6 +7,7 @@ use crate::forks::standby::Copying;
 use crate::forks::threads;
 use crate::forks::threads::Obstacle;
 use crate::launch::prespawn::{Prespawned, SpawnedAhead, deliver, harden_and_start, spawn_ahead};
+use crate::launch::restart_calls::RestartCode;
 use crate::launch::spawn::LibcFork;
 use crate::sys::{Errno, Fd, Forked, Pid, set_signal_mask};
 use crate::walls::landlock;
@@ -166,4 +167,35 @@ extern "C" fn cellblock_forbid_changes() -> i32 {
     landlock::forbid_changes()
         .err()
         .map_or(0, |Errno(number)| -number)
+}
+
+/// Changes functions of libc, given by their addresses, so that their system calls are made again after an interruption. Called once, in the
+/// zygote, which has one thread. Returns how many functions were changed, or a negative error number.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cellblock_restart_calls(functions: *const usize, count: usize) -> i32 {
+    // SAFETY: the guest passes an array with its length.
+    let functions = unsafe { core::slice::from_raw_parts(functions, count) };
+    let Some(first) = functions.first() else {
+        return 0;
+    };
+    let changed = RestartCode::near(*first).and_then(|mut code| {
+        let mut changed = 0;
+        for function in functions {
+            // SAFETY: functions of libc; the zygote has one thread, which is here.
+            changed += i32::from(unsafe { code.apply_to(*function) }?);
+        }
+        Ok(changed)
+    });
+    changed.unwrap_or_else(|Errno(number)| -number)
+}
+
+/// Interrupts the system calls that other threads wait in: a thread that waits at a descriptor then waits at what has this number now.
+#[unsafe(no_mangle)]
+extern "C" fn cellblock_interrupt_threads() {
+    let before = set_signal_mask(u64::MAX);
+    // A thread that cannot be stopped waits on; it is named when the next checkpoint is made.
+    if let Ok(stopped) = threads::Stopped::stop_others() {
+        stopped.release();
+    }
+    set_signal_mask(before);
 }

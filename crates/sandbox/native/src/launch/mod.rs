@@ -2,6 +2,7 @@
 
 pub mod launcher;
 pub mod prespawn;
+pub mod restart_calls;
 pub mod spawn;
 
 #[cfg(standalone)]

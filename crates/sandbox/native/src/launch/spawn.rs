@@ -136,7 +136,9 @@ pub fn set_up_namespaces(
         if has(request, walls::HOSTNAME) {
             sys::set_host_name(b"cellblock").at(Stage::HostName)?;
         }
-        loopback::open(items, descriptors.control)?;
+        if has(request, walls::NETWORK) {
+            loopback::open(items, descriptors.control)?;
+        }
     }
     match reach {
         Reach::Namespace => mounts::enter_proc(),

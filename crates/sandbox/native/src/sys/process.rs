@@ -18,8 +18,9 @@ pub mod signals {
     pub const STOP: i32 = 19;
     /// The first of those that wake a standby (`forks/standby.rs`): real-time signals that C libraries leave alone.
     pub const WAKE: i32 = 40;
-    /// Stops a thread while its process is copied (`forks/threads`).
-    pub const STOP_THREAD: i32 = 44;
+    /// Stops a thread while its process is copied (`forks/threads`). C libraries use this signal themselves (`setuid` in all threads), so
+    /// their `pthread_sigmask` never blocks it: threads that block every signal stop too.
+    pub const STOP_THREAD: i32 = 33;
 }
 
 /// Flags of `clone`.

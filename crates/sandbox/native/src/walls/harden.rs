@@ -5,7 +5,7 @@ use crate::sys::{
     self, Fd, MAX_DESCRIPTORS, close, close_all_but, move_to, open, open_flags, receive, send,
     write_file,
 };
-use crate::walls::landlock;
+use crate::walls::landlock::{self, Tcp};
 use crate::walls::limits;
 use crate::walls::privileges;
 use crate::walls::seccomp;
@@ -62,7 +62,12 @@ pub fn harden(
     // When memory runs out the kernel shall take the head, not init and not a standby.
     let _ = write_file(c"/proc/self/oom_score_adj", b"500");
     if has(request, walls::LANDLOCK) {
-        landlock::confine(items, !has(request, walls::NETWORK)).at(Stage::Landlock)?;
+        let tcp = if has(request, walls::NAMESPACES) || !has(request, walls::NETWORK) {
+            Tcp::Free
+        } else {
+            Tcp::Forbidden
+        };
+        landlock::confine(items, tcp).at(Stage::Landlock)?;
     }
     let listener = if has(request, walls::SECCOMP) {
         seccomp::install(rules(request)).at(Stage::Seccomp)?

@@ -1,7 +1,6 @@
 //! Landlock: file access by path, checked by the kernel whatever the mounts look like.
 
 use crate::sys::{Errno, Fd, Result, close, nr, open, open_flags, syscall};
-use crate::walls::loopback;
 use crate::wire::config::{Item, Items};
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -17,7 +16,7 @@ const REFER: u64 = 1 << 13;
 /// What a rule on a plain file or device may grant.
 const ON_A_FILE: u64 = EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE | 1 << 15;
 
-const TCP: u64 = 0b11;
+const BIND_AND_CONNECT: u64 = 0b11;
 const ABSTRACT_SOCKETS_AND_SIGNALS: u64 = 0b11;
 
 #[repr(C)]
@@ -40,13 +39,25 @@ pub fn version() -> Result<u32> {
     unsafe { syscall(nr::LANDLOCK_CREATE_RULESET, [0, 0, VERSION]) }.map(|version| version as u32)
 }
 
+/// Whether code may bind TCP sockets to ports and connect them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Tcp {
+    /// The network is the session's own, with nothing but a loopback; or there is no wall around it.
+    Free,
+    /// The network is the host's.
+    Forbidden,
+}
+
 /// Confines this process, and all it starts, to what `items` list as readable and writable.
-pub fn confine(items: Items<'_>, network: bool) -> Result<()> {
+pub fn confine(items: Items<'_>, tcp: Tcp) -> Result<()> {
     let version = version()?;
     let all = all_accesses(version);
     let ruleset = Ruleset {
         files: all,
-        network: if version >= 4 && !network { TCP } else { 0 },
+        network: match tcp {
+            Tcp::Forbidden if version >= 4 => BIND_AND_CONNECT,
+            Tcp::Forbidden | Tcp::Free => 0,
+        },
         scoped: if version >= 6 {
             ABSTRACT_SOCKETS_AND_SIGNALS
         } else {
@@ -74,11 +85,6 @@ pub fn confine(items: Items<'_>, network: bool) -> Result<()> {
     }
     for (path, _) in items.of(Item::Mounted) {
         allow(rules, path, all & !MAKE_DEVICES)?;
-    }
-    if ruleset.network != 0 {
-        for port in loopback::ports(items) {
-            allow_connecting(rules, port)?;
-        }
     }
     enforce(rules)?;
     LAYERS.fetch_add(1, Ordering::Relaxed);
@@ -172,20 +178,6 @@ fn allow(rules: Fd, path: &core::ffi::CStr, accesses: u64) -> Result<()> {
     });
     close(parent);
     outcome.map(drop)
-}
-
-fn allow_connecting(rules: Fd, port: u16) -> Result<()> {
-    const PORT: usize = 2;
-    const CONNECT: u64 = 2;
-    let rule = [CONNECT, u64::from(port)];
-    // SAFETY: the rule lives through the call.
-    unsafe {
-        syscall(
-            nr::LANDLOCK_ADD_RULE,
-            [rules as usize, PORT, rule.as_ptr() as usize, 0],
-        )
-    }
-    .map(drop)
 }
 
 fn all_accesses(version: u32) -> u64 {

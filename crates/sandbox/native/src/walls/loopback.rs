@@ -1,6 +1,6 @@
-//! The session's way out, where it has one: sockets on its own loopback, at which the host listens.
+//! The session's own loopback, and its way out, where it has one: sockets on that loopback, at which the host listens.
 //!
-//! The network namespace of a session has nothing but a loopback. Init makes sockets that listen there and hands them to the host,
+//! The network namespace of a session has nothing but a loopback. Code may bind and connect there. For a way out, init makes sockets that listen there and hands them to the host,
 //! which accepts connections as if it were inside. So nothing of the session's speaks with the outside; the host does, for it.
 
 use crate::sys::{self, Errno, Fd, Result, close, nr, send, syscall};
@@ -20,14 +20,10 @@ struct Address {
     zero: [u8; 8],
 }
 
-/// Listens on the loopback ports that `items` list, and sends the sockets to the host.
+/// Switches the loopback on, listens on the ports that `items` list, and sends the sockets to the host. The namespace must be the session's own.
 pub fn open(items: Items<'_>, control: Fd) -> core::result::Result<(), Failure> {
-    let mut ports = items.of(Item::LoopbackPort).peekable();
-    if ports.peek().is_none() {
-        return Ok(());
-    }
     raise_loopback().at(Stage::Loopback)?;
-    for (number, (port, place)) in ports.enumerate() {
+    for (number, (port, place)) in items.of(Item::LoopbackPort).enumerate() {
         let socket = listen(port, place).at(Stage::Loopback)?;
         let message = Message {
             kind: from_init::LOOPBACK_SOCKET,
@@ -47,13 +43,6 @@ pub fn replace_files(items: Items<'_>) -> core::result::Result<(), Failure> {
         mounts::cover(path, text.to_bytes()).at(Stage::Loopback)?;
     }
     Ok(())
-}
-
-/// All loopback ports at which the host listens.
-pub fn ports(items: Items<'_>) -> impl Iterator<Item = u16> {
-    items
-        .of(Item::LoopbackPort)
-        .filter_map(|(port, _)| number(port).ok())
 }
 
 fn listen(port: &CStr, place: &CStr) -> Result<Fd> {
@@ -150,8 +139,7 @@ mod tests {
 
     #[test]
     fn ports_are_plain_numbers() {
-        let items = Items(b"\x0d3128\x000\0\x0d5432\x001\0");
-        assert!(ports(items).eq([3128, 5432]));
+        assert_eq!(number(c"3128"), Ok(3128));
         for wrong in [c"", c"x", c"-1", c"65536", c"1 "] {
             assert_eq!(number(wrong), Err(Errno::INVAL));
         }

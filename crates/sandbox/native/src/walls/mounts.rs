@@ -169,7 +169,14 @@ pub fn leave_parent_session(view: Fd) -> core::result::Result<(), Failure> {
     unmount(c".", mount_flags::DETACH).at(Stage::Pivot)?;
     chdir(c"/").at(Stage::Pivot)?;
     // As `enter_session` and `enter_proc` mounted them.
-    for target in [c"/workspace", c"/tmp", c"/dev/shm", c"/proc", c"/proc"] {
+    for target in [
+        c"/workspace",
+        c"/dev/pts",
+        c"/tmp",
+        c"/dev/shm",
+        c"/proc",
+        c"/proc",
+    ] {
         unmount(target, mount_flags::DETACH).at(Stage::Root)?;
     }
     Ok(())
@@ -189,6 +196,7 @@ pub fn enter_session(
         *slot = sys::clone_tree(path).at(Stage::Show)?;
     }
     mount_temporary(temporary_bytes).at(Stage::Temporary)?;
+    mount_terminals().at(Stage::Temporary)?;
     for (tree, (path, _)) in carried.into_iter().zip(items.of(Item::Show)) {
         show(tree, path).at(Stage::Show)?;
     }
@@ -233,6 +241,13 @@ fn mount_temporary(bytes: u64) -> Result<()> {
         mount(c"cellblock", target, c"tmpfs", flags, options.as_c_str())?;
     }
     Ok(())
+}
+
+/// Pseudo-terminals of the session's own. The whole machine has a few thousand, so one session may have some.
+fn mount_terminals() -> Result<()> {
+    let flags = mount_flags::NOSUID | mount_flags::NOEXEC;
+    let options = c"newinstance,ptmxmode=0666,mode=0620,max=64";
+    mount(c"devpts", c"/dev/pts", c"devpts", flags, options)
 }
 
 /// Only the root's own mount, not what was mounted below it since.

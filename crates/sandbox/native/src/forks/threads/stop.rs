@@ -16,12 +16,20 @@ use crate::sys::{
 use crate::walls::landlock::part_thread_from_forks;
 use core::arch::naked_asm;
 use core::ffi::c_void;
+use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::SeqCst;
 
 /// How long the threads may take until all of them have stopped. A thread that computes stops at once.
 const MAX_STOP_MILLISECONDS: u64 = 200;
 /// How long they may take if one of them waits for a processor all the time: the machine is busy.
 const MAX_BUSY_STOP_MILLISECONDS: u64 = 3_000;
+/// How long a thread may block the signal.
+const MAX_BLOCKED_MILLISECONDS: u64 = 20;
+/// The code of a signal that was queued (`SI_QUEUE`). Those that libc sends to threads have another.
+const SENT_BY_US: i32 = -1;
+/// What handled the signal before; 0 or 1 if nothing did.
+static FORMER_HANDLER: AtomicUsize = AtomicUsize::new(0);
+
 /// Signals threads until every one that there is has stopped; threads that still ran may have started others meanwhile.
 pub(super) fn stop_all(tasks: sys::Fd) -> core::result::Result<usize, Obstacle> {
     let own = own_id();
@@ -121,26 +129,37 @@ pub(super) fn is_ended(tasks: sys::Fd, thread: Pid) -> bool {
 }
 
 pub(super) fn signal_thread(tasks: sys::Fd, thread: Pid) -> core::result::Result<(), Obstacle> {
-    if blocks_the_signal(tasks, thread)? {
-        return Err(Obstacle {
-            errno: Errno::PERM,
-            thread,
-        });
+    let start = monotonic_milliseconds();
+    while blocks_the_signal(tasks, thread)? {
+        // libc blocks it as well, for the moment in which a thread starts or ends.
+        if monotonic_milliseconds() - start > MAX_BLOCKED_MILLISECONDS {
+            return Err(Obstacle {
+                errno: Errno::PERM,
+                thread,
+            });
+        }
+        wait_for_change(&PARKED, PARKED.load(SeqCst));
     }
+    // `siginfo`: number, error, code, padding, sender.
+    let mut information = [0i32; 32];
+    information[0] = signals::STOP_THREAD;
+    information[2] = SENT_BY_US;
+    information[4] = sys::own_pid();
     let words = [
         sys::own_pid() as usize,
         thread as usize,
         signals::STOP_THREAD as usize,
+        information.as_ptr() as usize,
     ];
-    // SAFETY: no pointers.
-    match unsafe { syscall(nr::TGKILL, words) } {
+    // SAFETY: the structure lives through the call.
+    match unsafe { syscall(nr::RT_TGSIGQUEUEINFO, words) } {
         // It has ended meanwhile; `forget_ended` sees that.
         Ok(_) | Err(Errno::SRCH) => Ok(()),
         Err(errno) => Err(Obstacle { errno, thread }),
     }
 }
 
-/// A thread that blocks every signal, as the background threads of jemalloc do, would never stop.
+/// A thread that blocks this signal would never stop.
 pub(super) fn blocks_the_signal(tasks: sys::Fd, thread: Pid) -> Result<bool> {
     let path = Text::<32>::new(format_args!("{thread}/status"))?;
     let mut blocked = 0;
@@ -158,7 +177,11 @@ pub(super) fn blocks_the_signal(tasks: sys::Fd, thread: Pid) -> Result<bool> {
 }
 
 /// The signal's handler, on the stack of the thread that shall stop. Uses nothing of libc.
-pub(super) extern "C" fn park(_signal: i32, _information: *mut c_void, context: *mut c_void) {
+pub(super) extern "C" fn park(signal: i32, information: *mut c_void, context: *mut c_void) {
+    // SAFETY: the kernel's structure: number, error, code.
+    if unsafe { *information.cast::<i32>().add(2) } != SENT_BY_US {
+        return call_former_handler(signal, information, context);
+    }
     let generation = RELEASES.load(SeqCst);
     let partings = PARTINGS.load(SeqCst);
     if !IS_STOPPING.load(SeqCst) {
@@ -188,6 +211,18 @@ pub(super) extern "C" fn park(_signal: i32, _information: *mut c_void, context: 
     }
 }
 
+/// The signal came from libc, which uses it too: its own handler, which ours has taken the place of, hears of it.
+fn call_former_handler(signal: i32, information: *mut c_void, context: *mut c_void) {
+    const IGNORED: usize = 1;
+    let former = FORMER_HANDLER.load(SeqCst);
+    if former > IGNORED {
+        // SAFETY: the handler that libc had installed for this signal, which takes these three.
+        let handler: extern "C" fn(i32, *mut c_void, *mut c_void) =
+            unsafe { core::mem::transmute(former) };
+        handler(signal, information, context);
+    }
+}
+
 pub(super) fn release() {
     IS_STOPPING.store(false, SeqCst);
     RELEASES.fetch_add(1, SeqCst);
@@ -214,14 +249,24 @@ pub(super) fn install_handler() -> Result<()> {
         restorer: return_from_signal as *const () as usize,
         mask: u64::MAX,
     };
+    let mut former = Action {
+        handler: 0,
+        flags: 0,
+        restorer: 0,
+        mask: 0,
+    };
     let words = [
         signals::STOP_THREAD as usize,
         &raw const action as usize,
-        0,
+        &raw mut former as usize,
         8,
     ];
-    // SAFETY: the kernel's structure, which lives through the call; its mask is eight bytes.
-    unsafe { syscall(nr::RT_SIGACTION, words) }.map(drop)
+    // SAFETY: the kernel's structures, which live through the call; their masks are eight bytes.
+    unsafe { syscall(nr::RT_SIGACTION, words) }?;
+    if former.handler != action.handler {
+        FORMER_HANDLER.store(former.handler, SeqCst);
+    }
+    Ok(())
 }
 
 /// Where a handler returns to.

@@ -1,0 +1,98 @@
+//! Hard links between files that cells made: a name that was removed, or that leads to another file, is a name of the same file again.
+
+use crate::files::history::{Content, FileHistory};
+use cellblock_sandbox::{Entry, Identity, Links};
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The files that had several names after a cell.
+pub(crate) struct HardLinks {
+    names: HashMap<Identity, Names>,
+}
+
+#[derive(Default)]
+struct Names {
+    paths: Vec<PathBuf>,
+    /// The first name that was put back. Where all names were removed, the others are names of this new file.
+    put_back: Option<PathBuf>,
+}
+
+/// What a name leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Linked {
+    /// What it led to before.
+    No,
+    /// The file that it was a name of. Its contents may still be other ones.
+    ToTheFile,
+    /// The file that has taken the place of that one, with its contents.
+    ToWhatWasPutBack,
+}
+
+impl HardLinks {
+    /// Finds those files in what the history knows of the state after `cell`.
+    pub(crate) fn after(history: &FileHistory, cell: u64) -> HardLinks {
+        let mut names: HashMap<Identity, Names> = HashMap::new();
+        for path in history.versions.keys() {
+            if let Some(identity) = identity_of(&history.at(path, cell)) {
+                names.entry(identity).or_default().paths.push(path.clone());
+            }
+        }
+        names.retain(|_, names| names.paths.len() > 1);
+        HardLinks { names }
+    }
+
+    /// Makes `path` a name of the file that it was a name of, if the file has another name now.
+    pub(crate) fn link_again(
+        &self,
+        history: &FileHistory,
+        path: &Path,
+        content: &Content,
+    ) -> io::Result<Linked> {
+        let Some((identity, names)) = self.of(content) else {
+            return Ok(Linked::No);
+        };
+        let directory = history.workspace.directory();
+        let find = |path: &Path| directory.find(path, Links::AreNotFollowed).ok();
+        let is_it = |entry: &Entry| entry.identity().is_ok_and(|found| found == identity);
+        if find(path).is_some_and(|entry| is_it(&entry)) {
+            return Ok(Linked::No);
+        }
+        let mut others = names.paths.iter().filter(|other| *other != path);
+        let in_place = others.find_map(|other| find(other).filter(is_it));
+        let made_anew = || find(names.put_back.as_ref()?);
+        let (entry, linked) = match in_place {
+            Some(entry) => (entry, Linked::ToTheFile),
+            None => match made_anew() {
+                Some(entry) => (entry, Linked::ToWhatWasPutBack),
+                None => return Ok(Linked::No),
+            },
+        };
+        // A file that other sessions have too gets no name that they do not know of.
+        if history.workspace.is_shared(&entry) {
+            return Ok(Linked::No);
+        }
+        history.make_way(path)?;
+        directory.link(&entry, path)?;
+        Ok(linked)
+    }
+
+    /// Notes that a file is at `path` again.
+    pub(crate) fn note_put_back(&mut self, path: &Path, content: &Content) {
+        if let Some(names) = identity_of(content).and_then(|it| self.names.get_mut(&it)) {
+            names.put_back.get_or_insert_with(|| path.to_owned());
+        }
+    }
+
+    fn of(&self, content: &Content) -> Option<(Identity, &Names)> {
+        let identity = identity_of(content)?;
+        Some((identity, self.names.get(&identity)?))
+    }
+}
+
+fn identity_of(content: &Content) -> Option<Identity> {
+    match content {
+        Content::File { copy, .. } => copy.original(),
+        _ => None,
+    }
+}
