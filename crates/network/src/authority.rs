@@ -1,7 +1,7 @@
 //! The host and the port that a request names, and which addresses are private.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
 /// The longest name of a host, and of one label in it, as the name service has them.
 const MAX_NAME_BYTES: usize = 253;
@@ -92,6 +92,39 @@ pub(crate) fn is_private(address: IpAddr) -> bool {
             None => is_private_6(address),
         },
     }
+}
+
+/// Whether an address is one of this machine's own. An interface may have a public address, and a service that listens on all addresses is
+/// then reached at it from here although a firewall keeps the internet out.
+///
+/// Only an own address can be bound to. A setting of the kernel for load balancers (`ip_nonlocal_bind`) allows every address; there, an own
+/// address is one that the kernel reaches from itself.
+pub(crate) fn is_own(address: IpAddr) -> bool {
+    let is_bindable = |address: IpAddr| UdpSocket::bind((address, 0)).is_ok();
+    // Addresses for examples, which no machine has.
+    let foreign = match address {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+    };
+    if is_bindable(foreign) {
+        reaches_itself(address)
+    } else {
+        is_bindable(address)
+    }
+}
+
+/// Whether the kernel would send to an address from the same address. Nothing is sent.
+fn reaches_itself(address: IpAddr) -> bool {
+    const ANY_PORT: u16 = 9;
+    let from: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let source = UdpSocket::bind((from, 0)).and_then(|socket| {
+        socket.connect((address, ANY_PORT))?;
+        socket.local_addr()
+    });
+    source.is_ok_and(|source| source.ip() == address)
 }
 
 fn is_private_4(address: Ipv4Addr) -> bool {
@@ -237,6 +270,19 @@ mod address_tests {
             "::ffff:8.8.8.8",
         ] {
             assert!(!is_private(text.parse().unwrap()), "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_of_this_machine_are_told_from_others() {
+        for own in ["127.0.0.1", "127.1.2.3"] {
+            let own = own.parse().unwrap();
+            assert!(is_own(own), "{own}");
+        }
+        assert!(reaches_itself("127.0.0.1".parse().unwrap()));
+        for foreign in ["8.8.8.8", "2606:4700::1111"] {
+            let foreign = foreign.parse().unwrap();
+            assert!(!is_own(foreign) && !reaches_itself(foreign), "{foreign}");
         }
     }
 }

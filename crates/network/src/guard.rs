@@ -1,11 +1,11 @@
 //! The guard: checks rules, resolves names, connects, and relays bytes for rules with `tcp://`.
 
-use crate::authority::{Authority, is_private};
+use crate::authority::{Authority, is_own, is_private};
 use crate::connection::{Connection, Kind, Log, Outcome, Refusal};
 use crate::credentials::{Credential, ServerTrust};
 use crate::upstream_proxy::Proxies;
 use cellblock_protocol::{HostPattern, NetworkRule};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -128,9 +128,10 @@ impl Guard {
             Ok(found) => found.map_err(unknown)?,
             Err(_) => return Err(unknown(io::ErrorKind::TimedOut.into())),
         };
+        let is_near = |address: IpAddr| is_private(address) || is_own(address);
         let (good, bad): (Vec<_>, Vec<_>) = found
             .into_iter()
-            .partition(|found| rule.private || !is_private(found.ip()));
+            .partition(|found| rule.private || !is_near(found.ip()));
         if good.is_empty() {
             return Err(match bad.first() {
                 Some(address) => Refusal::Private {

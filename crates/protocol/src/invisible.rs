@@ -29,6 +29,31 @@ pub(crate) fn is_invisible(c: char) -> bool {
     )
 }
 
+/// Whether a character of a name can be taken for a plain space or for nothing, although running text needs it: spaces of other widths, signs
+/// that are blank, and signs of category Cf, which stand before digits and have no width on many terminals.
+pub(crate) fn is_blank_in_name(c: char) -> bool {
+    matches!(
+        c,
+        '\u{a0}'
+            | '\u{600}'..='\u{605}'
+            | '\u{6dd}'
+            | '\u{70f}'
+            | '\u{890}'..='\u{891}'
+            | '\u{8e2}'
+            | '\u{1680}'
+            | '\u{2000}'..='\u{200a}'
+            | '\u{202f}'
+            | '\u{205f}'
+            | '\u{2800}'
+            | '\u{3000}'
+            | '\u{110bd}'
+            | '\u{110cd}'
+            | '\u{13441}'..='\u{13442}'
+            | '\u{16fe4}'
+            | '\u{1d159}'
+    )
+}
+
 /// Whether an invisible character is part of an emoji where it stands: the joiner between two pictures, or the selector that makes a
 /// sign a picture.
 pub(crate) fn is_in_emoji(c: char, before: Option<char>, after: Option<char>) -> bool {

@@ -1,6 +1,6 @@
 //! Text that came from a guest, made safe to show and small enough to hold.
 
-use crate::invisible::{is_in_emoji, is_invisible};
+use crate::invisible::{is_blank_in_name, is_in_emoji, is_invisible};
 use std::borrow::Cow;
 use std::iter::Peekable;
 use std::str::Chars;
@@ -50,9 +50,21 @@ pub fn visible_text(text: &str) -> Cow<'_, str> {
     written_out(text, is_hidden)
 }
 
-/// Makes a name (of a file, a variable, a tool, a session) safe to show inside a line: like [`visible_text`], and line breaks and tabs are written out too.
+/// Makes a name (of a file, a variable, a tool, a session) safe to show inside a line, where two names that differ must look different.
+///
+/// Written out too are line breaks and tabs, blanks that can be taken for a plain space or for nothing, and plain spaces at both ends.
+/// Letters that look alike are not told apart.
 pub fn visible_name(name: &str) -> Cow<'_, str> {
-    written_out(name, |c| matches!(c, '\n' | '\t') || is_hidden(c))
+    let inner = name.trim_matches(' ');
+    let is_written = |c| matches!(c, '\n' | '\t') || is_hidden(c) || is_blank_in_name(c);
+    if inner.len() == name.len() {
+        return written_out(name, is_written);
+    }
+    let begin = name.len() - name.trim_start_matches(' ').len();
+    let end = name.len() - begin - inner.len();
+    let space = ' '.escape_unicode().to_string();
+    let inner = written_out(inner, is_written);
+    Cow::Owned(space.repeat(begin) + &inner + &space.repeat(end))
 }
 
 /// JSON as it may be printed to a terminal: what is hidden stands there as `\u202e`. Every reader of JSON reads the same values from it.

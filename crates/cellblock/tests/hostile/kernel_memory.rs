@@ -8,7 +8,7 @@ use super::common::{behind, is_root, run, short, wait};
 use super::resources::is_refused;
 use super::scene::Scene;
 use cellblock::Status::{Crashed, Failure, Success};
-use cellblock::{Cell, Isolation, Limits, Rung};
+use cellblock::{Cell, Isolation, Limits, Rung, Wall};
 use serde_json::Map;
 use std::time::Duration;
 
@@ -410,5 +410,75 @@ print(counts, grows)
         "{}",
         short(&result)
     );
+    wait(session.close());
+}
+
+/// Threads that run only when no other does are allowed their calls long before they make them.
+#[test]
+fn netlink_sockets_are_few_although_many_threads_ask_at_once() {
+    let code = r"
+import ctypes, os, socket, threading, time
+libc = ctypes.CDLL(None, use_errno=True)
+for _ in range(os.cpu_count()):
+    if os.fork() == 0:
+        end = time.monotonic() + 4
+        while time.monotonic() < end:
+            pass
+        os._exit(0)
+got = []
+begin = threading.Event()
+def ask():
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    begin.wait()
+    for _ in range(20):
+        number = libc.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+        if number >= 0:
+            got.append(number)
+threads = [threading.Thread(target=ask) for _ in range(40)]
+for thread in threads:
+    thread.start()
+begin.set()
+for thread in threads:
+    thread.join()
+print(len(got))
+";
+    let session = behind(Isolation::on(Rung::Full), Limits::default(), &Map::new());
+    let result = run(&session, Cell::new(code).timeout(60.0));
+    let got: u64 = result.stdout.trim().parse().unwrap_or(u64::MAX);
+    assert!((1..=64).contains(&got), "{}", short(&result));
+    wait(session.close());
+}
+
+/// Without a network of its own, a session's sockets are counted by its descriptors.
+#[test]
+fn netlink_sockets_that_wait_in_a_socket_that_waits_in_a_socket_are_not_given_out_again() {
+    let code = r"
+import array, resource, socket
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+def send(through, sockets):
+    numbers = array.array('i', [s.fileno() for s in sockets])
+    through.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers)])
+outer = socket.socketpair()
+total = 0
+for _ in range(5):
+    got = []
+    try:
+        while len(got) < 64:
+            got.append(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0))
+    except OSError:
+        pass
+    total += len(got)
+    inner = socket.socketpair()
+    if got:
+        send(inner[0], got)
+    send(outer[0], inner)
+    for s in [*got, *inner]:
+        s.close()
+print(total)
+";
+    let isolation = Isolation::on(Rung::Full).without(Wall::Network);
+    let session = behind(isolation, Limits::default(), &Map::new());
+    let result = run(&session, Cell::new(code).timeout(20.0));
+    assert_eq!(result.stdout.trim(), "64", "{}", short(&result));
     wait(session.close());
 }

@@ -6,5 +6,6 @@
 )]
 
 mod exchanges;
+mod own_addresses;
 mod smuggling;
 mod support;

@@ -127,6 +127,46 @@ fn in_a_name_it_is_written_out() {
     assert!(matches!(visible_name("naïve ☃"), Cow::Borrowed("naïve ☃")));
 }
 
+/// What looks like a plain space, or like nothing on many terminals.
+const BLANK: [char; 16] = [
+    '\u{a0}',
+    '\u{600}',
+    '\u{605}',
+    '\u{6dd}',
+    '\u{70f}',
+    '\u{8e2}',
+    '\u{1680}',
+    '\u{2000}',
+    '\u{200a}',
+    '\u{202f}',
+    '\u{205f}',
+    '\u{2800}',
+    '\u{3000}',
+    '\u{110bd}',
+    '\u{13441}',
+    '\u{1d159}',
+];
+
+#[test]
+fn names_that_differ_in_blanks_look_different() {
+    for blank in BLANK {
+        let written = format!("a{blank}b");
+        let shown = format!("a{}b", blank.escape_unicode());
+        assert_eq!(visible_name(&written), shown);
+        // In a text that is read on, they are what they are.
+        assert_eq!(strip_terminal_escapes(&written), written);
+    }
+    let names = ["a b", " a", "a  ", "  ", " a\n "];
+    let shown = [
+        "a b",
+        "\\u{20}a",
+        "a\\u{20}\\u{20}",
+        "\\u{20}\\u{20}",
+        "\\u{20}a\\n\\u{20}",
+    ];
+    assert_eq!(names.map(|name| visible_name(name).into_owned()), shown);
+}
+
 #[test]
 fn letters_of_every_script_and_emoji_stay_as_they_are() {
     for text in [
@@ -141,11 +181,12 @@ fn letters_of_every_script_and_emoji_stay_as_they_are() {
         "❤\u{fe0f}",
         "1\u{fe0f}\u{20e3}",
         "🇩🇪",
-        "⠀⠿",
     ] {
         assert_eq!(strip_terminal_escapes(text), text);
-        assert_eq!(visible_name(text), text);
+        let name = text.replace('۝', "\\u{6dd}");
+        assert_eq!(visible_name(text), name);
     }
+    assert_eq!(strip_terminal_escapes("⠀⠿"), "⠀⠿");
     // But not a second selector, and no joiner that joins nothing.
     assert_eq!(strip_terminal_escapes("❤\u{fe0f}\u{fe0f}"), "❤\u{fe0f}");
     assert_eq!(strip_terminal_escapes("👩\u{200d}"), "👩");

@@ -8,7 +8,7 @@ use crate::files::store::Attributes;
 use crate::files::store::Stored;
 use crate::files::workspace::Workspace;
 use cellblock_sandbox::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
@@ -24,6 +24,8 @@ pub(crate) struct OriginalFiles {
     kept: HashMap<Stamp, (Preserved, OriginalPath)>,
     /// Extended attributes by inode, as far as they are known.
     attributes: HashMap<u64, Attributes>,
+    /// Directories in which each file is kept when it is about to be removed, and not all of them with the first.
+    one_by_one: HashSet<PathBuf>,
 }
 
 #[derive(Clone, Debug)]
@@ -60,6 +62,7 @@ impl OriginalFiles {
             by_inode,
             kept: HashMap::new(),
             attributes: HashMap::new(),
+            one_by_one: HashSet::new(),
         };
         if entries.len() <= MAX_ENTRIES_WITH_ATTRIBUTES {
             let files = entries.iter().filter(|(_, seen)| seen.kind == Kind::File);
@@ -76,10 +79,14 @@ impl OriginalFiles {
         self.entries.get(path).copied()
     }
 
-    /// The files and links that were in the same directory as `path`; none if that takes long to tell.
-    pub(crate) fn siblings(&self, path: &Path) -> Option<Vec<PathBuf>> {
+    /// The files and links that were in the same directory as `path`; `None` where each is kept by itself. That a directory is too large is found
+    /// out once: to count its files for each of them would take longer than to remove them.
+    pub(crate) fn siblings(&mut self, path: &Path) -> Option<Vec<PathBuf>> {
         const MAX_SIBLINGS: usize = 2000;
         let directory = path.parent()?;
+        if self.one_by_one.contains(directory) {
+            return None;
+        }
         let from = (Bound::Included(directory), Bound::Unbounded);
         let mut below = self
             .entries
@@ -91,7 +98,18 @@ impl OriginalFiles {
             .filter(|(path, seen)| path.parent() == Some(directory) && seen.kind != Kind::Directory)
             .map(|(path, _)| path.clone())
             .collect();
-        below.next().is_none().then_some(found)
+        if below.next().is_none() {
+            return Some(found);
+        }
+        self.keep_one_by_one(path);
+        None
+    }
+
+    /// From now on the files beside `path` are kept one by one.
+    pub(crate) fn keep_one_by_one(&mut self, path: &Path) {
+        if let Some(directory) = path.parent() {
+            self.one_by_one.insert(directory.to_owned());
+        }
     }
 
     /// Whether an entry is an original that was not changed, maybe under another name.

@@ -196,8 +196,10 @@ impl FileHistory {
     }
 
     /// Keeps everything that may be removed together with `path`, if that takes no copies.
-    pub(crate) fn preserve_siblings(&mut self, path: &Path) -> KeptScope {
-        let siblings = self.originals.siblings(path).unwrap_or_default();
+    pub(crate) fn preserve_siblings(&mut self, removed: &Path) -> KeptScope {
+        let Some(siblings) = self.originals.siblings(removed) else {
+            return KeptScope::Removed;
+        };
         let mut all = !siblings.is_empty();
         for path in siblings {
             // Most of them are kept since the first was removed.
@@ -211,6 +213,7 @@ impl FileHistory {
         if all {
             KeptScope::TheDirectory
         } else {
+            self.originals.keep_one_by_one(removed);
             KeptScope::Removed
         }
     }

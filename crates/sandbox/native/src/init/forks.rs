@@ -60,11 +60,11 @@ impl Session {
         }
     }
 
-    /// A notification for the init of a fork. If the call is about entering one of that session's own forks, its init must know the caller by the id
-    /// that the caller has there.
+    /// A notification for the init of a fork. If the call is about entering one of that session's own forks, or about an object that is counted, its
+    /// init must know the caller by the id that the caller has there.
     fn with_inner_pid(&self, notification: Notification) -> sys::Result<Notification> {
         match notification.number() {
-            nr::PTRACE | nr::SETNS => {
+            number if matches!(number, nr::PTRACE | nr::SETNS) || UserObjects::is_about(number) => {
                 enter_namespaces::innermost_pid(self.init.proc_directory, notification.caller())
                     .map(|pid| notification.with_caller(pid))
             }

@@ -3,10 +3,11 @@
 use super::standbys::Uncounted;
 use super::{Reason, Session};
 use crate::init::notify::{self, Notification, Protected};
+use crate::init::stopped;
 use crate::init::sweep::{Reach, each_process, is_descendant};
 use crate::init::watchdog::socket_memory::{netlink_sockets, unix_sockets};
 use crate::init::watchdog::user_objects::{
-    Counted, DescriptorCensus, WatchCensus, has_too_many_locks,
+    Census, Counted, DescriptorCensus, WatchCensus, has_too_many_locks,
 };
 use crate::init::watchdog::{self, Finding, Watched};
 use crate::sys::{Errno, Pid, signals};
@@ -98,7 +99,8 @@ impl Session {
     /// A call asks for something that the kernel counts for each user.
     pub(super) fn answer_about_object(&mut self, notification: &Notification) {
         let mut objects = core::mem::take(&mut self.objects);
-        let outcome = if objects.allow(notification.number(), || self.count_objects()) {
+        let is_allowed = objects.allow(notification.number(), notification.caller(), &*self);
+        let outcome = if is_allowed {
             Ok(())
         } else {
             Err(Errno::MFILE)
@@ -136,5 +138,15 @@ impl Session {
     fn has_own_network(&self) -> bool {
         use crate::wire::config::walls::{NAMESPACES, NETWORK};
         self.init.walls & (NAMESPACES | NETWORK) == NAMESPACES | NETWORK
+    }
+}
+
+impl Census for Session {
+    fn counted(&self) -> Counted {
+        self.count_objects()
+    }
+
+    fn may_be_in_call(&self, thread: Pid) -> bool {
+        stopped::may_be_in_call(self.init.proc_directory, thread)
     }
 }

@@ -40,6 +40,26 @@ fn is_thread_at_rest(threads: Fd, thread: Pid) -> bool {
     }
 }
 
+/// Whether a thread of a process can run: not where the process has ended and waits for its parent.
+pub fn is_living(proc_directory: Fd, pid: Pid) -> bool {
+    const ENDED: [u8; 2] = [b'Z', b'X'];
+    let threads = Text::<32>::new(format_args!("{pid}/task"))
+        .and_then(|path| open_at(proc_directory, path.as_c_str(), open_flags::DIRECTORY, 0));
+    let Ok(threads) = threads else { return false };
+    let mut is_living = false;
+    each_entry(threads, |thread| {
+        let mut buffer = [0; STAT_BYTES];
+        is_living |= match read_stat(threads, thread, &mut buffer) {
+            Ok(stat) => !ENDED.contains(&stat.state()),
+            Err(Errno::PROTO) => true,
+            // The thread is not there any more.
+            Err(_) => false,
+        };
+    });
+    close(threads);
+    is_living
+}
+
 /// How long a process may take to stop, in milliseconds. It does so when its calls are over; on a busy machine it waits for a processor first.
 const STOP_TIMEOUT_MS: u64 = 20_000;
 
@@ -96,6 +116,17 @@ fn is_busy(proc_directory: Fd, pid: Pid) -> bool {
 pub fn is_runnable(threads: Fd, thread: Pid) -> bool {
     let mut buffer = [0; STAT_BYTES];
     read_stat(threads, thread, &mut buffer).is_ok_and(|stat| stat.state() == RUNNING)
+}
+
+/// Whether a thread can be in a system call that it was let go on with: it runs, waits for a processor, or waits where no signal wakes it.
+pub fn may_be_in_call(threads: Fd, thread: Pid) -> bool {
+    let mut buffer = [0; STAT_BYTES];
+    match read_stat(threads, thread, &mut buffer) {
+        Ok(stat) => matches!(stat.state(), RUNNING | WAITS_FOR_DEVICE),
+        Err(Errno::PROTO) => true,
+        // The thread is not there any more.
+        Err(_) => false,
+    }
 }
 
 fn is_in_call_with_path(threads: Fd, thread: Pid) -> bool {

@@ -1,6 +1,7 @@
 //! The memory limit where there is no cgroup: `RLIMIT_DATA` bounds one process, this bounds all of them together, with what the kernel holds for
 //! them.
 
+pub mod calls_under_way;
 pub mod kernel_memory;
 pub mod process_memory;
 pub mod socket_memory;

@@ -5,6 +5,7 @@
 //! when that is too much.
 
 use crate::init::sweep::each_entry;
+use crate::init::watchdog::calls_under_way::CallsUnderWay;
 use crate::init::watchdog::process_memory::living_thread;
 use crate::sys::text::{Text, leading_number};
 use crate::sys::{
@@ -44,6 +45,24 @@ pub struct UserObjects {
     /// Not less than there are.
     netlink_sockets: u64,
     has_epoll: bool,
+    calls_under_way: CallsUnderWay,
+}
+
+/// What tells how many objects a session has.
+pub trait Census {
+    /// What the session has at once.
+    fn counted(&self) -> Counted;
+
+    /// Whether a thread can still be in a call that it was allowed: it runs, or it waits where no signal wakes it.
+    fn may_be_in_call(&self, thread: Pid) -> bool;
+}
+
+/// Objects that a session may have again when it has closed others.
+#[derive(Clone, Copy)]
+enum Kind {
+    Pipe,
+    Instance,
+    NetlinkSocket,
 }
 
 impl UserObjects {
@@ -64,41 +83,45 @@ impl UserObjects {
         )
     }
 
-    /// Whether it may be made. `census` counts what the session has, when more was allowed than it may have at once.
-    pub fn allow(&mut self, number: usize, census: impl FnOnce() -> Counted) -> bool {
+    /// Whether a thread may make such an object. `census` counts what the session has, when more was allowed than it may have at once.
+    pub fn allow(&mut self, number: usize, caller: Pid, census: &impl Census) -> bool {
         match number {
-            nr::PIPE | nr::PIPE2 => {
-                if self.pipes >= MAX_PIPES
-                    && let Some(pipes) = census().pipes
-                {
-                    self.pipes = pipes;
-                }
-                take_one(&mut self.pipes, MAX_PIPES)
-            }
-            nr::INOTIFY_INIT | nr::INOTIFY_INIT1 => {
-                if self.instances >= MAX_INSTANCES
-                    && let Some(instances) = census().instances
-                {
-                    self.instances = instances;
-                }
-                take_one(&mut self.instances, MAX_INSTANCES)
-            }
+            nr::PIPE | nr::PIPE2 => self.take(Kind::Pipe, caller, census),
+            nr::INOTIFY_INIT | nr::INOTIFY_INIT1 => self.take(Kind::Instance, caller, census),
+            // Only about netlink sockets.
+            nr::SOCKET => self.take(Kind::NetlinkSocket, caller, census),
             nr::MKNOD | nr::MKNODAT => take_one(&mut self.named_pipes, MAX_NAMED_PIPES),
             nr::LANDLOCK_ADD_RULE => take_one(&mut self.rules, MAX_RULES),
-            // Only about netlink sockets.
-            nr::SOCKET => {
-                if self.netlink_sockets >= MAX_NETLINK_SOCKETS
-                    && let Some(sockets) = census().netlink_sockets
-                {
-                    self.netlink_sockets = sockets;
-                }
-                take_one(&mut self.netlink_sockets, MAX_NETLINK_SOCKETS)
-            }
             _ => {
                 self.has_epoll = true;
                 true
             }
         }
+    }
+
+    fn take(&mut self, kind: Kind, caller: Pid, census: &impl Census) -> bool {
+        let calls = &mut self.calls_under_way;
+        let (taken, most) = match kind {
+            Kind::Pipe => (&mut self.pipes, MAX_PIPES),
+            Kind::Instance => (&mut self.instances, MAX_INSTANCES),
+            Kind::NetlinkSocket => (&mut self.netlink_sockets, MAX_NETLINK_SOCKETS),
+        };
+        let may_be_in_call = |thread| census.may_be_in_call(thread);
+        calls.has_returned(caller);
+        if *taken >= most {
+            // First the calls, then the objects: a call that returns in between is counted twice, and not left out.
+            let under_way = calls.count(may_be_in_call);
+            let counted = census.counted();
+            let seen = match kind {
+                Kind::Pipe => counted.pipes,
+                Kind::Instance => counted.instances,
+                Kind::NetlinkSocket => counted.netlink_sockets,
+            };
+            if let Some(seen) = seen {
+                *taken = seen + under_way;
+            }
+        }
+        *taken < most && calls.begin(caller, may_be_in_call) && take_one(taken, most)
     }
 
     /// Bytes that the session's pipes can hold.
@@ -182,10 +205,13 @@ impl DescriptorCensus {
     }
 
     /// How many there can be of each. `None` where some may not have been seen: in a process that init may not look into, or in a socket that itself is on
-    /// its way.
+    /// its way. Where the session has no network namespace of its own, any descriptor on its way may be such a socket.
     pub fn counted(&self, sockets_in_namespace: Option<u64>) -> Counted {
         let is_all = self.is_complete
-            && sockets_in_namespace.is_none_or(|sockets| sockets <= self.sockets());
+            && match sockets_in_namespace {
+                Some(sockets) => sockets <= self.sockets(),
+                None => self.on_their_way == 0,
+            };
         let with_those_on_their_way = |seen: u64| is_all.then_some(seen + self.on_their_way);
         Counted {
             pipes: with_those_on_their_way(self.pipes.count as u64),

@@ -3,6 +3,42 @@
 use super::*;
 use std::os::fd::AsRawFd as _;
 
+impl<F: Fn() -> Counted> Census for F {
+    fn counted(&self) -> Counted {
+        self()
+    }
+
+    fn may_be_in_call(&self, thread: Pid) -> bool {
+        thread == BUSY
+    }
+}
+
+/// A thread that has returned from every call, and one that may be in one.
+const IDLE: Pid = 5;
+const BUSY: Pid = 6;
+
+#[test]
+fn what_a_call_under_way_makes_is_counted_before_it_is_seen() {
+    let mut objects = UserObjects::default();
+    let none = || Counted {
+        netlink_sockets: Some(0),
+        ..Counted::default()
+    };
+    let most = MAX_NETLINK_SOCKETS;
+    assert!(objects.allow(nr::SOCKET, BUSY, &none));
+    assert!((1..most).all(|_| objects.allow(nr::SOCKET, IDLE, &none)));
+    // None is seen, but one may come.
+    assert!((1..most).all(|_| objects.allow(nr::SOCKET, IDLE, &none)));
+    assert_eq!(objects.netlink_sockets, most);
+    let all_but_one = || Counted {
+        netlink_sockets: Some(most - 1),
+        ..Counted::default()
+    };
+    assert!(!objects.allow(nr::SOCKET, IDLE, &all_but_one));
+    // A thread that asks is in no other call.
+    assert!(objects.allow(nr::SOCKET, BUSY, &all_but_one));
+}
+
 #[test]
 fn pipes_are_given_out_until_there_are_too_many_that_live() {
     let mut objects = UserObjects::default();
@@ -13,28 +49,28 @@ fn pipes_are_given_out_until_there_are_too_many_that_live() {
             ..Counted::default()
         }
     };
-    assert!((0..MAX_PIPES).all(|_| objects.allow(nr::PIPE2, unknown)));
-    assert!(!objects.allow(nr::PIPE2, unknown));
-    assert!(!objects.allow(nr::PIPE, pipes(MAX_PIPES)));
+    assert!((0..MAX_PIPES).all(|_| objects.allow(nr::PIPE2, IDLE, &unknown)));
+    assert!(!objects.allow(nr::PIPE2, IDLE, &unknown));
+    assert!(!objects.allow(nr::PIPE, IDLE, &pipes(MAX_PIPES)));
     assert_eq!(objects.pipe_bytes(), MAX_PIPES * PIPE_BYTES);
-    assert!(objects.allow(nr::PIPE, pipes(3)));
+    assert!(objects.allow(nr::PIPE, IDLE, &pipes(3)));
     assert_eq!(objects.pipe_bytes(), 4 * PIPE_BYTES);
-    assert!((0..MAX_NAMED_PIPES).all(|_| objects.allow(nr::MKNODAT, unknown)));
-    assert!(!objects.allow(nr::MKNOD, unknown));
-    assert!((0..MAX_INSTANCES).all(|_| objects.allow(nr::INOTIFY_INIT1, unknown)));
-    assert!(!objects.allow(nr::INOTIFY_INIT, unknown));
+    assert!((0..MAX_NAMED_PIPES).all(|_| objects.allow(nr::MKNODAT, IDLE, &unknown)));
+    assert!(!objects.allow(nr::MKNOD, IDLE, &unknown));
+    assert!((0..MAX_INSTANCES).all(|_| objects.allow(nr::INOTIFY_INIT1, IDLE, &unknown)));
+    assert!(!objects.allow(nr::INOTIFY_INIT, IDLE, &unknown));
     let sockets = |sockets| {
         move || Counted {
             netlink_sockets: Some(sockets),
             ..Counted::default()
         }
     };
-    assert!((0..MAX_NETLINK_SOCKETS).all(|_| objects.allow(nr::SOCKET, unknown)));
-    assert!(!objects.allow(nr::SOCKET, sockets(MAX_NETLINK_SOCKETS)));
-    assert!(objects.allow(nr::SOCKET, sockets(MAX_NETLINK_SOCKETS - 1)));
-    assert!(!objects.allow(nr::SOCKET, unknown));
+    assert!((0..MAX_NETLINK_SOCKETS).all(|_| objects.allow(nr::SOCKET, IDLE, &unknown)));
+    assert!(!objects.allow(nr::SOCKET, IDLE, &sockets(MAX_NETLINK_SOCKETS)));
+    assert!(objects.allow(nr::SOCKET, IDLE, &sockets(MAX_NETLINK_SOCKETS - 1)));
+    assert!(!objects.allow(nr::SOCKET, IDLE, &unknown));
     assert!(!objects.has_epoll());
-    assert!(objects.allow(nr::EPOLL_CREATE1, unknown) && objects.has_epoll());
+    assert!(objects.allow(nr::EPOLL_CREATE1, IDLE, &unknown) && objects.has_epoll());
 }
 
 #[test]
@@ -43,7 +79,7 @@ fn pipes_of_a_process_are_counted_once_and_also_on_their_way() {
     let own = crate::sys::own_pid();
     let mut census = DescriptorCensus::new();
     census.add(processes, own);
-    let before = census.counted(None).pipes.unwrap();
+    let before = census.counted(Some(0)).pipes.unwrap();
     let pipes: std::vec::Vec<_> = (0..300).map(|_| std::io::pipe().unwrap()).collect();
     let (near, far) = std::os::unix::net::UnixDatagram::pair().unwrap();
     let sent = [pipes[0].0.as_raw_fd(), pipes[1].0.as_raw_fd()];
@@ -52,7 +88,9 @@ fn pipes_of_a_process_are_counted_once_and_also_on_their_way() {
     census.add(processes, own);
     census.add(processes, own);
     // Other tests have pipes and sockets as well.
-    assert!((302..302 + before + 200).contains(&census.counted(None).pipes.unwrap()));
+    assert!((302..302 + before + 200).contains(&census.counted(Some(0)).pipes.unwrap()));
+    // A socket on its way may hold others.
+    assert_eq!(census.counted(None), Counted::default());
     assert_eq!(census.counted(Some(1 << 20)), Counted::default());
     drop((pipes, near, far));
     close(processes);
@@ -72,7 +110,7 @@ fn netlink_sockets_of_a_process_are_told_from_others() {
     assert!(!is_netlink(near.as_raw_fd()));
     let mut census = DescriptorCensus::new();
     census.add(processes, own);
-    assert!(census.counted(None).netlink_sockets.unwrap() >= 1);
+    assert!(census.counted(Some(0)).netlink_sockets.unwrap() >= 1);
     assert!(crate::init::watchdog::socket_memory::netlink_sockets(processes) >= 1);
     close(socket);
     drop((near, far));
