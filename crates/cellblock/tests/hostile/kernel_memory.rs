@@ -443,7 +443,7 @@ for thread in threads:
 print(len(got))
 ";
     let session = behind(Isolation::on(Rung::Full), Limits::default(), &Map::new());
-    let result = run(&session, Cell::new(code).timeout(60.0));
+    let result = run(&session, Cell::new(code).timeout(Duration::from_secs(60)));
     let got: u64 = result.stdout.trim().parse().unwrap_or(u64::MAX);
     assert!((1..=64).contains(&got), "{}", short(&result));
     wait(session.close());
@@ -478,7 +478,7 @@ print(total)
 ";
     let isolation = Isolation::on(Rung::Full).without(Wall::Network);
     let session = behind(isolation, Limits::default(), &Map::new());
-    let result = run(&session, Cell::new(code).timeout(20.0));
+    let result = run(&session, Cell::new(code).timeout(Duration::from_secs(20)));
     assert_eq!(result.stdout.trim(), "64", "{}", short(&result));
     wait(session.close());
 }
