@@ -15,6 +15,7 @@ mod frames;
 mod json;
 mod loops;
 mod notifications;
+mod objects;
 mod pipe;
 mod requests;
 mod terminal;

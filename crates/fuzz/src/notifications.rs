@@ -2,6 +2,7 @@
 
 use crate::Outcome;
 use crate::choices::Choices;
+use crate::objects::objects;
 use cellblock_native::files::file_argument::FileArgument;
 use cellblock_native::init::notify::{NOTIFICATION_BYTES, Notification, Protected, is_harmless};
 use cellblock_native::sys::{Pid, Received, nr};
@@ -28,6 +29,9 @@ const CALLS: [usize; 11] = [
 /// Judges a call, and reads a notification that another init passed on. A call that the kernel would let touch the protected is refused.
 pub fn notifications(bytes: &[u8]) -> Outcome {
     let mut choices = Choices::new(bytes);
+    if choices.one_in(8) {
+        objects(&mut choices.clone());
+    }
     passed_on(&mut choices);
     let call = CALLS[choices.below(CALLS.len())];
     let arguments = [(); 6].map(|()| argument(&mut choices));

@@ -104,6 +104,55 @@ fn code_of_the_parent_finds_nothing_of_a_fork() {
     assert_eq!(fork.value("mine, child.poll()"), "(True, None)");
 }
 
+/// It reads the memory of every process that it can open, at an address that the head and its forks have in common.
+const LEFT_RUNNING: &str = r"
+import ctypes, mmap, os, time
+told = mmap.mmap(-1, 4096)
+own = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+own[:8] = b'original'
+address = ctypes.addressof(ctypes.c_char.from_buffer(own))
+head = os.getpid()
+if os.fork() == 0:
+    while True:
+        for name in os.listdir('/proc'):
+            if name.isdigit() and int(name) not in (head, os.getpid()):
+                try:
+                    with open(f'/proc/{name}/mem', 'rb', buffering=0) as memory:
+                        memory.seek(address)
+                        if memory.read(6) == b'secret':
+                            told[:6] = b'secret'
+                except OSError:
+                    pass
+        told[10] = (told[10] + 1) % 256
+";
+
+#[test]
+fn a_process_that_the_parent_left_running_cannot_read_the_memory_of_a_fork() {
+    let parent = session();
+    parent.good(LEFT_RUNNING);
+    parent.good("open('kept', 'w').write('from the parent')");
+    let fork = parent.fork();
+    // The process has looked at everything a few times since.
+    let rounds = "begun = told[10]\nwhile (told[10] - begun) % 256 < 3: time.sleep(0.01)";
+    fork.good("own[:6] = b'secret'");
+    let next = fork.fork();
+    next.good("own[:6] = b'secret'");
+    parent.good(rounds);
+    let nothing = r"b'\x00\x00\x00\x00\x00\x00'";
+    assert_eq!(parent.value("bytes(told[:6])"), nothing);
+    // All else is as in any fork.
+    fork.good("open('kept', 'a').write(' and the fork')");
+    assert_eq!(
+        fork.value("open('kept').read()"),
+        "'from the parent and the fork'"
+    );
+    assert_eq!(parent.value("open('kept').read()"), "'from the parent'");
+    // Without processes of the parent's, a fork is as open as its parent.
+    let alone = session();
+    let is_open = "import ctypes; ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)";
+    assert_eq!(alone.fork().value(is_open), "1");
+}
+
 #[test]
 fn a_fork_finds_nothing_of_its_parent_or_of_another_fork() {
     let parent = session();

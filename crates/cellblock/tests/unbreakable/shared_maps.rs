@@ -50,6 +50,18 @@ fn a_write_through_a_map_of_an_earlier_cell_is_taken_back_by_undo() {
     }
 }
 
+/// The maps of SQLite are looked after, and on the rung `landlock` no process can read its own.
+#[test]
+fn a_session_with_sqlite_has_checkpoints_on_every_rung() {
+    for rung in rungs() {
+        let session = open(builder().isolation(Isolation::on(rung)));
+        session.good("import sqlite3; x = 1");
+        session.good("x = 2");
+        wait(session.undo(1)).unwrap();
+        assert_eq!(session.value("x"), "1", "{rung:?}");
+    }
+}
+
 #[test]
 fn a_write_through_a_map_of_an_earlier_cell_is_taken_back_after_a_crash() {
     for rung in rungs() {

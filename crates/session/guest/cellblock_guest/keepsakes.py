@@ -50,7 +50,10 @@ class Keepsake:
                 except (OSError, ValueError):  # closed meanwhile, or no `/proc` behind these walls
                     pass
         # Files are mapped by code that has opened some, and stay mapped when they are closed; only SQLite's are looked after.
-        self._mappings = mappings.shared() if "_sqlite3" in modules else []
+        try:
+            self._mappings = mappings.shared() if "_sqlite3" in modules else []
+        except OSError:  # no `/proc` behind these walls
+            self._mappings = []
 
     def put_back(self) -> None:
         """At once in the copy that goes on, before any code runs in it."""

@@ -7,6 +7,7 @@
 //! None of this code is trusted, for it runs in memory that hostile code may have changed. It never runs with a capability
 //! (`forks/enter_namespaces.rs`).
 
+use crate::forks::enter_namespaces::Visibility;
 use crate::forks::event_descriptors;
 use crate::forks::fork::{Hints, KINDS};
 use crate::forks::side_fork::{HelperParent, fork_by_helper};
@@ -156,11 +157,13 @@ fn enter(state: &CopyState) -> Result<()> {
     let trap = SignalAction::of(signals::TRAP);
     be_traced_by_parent(state.hints.to_words())?;
     let (first, _) = KINDS[0];
-    enter_namespace(state.hints.namespace, first)?;
+    let visibility = enter_namespace(state.hints.namespace, first)?;
     // Each single step raised this signal. The kernel has unblocked it for that, and reset what it does.
     sys::set_signal_mask(u64::MAX);
     trap.restore(signals::TRAP);
-    privileges::set_dumpable(state.was_open);
+    // The copy is as open as this process is; the head itself opens again afterwards.
+    let is_closed = visibility == Visibility::Closed as usize;
+    privileges::set_dumpable(state.was_open && !is_closed);
     close(state.hints.namespace);
     Ok(())
 }

@@ -86,6 +86,15 @@ impl Step {
     }
 }
 
+/// Whether processes of the session may look into the head of its fork.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Visibility {
+    /// As into the head of the session: every process that could do harm is parted from the fork by Landlock.
+    LikeParent = 0,
+    /// No: the session has processes beside its head, and nothing parts those from the fork.
+    Closed = 1,
+}
+
 /// A traced process that is stopped in a system call of its own.
 pub struct Stopped {
     pid: Pid,
@@ -170,9 +179,10 @@ impl Stopped {
         }
     }
 
-    /// Lets the process run again, untraced. Its own call returns 0.
-    pub fn release(self) -> Result<()> {
-        trace::set_registers(self.pid, &self.own.after_success())?;
+    /// Lets the process run again, untraced. Its own call returns what others may see of the fork.
+    pub fn release(self, visibility: Visibility) -> Result<()> {
+        let value = visibility as u64;
+        trace::set_registers(self.pid, &self.own.after_success(value))?;
         trace::detach(self.pid)
     }
 

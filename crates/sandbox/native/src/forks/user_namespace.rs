@@ -109,7 +109,7 @@ pub unsafe fn clone_into(users: Fd, flags: usize) -> Result<Forked> {
             let others = flags & !clone_flags::NEWUSER | clone_flags::PARENT;
             let outcome = enter_namespace(users, clone_flags::NEWUSER)
                 // SAFETY: the caller's promise.
-                .and_then(|()| unsafe { clone_process(others) });
+                .and_then(|_| unsafe { clone_process(others) });
             let answer = match outcome {
                 Ok(Forked::Child) => {
                     close(far);

@@ -2,9 +2,10 @@
 
 use super::{Session, drain};
 use crate::forks::cpu_affinity::SharedCpu;
-use crate::forks::enter_namespaces::{Deadline, MAX_ATTEMPTS, Stopped};
+use crate::forks::enter_namespaces::{Deadline, MAX_ATTEMPTS, Stopped, Visibility};
 use crate::forks::fork::{Hints, KINDS};
 use crate::init::notify::{self, Notification, Protected};
+use crate::init::stopped;
 use crate::init::sweep;
 use crate::sys::trace::{self, Waited};
 use crate::sys::{self, Errno, Fd, Pid, Poll, Result, kill, nr, poll, signals};
@@ -102,7 +103,27 @@ impl Session {
         stopped.drop_capabilities(self.init.proc_directory, hints.capabilities)?;
         // Before the process runs: its children inherit on which processors they may run.
         drop(together);
-        stopped.release()
+        stopped.release(self.fork_visibility(pid))
+    }
+
+    /// What others may see of the fork that `entering` enters. Threads of the head part from the fork, and so does all that they start later.
+    /// A process that was started before cannot be parted. Meanwhile the head's threads are stopped and start none.
+    fn fork_visibility(&self, entering: Pid) -> Visibility {
+        let processes = self.init.proc_directory;
+        let preserved = self.preserved();
+        let mut others = false;
+        sweep::each_process(self.init.reach, processes, |pid| {
+            let is_known = Some(pid) == self.init.head
+                || pid == entering
+                || pid == sys::own_pid()
+                || preserved.is_protected(pid);
+            others |= !is_known && stopped::is_living(processes, pid);
+        });
+        if others {
+            Visibility::Closed
+        } else {
+            Visibility::LikeParent
+        }
     }
 
     /// Waits until the process, which runs, makes the call that it will be stopped in.

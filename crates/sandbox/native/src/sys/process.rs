@@ -78,10 +78,10 @@ pub fn unshare(flags: usize) -> Result<()> {
     unsafe { syscall(nr::UNSHARE, [flags]) }.map(drop)
 }
 
-/// `setns`
-pub fn enter_namespace(namespace: Fd, kind: usize) -> Result<()> {
+/// `setns`. The kernel returns 0; for a process that init leads into a fork, init chooses the number.
+pub fn enter_namespace(namespace: Fd, kind: usize) -> Result<usize> {
     // SAFETY: no pointers.
-    unsafe { syscall(nr::SETNS, [namespace as usize, kind]) }.map(drop)
+    unsafe { syscall(nr::SETNS, [namespace as usize, kind]) }
 }
 
 /// `execve` with arrays that end in a null pointer. Returns only on failure.

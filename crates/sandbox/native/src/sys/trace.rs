@@ -61,10 +61,10 @@ impl Registers {
         }
     }
 
-    /// These registers after their own call, as if it had been successful.
-    pub fn after_success(&self) -> Registers {
+    /// These registers after their own call, as if it had been successful and had returned `value`.
+    pub fn after_success(&self, value: u64) -> Registers {
         Registers {
-            rax: 0,
+            rax: value,
             call: Registers::NO_CALL,
             ..*self
         }
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(at(0x1002, -1), Progress::Made(Err(Errno::PERM)));
         assert_eq!(at(0x1000, 7), Progress::Elsewhere);
         assert_eq!(at(0x4000, 0), Progress::Elsewhere);
-        assert!(!stopped.after_success().is_interrupted());
+        assert!(!stopped.after_success(0).is_interrupted());
     }
 
     #[test]
