@@ -13,7 +13,7 @@ from _socket import SO_ACCEPTCONN, SOL_SOCKET, socket  # type: ignore[import-not
 from resource import RUSAGE_SELF, getpagesize, getrusage
 
 from . import BUILTINS as __builtins__
-from . import loops, native
+from . import loops, native, processes
 from .keepsakes import Keepsake
 from .libraries import modules
 from .wire import encode
@@ -142,9 +142,10 @@ def _own_bytes() -> int:
 
 
 def renew_ids(process: int) -> None:
-    """In a copy of `process`: what Python remembers of the process that it is in, the kernel's ids of it and of its threads."""
+    """In a copy of `process`: what Python remembers of the process that it is in, the kernel's ids of it, of its threads and of its children."""
     loops.renew_process_ids(process)
     _renew_thread_ids()
+    processes.forget_pools()
 
 
 def _renew_thread_ids() -> None:

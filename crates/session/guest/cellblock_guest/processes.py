@@ -7,6 +7,10 @@ from _signal import SIGKILL  # type: ignore[import-not-found]
 
 from . import BUILTINS as __builtins__
 from . import native
+from .libraries import modules
+
+# Pools of processes that libraries keep: the module, and its variable. `joblib.Parallel` uses the first.
+_POOLS = (("joblib.externals.loky.reusable_executor", "_executor"), ("loky.reusable_executor", "_executor"))
 
 _kill = os.kill
 
@@ -31,6 +35,17 @@ def finish(pid: int) -> None:
             os.waitpid(pid, 0)
         except OSError:
             pass
+
+
+def forget_pools() -> None:
+    """In a copy: the child processes of the original are not the copy's. A library that keeps a pool of them for its next use starts a new one, if it
+    does not find the old one."""
+    for module, variable in _POOLS:
+        if module in modules:
+            try:
+                setattr(modules[module], variable, None)
+            except Exception:  # the code has put something else in its place
+                pass
 
 
 def forbid_changes() -> None:

@@ -77,10 +77,21 @@ impl HardLinks {
         Ok(linked)
     }
 
-    /// Notes that a file is at `path` again.
-    pub(crate) fn note_put_back(&mut self, path: &Path, content: &Content) {
+    /// Notes that a file is at `path` again. It may be a new one: then later ways back look for that.
+    pub(crate) fn note_put_back(&mut self, history: &FileHistory, path: &Path, content: &Content) {
+        let Content::File { copy, access, .. } = content else {
+            return;
+        };
         if let Some(names) = identity_of(content).and_then(|it| self.names.get_mut(&it)) {
             names.put_back.get_or_insert_with(|| path.to_owned());
+            let directory = history.workspace.directory();
+            // Code may have put another file there by now. What belongs to the same owner, and to no other session, it may write to anyway.
+            if let Ok(entry) = directory.find(path, Links::AreNotFollowed)
+                && entry.stat().st_uid == access.owner
+                && !history.workspace.is_shared(&entry)
+            {
+                copy.set_original(&entry);
+            }
         }
     }
 

@@ -66,7 +66,7 @@ impl FileHistory {
                 },
             };
             if put.is_ok() {
-                hard_links.note_put_back(path, content);
+                hard_links.note_put_back(self, path, content);
             }
             if let Err(error) = put {
                 failed.push(format!("{}: {error}", path.display()));

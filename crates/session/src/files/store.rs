@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::{fs, io};
 
 /// The directory with the copies.
@@ -23,8 +23,8 @@ pub(crate) struct FileStore {
 #[derive(Debug)]
 pub(crate) struct Stored {
     path: PathBuf,
-    /// The file that it is a copy of.
-    original: Option<Identity>,
+    /// The file that it is a copy of, or that was made from it when the session went back.
+    original: Mutex<Option<Identity>>,
     /// The bytes on disk that only this copy takes.
     bytes: u64,
     total: Arc<AtomicU64>,
@@ -57,7 +57,7 @@ impl FileStore {
         // One that grows as fast as it is copied has no end.
         let mut source = (&source).take(source.metadata()?.len());
         let mut stored = self.place()?;
-        stored.original = entry.identity().ok();
+        stored.set_original(entry);
         // The kernel shares the blocks where the file system can.
         let bytes = io::copy(&mut source, &mut private_file(&stored.path)?)?;
         stored.count(bytes);
@@ -76,7 +76,7 @@ impl FileStore {
         self.next += 1;
         Ok(Stored {
             path: self.directory.join(self.next.to_string()),
-            original: None,
+            original: Mutex::default(),
             bytes: 0,
             total: Arc::clone(&self.bytes),
         })
@@ -91,14 +91,24 @@ impl Stored {
     /// Whether a file is the one that this copy was made from, so that going back may write into it: a process that has the file open then sees the old contents.
     pub(crate) fn is_copy_of(&self, entry: &Entry) -> bool {
         let is_certain = |identity: &Identity| identity.is_certain() || entry.stat().st_nlink == 1;
-        self.original
+        self.noted_original()
             .filter(is_certain)
             .is_some_and(|original| entry.identity().is_ok_and(|found| found == original))
     }
 
     /// What tells the file that it is a copy of from all others; `None` where the file system cannot tell that for certain.
     pub(crate) fn original(&self) -> Option<Identity> {
-        self.original.filter(Identity::is_certain)
+        self.noted_original().filter(Identity::is_certain)
+    }
+
+    /// Notes which file has these contents: the one that was copied, or one that was made from the copy.
+    pub(crate) fn set_original(&self, entry: &Entry) {
+        let mut original = self.original.lock().unwrap_or_else(PoisonError::into_inner);
+        *original = entry.identity().ok();
+    }
+
+    fn noted_original(&self) -> Option<Identity> {
+        *self.original.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn bytes(&self) -> u64 {

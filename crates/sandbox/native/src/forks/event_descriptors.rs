@@ -112,12 +112,10 @@ fn renew_all(own: Fd, list: &mut FoundList, kind: Kind) {
             Kind::Watch => new_watch(own, found.number, list),
         });
         let shared = share_description(list, index);
-        for other in index..list.count {
-            if !shared[other] {
-                continue;
-            }
-            list.entries[other].is_renewed = true;
-            let number = list.entries[other].number;
+        let others = list.entries[..list.count].iter_mut().zip(shared);
+        for (entry, _) in others.filter(|(_, is_shared)| *is_shared) {
+            entry.is_renewed = true;
+            let number = entry.number;
             if fresh.and_then(|fresh| replace(fresh, number)).is_err() {
                 close(number);
             }
@@ -141,15 +139,15 @@ fn share_description(list: &FoundList, index: usize) -> [bool; MAX_DESCRIPTORS] 
         if set_file_flags(first.number, state).is_err() {
             break;
         }
-        for other in index + 1..list.count {
-            let entry = list.entries[other];
+        let others = list.entries[..list.count].iter().zip(&mut shared);
+        for (entry, is_shared) in others.skip(index + 1) {
             if entry.kind != first.kind || entry.is_renewed {
                 continue;
             }
             let agrees =
                 flags_of(entry.number).is_ok_and(|flags| (flags ^ state) & open_flags::APPEND == 0);
             // It must follow both changes.
-            shared[other] = agrees && (wanted || shared[other]);
+            *is_shared = agrees && (wanted || *is_shared);
         }
     }
     shared
