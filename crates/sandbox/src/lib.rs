@@ -20,12 +20,15 @@ pub use launch::{
     is_session_id, native_walls, reachable_rung,
 };
 pub use processes::{
-    Cgroup, Cgroups, MemoryAllowance, SessionProcesses, Size, UnnamedFiles, Written,
-    descriptors_waiting_in, end_with_parent, ignore_file_size_signal,
+    Cgroup, Cgroups, MemoryAllowance, SessionProcesses, Size, TerminalSize, UnnamedFiles, Written,
+    descriptors_waiting_in, end_with_parent, ignore_file_size_signal, open_terminal,
+    resize_terminal,
 };
 pub use rustix::fs::Stat;
 pub use wire::{
-    BootTime, Change, Death, ExceededLimit, Exit, ForkFailure, FromInit, FromLauncher, KeptScope,
-    Packet, PendingChange, StandbyOrigin, ToInit, async_fd, fork_request, mount_request,
-    packet_pair, receive_bytes, receive_packet, send_bytes, send_packet, stream_pair,
+    BootTime, Change, Death, ExceededLimit, Exit, ForkFailure, FromInit, FromLauncher, FromSpawner,
+    KeptScope, MAX_PROCESS_REQUEST_BYTES, MAX_PROCESS_STRINGS, Packet, PendingChange,
+    ProcessRequest, SpawnFailure, SpawnStep, StandbyOrigin, ToInit, async_fd, end_request,
+    fork_request, mount_request, packet_pair, receive_bytes, receive_packet, send_bytes,
+    send_packet, signal_request, spawner_request, stream_pair,
 };
