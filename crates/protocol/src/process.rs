@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::fields::{Field, Fields};
 use crate::invalid::{Invalid, shown, shown_text};
-use crate::quantity::{Seconds, check_seconds};
+use crate::quantity::{Seconds, check_seconds, to_duration};
 
 /// Most bytes of the arguments, the variables and the directory of a process together.
 pub const MAX_SPAWN_BYTES: usize = 100_000;
@@ -256,7 +256,8 @@ impl Spawn {
             tag: fields.optional("tag")?,
             timeout: fields
                 .optional::<Seconds>("timeout")?
-                .and_then(|seconds| Duration::try_from_secs_f64(seconds.0).ok()),
+                .map(|seconds| to_duration("timeout", seconds.0))
+                .transpose()?,
         };
         spawn.validate()?;
         Ok(spawn)
