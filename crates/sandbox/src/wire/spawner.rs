@@ -90,7 +90,7 @@ impl ProcessRequest {
 /// What the spawner or a supervisor tells the host. Neither ever runs code of the user's, so this is evidence.
 #[derive(Debug)]
 pub enum FromSpawner {
-    /// The process runs; or the spawner itself does, and both numbers are 0.
+    /// The process runs; or the spawner itself does, and has no supervisor.
     Started {
         /// The process, by its id in the session.
         pid: u32,

@@ -5,7 +5,7 @@ use crate::files::preserve;
 use crate::spawn::Spawned;
 use crate::spawn::fork::Lineage;
 use crate::spawn::process_host::ProcessHost;
-use cellblock_protocol::Strategy;
+use cellblock_protocol::{ProcessStatus, Strategy};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -15,6 +15,7 @@ impl Actor {
         let has_view = |runtime: &Arc<crate::runtime::RuntimeState>| runtime.has_view();
         self.checkpoints.is_untouched()
             && self.checkpoints.standbys.is_empty()
+            && !self.shared.processes.has_living()
             && self.options.strategy != Strategy::Direct
             && self.options.setup.is_none()
             && self.options.network.is_empty()
@@ -32,6 +33,7 @@ impl Actor {
     /// Ends all processes of the session, and goes on with new ones. Forks of it stay.
     pub(crate) async fn start_anew(&mut self) -> Option<()> {
         let runtime = self.placement.lineage.runtime.clone()?;
+        self.shared.processes.expect_end(ProcessStatus::TakenBack);
         self.end_processes().await;
         self.end_preserve_task().await;
         self.checkpoints.taken_back.clear();
@@ -59,6 +61,7 @@ impl Actor {
         self.init = session.init;
         self.head.pipes = session.pipes;
         self.placement.cgroup = session.cgroup;
+        self.placement.spawn_request = session.spawn_request;
         self.files.disk.move_to(session.processes);
         self.checkpoints.head = session.head;
         self.placement.process_host = ProcessHost::Zygote(zygote);

@@ -8,8 +8,8 @@ use crate::files::disk_guard::WatchTarget;
 use crate::files::tracker::Changes;
 use crate::wire::channel::Channel;
 use crate::wire::init_link::Wake;
-use cellblock_protocol::FileChanges;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
+use cellblock_protocol::{FileChanges, ProcessStatus};
 use cellblock_sandbox::{StandbyOrigin, ToInit};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -34,6 +34,11 @@ impl Actor {
     /// The files come second: where no standby wakes, the session is over, and what its cells wrote is the user's.
     pub(crate) async fn recover(&mut self, dirty: Changes) -> Option<Recovered> {
         self.guard_disk(WatchTarget::None);
+        if self.files.disk.hit().is_some() {
+            // Whatever fills the disk would go on with it.
+            let processes = &self.shared.processes;
+            processes.end_all(ProcessStatus::SessionEnded).await;
+        }
         let recovered = self.recover_head(dirty).await;
         self.files.disk.forget_hit();
         recovered
@@ -71,6 +76,7 @@ impl Actor {
                         ..standby
                     });
                 }
+                self.shared.processes.end_younger_than(standby.mark).await;
                 let mut recovered = self.go_on_after(cell, dirty).await;
                 recovered.not_restored.extend(ended.into_iter().map(|name| {
                     format!(
@@ -94,7 +100,18 @@ impl Actor {
 
     /// There is a head with the state after `cell`.
     async fn go_on_after(&mut self, cell: u64, dirty: Changes) -> Recovered {
-        let not_restored = self.files.history.go_back(cell, dirty).await;
+        let living = self.shared.processes.describe_living();
+        let busy = if living.is_empty() {
+            Vec::new()
+        } else {
+            self.files.disk.held_by_spawned().await
+        };
+        let mut not_restored = self.files.history.go_back(cell, dirty, busy).await;
+        not_restored.extend(
+            living
+                .into_iter()
+                .map(|process| format!("{process}: it is older than the checkpoint, and goes on")),
+        );
         self.guard_disk(WatchTarget::None);
         self.look_for_left_running().await;
         let files = self.files.disk.changes().await.files;

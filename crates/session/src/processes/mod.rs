@@ -6,6 +6,7 @@
 
 mod output;
 mod process;
+mod start;
 mod task;
 
 pub use output::{ProcessEvent, ProcessEvents};
@@ -49,6 +50,8 @@ struct Registry {
     /// How many were ever asked for.
     count: u64,
     by_number: BTreeMap<u64, Arc<ProcessState>>,
+    /// The spawner, by its id in the session.
+    spawner: Option<u32>,
     /// Those that are being started.
     starting: BTreeSet<u64>,
     /// Those that are to end as soon as they have started, and why.
@@ -58,6 +61,8 @@ struct Registry {
 /// The host's ends of the sockets of a session's spawner.
 #[derive(Debug)]
 pub(crate) struct Spawner {
+    /// Its id in the session.
+    pid: u32,
     requests: Packets,
     control: Arc<Packets>,
     environment: SpawnEnvironment,
@@ -102,7 +107,11 @@ impl Processes {
         }
         let spawner = match &mut *connection {
             Some(spawner) => spawner,
-            none => none.insert(Spawner::connect(start_spawner).await?),
+            none => {
+                let spawner = none.insert(Spawner::connect(start_spawner).await?);
+                self.lock().spawner = Some(spawner.pid);
+                spawner
+            }
         };
         let starting = Starting::new(self);
         let started = spawner.start(spawn, starting.number).await?;
@@ -143,6 +152,20 @@ impl Processes {
     pub(crate) fn has_living(&self) -> bool {
         let registry = self.lock();
         registry.by_number.values().any(|process| process.is_left())
+    }
+
+    /// The spawner, by its id in the session, if there is one.
+    pub(crate) fn spawner_pid(&self) -> Option<u32> {
+        self.lock().spawner
+    }
+
+    /// Notes why the processes are about to end, for the session ends with all that is in it or begins anew.
+    pub(crate) fn expect_end(&self, reason: ProcessStatus) {
+        let mut registry = self.lock();
+        registry.spawner = None;
+        for process in registry.left_after(ProcessMark(0)) {
+            process.note_reason(reason);
+        }
     }
 
     /// The mark of this moment.
@@ -254,7 +277,8 @@ impl Spawner {
         })
         .await?;
         match receive(&requests).await? {
-            FromSpawner::Started { .. } => Ok(Spawner {
+            FromSpawner::Started { pid, .. } => Ok(Spawner {
+                pid,
                 requests,
                 control,
                 environment,

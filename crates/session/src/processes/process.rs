@@ -208,12 +208,15 @@ impl ProcessState {
         !*self.is_gone.borrow()
     }
 
+    /// Notes why the process is about to end. The first reason counts.
+    pub(super) fn note_reason(&self, reason: ProcessStatus) {
+        let mut known = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get_or_insert(reason);
+    }
+
     /// Has init end the process with all that it started. Does not wait.
     pub(super) async fn request_end(&self, reason: ProcessStatus) {
-        if self.output.ended().is_none() {
-            let mut known = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
-            known.get_or_insert(reason);
-        }
+        self.note_reason(reason);
         let _ = self.control.send(&end_request(self.supervisor), &[]).await;
     }
 

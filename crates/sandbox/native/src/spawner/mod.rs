@@ -43,7 +43,7 @@ pub fn run(request: &Spawn, items: Items<'_>, socket: Fd, outcome: Fd) -> ! {
     };
     // SAFETY: fresh memory of the kernel is zero, and zeros are bytes.
     let buffer = unsafe { buffer.assume_init_mut() };
-    tell(socket, from_spawner::STARTED, 0, 0, 0);
+    tell(socket, from_spawner::STARTED, sys::own_pid() as u64, 0, 0);
     loop {
         let mut wanted = [Poll::readable(socket), Poll::readable(children)];
         poll(&mut wanted, -1);

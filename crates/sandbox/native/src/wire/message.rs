@@ -48,7 +48,7 @@ pub mod to_init {
 
 /// Spawner to host, and each supervisor to host on the socket of its process.
 pub mod from_spawner {
-    /// The spawner waits for requests; or the process `a` runs, below the supervisor with the process id `b`.
+    /// The spawner, process `a`, waits for requests; or the process `a` runs, below the supervisor with the process id `b`.
     pub const STARTED: u64 = 1;
     /// The spawner or the process could not be started. `a`: the [`Stage`](super::Stage), `b`: the error number.
     pub const FAILED: u64 = 2;
