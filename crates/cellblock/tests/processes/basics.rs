@@ -4,6 +4,9 @@ use crate::common::{builder, open, run, wait};
 use cellblock::{
     Process, ProcessEvent, ProcessStatus, ProcessStream, Session, Spawn, TerminalSize,
 };
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 pub(crate) fn spawn(session: &Session, spawn: Spawn) -> Process {
@@ -131,39 +134,37 @@ fn a_process_that_ignores_signals_is_killed_with_all_that_left_its_group() {
     assert_eq!(process.end(), None);
     wait(process.kill());
     assert_eq!(wait(process.wait()).status, ProcessStatus::Killed);
-    assert_eq!(others(&session), "[]");
+    assert_eq!(others(&session), Vec::<String>::new());
 }
 
-/// The names of spawned processes and of what they started, sorted. Looked at from a spawned process: cells do not see them.
-pub(crate) fn others(session: &Session) -> String {
-    let look = "import os
-def parent(pid):
-    try:
-        return int(open(f'/proc/{pid}/stat').read().rsplit(')', 1)[1].split()[1])
-    except OSError:
-        return None
-# The parent of the supervisor. It is hidden where the session has its own process namespace: then all that can be seen is the session's.
-spawner = parent(os.getppid())
-def is_ours(pid):
-    while pid and spawner is not None and pid != spawner:
-        pid = parent(pid)
-    return bool(pid)
-names = []
-for pid in os.listdir('/proc'):
-    if pid.isdigit() and is_ours(int(pid)):
-        try:
-            stat = open(f'/proc/{pid}/stat').read()
-        except OSError:
-            continue
-        name, state = stat.split('(')[1].rsplit(')', 1)[0], stat.rsplit(')', 1)[1].split()[0]
-        if name in ('sh', 'sleep', 'setsid', 'yes', 'cat', 'bash') and state != 'Z':
-            names.append(name)
-print(sorted(names))";
-    let process = spawn(session, Spawn::new(["python3", "-I", "-c", look]));
-    let (output, end) = wait(process.output());
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(end.exit_code, Some(0), "{error}");
-    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+/// The names of shells and the like that work in the workspace of a session, sorted; seen from the host, for cells do not see all of them.
+pub(crate) fn others(session: &Session) -> Vec<String> {
+    const NAMES: [&str; 6] = ["sh", "sleep", "setsid", "yes", "cat", "bash"];
+    let names = host_pids(session)
+        .into_iter()
+        .filter_map(|pid| fs::read_to_string(format!("/proc/{pid}/stat")).ok())
+        .filter_map(|stat| {
+            let (name, rest) = stat.split_once('(')?.1.rsplit_once(") ")?;
+            (!rest.starts_with('Z')).then(|| name.to_owned())
+        });
+    let mut names: Vec<String> = names
+        .filter(|name| NAMES.contains(&name.as_str()))
+        .collect();
+    names.sort();
+    names
+}
+
+/// The processes that work in the workspace of a session, by their ids on the host.
+pub(crate) fn host_pids(session: &Session) -> Vec<u32> {
+    let place = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
+    let workspace = place(session.workspace()).unwrap();
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid| {
+            place(Path::new(&format!("/proc/{pid}/cwd"))).is_ok_and(|found| found == workspace)
+        })
+        .collect()
 }
 
 #[test]
@@ -177,9 +178,9 @@ fn the_end_is_told_when_the_program_ends_although_its_child_holds_the_output() {
         (b"done\n".to_vec(), Some(0))
     );
     assert!(begin.elapsed() < Duration::from_secs(30));
-    assert_eq!(others(&session), "['sleep']");
+    assert_eq!(others(&session), ["sleep"]);
     wait(process.kill());
-    assert_eq!(others(&session), "[]");
+    assert_eq!(others(&session), Vec::<String>::new());
 }
 
 #[test]
@@ -189,7 +190,7 @@ fn time_that_is_over_ends_a_process_with_all_that_it_started() {
     let process = spawn(&session, line.timeout(Duration::from_millis(200)));
     let end = wait(process.wait());
     assert_eq!((end.status, end.signal), (ProcessStatus::Timeout, Some(9)));
-    assert_eq!(others(&session), "[]");
+    assert_eq!(others(&session), Vec::<String>::new());
 }
 
 #[test]

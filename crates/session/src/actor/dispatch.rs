@@ -130,7 +130,8 @@ impl Actor {
             } => {
                 self.cells.last_number = number.unwrap_or(0).max(self.cells.last_number + 1);
                 self.arm_before_cell().await;
-                self.checkpoints.note_processes(self.shared.processes.mark());
+                self.checkpoints
+                    .note_processes(self.shared.processes.mark());
                 let number = self.cells.last_number;
                 let (result, fate) = self.run(cell.clone(), number, events).await;
                 let record = self

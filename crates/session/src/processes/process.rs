@@ -168,6 +168,9 @@ impl Process {
     /// Gives its terminal another size.
     pub fn resize(&self, size: TerminalSize) -> Result<(), Error> {
         size.validate()?;
+        if self.0.output.ended().is_some() {
+            return Err(self.refuse("has ended"));
+        }
         let end = self.0.input.lock().clone();
         match (self.0.input.kind, end) {
             (InputKind::Terminal, Some(end)) => {

@@ -1,8 +1,8 @@
 //! Reads requests, does urgent ones at once, and queues the rest for the tasks of their sessions.
 
 use super::operations::{OperationError, serve_while_waiting};
-use super::processes::{ProcessRequest, is_about_processes};
 use super::processes;
+use super::processes::{ProcessRequest, is_about_processes};
 use super::session_task;
 use super::session_task::{CallAnswer, Queued, SessionState};
 use super::streams::{InputLine, Writer};

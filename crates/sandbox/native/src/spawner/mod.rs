@@ -21,6 +21,7 @@ use crate::sys::{
 };
 use crate::walls::harden::{OUT_OF_THE_WAY, Visibility, confine, report};
 use crate::walls::limits;
+use crate::walls::privileges;
 use crate::wire::config::{Item, Items, Spawn, SpawnProcess};
 use crate::wire::message::{At, Failure, Message, Stage, from_spawner};
 
@@ -173,6 +174,10 @@ impl Program<'_> {
                 .zip(given)
                 .for_each(|(slot, text)| *slot = text);
         }
+        // When memory runs out the kernel shall take a spawned process as soon as the head. Where there is Landlock, the spawner had to do
+        // so before.
+        privileges::set_dumpable(true);
+        let _ = sys::write_file(c"/proc/self/oom_score_adj", b"500");
         sys::default_signals();
         sys::set_signal_mask(0);
         let mut refused = Errno::NOENT;

@@ -78,9 +78,13 @@ pub fn confine(
         privileges::no_new_privileges().at(Stage::Privileges)?;
     }
     // After a change of ids the kernel hides a process from itself; the head may see its own /proc entries.
+    // A closed process may not write there. Under Landlock no process of the session can look into one that is not, for that moment.
+    if visibility == Visibility::OfItsSession || has(request, walls::LANDLOCK) {
+        privileges::set_dumpable(true);
+        // When memory runs out the kernel shall take the head or a spawned process, not init and not a standby.
+        let _ = write_file(c"/proc/self/oom_score_adj", b"500");
+    }
     privileges::set_dumpable(visibility == Visibility::OfItsSession);
-    // When memory runs out the kernel shall take the head or a spawned process, not init and not a standby.
-    let _ = write_file(c"/proc/self/oom_score_adj", b"500");
     if has(request, walls::LANDLOCK) {
         landlock::confine(items, !has(request, walls::NETWORK)).at(Stage::Landlock)?;
     }
