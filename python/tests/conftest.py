@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import cellblock
-from cellblock import AsyncSession, Host, Session
+from cellblock import AsyncProcess, AsyncSession, Host, Session
 
 # The standard library alone: what is tested here does not depend on packages.
 HOST = Host(packages="none")
@@ -39,7 +39,7 @@ class Awaited:
             if not inspect.isawaitable(made):
                 return made
             result = self._loop.run_until_complete(made)
-            return Awaited(result, self._loop) if isinstance(result, AsyncSession) else result
+            return Awaited(result, self._loop) if isinstance(result, (AsyncSession, AsyncProcess)) else result
 
         return call
 
@@ -53,6 +53,9 @@ class Awaited:
             self.seed({name: value})
         else:
             self.write(name, value)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._loop.run_until_complete(_collected(self._inner)))
 
     def __repr__(self) -> str:
         return repr(self._inner)

@@ -35,16 +35,18 @@ pub use cellblock_protocol::{
     CheckpointState, CheckpointStatus, Computed, ContainerOptions, CredentialRule, Cut, Event,
     FileChange, FileChanges, FileContents, FileEntry, ForModel, Frame, HostPattern, Inspection,
     Invalid, Isolation, Journaling, Limits, Locale, Locals, MAX_CODE_BYTES, MAX_NETWORK_RULES,
-    MimeBundle, MimeContent, NetworkRule, Opened, Replay, Rung, Script, SecretPlace, Seed,
-    SessionOptions, State, StateOutcome, Status, Strategy, Stream, ToolArguments, ToolCall,
-    ToolOutcome, ToolSpec, Truncated, Undone, Usage, Variable, VariableChange, VariableChanges,
-    Wall, bytes_seed, codec, guest, import_statement, memory_when_parsed, mime_of, parse_duration,
+    MimeBundle, MimeContent, NetworkRule, Opened, ProcessEnd, ProcessInfo, ProcessStatus,
+    ProcessStream, Replay, Rung, Script, SecretPlace, Seed, SessionOptions, Spawn, State,
+    StateOutcome, Status, Strategy, Stream, TerminalSize, ToolArguments, ToolCall, ToolOutcome,
+    ToolSpec, Truncated, Undone, Usage, Variable, VariableChange, VariableChanges, Wall,
+    bytes_seed, codec, guest, import_statement, memory_when_parsed, mime_of, parse_duration,
     parse_size, pipe, signal_name, strip_terminal_escapes, validate_seed, validate_session_id,
     visible_json, visible_name, visible_text,
 };
 pub use cellblock_session::{
-    Cgroups, KeptWorkspace, KeptWorkspaces, Mechanism, OutputDirectory, PoolState, Preload, Probe,
-    Running, Session, UntrustedDirectories, Verdict, WorkspaceRetention,
+    Cgroups, CollectedOutput, KeptWorkspace, KeptWorkspaces, Mechanism, OutputDirectory, PoolState,
+    Preload, Probe, Process, ProcessEvent, ProcessEvents, Running, Session, UntrustedDirectories,
+    Verdict, WorkspaceRetention,
 };
 
 /// Tools: what models, code in sessions and MCP clients can call.

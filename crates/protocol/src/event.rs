@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CellResult, CheckpointState, MimeBundle, ToolArguments};
+use crate::{CellResult, CheckpointState, MimeBundle, ProcessEnd, ProcessStream, ToolArguments};
 
 /// Something that happens while a cell runs, as it happens: `{"event":"stdout","text":"2\n"}`.
 ///
@@ -55,6 +55,32 @@ pub enum Event {
     Checkpoint {
         /// The safety net as it is now.
         checkpoint: CheckpointState,
+    },
+    /// A process beside the interpreter wrote something.
+    ProcOutput {
+        /// The process.
+        proc: String,
+        /// To which stream it wrote.
+        stream: ProcessStream,
+        /// How many bytes it had written before, to all its streams.
+        offset: u64,
+        /// What it wrote, as base64.
+        base64: String,
+    },
+    /// A process wrote more than the host holds while there was no reader: so many bytes are not there any more.
+    ProcDropped {
+        /// The process.
+        proc: String,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// A process ended.
+    ProcEnd {
+        /// The process.
+        proc: String,
+        /// How it ended.
+        #[serde(flatten)]
+        end: ProcessEnd,
     },
     /// The cell is over.
     Result {

@@ -28,6 +28,7 @@ mod mime;
 mod network;
 mod options;
 pub mod pipe;
+mod process;
 mod quantity;
 mod replay;
 mod result;
@@ -56,6 +57,10 @@ pub use limits::Limits;
 pub use mime::{MimeBundle, MimeContent};
 pub use network::{HostPattern, MAX_NETWORK_RULES, NetworkRule};
 pub use options::{Arming, SessionOptions, Strategy, validate_session_id};
+pub use process::{
+    MAX_SPAWN_BYTES, MAX_SPAWN_STRINGS, ProcessEnd, ProcessInfo, ProcessStatus, ProcessStream,
+    Spawn, TerminalSize,
+};
 pub use quantity::{duration_of_seconds, optional_seconds, parse_duration, parse_size};
 pub use replay::Replay;
 pub use result::{

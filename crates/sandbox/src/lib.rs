@@ -21,12 +21,15 @@ pub use launch::{
 };
 pub use processes::{
     Cgroup, Cgroups, Mappings, MemoryAllowance, OpenFile, ProcEntry, ProcStat, ProcStatus,
-    SessionProcesses, SharedMapping, Size, UnnamedFiles, Written, descriptors_waiting_in,
-    end_with_parent, ignore_file_size_signal,
+    SessionProcesses, SharedMapping, Size, TerminalSize, UnnamedFiles, Written,
+    descriptors_waiting_in, end_with_parent, ignore_file_size_signal, open_terminal,
+    resize_terminal,
 };
 pub use rustix::fs::Stat;
 pub use wire::{
-    BootTime, Change, Death, ExceededLimit, Exit, ForkFailure, FromInit, FromLauncher, KeptScope,
-    Packet, PendingChange, StandbyOrigin, ToInit, async_fd, fork_request, mount_request,
-    packet_pair, receive_bytes, receive_packet, send_bytes, send_packet, stream_pair,
+    BootTime, Change, Death, ExceededLimit, Exit, ForkFailure, FromInit, FromLauncher, FromSpawner,
+    KeptScope, MAX_PROCESS_REQUEST_BYTES, MAX_PROCESS_STRINGS, Packet, PendingChange,
+    ProcessRequest, SpawnFailure, SpawnStep, StandbyOrigin, ToInit, async_fd, end_request,
+    fork_request, mount_request, packet_pair, receive_bytes, receive_packet, send_bytes,
+    send_packet, signal_request, spawner_request, stream_pair,
 };

@@ -7,12 +7,13 @@ use crate::actor::outputs::MAX_PAGE_BYTES;
 use crate::files::workspace::Workspace;
 use crate::journal::{JournalStatus, Recorder};
 use crate::packages::Packages;
+use crate::processes::{Process, Processes};
 use crate::{Error, Running};
 use cellblock_network::Connection;
 use cellblock_protocol::guest::{Reply, ToHead, ToolContent};
 use cellblock_protocol::{
-    Cell, CellResult, CheckpointList, Computed, Event, FileEntry, Inspection, Rung, Seed, Stream,
-    ToolSpec, Undone, Variable, validate_seed,
+    Cell, CellResult, CheckpointList, Computed, Event, FileEntry, Inspection, ProcessInfo, Rung,
+    Seed, Spawn, Stream, ToolSpec, Undone, Variable, validate_seed,
 };
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -51,6 +52,7 @@ pub(crate) struct Shared {
     /// The interpreter.
     pub(crate) python: PathBuf,
     pub(crate) packages: Packages,
+    pub(crate) processes: Arc<Processes>,
     /// The time of a cell that names none.
     pub(crate) wall: Duration,
 }
@@ -267,6 +269,36 @@ impl Session {
         let (reply, forked) = oneshot::channel();
         self.tell(Command::Exclusive(ExclusiveCommand::Fork { reply }));
         forked.await.unwrap_or_else(|_| Err(self.ended()))
+    }
+
+    /// Starts a process beside the interpreter, behind the same walls. A cell may run meanwhile.
+    ///
+    /// The process goes on when its handle is dropped. It ends with the session, and when the session goes back to a checkpoint that is
+    /// older than the process.
+    pub async fn spawn(&self, spawn: Spawn) -> Result<Process, Error> {
+        let start_spawner = async |ends| {
+            let (reply, started) = oneshot::channel();
+            self.tell(Command::Immediate(ImmediateCommand::StartSpawner {
+                ends,
+                reply,
+            }));
+            started.await.unwrap_or_else(|_| Err(self.ended()))
+        };
+        if self.end().is_some() {
+            return Err(self.ended());
+        }
+        self.shared.processes.spawn(&spawn, start_spawner).await
+    }
+
+    /// The processes that were spawned and have not ended, the oldest first.
+    pub fn processes(&self) -> Vec<ProcessInfo> {
+        self.shared.processes.running()
+    }
+
+    /// A spawned process by its name. One that ended a while ago is not there any more.
+    pub fn process(&self, name: &str) -> Result<Process, Error> {
+        let found = self.shared.processes.find(name);
+        found.ok_or_else(|| Error::NotFound(format!("there is no process `{name}`")))
     }
 
     /// Makes what is in a directory importable, after everything that is so already: from the next cell on, and for code

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .async_session import AsyncSession
     from .events import Display, Event, Finished, InputRequest, Log, Restored, Stderr, Stdout, ToolCall
     from .options import Container, Env, Limits, Network
+    from .processes import AsyncProcess, Output, Process, ProcessEnd, ProcessInfo
     from .records import (
         CellError,
         Checkpoint,
@@ -50,6 +51,7 @@ __all__ = [
     "Approve",
     "AsyncAgent",
     "AsyncFiles",
+    "AsyncProcess",
     "AsyncSession",
     "BinaryError",
     "Busy",
@@ -76,6 +78,10 @@ __all__ = [
     "Log",
     "Network",
     "Outcome",
+    "Output",
+    "Process",
+    "ProcessEnd",
+    "ProcessInfo",
     "Refused",
     "Remote",
     "Restored",
@@ -106,6 +112,7 @@ _MODULES = {
     "async_session": "AsyncSession",
     "events": "Display Event Finished InputRequest Log Restored Stderr Stdout ToolCall",
     "options": "Container Env Limits Network",
+    "processes": "AsyncProcess Output Process ProcessEnd ProcessInfo",
     "records": "CellError Checkpoint CheckpointState File FileChanges Frame Inspection ToolCallRecord Undone Usage "
     "Variable VariableChanges",
     "templates": "Template template",

@@ -57,6 +57,8 @@ class Connection:
         self._ids = count(1)
         self._names = count(1)
         self._receivers: dict[int, Receive] = {}
+        # The requests that go on after their answer, and what ends them.
+        self._last_events: dict[int, frozenset[str]] = {}
         self._listeners: dict[str, Receive] = {}
         self._write_lock = threading.Lock()
         self._later: SimpleQueue[bytes | None] = SimpleQueue()
@@ -79,16 +81,22 @@ class Connection:
         """A name that no other session has: neither in the child nor, for a while, among the journals of this user."""
         return f"py{os.getpid()}-{self.pid}-{next(self._names)}"
 
-    def request(self, fields: Line, receive: Receive) -> int:
-        """Sends a request. `receive` gets each line that belongs to it, the last of which is an answer, a result or an error."""
+    def request(self, fields: Line, receive: Receive, last_event: str | None = None) -> int:
+        """Sends a request. `receive` gets each line that belongs to it, the last of which is an answer, a result or an error.
+
+        With `last_event`, lines come after the answer too, until this event or an error.
+        """
         number = next(self._ids)
         line = encode_line({"id": number, **fields})
         if self._end is not None:
             raise Ended(self._end, "ended")
+        if last_event is not None:
+            self._last_events[number] = frozenset((last_event, "error"))
         self._receivers[number] = receive
         # The reader may have come to the end between the look above and here, and would not see this receiver.
         if self._end is not None:
             self._receivers.pop(number, None)
+            self._last_events.pop(number, None)
             raise Ended(self._end, "ended")
         self._write(line)
         return number
@@ -179,6 +187,7 @@ class Connection:
 
     def _read(self) -> None:
         receivers = self._receivers
+        last_events = self._last_events
         loads = json.loads
         try:
             for text in open(self._output, "rb", buffering=256 << 10, closefd=False):  # noqa: SIM115
@@ -189,7 +198,9 @@ class Connection:
                     if listener is not None:
                         listener(line)
                     continue
-                last = line["event"] in _LAST_EVENTS
+                last = line["event"] in last_events.get(number, _LAST_EVENTS)
+                if last and number in last_events:
+                    del last_events[number]
                 receive = receivers.pop(number, None) if last else receivers.get(number)
                 if receive is not None:
                     receive(line)

@@ -78,9 +78,9 @@ class _Step(Generic[T]):
 _LAST = ("answer", "result", "error")
 
 
-def _send(connection: Connection, fields: Line, receive: Any) -> None:
+def _send(connection: Connection, fields: Line, receive: Any, last_event: str | None = None) -> None:
     try:
-        connection.request(fields, receive)
+        connection.request(fields, receive, last_event)
     except (ValueError, TypeError) as error:
         raise Refused(f"{fields['op']}: {error}", "invalid") from None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar, overload
@@ -19,6 +19,7 @@ from ._plans import Plan, drive_async
 from ._workers import workers
 from .events import Event, event_from
 from .files import AsyncFiles
+from .processes import AsyncProcess, ProcessInfo
 from .records import Checkpoint, Inspection, Undone, Variable
 from .result import Result
 
@@ -158,6 +159,46 @@ class AsyncSession(SessionBase):
     async def fork(self) -> AsyncSession:
         """A second session that begins where this one stands, with variables and files of its own."""
         return AsyncSession._of(await self._ask(operations.fork(self._core)))
+
+    async def spawn(
+        self,
+        args: str | Sequence[str],
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bool = False,
+        pty: tuple[int, int] | None = None,
+        tag: str | None = None,
+        timeout: float | str | None = None,
+    ) -> AsyncProcess:
+        """Starts a process beside the interpreter, behind the same walls: `await spawn(["make", "-j2"])`, or a line of the shell.
+
+        It needs no free interpreter. `stdin`: something will be written to it. `pty`: a terminal of so many columns and rows in place of
+        the pipes. `timeout`: ends it, with all that it started, after so many seconds. Raises `Refused` when it cannot be started.
+        """
+        from . import processes
+
+        if not self._core.was_opened:
+            await self.open()
+        process = processes.start(
+            processes.AsyncProcess, self._core, args, cwd=cwd, env=env, stdin=stdin, pty=pty, tag=tag, timeout=timeout
+        )
+        await process._inbox.wait_for_async(lambda: process._inbox.is_known)
+        return processes.started(process)
+
+    async def processes(self) -> list[ProcessInfo]:
+        """The processes that were spawned and have not ended."""
+        from . import processes
+
+        return await self._ask(processes.running())
+
+    async def attach(self, proc: str, *, after: int = 0) -> AsyncProcess:
+        """A spawned process by its name, with its output from the byte `after` on."""
+        from . import processes
+
+        process = processes.attach(processes.AsyncProcess, self._core, proc, after)
+        await process._inbox.wait_for_async(lambda: process._inbox.is_known)
+        return processes.started(process)
 
     async def reset(self) -> None:
         """Forgets all variables. Files, tools and `imports` stay."""

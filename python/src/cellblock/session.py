@@ -17,11 +17,12 @@ from .result import Result
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
     from .events import Event
+    from .processes import Process, ProcessInfo
     from .records import Checkpoint, Inspection, Undone, Variable
 
 T = TypeVar("T")
@@ -152,6 +153,44 @@ class Session(SessionBase):
     def fork(self) -> Session:
         """A second session that begins where this one stands, with variables and files of its own."""
         return Session._of(self._ask(operations.fork(self._core)))
+
+    def spawn(
+        self,
+        args: str | Sequence[str],
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bool = False,
+        pty: tuple[int, int] | None = None,
+        tag: str | None = None,
+        timeout: float | str | None = None,
+    ) -> Process:
+        """Starts a process beside the interpreter, behind the same walls: `spawn(["make", "-j2"])`, or a line of the shell.
+
+        It needs no free interpreter. `stdin`: something will be written to it. `pty`: a terminal of so many columns and rows in place of
+        the pipes. `timeout`: ends it, with all that it started, after so many seconds. Raises `Refused` when it cannot be started.
+        """
+        from . import processes
+
+        process = processes.start(
+            processes.Process, self._core, args, cwd=cwd, env=env, stdin=stdin, pty=pty, tag=tag, timeout=timeout
+        )
+        process._inbox.wait_for(lambda: process._inbox.is_known)
+        return processes.started(process)
+
+    def processes(self) -> list[ProcessInfo]:
+        """The processes that were spawned and have not ended."""
+        from . import processes
+
+        return self._ask(processes.running())
+
+    def attach(self, proc: str, *, after: int = 0) -> Process:
+        """A spawned process by its name, with its output from the byte `after` on."""
+        from . import processes
+
+        process = processes.attach(processes.Process, self._core, proc, after)
+        process._inbox.wait_for(lambda: process._inbox.is_known)
+        return processes.started(process)
 
     def reset(self) -> None:
         """Forgets all variables. Files, tools and `imports` stay."""

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::fields::{Field, Fields};
 use crate::invalid::{Invalid, shown_text};
 use crate::seed::check_seed;
-use crate::{Cell, Seed, SessionOptions, Stream, ToolSpec};
+use crate::{Cell, Seed, SessionOptions, Spawn, Stream, TerminalSize, ToolSpec};
 
 /// The operation that a line of the pipe asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,6 +55,20 @@ pub enum Operation {
         offset: u64,
         length: Option<u64>,
     },
+    /// Start a process beside the interpreter.
+    Spawn(Box<Spawn>),
+    /// Write to the input of a process.
+    ProcInput { proc: String, bytes: Vec<u8> },
+    /// Close the input of a process.
+    ProcClose { proc: String },
+    /// Send a signal to the group of a process; without one, end the process with all that it started.
+    ProcSignal { proc: String, signal: Option<i32> },
+    /// Give the terminal of a process another size.
+    ProcResize { proc: String, size: TerminalSize },
+    /// List the processes that run.
+    Procs,
+    /// Read what a process writes, from the byte `after` of all its output on.
+    ProcAttach { proc: String, after: u64 },
     /// Offer these tools to the code, and no others.
     Tools { tools: Vec<ToolSpec> },
     /// End the session.
@@ -89,6 +103,13 @@ impl Operation {
         "get_file",
         "list_files",
         "read_output",
+        "spawn",
+        "proc_input",
+        "proc_close",
+        "proc_signal",
+        "proc_resize",
+        "procs",
+        "proc_attach",
         "tools",
         "close",
         "tool_result",
@@ -125,6 +146,19 @@ impl Operation {
                 &["cell", "stream", "offset", "length"],
                 read_output(&mut fields),
             ),
+            "spawn" => (
+                Spawn::FIELDS,
+                Spawn::take(&mut fields).map(|spawn| Self::Spawn(Box::new(spawn))),
+            ),
+            "proc_input" => (&["proc", "base64"], proc_input(&mut fields)),
+            "proc_close" => (
+                &["proc"],
+                fields.required("proc").map(|proc| Self::ProcClose { proc }),
+            ),
+            "proc_signal" => (&["proc", "signal"], proc_signal(&mut fields)),
+            "proc_resize" => (&["proc", "cols", "rows"], proc_resize(&mut fields)),
+            "procs" => (&[], Ok(Self::Procs)),
+            "proc_attach" => (&["proc", "after"], proc_attach(&mut fields)),
             "tools" => (
                 &["tools"],
                 fields.required("tools").map(|tools| Self::Tools { tools }),
@@ -160,11 +194,53 @@ fn undo(fields: &mut Fields) -> Result<Operation, Invalid> {
 
 fn put_file(fields: &mut Fields) -> Result<Operation, Invalid> {
     let path = path(fields)?;
-    let text: String = fields.required("base64")?;
-    let contents = STANDARD
-        .decode(&text)
-        .map_err(|error| Invalid::value("base64", "base64", error.to_string()))?;
+    let contents = base64(fields)?;
     Ok(Operation::PutFile { path, contents })
+}
+
+fn base64(fields: &mut Fields) -> Result<Vec<u8>, Invalid> {
+    let text: String = fields.required("base64")?;
+    STANDARD
+        .decode(&text)
+        .map_err(|error| Invalid::value("base64", "base64", error.to_string()))
+}
+
+fn proc_input(fields: &mut Fields) -> Result<Operation, Invalid> {
+    Ok(Operation::ProcInput {
+        proc: fields.required("proc")?,
+        bytes: base64(fields)?,
+    })
+}
+
+fn proc_signal(fields: &mut Fields) -> Result<Operation, Invalid> {
+    const EXPECTED: &str = "a number from 1 to 64, or null to end all that the process started";
+    let proc = fields.required("proc")?;
+    let number: Option<u64> = fields.optional("signal")?;
+    let signal = match number {
+        None => None,
+        Some(signal @ 1..=64) => Some(signal as i32),
+        Some(other) => return Err(Invalid::value("signal", EXPECTED, other.to_string())),
+    };
+    Ok(Operation::ProcSignal { proc, signal })
+}
+
+fn proc_resize(fields: &mut Fields) -> Result<Operation, Invalid> {
+    let proc = fields.required("proc")?;
+    let mut side = |name: &str| {
+        let value: u64 = fields.required(name)?;
+        let fits = u16::try_from(value).ok().filter(|value| *value > 0);
+        fits.ok_or_else(|| Invalid::value(name, "a number from 1 to 65535", value.to_string()))
+    };
+    let (cols, rows) = (side("cols")?, side("rows")?);
+    let size = TerminalSize { cols, rows };
+    Ok(Operation::ProcResize { proc, size })
+}
+
+fn proc_attach(fields: &mut Fields) -> Result<Operation, Invalid> {
+    Ok(Operation::ProcAttach {
+        proc: fields.required("proc")?,
+        after: fields.optional("after")?.unwrap_or(0),
+    })
 }
 
 fn get_file(fields: &mut Fields) -> Result<Operation, Invalid> {

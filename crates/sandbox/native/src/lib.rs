@@ -21,6 +21,7 @@ pub mod files;
 pub mod forks;
 pub mod init;
 pub mod launch;
+pub mod spawner;
 pub mod sys;
 pub mod walls;
 pub mod wire;

@@ -9,6 +9,6 @@ mod walls;
 pub use launcher::{LaunchPlan, Launched, first_id, is_session_id};
 pub use probe::{Mechanism, Probe, Verdict};
 pub use spawn_request::SpawnRequest;
-pub(crate) use spawn_request::path_to_c_string;
+pub(crate) use spawn_request::{item, path_to_c_string};
 pub use view::{GUEST_DIRECTORY, View};
 pub use walls::{native_walls, reachable_rung};

@@ -166,7 +166,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    fn from_status(status: u64) -> Exit {
+    pub(super) fn from_status(status: u64) -> Exit {
         let status = status as u32;
         match status & 0x7F {
             0 => Exit::Code((status >> 8 & 0xFF) as i32),

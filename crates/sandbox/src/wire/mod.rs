@@ -2,6 +2,7 @@
 
 mod messages;
 mod packet;
+mod spawner;
 
 pub use messages::{
     BootTime, Change, Death, ExceededLimit, Exit, ForkFailure, FromInit, FromLauncher, KeptScope,
@@ -10,4 +11,8 @@ pub use messages::{
 pub use packet::{
     Packet, async_fd, packet_pair, receive_bytes, receive_packet, send_bytes, send_packet,
     stream_pair,
+};
+pub use spawner::{
+    FromSpawner, MAX_PROCESS_REQUEST_BYTES, MAX_PROCESS_STRINGS, ProcessRequest, SpawnFailure,
+    SpawnStep, end_request, signal_request, spawner_request,
 };

@@ -4,6 +4,7 @@
 //! one of the kinds and an arm where that kind is carried out.
 
 use crate::Error;
+use crate::processes::{SpawnEnvironment, SpawnerEnds};
 use crate::session::Session;
 use cellblock_protocol::guest::{Reply, ToHead};
 use cellblock_protocol::{Cell, CellResult, CheckpointList, Event, Stream, Undone};
@@ -84,6 +85,11 @@ pub(crate) enum ImmediateCommand {
     },
     Checkpoints {
         reply: oneshot::Sender<CheckpointList>,
+    },
+    /// Asks init for the spawner, which starts processes beside the head.
+    StartSpawner {
+        ends: SpawnerEnds,
+        reply: ReplyTo<SpawnEnvironment>,
     },
 }
 

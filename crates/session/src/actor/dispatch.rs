@@ -114,6 +114,9 @@ impl Actor {
             ImmediateCommand::Checkpoints { reply } => {
                 let _ = reply.send(self.checkpoints.list());
             }
+            ImmediateCommand::StartSpawner { ends, reply } => {
+                let _ = reply.send(self.start_spawner(ends).await);
+            }
         }
     }
 
@@ -127,6 +130,8 @@ impl Actor {
             } => {
                 self.cells.last_number = number.unwrap_or(0).max(self.cells.last_number + 1);
                 self.arm_before_cell().await;
+                self.checkpoints
+                    .note_processes(self.shared.processes.mark());
                 let number = self.cells.last_number;
                 let (result, fate) = self.run(cell.clone(), number, events).await;
                 let record = self

@@ -49,7 +49,13 @@ impl Actor {
         const PAUSE: Duration = Duration::from_millis(1);
         self.files.is_left_running = false;
         for look in 1..=MAX_LOOKS {
-            if self.checkpoints.is_disabled || !self.files.disk.can_run_on() {
+            if self.checkpoints.is_disabled {
+                return;
+            }
+            if self.shared.processes.has_living() {
+                break;
+            }
+            if !self.files.disk.can_run_on() {
                 return;
             }
             if look < MAX_LOOKS {
@@ -97,10 +103,13 @@ impl Actor {
     pub(crate) fn guard_disk(&mut self, duty: WatchTarget) {
         let (channel, limit) = (self.head.channel.descriptor(), self.disk_limit());
         let standbys = self.checkpoints.standbys.iter();
+        let spawner = self.shared.processes.spawner_pid();
         let own = Own {
             processes: std::iter::once(self.checkpoints.head)
                 .chain(standbys.clone().map(|standby| standby.pid))
+                .chain(spawner)
                 .collect(),
+            spawner,
             laid: standbys
                 .clone()
                 .map(|standby| standby.channel.far)

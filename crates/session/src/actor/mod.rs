@@ -35,8 +35,8 @@ use crate::session::Shared;
 use crate::spawn::fork::Lineage;
 use crate::spawn::process_host::ProcessHost;
 use crate::wire::init_link::InitLink;
-use cellblock_protocol::{Event, SessionOptions};
-use cellblock_sandbox::{Cgroup, Death};
+use cellblock_protocol::{Event, ProcessStatus, SessionOptions};
+use cellblock_sandbox::{Cgroup, Death, SpawnRequest};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,6 +110,8 @@ pub(crate) struct Placement {
     pub(crate) lineage: Lineage,
     /// The walls around the session, in the words of a result.
     pub(crate) isolation: String,
+    /// What the session's processes were made by, and a spawner will be; `None` in a container.
+    pub(crate) spawn_request: Option<SpawnRequest>,
 }
 
 impl Placement {
@@ -136,6 +138,9 @@ impl Actor {
         let _ = self.shared.end.set(reason.clone());
         // Handles that are waiting see their replies dropped and read the reason.
         self.commands.refuse_all();
+        self.shared
+            .processes
+            .expect_end(ProcessStatus::SessionEnded);
         self.end_processes().await;
         self.placement.process_host.end().await;
         self.end_preserve_task().await;

@@ -85,6 +85,7 @@ impl Actor {
         let seq = self.head.next_question();
         let (line, far) = StandbyChannel::new().map_err(|error| error.to_string())?;
         self.files.disk.expect_descriptors_in(line.far);
+        let mark = self.shared.processes.mark();
         let asked = BootTime::now();
         let exchange = async {
             let request = ToHead::Arm { seq, hurry };
@@ -119,6 +120,7 @@ impl Actor {
             resident,
             faults,
             children,
+            mark,
         });
         self.checkpoints.begin_steps();
         self.trim(hurry).await;

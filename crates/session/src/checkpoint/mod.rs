@@ -9,6 +9,7 @@ pub(crate) mod undo;
 
 use crate::checkpoint::standby_channel::StandbyChannel;
 use crate::checkpoint::steps::{StatePoint, Steps};
+use crate::processes::ProcessMark;
 use cellblock_protocol::{CheckpointEntry, CheckpointList, CheckpointState};
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -35,6 +36,8 @@ pub(crate) struct Standby {
     pub(crate) faults: u64,
     /// The child processes that the head had when this was made, by name. They end before the standby is woken.
     pub(crate) children: Vec<String>,
+    /// Which spawned processes are older than this.
+    pub(crate) mark: ProcessMark,
 }
 
 impl Standby {
@@ -140,6 +143,15 @@ impl Checkpoints {
             self.kept.push(cell);
         }
         self.plan();
+    }
+
+    /// A cell is about to begin. If the newest standby has the state before it, processes that were spawned until now belong to that state.
+    pub(crate) fn note_processes(&mut self, mark: ProcessMark) {
+        if self.is_armed()
+            && let Some(newest) = self.standbys.back_mut()
+        {
+            newest.mark = mark;
+        }
     }
 
     /// The cell after which the head's state is.

@@ -13,7 +13,7 @@ use crate::spawn::process_host::ProcessHost;
 use crate::wire::channel::Channel;
 use crate::wire::init_link::Wake;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
-use cellblock_protocol::{FileChanges, Strategy};
+use cellblock_protocol::{FileChanges, ProcessStatus, Strategy};
 use cellblock_sandbox::{StandbyOrigin, ToInit};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -39,6 +39,11 @@ impl Actor {
     /// The files come second: where no standby wakes, the session is over, and what its cells wrote is the user's.
     pub(crate) async fn recover(&mut self, dirty: Changes) -> Option<Recovered> {
         self.guard_disk(WatchTarget::None);
+        if self.files.disk.hit().is_some() {
+            // Whatever fills the disk would go on with it.
+            let processes = &self.shared.processes;
+            processes.end_all(ProcessStatus::SessionEnded).await;
+        }
         let recovered = self.recover_head(dirty).await;
         self.files.disk.forget_hit();
         recovered
@@ -76,6 +81,7 @@ impl Actor {
                         ..standby
                     });
                 }
+                self.shared.processes.end_younger_than(standby.mark).await;
                 let mut recovered = self.go_on_after(cell, dirty).await;
                 recovered.not_restored.extend(ended.into_iter().map(|name| {
                     format!(
@@ -99,7 +105,18 @@ impl Actor {
 
     /// There is a head with the state after `cell`.
     async fn go_on_after(&mut self, cell: u64, dirty: Changes) -> Recovered {
-        let not_restored = self.files.history.go_back(cell, dirty).await;
+        let living = self.shared.processes.describe_living();
+        let busy = if living.is_empty() {
+            Vec::new()
+        } else {
+            self.files.disk.held_by_spawned().await
+        };
+        let mut not_restored = self.files.history.go_back(cell, dirty, busy).await;
+        not_restored.extend(
+            living
+                .into_iter()
+                .map(|process| format!("{process}: it is older than the checkpoint, and goes on")),
+        );
         self.guard_disk(WatchTarget::None);
         self.look_for_left_running().await;
         let files = self.files.disk.changes().await.files;
@@ -189,6 +206,7 @@ impl Actor {
         let has_view = |runtime: &Arc<crate::runtime::RuntimeState>| runtime.has_view();
         self.checkpoints.is_untouched()
             && self.checkpoints.standbys.is_empty()
+            && !self.shared.processes.has_living()
             && self.options.strategy != Strategy::Direct
             && self.options.setup.is_none()
             && self.options.network.is_empty()
@@ -206,6 +224,7 @@ impl Actor {
     /// Ends all processes of the session, and goes on with new ones. Forks of it stay.
     pub(crate) async fn start_anew(&mut self) -> Option<()> {
         let runtime = self.placement.lineage.runtime.clone()?;
+        self.shared.processes.expect_end(ProcessStatus::TakenBack);
         self.end_processes().await;
         self.end_preserve_task().await;
         self.checkpoints.taken_back.clear();
@@ -233,6 +252,7 @@ impl Actor {
         self.init = session.init;
         self.head.pipes = session.pipes;
         self.placement.cgroup = session.cgroup;
+        self.placement.spawn_request = session.spawn_request;
         self.files.disk.move_to(session.processes);
         self.checkpoints.head = session.head;
         self.placement.process_host = ProcessHost::Zygote(zygote);

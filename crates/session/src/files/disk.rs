@@ -11,6 +11,7 @@ use cellblock_sandbox::{FileSystem, SessionProcesses, descriptors_waiting_in};
 use std::collections::HashSet;
 use std::iter;
 use std::os::fd::RawFd;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
@@ -49,6 +50,8 @@ pub(crate) struct DiskLooker {
 pub(crate) struct Own {
     /// The head and its standbys, by their ids inside, the head first.
     pub(crate) processes: Vec<u32>,
+    /// The spawner, by its id inside. It is among the processes too.
+    pub(crate) spawner: Option<u32>,
     /// Sockets in which the host has put a descriptor, by their inodes.
     pub(crate) laid: Vec<u64>,
     /// The host's ends of sockets that the session may send descriptors to.
@@ -183,16 +186,32 @@ impl DiskLooker {
 
     /// The files of the workspace that processes of the session hold.
     fn held_files(&self) -> HeldFiles {
-        let own = lock(&self.own).processes.clone();
+        let Own {
+            processes, spawner, ..
+        } = lock(&self.own).clone();
         let session = self.processes().find();
         let device = lock(&self.tracker).workspace().device();
-        let held = lock(&self.seen).held(session, &own, device);
+        let held = lock(&self.seen).held(session, &processes, spawner, device);
         let tracker = lock(&self.tracker);
         HeldFiles {
             mapped: tracker.paths_of(&held.mapped),
             open: tracker.paths_of(&held.open),
             unknown: held.unknown,
         }
+    }
+
+    /// The files of the workspace that spawned processes can write to.
+    fn held_by_spawned(&self) -> Vec<PathBuf> {
+        let Own {
+            processes, spawner, ..
+        } = lock(&self.own).clone();
+        let session = self.processes().find();
+        let device = lock(&self.tracker).workspace().device();
+        let held = lock(&self.seen).held_by_spawned(session, &processes, spawner, device);
+        let tracker = lock(&self.tracker);
+        let mut paths = tracker.paths_of(&held.mapped);
+        paths.extend(tracker.paths_of(&held.open));
+        paths
     }
 
     /// Kills the head, as far as this process may.
@@ -360,6 +379,13 @@ impl Disk {
     }
 
     /// Begins to look for files that can be changed without being noticed, on a thread of its own.
+    pub(crate) async fn held_by_spawned(&self) -> Vec<PathBuf> {
+        let looker = Arc::clone(&self.looker);
+        let look = spawn_blocking(move || looker.held_by_spawned());
+        look.await.unwrap_or_default()
+    }
+
+    /// Looks for files of the workspace that processes of the session hold.
     pub(crate) fn look_for_held_files(&self) -> JoinHandle<HeldFiles> {
         let looker = Arc::clone(&self.looker);
         spawn_blocking(move || looker.held_files())

@@ -87,10 +87,12 @@ impl SeenProcesses {
     }
 
     /// The files on the file system `device` that processes hold, all but init and the standbys, which do nothing until they are woken.
+    /// `spawner` is the id of the session's spawner in the session.
     pub(crate) fn held(
         &mut self,
         session: Option<SessionProcesses>,
         own: &[u32],
+        spawner: Option<u32>,
         device: u64,
     ) -> HeldInodes {
         let mut held = HeldInodes::default();
@@ -104,19 +106,34 @@ impl SeenProcesses {
             .known
             .iter()
             .filter(|(_, process)| **process == Process::Other);
-        let mut open: Vec<u32> = others.map(|(pid, _)| *pid).chain(head).collect();
-        while let Some(pid) = open.pop() {
-            let process = ProcEntry::of(pid);
-            let looked_at = held.look_into(process, device);
-            if looked_at.is_err() && process.is_running() {
-                let inside = process.namespace_ids().last().copied();
-                held.unknown.push(inside.unwrap_or(0));
-            }
-            // Those of forks are deeper in namespaces, and not of this session.
-            let children = process.children().into_iter();
-            open.extend(children.filter(|pid| namespace_depth(*pid) <= depth));
+        let others = others.map(|(pid, _)| *pid).chain(head);
+        held.look_below(others.chain(self.spawned(spawner)).collect(), device, depth);
+        held
+    }
+
+    /// The files on the file system `device` that spawned processes hold, and what they started.
+    pub(crate) fn held_by_spawned(
+        &mut self,
+        session: Option<SessionProcesses>,
+        own: &[u32],
+        spawner: Option<u32>,
+        device: u64,
+    ) -> HeldInodes {
+        let mut held = HeldInodes::default();
+        if let Some(init) = self.find_init(session) {
+            self.update(init, own);
+            held.look_below(self.spawned(spawner), device, namespace_depth(init));
         }
         held
+    }
+
+    /// The spawned processes: the children of the supervisors, which are the children of the spawner.
+    fn spawned(&self, spawner: Option<u32>) -> Vec<u32> {
+        let mut known = self.known.iter();
+        let spawner = spawner.and_then(|id| known.find(|(_, found)| **found == Process::Own(id)));
+        let supervisors = spawner.map_or_else(Vec::new, |(pid, _)| ProcEntry::of(*pid).children());
+        let below = supervisors.into_iter().flat_map(|pid| ProcEntry::of(pid).children());
+        below.collect()
     }
 
     fn find_init(&mut self, session: Option<SessionProcesses>) -> Option<u32> {
@@ -154,6 +171,21 @@ impl SeenProcesses {
 }
 
 impl HeldInodes {
+    /// Looks into these processes and all that are below them. `depth` is that of the session in process namespaces.
+    fn look_below(&mut self, mut open: Vec<u32>, device: u64, depth: usize) {
+        while let Some(pid) = open.pop() {
+            let process = ProcEntry::of(pid);
+            let looked_at = self.look_into(process, device);
+            if looked_at.is_err() && process.is_running() {
+                let inside = process.namespace_ids().last().copied();
+                self.unknown.push(inside.unwrap_or(0));
+            }
+            // Those of forks are deeper in namespaces, and not of this session.
+            let children = process.children().into_iter();
+            open.extend(children.filter(|pid| namespace_depth(*pid) <= depth));
+        }
+    }
+
     fn look_into(&mut self, process: ProcEntry, device: u64) -> io::Result<()> {
         let mut has_maps = false;
         // Of a process whose first thread has ended, only the others tell. Each may have descriptors of its own.

@@ -23,8 +23,8 @@ type Aside = HashMap<Stamp, Vec<PathBuf>>;
 
 impl FileHistory {
     /// Puts everything back as it was after `cell`: what later cells changed, and `dirty`, what the one that died changed.
-    /// Returns what could not be put back.
-    pub(crate) fn go_back(&mut self, cell: u64, dirty: Changes) -> Vec<String> {
+    /// Files in `busy` stay as they are: a process that goes on has them open for writing. Returns what could not be put back.
+    pub(crate) fn go_back(&mut self, cell: u64, dirty: Changes, busy: &[PathBuf]) -> Vec<String> {
         // What is copied now was either changed from outside, and stays, or is about to be undone.
         self.catch_up();
         // What was parted since may be shared again.
@@ -32,6 +32,15 @@ impl FileHistory {
         let mut failed = Vec::new();
         let mut paths = self.changed_since(cell, dirty.paths, &mut failed);
         self.add_held(cell, &mut paths, &mut failed);
+        let mut stay = Vec::new();
+        for path in busy.iter().filter(|path| paths.contains(*path)) {
+            failed.push(format!(
+                "{}: a process that goes on has it open for writing, so it was left alone",
+                path.display()
+            ));
+            stay.push(path.clone());
+        }
+        paths.retain(|path| !stay.contains(path));
         let wanted: Vec<(PathBuf, Content)> = paths
             .into_iter()
             .map(|path| (path.clone(), self.at(&path, cell)))
@@ -54,7 +63,6 @@ impl FileHistory {
         {
             self.remove(path);
         }
-        let mut stay = Vec::new();
         let mut hard_links = HardLinks::after(self, cell);
         for (path, content) in &wanted {
             let put = match content {

@@ -4,6 +4,7 @@
 
 use crate::files::history::FileHistory;
 use crate::files::tracker::Changes;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 /// A handle of the history. Clones are the same.
@@ -48,8 +49,16 @@ impl History {
 
     /// Puts everything back as it was after `cell`, see [`FileHistory::go_back`]. Returns what could not be put back, and whatever went
     /// wrong in the host.
-    pub(crate) async fn go_back(&self, cell: u64, dirty: Changes) -> Vec<String> {
-        not_put_back(self.with(move |files| files.go_back(cell, dirty)).await)
+    pub(crate) async fn go_back(
+        &self,
+        cell: u64,
+        dirty: Changes,
+        busy: Vec<PathBuf>,
+    ) -> Vec<String> {
+        not_put_back(
+            self.with(move |files| files.go_back(cell, dirty, &busy))
+                .await,
+        )
     }
 
     fn after_panic<'a>(

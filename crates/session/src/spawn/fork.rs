@@ -13,7 +13,7 @@ use crate::runtime::RuntimeState;
 use crate::session::{MAX_LOG_EVENTS, Session};
 use crate::spawn::plan::{Plan, SpawnTarget};
 use crate::spawn::prepared::{Opening, Prepared, SessionParts};
-use crate::spawn::sockets::Sockets;
+use crate::spawn::sockets::{Sockets, SpawnedSession};
 use crate::wire::init_link::{PendingAnswer, PrepareFork};
 use cellblock_protocol::SessionOptions;
 use cellblock_protocol::guest::{Reply, ToHead};
@@ -181,7 +181,10 @@ impl Actor {
             options: options.clone(),
             summary: runtime.isolation_summary(),
             process_host: self.placement.process_host.for_fork()?,
-            spawned: near.with(cgroup, self.files.disk.youngest_fork(), head),
+            spawned: SpawnedSession {
+                spawn_request: Some(spawn_request),
+                ..near.with(cgroup, self.files.disk.youngest_fork(), head)
+            },
             files,
             workspace: Arc::clone(&workspace),
             directory,

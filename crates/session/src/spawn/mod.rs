@@ -216,6 +216,7 @@ impl RuntimeState {
         let processes = Processes::of(zygote.launcher_pid, init);
         let session = SpawnedSession {
             borrowed,
+            spawn_request: Some(spawn_request),
             ..near.with(cgroup, processes, head)
         };
         Ok(Spawned {
@@ -226,7 +227,7 @@ impl RuntimeState {
     }
 
     /// Without a view, `/tmp` is everybody's, so the session has a directory of its own.
-    fn environment(&self, directory: &Path) -> Vec<(String, String)> {
+    pub(crate) fn environment(&self, directory: &Path) -> Vec<(String, String)> {
         if self.has_view() {
             return Vec::new();
         }

@@ -81,6 +81,7 @@ impl Prepared {
             head,
             borrowed,
             opened_listeners,
+            spawn_request,
             ..
         } = parts.spawned;
         let Files {
@@ -102,6 +103,7 @@ impl Prepared {
             journal: Recorder::default(),
             python: parts.summary.python,
             packages: Packages::default(),
+            processes: Arc::default(),
             wall: parts.options.limits.wall,
         };
         let actor = Actor {
@@ -125,6 +127,7 @@ impl Prepared {
                 cgroup,
                 lineage: parts.lineage,
                 isolation: parts.summary.isolation,
+                spawn_request,
             },
             network_access: NetworkAccess::default(),
         };
@@ -164,6 +167,7 @@ impl Prepared {
             journal: opening.journal.clone(),
             python: actor.shared.python.clone(),
             packages: opening.packages,
+            processes: Arc::default(),
             wall: opening.options.limits.wall,
         });
         actor.network_access = opening.listeners.serve(self.opened_listeners, &shared)?;

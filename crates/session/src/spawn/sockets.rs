@@ -10,7 +10,7 @@ use crate::wire::channel::Channel;
 use crate::wire::init_link::{InitLink, Started, ended_while};
 use crate::wire::pipes::Pipes;
 use cellblock_protocol::guest::FromHead;
-use cellblock_sandbox::{Cgroup, packet_pair, stream_pair};
+use cellblock_sandbox::{Cgroup, SpawnRequest, packet_pair, stream_pair};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -28,6 +28,8 @@ pub(crate) struct SpawnedSession {
     pub(crate) borrowed: Option<BorrowedDirectory>,
     /// The session's listeners for the network, which no guard serves yet.
     pub(crate) opened_listeners: Vec<OpenedListener>,
+    /// What its processes were made by; `None` in a container.
+    pub(crate) spawn_request: Option<SpawnRequest>,
 }
 
 /// The host's ends of the sockets and pipes between a session and the host.
@@ -159,6 +161,7 @@ impl Sockets {
             preserve_socket,
             borrowed: None,
             opened_listeners,
+            spawn_request: None,
         }
     }
 }

@@ -19,6 +19,27 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 /// The most bytes of standard error that are kept of the zygote.
 const MAX_STDERR_BYTES: u64 = 64 << 10;
 
+/// The environment of every process of a session.
+pub(crate) const VARIABLES: &[(&str, &str)] = &[
+    ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+    ("HOME", "/tmp"),
+    ("LANG", "C.UTF-8"),
+    ("LC_ALL", "C.UTF-8"),
+    ("TERM", "dumb"),
+    ("MPLBACKEND", "Agg"),
+    ("MPLCONFIGDIR", "/tmp/matplotlib"),
+    // No background threads of memory allocators (polars, Arrow): they block every signal, so a checkpoint could not stop them.
+    ("_RJEM_MALLOC_CONF", "background_thread:false"),
+    ("JE_ARROW_MALLOC_CONF", "background_thread:false"),
+    // Arrow's allocator reserves a gigabyte; without this it counts as used, against the memory limit.
+    ("MIMALLOC_ARENA_EAGER_COMMIT", "0"),
+    // One thread each: sessions share the machine.
+    ("OPENBLAS_NUM_THREADS", "1"),
+    ("OMP_NUM_THREADS", "1"),
+    ("MKL_NUM_THREADS", "1"),
+    ("NUMEXPR_NUM_THREADS", "1"),
+];
+
 /// How a zygote is started.
 #[derive(Clone, Debug)]
 pub(crate) struct ZygotePlan {
@@ -213,27 +234,10 @@ impl ZygotePlan {
             .as_ref()
             .map(|path| path.display().to_string())
             .unwrap_or_default();
-        for (name, value) in [
-            ("PATH", "/usr/local/bin:/usr/bin:/bin"),
-            ("HOME", "/tmp"),
-            ("LANG", "C.UTF-8"),
-            ("LC_ALL", "C.UTF-8"),
-            ("TERM", "dumb"),
-            ("MPLBACKEND", "Agg"),
-            ("MPLCONFIGDIR", "/tmp/matplotlib"),
-            ("CELLBLOCK_FONT_CACHE", &fonts),
-            // No background threads of memory allocators (polars, Arrow): they block every signal, so a checkpoint
-            // could not stop them.
-            ("_RJEM_MALLOC_CONF", "background_thread:false"),
-            ("JE_ARROW_MALLOC_CONF", "background_thread:false"),
-            // Arrow's allocator reserves a gigabyte; without this it counts as used, against the memory limit.
-            ("MIMALLOC_ARENA_EAGER_COMMIT", "0"),
-            // One thread each: sessions share the machine.
-            ("OPENBLAS_NUM_THREADS", "1"),
-            ("OMP_NUM_THREADS", "1"),
-            ("MKL_NUM_THREADS", "1"),
-            ("NUMEXPR_NUM_THREADS", "1"),
-        ] {
+        for (name, value) in VARIABLES
+            .iter()
+            .chain(&[("CELLBLOCK_FONT_CACHE", fonts.as_str())])
+        {
             plan = plan.variable(name, value)?;
         }
         Ok(if plan.has_view() {

@@ -186,6 +186,7 @@ impl Bench {
             Row::OutOfMemory => self.memory_kills().await?,
             Row::Undo => self.undos().await?,
             Row::Fork => self.forks().await?,
+            Row::Spawn => self.spawns().await?,
             Row::ToolCall => tools::single_calls(self.session(Strategy::Direct).await?).await?,
             Row::ThousandCalls => {
                 tools::thousand_calls(self.session(Strategy::Direct).await?, self.repetitions / 5)

@@ -164,6 +164,21 @@ impl Bench {
         Ok(values)
     }
 
+    /// From the request for a process that does nothing to the news of its end.
+    pub(super) async fn spawns(&self) -> anyhow::Result<Vec<f64>> {
+        let session = self.session(Strategy::Process).await?;
+        let mut values = Vec::new();
+        for _ in 0..self.repetitions {
+            let begun = Instant::now();
+            let process = session.spawn(Spawn::new(["true"])).await?;
+            let end = process.wait().await;
+            values.push(milliseconds(begun.elapsed()));
+            ensure!(end.exit_code == Some(0), "the process ended with {end:?}");
+        }
+        session.close().await;
+        Ok(values)
+    }
+
     pub(super) async fn forks(&self) -> anyhow::Result<Vec<f64>> {
         let session = self.session(Strategy::Process).await?;
         session

@@ -4,6 +4,7 @@
 //! order; one thread writes. W1 to W6 of the contracts are the law here.
 
 mod operations;
+mod processes;
 mod server;
 mod session_task;
 mod streams;

@@ -1,6 +1,8 @@
 //! Reads requests, does urgent ones at once, and queues the rest for the tasks of their sessions.
 
 use super::operations::{OperationError, serve_beside_cell, serve_while_waiting};
+use super::processes;
+use super::processes::{ProcessRequest, is_about_processes};
 use super::session_task;
 use super::session_task::{CallAnswer, Queued, SessionState};
 use super::streams::{InputLine, Writer};
@@ -152,6 +154,17 @@ impl PipeServer {
             .entry(name.clone())
             .or_insert_with(|| self.add_session(&name, None));
         let mut state = lock(&entry.state);
+        if is_about_processes(&operation)
+            && let Some(queue) = &state.processes
+        {
+            // The task is there as long as its session is open.
+            let _ = queue.send(ProcessRequest {
+                id,
+                operation,
+                share: Some(share),
+            });
+            return None;
+        }
         if state.is_waiting() {
             let session = state.session.clone();
             drop(state);
@@ -222,10 +235,17 @@ impl PipeServer {
         Ok(name)
     }
 
+    /// Counts a task that is to end before the pipe does.
+    pub(crate) fn count_task(&self) -> TaskCount {
+        TaskCount::new(&self.tasks)
+    }
+
     fn add_session(self: &Arc<Self>, name: &str, session: Option<Session>) -> Entry {
         let (queue, requests) = mpsc::unbounded_channel();
         let state = Arc::new(Mutex::new(SessionState::default()));
-        lock(&state).session = session.clone();
+        if let Some(session) = &session {
+            lock(&state).open(session, processes::start(self, name, session));
+        }
         let task = session_task::serve(
             Arc::clone(self),
             name.to_owned(),
@@ -233,7 +253,7 @@ impl PipeServer {
             session,
             requests,
         );
-        let counted = TaskCount::new(&self.tasks);
+        let counted = self.count_task();
         tokio::spawn(async move {
             task.await;
             drop(counted);
@@ -284,7 +304,8 @@ impl Drop for MemoryShare {
 }
 
 /// One of the tasks, as long as it is there.
-struct TaskCount(watch::Sender<usize>);
+#[derive(Debug)]
+pub(crate) struct TaskCount(watch::Sender<usize>);
 
 impl TaskCount {
     fn new(tasks: &watch::Sender<usize>) -> TaskCount {

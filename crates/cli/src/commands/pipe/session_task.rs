@@ -1,6 +1,7 @@
 //! The task of one session of the pipe: it does the requests of the session in order.
 
 use super::operations::{OperationAnswer, OperationError, ask, send_outcome};
+use super::processes::{self, ProcessQueue, ProcessRequest, is_about_processes};
 use super::server::{INPUT_HAS_ENDED, MemoryShare, PipeServer, lock};
 use cellblock::pipe::{Operation, RequestId, Response};
 use cellblock::{Cell, Event, Opened, Session, SessionOptions, Strategy, Stream};
@@ -96,6 +97,21 @@ impl SessionTask {
             }
             Operation::Run(cell) => match self.run(&id, cell).await {
                 Ok(()) => return Next::Open,
+                Err(error) => (Err(error), Next::Open),
+            },
+            operation if is_about_processes(&operation) => match self.session().await {
+                Ok(_) => {
+                    if let Some(queue) = &lock(&self.state).processes {
+                        let request = ProcessRequest {
+                            id,
+                            operation,
+                            share: None,
+                        };
+                        // The task is there as long as the session is open.
+                        let _ = queue.send(request);
+                    }
+                    return Next::Open;
+                }
                 Err(error) => (Err(error), Next::Open),
             },
             Operation::Fork => (self.fork().await.map(OperationAnswer::Value), Next::Open),
@@ -202,9 +218,10 @@ impl SessionTask {
         let strategy = options.strategy;
         let session = self.server.host.open(options).await?;
         self.logs = Some(session.logs());
+        let processes = processes::start(&self.server, &self.name, &session);
         {
             let mut state = lock(&self.state);
-            state.session = Some(session.clone());
+            state.open(&session, processes);
             state.strategy = strategy;
         }
         self.slot = Slot::Open(session.clone());
@@ -212,7 +229,7 @@ impl SessionTask {
     }
 
     async fn close(&mut self) {
-        lock(&self.state).session = None;
+        lock(&self.state).close();
         self.logs = None;
         if let Slot::Open(session) = std::mem::replace(&mut self.slot, Slot::Empty) {
             session.close().await;
@@ -263,6 +280,8 @@ pub(crate) struct SessionState {
     pub(crate) session: Option<Session>,
     /// How its cells run.
     pub(crate) strategy: Strategy,
+    /// The queue of its operations about processes, while it is open.
+    pub(crate) processes: Option<ProcessQueue>,
     /// The number of cells that are queued.
     pub(crate) runs_waiting: usize,
     is_running: bool,
@@ -291,6 +310,18 @@ pub(crate) enum CallAnswer {
 }
 
 impl SessionState {
+    /// Notes that the session is open.
+    pub(crate) fn open(&mut self, session: &Session, processes: ProcessQueue) {
+        self.session = Some(session.clone());
+        self.processes = Some(processes);
+    }
+
+    /// Notes that the session is closed.
+    fn close(&mut self) {
+        self.session = None;
+        self.processes = None;
+    }
+
     /// Notes that a cell begins.
     pub(crate) fn begin(&mut self) {
         self.is_running = true;

@@ -7,7 +7,7 @@
 //! Between the two, a signal may make the caller ask once more, with a descriptor that it knows nothing of. The one that it is given then
 //! takes its place. Only where the signal comes just as the call is answered, init cannot tell, and the descriptor stays open in the caller.
 
-use crate::init::notify::{self, Notification, OnExecute};
+use crate::init::notify::{self, Listener, Notification, OnExecute};
 use crate::sys::{Errno, Fd, Result};
 
 /// How an init hands descriptors over.
@@ -34,7 +34,7 @@ impl Handover {
     /// Gives the caller a descriptor of ours, at the lowest free number of its table.
     pub fn give(
         &mut self,
-        listener: Fd,
+        listener: Listener,
         notification: &Notification,
         descriptor: Fd,
         on_execute: OnExecute,

@@ -5,7 +5,7 @@
 
 use crate::files::file_argument::{FileArgument, Name};
 use crate::files::handover::Handover;
-use crate::init::notify::{self, Notification, OnExecute};
+use crate::init::notify::{self, Listener, Notification, OnExecute};
 use crate::sys::text::Text;
 use crate::sys::{
     self, Errno, Fd, Result, change_mode_at, change_owner, change_times, close, get_attribute,
@@ -31,7 +31,7 @@ pub enum Done {
 impl Done {
     /// Answers the caller. If a signal has interrupted its call, the caller will make the call again: then a file that was made must not be in
     /// the way.
-    pub fn report(self, listener: Fd, notification: &Notification, handover: &mut Handover) {
+    pub fn report(self, listener: Listener, notification: &Notification, handover: &mut Handover) {
         let id = notification.id();
         let on_execute = if notification.open_flags() & flags::CLOEXEC == 0 {
             OnExecute::Kept

@@ -4,7 +4,7 @@
 //! init moves a helper of the head, whose memory may be the work of hostile code, into these namespaces (`forks/enter_namespaces.rs`): each is entered once, and
 //! only while the host waits for the fork. From inside, the helper copies the head (`copy_into_fork.rs`).
 
-use crate::init::notify::{Notification, OnExecute, give};
+use crate::init::notify::{Listener, Notification, OnExecute, give};
 use crate::init::sweep::{find_upwards, wait_readable};
 use crate::sys::text::{Text, hexadecimal, leading_number};
 use crate::sys::{
@@ -254,7 +254,7 @@ impl Forks {
     /// first: a process that has threads cannot enter that one.
     pub fn hand_over(
         &mut self,
-        listener: Fd,
+        listener: Listener,
         notification: &Notification,
         namespace: Fd,
         hints: &Hints,

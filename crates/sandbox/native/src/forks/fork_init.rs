@@ -5,6 +5,7 @@
 use crate::files::change_handler::Sharing;
 use crate::forks::fork::{FIRST_INIT, ForkFds, KINDS, Prepared, credentials_of};
 use crate::forks::user_namespace::{NextUserNamespace, clone_into};
+use crate::init::notify::Listener;
 use crate::init::sweep::{self, Reach};
 use crate::init::{self, Init};
 use crate::launch::spawn::{
@@ -182,7 +183,7 @@ fn run_fork_init(
     }
     init::run(Init {
         control: taken.control,
-        listener: inherited.listener,
+        listener: Listener::of_head(inherited.listener),
         forwarded,
         change_handler,
         proc_directory,

@@ -17,28 +17,10 @@ impl Session {
     /// The kernel, or the first init of the family, asks about a call.
     pub(super) fn receive_notification(&mut self) {
         if self.init.forwarded < 0 {
-            let Ok(notification) = notify::receive(self.init.listener) else {
+            let Ok(notification) = notify::receive(self.init.listener.head) else {
                 return;
             };
-            if ChangeHandler::is_about(notification.number()) {
-                return self.receive_file_call(notification);
-            }
-            match self
-                .family
-                .responsible_for(self.init.proc_directory, notification.caller())
-            {
-                None => self.decide(&notification),
-                Some(socket) => {
-                    // Who cannot keep up must not hold up the whole family.
-                    let passed = self
-                        .with_inner_pid(notification)
-                        .and_then(|notification| send_now(socket, notification.as_bytes(), &[]));
-                    if passed.is_err() {
-                        notify::answer(self.init.listener, &notification, false);
-                    }
-                }
-            }
-            return;
+            return self.answer_notification(notification);
         }
         let mut bytes = [0; MAX_PASSED_BYTES];
         let received = receive(self.init.forwarded, &mut bytes).unwrap_or_default();
@@ -46,7 +28,7 @@ impl Session {
         if length == 0 {
             // The first init is gone, and we with it.
             self.init.forwarded = -1;
-            self.init.listener = -1;
+            self.init.listener.head = -1;
         } else if let Some(notification) = Notification::from_bytes(&bytes[..length]) {
             self.decide(&notification);
         } else if let Some((notification, file_argument)) =
@@ -57,6 +39,28 @@ impl Session {
             && message.kind == between_inits::PROCESS_LIMIT
         {
             self.raise_process_limit(message.a);
+        }
+    }
+
+    /// Answers a notification that came from the kernel, or has it answered by the init of the fork that it concerns.
+    pub(super) fn answer_notification(&mut self, notification: Notification) {
+        if ChangeHandler::is_about(notification.number()) {
+            return self.receive_file_call(notification);
+        }
+        match self
+            .family
+            .responsible_for(self.init.proc_directory, notification.caller())
+        {
+            None => self.decide(&notification),
+            Some(socket) => {
+                // Who cannot keep up must not hold up the whole family.
+                let passed = self
+                    .with_inner_pid(notification)
+                    .and_then(|notification| send_now(socket, notification.as_bytes(), &[]));
+                if passed.is_err() {
+                    notify::answer(self.init.listener, &notification, false);
+                }
+            }
         }
     }
 
@@ -162,7 +166,7 @@ impl Session {
             Err(errno).at(Stage::Calls)
         } else {
             let parent = fork::Parent {
-                listener: self.init.listener,
+                listener: self.init.listener.head,
                 proc_directory: self.init.proc_directory,
             };
             let descriptors = &received.descriptors[..received.count];

@@ -54,6 +54,7 @@ impl Session {
         while let Ok(Some(ended)) = reap(-1, false) {
             if Some(ended.pid) != self.init.head {
                 self.forks.forget(ended.pid);
+                self.forget_spawner(ended.pid);
                 self.forget_standby(ended);
                 continue;
             }
@@ -96,13 +97,13 @@ impl Session {
         self.report(verdict, reason);
     }
 
-    /// Ends all but the standbys and forks, wakes `next` if it is a standby, and returns how `head` ended if it was among them.
+    /// Ends all but the standbys, forks and spawned processes, wakes `next` if it is a standby, and returns how `head` ended if it was among them.
     pub(super) fn sweep(&mut self, head: Pid, next: Option<Next>) -> Option<Ended> {
         // A fork that is not finished needs the head.
         self.forks.cancel();
         let preserved = self.preserved();
         let mut verdict = None;
-        let mut lost = [None; MAX_STANDBYS + MAX_FORKS];
+        let mut lost = [None; MAX_STANDBYS + MAX_FORKS + 1];
         let (mut woken, mut leaves_copy) = (None, false);
         let since = sys::boot_ticks();
         let next = next
@@ -116,7 +117,8 @@ impl Session {
                 if ended.pid == head {
                     verdict = Some(ended);
                 } else if (preserved.standbys.is_protected(ended.pid)
-                    || preserved.forks.made(ended.pid))
+                    || preserved.forks.made(ended.pid)
+                    || preserved.spawner.pid == ended.pid)
                     && let Some(slot) = lost.iter_mut().find(|slot| slot.is_none())
                 {
                     *slot = Some(ended);
@@ -139,6 +141,7 @@ impl Session {
         self.forks.forget_helper();
         for ended in lost.into_iter().flatten() {
             self.forks.forget(ended.pid);
+            self.forget_spawner(ended.pid);
             self.forget_standby(ended);
         }
         if let Some(pid) = woken

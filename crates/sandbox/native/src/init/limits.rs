@@ -27,7 +27,7 @@ impl Session {
         let is_over = self.objects.has_epoll() && self.has_too_many_watches()
             || self.init.memory > 0 && self.has_too_many_locks();
         if is_over {
-            self.end_head(Reason::UserObjects, self.standbys.newest());
+            self.end_largest(Reason::UserObjects);
         } else if self.init.memory > 0 {
             self.watch_memory();
         }
@@ -35,7 +35,7 @@ impl Session {
 
     fn has_too_many_locks(&self) -> bool {
         let processes = self.init.proc_directory;
-        let preserved = self.preserved();
+        let preserved = self.standbys_and_forks();
         has_too_many_locks(processes, |pid| match self.init.reach {
             Reach::Namespace => !preserved.is_protected(pid),
             // The list is that of the whole machine.
@@ -53,7 +53,7 @@ impl Session {
             proc_directory: self.init.proc_directory,
             walls: self.init.walls,
             head,
-            preserved: &Uncounted(self.preserved()),
+            preserved: &Uncounted(self.standbys_and_forks()),
             standbys: &standbys[..count],
             pipe_bytes: self.objects.pipe_bytes(),
         };
@@ -74,7 +74,7 @@ impl Session {
         };
         if over {
             self.doubts = 0;
-            self.end_head(Reason::Memory, self.standbys.newest());
+            self.end_largest(Reason::Memory);
         }
     }
 
@@ -86,7 +86,7 @@ impl Session {
 
     fn has_too_many_watches(&self) -> bool {
         let mut census = WatchCensus::new();
-        let preserved = self.preserved();
+        let preserved = self.standbys_and_forks();
         let processes = self.init.proc_directory;
         each_process(self.init.reach, processes, |pid| {
             if !preserved.is_protected(pid) {
@@ -112,7 +112,7 @@ impl Session {
     /// What the session has at once, if all of it can be seen. Standbys have what the head had.
     fn count_objects(&self) -> Counted {
         let mut census = DescriptorCensus::new();
-        let preserved = self.preserved();
+        let preserved = self.standbys_and_forks();
         let processes = self.init.proc_directory;
         each_process(self.init.reach, processes, |pid| {
             if !preserved.is_protected(pid) {

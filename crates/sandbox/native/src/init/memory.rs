@@ -20,6 +20,25 @@ pub fn allocate<T>() -> Result<&'static mut MaybeUninit<T>> {
     unsafe { syscall(nr::MMAP, words).map(|address| &mut *(address as *mut MaybeUninit<T>)) }
 }
 
+/// A value that this process has in common with the children that it forks.
+pub fn allocate_shared<T: Copy>(value: T) -> Result<&'static mut T> {
+    const READ_WRITE: usize = 3;
+    const SHARED_ANONYMOUS: usize = 0x21;
+    const { assert!(align_of::<T>() <= 4096) };
+    let words = [
+        0,
+        size_of::<T>(),
+        READ_WRITE,
+        SHARED_ANONYMOUS,
+        usize::MAX,
+        0,
+    ];
+    // SAFETY: fresh memory, large enough and aligned to a page, that no other code knows of.
+    let place =
+        unsafe { syscall(nr::MMAP, words).map(|address| &mut *(address as *mut MaybeUninit<T>)) }?;
+    Ok(place.write(value))
+}
+
 /// From now on a child of init has only what native code needs. To copy the tables of all the rest would take milliseconds.
 #[cfg(standalone)]
 pub fn keep_what_init_needs() {

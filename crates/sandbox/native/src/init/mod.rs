@@ -9,6 +9,7 @@ mod head;
 mod limits;
 pub mod memory;
 pub mod notify;
+mod spawned;
 mod standbys;
 pub mod stopped;
 pub mod sweep;
@@ -20,7 +21,7 @@ use crate::files::waiting_calls;
 use crate::forks::family::{ForkFamily, MAX_FORKS};
 use crate::forks::fork::{self, Forks};
 use crate::forks::user_namespace::NextUserNamespace;
-use crate::init::notify::Protected;
+use crate::init::notify::{Listener, Protected};
 use crate::init::sweep::Reach;
 use crate::init::watchdog::socket_memory::unix_sockets;
 use crate::init::watchdog::user_objects::UserObjects;
@@ -28,6 +29,7 @@ use crate::sys::{
     self, Errno, Fd, Pid, Poll, kill, poll, reap, receive, send, signal_descriptor, signals,
 };
 use crate::wire::message::{Message, from_init, to_init};
+use spawned::Spawner;
 use standbys::{OutOfBounds, Preserved, Standbys};
 
 /// How often init looks whether a pipe that shall be opened has a reader, in milliseconds.
@@ -46,8 +48,8 @@ const IDLE_BEFORE_PREPARING_MS: i32 = 10;
 pub struct Init {
     /// To the host.
     pub control: Fd,
-    /// Notifications of the system call filter, or -1.
-    pub listener: Fd,
+    /// Notifications of the system call filters.
+    pub listener: Listener,
     /// In a fork: the socket on which the first init of the family passes notifications on. Only the first init receives them from the kernel. Else -1.
     pub forwarded: Fd,
     /// Handles calls that change files, if the session needs that.
@@ -96,11 +98,12 @@ pub fn run(init: Init) -> ! {
         objects: UserObjects::default(),
         copy_since: None,
         own_sockets: 0,
+        spawner: Spawner::NONE,
     };
     session.own_sockets = unix_sockets(session.init.proc_directory);
     // Files that it makes in the place of others have the permissions that those want.
     sys::umask(0);
-    notify::set_synchronous_wake_up(session.init.listener);
+    notify::set_synchronous_wake_up(session.init.listener.head);
     session.tell(
         from_init::STARTED,
         session.init.head.unwrap_or(0) as u64,
@@ -125,7 +128,7 @@ pub fn run(init: Init) -> ! {
         } else {
             -1
         };
-        let mut wanted = [Poll::readable(-1); 5 + MAX_FORKS];
+        let mut wanted = [Poll::readable(-1); 7 + MAX_FORKS];
         for (slot, fd) in wanted.iter_mut().zip(
             [
                 session.init.control,
@@ -137,6 +140,8 @@ pub fn run(init: Init) -> ! {
                     .change_handler
                     .as_ref()
                     .map_or(-1, |change_handler| change_handler.socket),
+                session.init.listener.spawned,
+                session.spawner.control,
             ]
             .into_iter()
             .chain(session.family.sockets()),
@@ -155,6 +160,8 @@ pub fn run(init: Init) -> ! {
             notification,
             news,
             host_answer,
+            spawned,
+            spawned_command,
             members @ ..,
         ] = wanted;
         // A new member makes itself known before there is anyone who could ask on its behalf.
@@ -175,7 +182,15 @@ pub fn run(init: Init) -> ! {
             session.receive_notification();
         } else if notification.seen != 0 {
             // No process is left under the filter. A closed listener would keep the loop spinning.
-            session.init.listener = -1;
+            session.init.listener.head = -1;
+        }
+        if spawned.seen & 1 != 0 {
+            session.receive_spawned_notification();
+        } else if spawned.seen != 0 {
+            session.forget_spawned_listener();
+        }
+        if spawned_command.seen != 0 {
+            session.receive_spawned_command();
         }
         if news.seen != 0 {
             session.settle_prepared_fork();
@@ -231,12 +246,15 @@ struct Session {
     copy_since: Option<u64>,
     /// Unix sockets that were there before any code of the session ran.
     own_sockets: u64,
+    /// The parent of the processes that were spawned beside the head.
+    spawner: Spawner,
 }
 
 impl Session {
     fn out_of_bounds(&self) -> OutOfBounds<'_> {
         OutOfBounds {
-            preserved: self.preserved(),
+            preserved: self.standbys_and_forks(),
+            spawner: self.spawner,
             reach: self.init.reach,
         }
     }
@@ -245,6 +263,7 @@ impl Session {
         Preserved {
             standbys: &self.standbys,
             forks: &self.forks,
+            spawner: self.spawner,
             proc_directory: self.init.proc_directory,
         }
     }
@@ -252,7 +271,7 @@ impl Session {
     /// The descriptor on which notifications of the system call filter come.
     fn notifications(&self) -> Fd {
         if self.init.forwarded < 0 {
-            self.init.listener
+            self.init.listener.head
         } else {
             self.init.forwarded
         }
@@ -297,6 +316,7 @@ impl Session {
             to_init::DROP => self.drop_standby(pid),
             to_init::FORK => self.prepare_fork(rest, &received),
             to_init::CANCEL => self.forks.cancel(),
+            to_init::START_SPAWNER => self.start_spawner(rest, &received),
             _ => {}
         }
     }
@@ -343,6 +363,7 @@ impl Session {
     fn end(&mut self) {
         // Before init exits: a process that waits for that finds that nothing is left.
         self.standbys = Standbys::none();
+        self.spawner.pid = 0;
         self.init.head = None;
         self.sweep(0, None);
         sys::close(self.init.control);

@@ -11,6 +11,12 @@ pub trait Protected {
     fn is_frozen(&self, _pid: Pid) -> bool {
         false
     }
+
+    /// Whether some of the protected must not even be stopped for a moment: a shell would take a job that stops for one that a person
+    /// has stopped, and a job that a person has stopped must not go on.
+    fn has_bystanders(&self) -> bool {
+        false
+    }
 }
 
 /// One notification: a process that waits in a system call, and what it called.
@@ -142,6 +148,40 @@ struct Response {
     flags: u32,
 }
 
+/// The listeners of a session's filters: that of the head's filter, and that of the filter which spawned processes are under.
+///
+/// A filter numbers its notifications from a random number of 64 bits on, so a number says which listener it is from: the kernel knows it there
+/// and not at the other one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// Notifications of the head, or -1.
+    pub head: Fd,
+    /// Notifications of spawned processes, or -1.
+    pub spawned: Fd,
+}
+
+impl Listener {
+    /// The listener of a session that has spawned no process.
+    pub const fn of_head(head: Fd) -> Listener {
+        Listener { head, spawned: -1 }
+    }
+
+    /// Makes a request about one notification, where that came from.
+    fn control<T>(self, request: usize, argument: &T) -> Result<usize> {
+        // SAFETY: the structure is of the size that the request number tells.
+        let on = |fd: Fd| unsafe {
+            syscall(
+                nr::IOCTL,
+                [fd as usize, request, &raw const *argument as usize],
+            )
+        };
+        match on(self.head) {
+            Err(Errno::NOENT | Errno::BAD_DESCRIPTOR) if self.spawned >= 0 => on(self.spawned),
+            outcome => outcome,
+        }
+    }
+}
+
 const RECEIVE: usize = 0xC050_2100;
 const SEND: usize = 0xC018_2101;
 const ADD_DESCRIPTOR: usize = 0x4018_2103;
@@ -170,62 +210,43 @@ pub fn receive(listener: Fd) -> Result<Notification> {
 }
 
 /// Lets the caller go on with its call, or refuses it.
-pub fn answer(listener: Fd, notification: &Notification, allowed: bool) {
+pub fn answer(listener: Listener, notification: &Notification, allowed: bool) {
     let outcome = if allowed { Ok(()) } else { Err(Errno::PERM) };
     respond(listener, notification.id, outcome);
 }
 
 /// Lets the call go on, or fail with an error.
-pub fn respond(listener: Fd, id: u64, outcome: Result<()>) {
+pub fn respond(listener: Listener, id: u64, outcome: Result<()>) {
     let response = Response {
         id,
         value: 0,
         error: outcome.err().map_or(0, |errno| -errno.0),
         flags: if outcome.is_ok() { CONTINUE } else { 0 },
     };
-    // SAFETY: the structure is of the size that the request number tells. A caller that died meanwhile is no error of ours.
-    let _ = unsafe {
-        syscall(
-            nr::IOCTL,
-            [listener as usize, SEND, &raw const response as usize],
-        )
-    };
+    // A caller that died meanwhile is no error of ours.
+    let _ = listener.control(SEND, &response);
 }
 
 /// Whether the caller still waits: a signal may have interrupted it, and then it makes the call again.
-pub fn is_waiting(listener: Fd, id: u64) -> bool {
+pub fn is_waiting(listener: Listener, id: u64) -> bool {
     const ID_VALID: usize = 0x4008_2102;
-    // SAFETY: a number of eight bytes, as the request number tells.
-    unsafe {
-        syscall(
-            nr::IOCTL,
-            [listener as usize, ID_VALID, &raw const id as usize],
-        )
-    }
-    .is_ok()
+    listener.control(ID_VALID, &id).is_ok()
 }
 
 /// Returns from the call with success: init has done it in the place of the caller. An error when the caller does not wait any more.
-pub fn return_success(listener: Fd, id: u64) -> Result<()> {
+pub fn return_success(listener: Listener, id: u64) -> Result<()> {
     return_value(listener, id, 0)
 }
 
 /// Returns from the call with this value. An error when the caller does not wait any more.
-pub fn return_value(listener: Fd, id: u64, value: i64) -> Result<()> {
+pub fn return_value(listener: Listener, id: u64, value: i64) -> Result<()> {
     let response = Response {
         id,
         value,
         error: 0,
         flags: 0,
     };
-    // SAFETY: the structure is of the size that the request number tells.
-    unsafe {
-        syscall(
-            nr::IOCTL,
-            [listener as usize, SEND, &raw const response as usize],
-        )
-    }
-    .map(drop)
+    listener.control(SEND, &response).map(drop)
 }
 
 /// What becomes of a descriptor that the caller is given when it executes a program.
@@ -239,7 +260,7 @@ pub enum OnExecute {
 
 /// Puts a descriptor of ours into the waiting caller's own table, and answers with the number that it has there.
 pub fn add_and_answer(
-    listener: Fd,
+    listener: Listener,
     notification: &Notification,
     descriptor: Fd,
     on_execute: OnExecute,
@@ -251,7 +272,7 @@ pub fn add_and_answer(
 
 /// The same without an answer. Returns the number.
 pub fn add(
-    listener: Fd,
+    listener: Listener,
     notification: &Notification,
     descriptor: Fd,
     on_execute: OnExecute,
@@ -262,7 +283,7 @@ pub fn add(
 
 /// Puts a descriptor of ours into the waiting caller's own table, in the place of what has the number `target` there.
 pub fn give(
-    listener: Fd,
+    listener: Listener,
     notification: &Notification,
     descriptor: Fd,
     target: Fd,
@@ -274,7 +295,7 @@ pub fn give(
 }
 
 fn add_descriptor(
-    listener: Fd,
+    listener: Listener,
     id: u64,
     flags: u32,
     (source, target): (Fd, Fd),
@@ -300,17 +321,7 @@ fn add_descriptor(
             0
         },
     };
-    // SAFETY: the structure is of the size that the request number tells.
-    unsafe {
-        syscall(
-            nr::IOCTL,
-            [
-                listener as usize,
-                ADD_DESCRIPTOR,
-                &raw const request as usize,
-            ],
-        )
-    }
+    listener.control(ADD_DESCRIPTOR, &request)
 }
 
 /// Whether a call that concerns other processes leaves the protected alone.

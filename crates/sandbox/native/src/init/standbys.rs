@@ -1,5 +1,6 @@
 //! The processes that init protects: the standbys, the sessions that were forked from this one, and itself.
 
+use super::spawned::Spawner;
 use crate::forks::fork::Forks;
 use crate::forks::standby::WakeRequest;
 use crate::init::notify::Protected;
@@ -31,10 +32,11 @@ impl Protected for Standbys {
     }
 }
 
-/// The processes that a session's code may not signal: init, the standbys, the forks of the session, and without a process namespace
-/// every process that is not of the session. Landlock would refuse these too, but only from version 6 on.
+/// The processes that a session's code may not signal: init, the standbys, the forks of the session, the spawner and its supervisors, and
+/// without a process namespace every process that is not of the session. Landlock would refuse these too, but only from version 6 on.
 pub(super) struct OutOfBounds<'a> {
     pub(super) preserved: Preserved<'a>,
+    pub(super) spawner: Spawner,
     pub(super) reach: Reach,
 }
 
@@ -44,20 +46,29 @@ impl Protected for OutOfBounds<'_> {
             self.reach == Reach::Descendants
                 && !sweep::is_descendant(self.preserved.proc_directory, pid)
         };
-        self.preserved.is_protected(pid) || pid != 0 && foreign()
+        let processes = self.preserved.proc_directory;
+        self.preserved.is_protected(pid)
+            || pid != 0 && (self.spawner.is_or_supervises(processes, pid) || foreign())
     }
 }
 
-/// The processes that are left alone when the head is ended, and whose memory is not the head's: init, the standbys, and sessions forked from this one.
+/// The processes that are left alone when the head is ended: init, the standbys, sessions forked from this one, and spawned processes.
 pub(super) struct Preserved<'a> {
     pub(super) standbys: &'a Standbys,
     pub(super) forks: &'a Forks,
+    pub(super) spawner: Spawner,
     pub(super) proc_directory: Fd,
 }
 
 impl Protected for Preserved<'_> {
     fn is_protected(&self, pid: Pid) -> bool {
-        self.standbys.is_protected(pid) || self.forks.has(self.proc_directory, pid)
+        self.standbys.is_protected(pid)
+            || self.forks.has(self.proc_directory, pid)
+            || self.spawner.has(self.proc_directory, pid)
+    }
+
+    fn has_bystanders(&self) -> bool {
+        self.spawner.is_there()
     }
 
     fn is_frozen(&self, pid: Pid) -> bool {

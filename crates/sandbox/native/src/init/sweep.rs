@@ -37,7 +37,8 @@ pub fn sweep(
     mut seen: impl FnMut(Ended),
     mut at_rest: Option<impl FnOnce(bool)>,
 ) {
-    if reach == Reach::Namespace {
+    let stops_all = reach == Reach::Namespace && !protected.has_bystanders();
+    if stops_all {
         // In one call, so that a fork bomb cannot outrun us. The protected are stopped too, and go on at once, but for standbys:
         // forked sessions are among them.
         let _ = kill(-1, signals::STOP);
@@ -52,12 +53,14 @@ pub fn sweep(
                 left += 1;
                 if !spares {
                     let _ = kill(pid, signals::KILL);
+                } else if !stops_all {
+                    let _ = kill(pid, signals::STOP);
                 }
                 if left > MAX_STOPPED_FIRST || at_rest.is_some() && !is_at_rest(proc_directory, pid)
                 {
                     running += 1;
                 }
-            } else if round == 0 && reach == Reach::Namespace && !protected.is_frozen(pid) {
+            } else if round == 0 && stops_all && !protected.is_frozen(pid) {
                 let _ = kill(pid, signals::CONT);
             }
         });
@@ -91,7 +94,7 @@ pub fn sweep(
             });
         }
     }
-    if reach == Reach::Namespace {
+    if stops_all {
         each_process(reach, proc_directory, |pid| {
             if !protected.is_frozen(pid) {
                 let _ = kill(pid, signals::CONT);

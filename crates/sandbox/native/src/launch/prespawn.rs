@@ -7,6 +7,7 @@
 
 use crate::files::change_handler::Sharing;
 use crate::files::own_directories::MAX_OWN_DIRECTORIES;
+use crate::init::notify::Listener;
 use crate::init::sweep::{self, Reach};
 use crate::init::{self, Init};
 use crate::launch::launcher;
@@ -223,7 +224,7 @@ fn build_session(
     }
     Ok(Init {
         control: taken.control,
-        listener,
+        listener: Listener::of_head(listener),
         forwarded: -1,
         change_handler,
         proc_directory,

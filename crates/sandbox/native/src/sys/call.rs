@@ -37,6 +37,8 @@ impl Errno {
     pub const XDEV: Errno = Errno(18);
     /// It is a directory.
     pub const ISDIR: Errno = Errno(21);
+    /// Not a directory.
+    pub const NOT_DIRECTORY: Errno = Errno(20);
     /// Invalid argument.
     pub const INVAL: Errno = Errno(22);
     /// Too many open files.

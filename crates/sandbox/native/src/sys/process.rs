@@ -147,6 +147,13 @@ pub fn new_session() {
     let _ = unsafe { syscall(nr::SETSID, []) };
 }
 
+/// Makes a terminal the controlling terminal of the calling process, which leads a session and has none.
+pub fn take_terminal(terminal: Fd) -> Result<()> {
+    const TIOCSCTTY: usize = 0x540E;
+    // SAFETY: no pointers.
+    unsafe { syscall(nr::IOCTL, [terminal as usize, TIOCSCTTY, 0]) }.map(drop)
+}
+
 /// `sethostname`
 pub fn set_host_name(name: &[u8]) -> Result<()> {
     // SAFETY: the slice is ours and its length is told.

@@ -44,6 +44,26 @@ pub fn harden(
     enter_cgroups(&head_fds.cgroups).at(Stage::Cgroup)?;
     take_identity(request)?;
     arrange_descriptors(head_fds, report, has(request, walls::ENVIRONMENT)).at(Stage::Home)?;
+    let listener = confine(request, items, Visibility::OfItsSession)?;
+    sys::set_signal_mask(0);
+    Ok(listener)
+}
+
+/// Whether processes of the session may look into a process that is behind the session's walls.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Visibility {
+    /// As into any process of the session.
+    OfItsSession,
+    /// The process is our own code, and stays closed.
+    Closed,
+}
+
+/// Puts the calling process, and so all that it starts, behind the walls of a session. Returns the listener of the filter.
+pub fn confine(
+    request: &Spawn,
+    items: Items<'_>,
+    visibility: Visibility,
+) -> Result<Option<Fd>, Failure> {
     sys::umask(0o022);
     if let Some(home) = items.one(Item::Home) {
         sys::chdir(home).at(Stage::Home)?;
@@ -58,9 +78,13 @@ pub fn harden(
         privileges::no_new_privileges().at(Stage::Privileges)?;
     }
     // After a change of ids the kernel hides a process from itself; the head may see its own /proc entries.
-    privileges::set_dumpable(true);
-    // When memory runs out the kernel shall take the head, not init and not a standby.
-    let _ = write_file(c"/proc/self/oom_score_adj", b"500");
+    // A closed process may not write there. Under Landlock no process of the session can look into one that is not, for that moment.
+    if visibility == Visibility::OfItsSession || has(request, walls::LANDLOCK) {
+        privileges::set_dumpable(true);
+        // When memory runs out the kernel shall take the head or a spawned process, not init and not a standby.
+        let _ = write_file(c"/proc/self/oom_score_adj", b"500");
+    }
+    privileges::set_dumpable(visibility == Visibility::OfItsSession);
     if has(request, walls::LANDLOCK) {
         let tcp = if has(request, walls::NAMESPACES) || !has(request, walls::NETWORK) {
             Tcp::Free
@@ -69,13 +93,11 @@ pub fn harden(
         };
         landlock::confine(items, tcp).at(Stage::Landlock)?;
     }
-    let listener = if has(request, walls::SECCOMP) {
-        seccomp::install(rules(request)).at(Stage::Seccomp)?
+    if has(request, walls::SECCOMP) {
+        seccomp::install(rules(request)).at(Stage::Seccomp)
     } else {
-        None
-    };
-    sys::set_signal_mask(0);
-    Ok(listener)
+        Ok(None)
+    }
 }
 
 fn rules(request: &Spawn) -> Rules {

@@ -131,6 +131,24 @@ impl Spawn {
     }
 }
 
+record! {
+    /// The request for a process beside the head, which the spawner receives. Strings follow: [`Item::Argument`], [`Item::Variable`],
+    /// [`Item::Program`] for each path to try, and [`Item::Home`].
+    ///
+    /// The first descriptor is the supervisor's socket to the host. Standard input, output and error follow, or one terminal.
+    SpawnProcess {
+        /// 1 where a terminal comes along, and no pipes.
+        has_terminal,
+    }
+}
+
+impl SpawnProcess {
+    /// The longest request, with its strings.
+    pub const MAX_BYTES: usize = 128 << 10;
+    /// Most arguments, and most variables.
+    pub const MAX_STRINGS: usize = 2048;
+}
+
 /// What a string in a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

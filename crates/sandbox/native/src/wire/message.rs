@@ -39,6 +39,27 @@ pub mod to_init {
     pub const KEPT: u64 = 9;
     /// On the socket for files: what was last written at `a` (nanoseconds since 1970) or before shall be kept.
     pub const KEEP_OLDER: u64 = 10;
+    /// Start the spawner. The request of the session follows the message; two sockets to the host come along: that of the spawner, and one for
+    /// init, on which [`END_SPAWNED`] comes.
+    pub const START_SPAWNER: u64 = 11;
+    /// On the socket for spawned processes: end everything below the supervisor with the process id `a`. The supervisor ends when nothing is left below it.
+    pub const END_SPAWNED: u64 = 12;
+}
+
+/// Spawner to host, and each supervisor to host on the socket of its process.
+pub mod from_spawner {
+    /// The spawner, process `a`, waits for requests; or the process `a` runs, below the supervisor with the process id `b`.
+    pub const STARTED: u64 = 1;
+    /// The spawner or the process could not be started. `a`: the [`Stage`](super::Stage), `b`: the error number.
+    pub const FAILED: u64 = 2;
+    /// The process ended. `a`: wait status, `b`: microseconds of CPU, `c`: the most bytes it held.
+    pub const ENDED: u64 = 3;
+}
+
+/// Host to a supervisor.
+pub mod to_supervisor {
+    /// Send signal `a` to the process group of the process.
+    pub const SIGNAL: u64 = 1;
 }
 
 /// Init to host.
@@ -161,6 +182,8 @@ stages! {
     Copy = 21: "letting the copy of the session in",
     /// Calls of processes that do not stop.
     Calls = 23: "waiting for system calls of the session to end",
+    /// The standard streams of a process, and its controlling terminal.
+    Terminal = 24: "opening the standard streams",
     /// Sockets for the host on the session's loopback.
     Loopback = 22: "listening on the loopback",
 }

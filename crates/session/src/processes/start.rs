@@ -1,0 +1,69 @@
+//! The session's part in starting processes: init is asked for the spawner, and what processes have by default is told.
+
+use super::{SpawnEnvironment, SpawnerEnds};
+use crate::Error;
+use crate::actor::Actor;
+use crate::network::NetworkListeners;
+use crate::spawn::zygote::VARIABLES;
+use cellblock_sandbox::spawner_request;
+use std::os::fd::AsFd as _;
+use std::path::Path;
+
+/// The longest request that init takes.
+const MAX_REQUEST_BYTES: usize = 16 << 10;
+
+impl Actor {
+    /// Asks init for the spawner, which answers on its own socket.
+    pub(crate) async fn start_spawner(
+        &mut self,
+        ends: SpawnerEnds,
+    ) -> Result<SpawnEnvironment, Error> {
+        let Some(request) = &self.placement.spawn_request else {
+            return Err(Error::Refused(
+                "a session in a container starts no processes beside its interpreter; the backend `local` can do that, and cells can start some (`subprocess`)"
+                    .to_owned(),
+            ));
+        };
+        let request = spawner_request(request);
+        if request.len() > MAX_REQUEST_BYTES {
+            return Err(Error::Refused(format!(
+                "no process can be started: what the session may see takes {} bytes to say, and {MAX_REQUEST_BYTES} are the most",
+                request.len()
+            )));
+        }
+        let [first, second] = &ends.sockets;
+        let sockets = [first.as_fd(), second.as_fd()];
+        let sent = self.init.send_descriptors(&request, &sockets);
+        sent.await.map_err(Error::system("asking for a spawner"))?;
+        Ok(self.spawn_environment())
+    }
+
+    fn spawn_environment(&self) -> SpawnEnvironment {
+        let runtime = self.placement.lineage.runtime.as_deref();
+        let has_view = runtime.is_some_and(|runtime| runtime.has_view());
+        let mut environment = SpawnEnvironment {
+            home: if has_view {
+                "/workspace".to_owned()
+            } else {
+                self.shared.workspace.path().display().to_string()
+            },
+            ..SpawnEnvironment::default()
+        };
+        let fixed = VARIABLES
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let private = runtime.map(|runtime| runtime.environment(self.directory.path()));
+        environment.variables = fixed
+            .chain(private.unwrap_or_default())
+            .chain(NetworkListeners::of(&self.options).environment())
+            .collect();
+        // `python` is the session's own.
+        if let Some(directory) = self.shared.python.parent().and_then(Path::to_str)
+            && let Some(path) = environment.variables.get_mut("PATH")
+            && !path.split(':').any(|known| known == directory)
+        {
+            *path = format!("{directory}:{path}");
+        }
+        environment
+    }
+}

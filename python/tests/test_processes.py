@@ -1,0 +1,97 @@
+"""Processes beside the interpreter."""
+
+import signal
+
+import pytest
+
+import cellblock
+from cellblock import Output
+
+
+def test_a_process_runs_in_the_workspace_beside_the_interpreter(session):
+    session.run("open('a.txt', 'w').write('from a cell')")
+    process = session.spawn(["cat", "a.txt"])
+    assert list(process) == [Output("stdout", b"from a cell", 0)]
+    assert (process.wait().status, process.returncode, process.dropped) == ("exited", 0, 0)
+    assert session.spawn("echo out; echo err >&2; exit 3").communicate() == (b"out\n", b"err\n")
+
+
+def test_input_is_written_and_closed(session):
+    process = session.spawn(["sort", "-n"], stdin=True)
+    assert process.communicate(b"10\n9\n") == (b"9\n10\n", b"")
+    with pytest.raises(cellblock.Refused, match="closed input"):
+        process.write(b"more")
+    with pytest.raises(cellblock.Refused, match="without an input"):
+        session.spawn(["sleep", "100"]).write(b"x")
+
+
+def test_long_input_is_written_whole(session):
+    data = bytes(range(256)) * 40_000
+    assert session.spawn("wc -c", stdin=True).communicate(data) == (b"10240000\n", b"")
+
+
+def test_directory_variables_and_tag(session):
+    process = session.spawn("echo $ANSWER; pwd", cwd="/tmp", env={"ANSWER": "42"}, tag="mine")
+    assert process.communicate() == (b"42\n/tmp\n", b"")
+    sleeping = session.spawn(["sleep", "100"], tag="sleeper")
+    [listed] = session.processes()
+    assert (listed.proc, listed.pid, listed.tag, listed.argv) == (sleeping.proc, sleeping.pid, "sleeper", ["sleep", "100"])
+
+
+def test_what_cannot_be_started_is_refused(session):
+    with pytest.raises(cellblock.Refused, match="no program `no-such-program`"):
+        session.spawn(["no-such-program"])
+    with pytest.raises(cellblock.Refused, match="cannot be entered"):
+        session.spawn(["true"], cwd="/nowhere")
+    with pytest.raises(cellblock.Refused, match="argv"):
+        session.spawn([])
+
+
+def test_signals_and_times_end_a_process(session):
+    process = session.spawn(["sleep", "100"])
+    process.send_signal(signal.SIGTERM)
+    assert (process.wait().signal, process.returncode) == (15, -15)
+    stubborn = session.spawn("trap '' TERM; echo up; while :; do sleep 1; done")
+    assert session.attach(stubborn.proc).proc == stubborn.proc
+    stubborn.terminate()
+    with pytest.raises(TimeoutError):
+        stubborn.wait(0.2)
+    stubborn.kill()
+    assert stubborn.wait().status == "killed"
+    assert session.spawn(["sleep", "100"], timeout=0.2).wait().status == "timeout"
+
+
+def test_a_terminal_has_a_size(session):
+    process = session.spawn("stty size; read line; stty size", pty=(80, 24))
+    process.resize(100, 30)
+    process.write(b"\n")
+    text = process.communicate()[0].decode()
+    assert text.endswith("30 100\r\n")
+
+
+def test_output_is_read_again_from_an_offset(session):
+    process = session.spawn("echo 0123456789")
+    process.wait()
+    assert session.attach(process.proc, after=7).communicate() == (b"789\n", b"")
+    with pytest.raises(cellblock.Refused, match="p99"):
+        session.attach("p99")
+
+
+def test_a_crash_leaves_older_processes_and_undo_ends_younger_ones(session):
+    session.run("x = 1")
+    older = session.spawn(["cat"], stdin=True)
+    crashed = session.run("import os; os.abort()")
+    assert crashed.status == "crashed"
+    assert older.communicate(b"still there\n") == (b"still there\n", b"")
+    session.run("x = 2")
+    younger = session.spawn(["sleep", "100"])
+    session.run("x = 3")
+    session.undo(2)
+    assert younger.wait().status == "taken_back"
+
+
+def test_a_process_ends_with_its_session(flavour):
+    session = flavour.open()
+    process = session.spawn(["sleep", "100"])
+    session.close()
+    assert process.wait().status == "session_ended"
