@@ -29,6 +29,7 @@ mod network;
 mod options;
 pub mod pipe;
 mod quantity;
+mod questions;
 mod replay;
 mod result;
 mod seed;
@@ -57,6 +58,10 @@ pub use mime::{MimeBundle, MimeContent};
 pub use network::{HostPattern, MAX_NETWORK_RULES, NetworkRule};
 pub use options::{Arming, SessionOptions, Strategy, validate_session_id};
 pub use quantity::{parse_duration, parse_size};
+pub use questions::{
+    Completeness, CompletenessStatus, Completion, Completions, Cursor, CursorHelp, Detail,
+    MAX_QUESTION_BYTES, validate_question,
+};
 pub use replay::Replay;
 pub use result::{
     Backend, CellResult, CellValue, Cut, Status, Stream, ToolCall, ToolOutcome, Truncated, Usage,

@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::codec::{CodecError, MAX_FRAME_TO_HEAD, encode};
-use crate::{Script, Seed, ToolSpec};
+use crate::{Detail, Script, Seed, ToolSpec};
 
 /// What the host tells the head.
 ///
@@ -43,6 +43,17 @@ pub enum ToHead {
     Vars { seq: u64 },
     /// Look at one variable.
     Inspect { seq: u64, name: String },
+    /// Say what can stand at a cursor. Positions are in code points.
+    Complete { seq: u64, code: String, pos: u64 },
+    /// Describe what stands at a cursor.
+    InspectAt {
+        seq: u64,
+        code: String,
+        pos: u64,
+        detail: Detail,
+    },
+    /// Say whether source text needs more lines.
+    IsComplete { seq: u64, code: String },
     /// Evaluate one expression in a throw-away fork.
     Compute {
         seq: u64,
@@ -117,6 +128,9 @@ impl ToHead {
         if let ToHead::Seed { seq, .. }
         | ToHead::Vars { seq }
         | ToHead::Inspect { seq, .. }
+        | ToHead::Complete { seq, .. }
+        | ToHead::InspectAt { seq, .. }
+        | ToHead::IsComplete { seq, .. }
         | ToHead::Compute { seq, .. }
         | ToHead::Tools { seq, .. }
         | ToHead::Reset { seq }

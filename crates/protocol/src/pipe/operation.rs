@@ -6,8 +6,9 @@ use serde_json::{Map, Value};
 
 use crate::fields::{Field, Fields};
 use crate::invalid::{Invalid, shown_text};
+use crate::questions::validate_question;
 use crate::seed::check_seed;
-use crate::{Cell, Seed, SessionOptions, Stream, ToolSpec};
+use crate::{Cell, Cursor, Detail, Seed, SessionOptions, Stream, ToolSpec};
 
 /// What a line of the pipe asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +29,12 @@ pub enum Operation {
     Vars,
     /// Look at one variable.
     Inspect { name: String },
+    /// Say what can stand at a cursor.
+    Complete(Cursor),
+    /// Describe what stands at a cursor.
+    InspectAt { cursor: Cursor, detail: Detail },
+    /// Say whether source text needs more lines.
+    IsComplete { code: String },
     /// Take back the last `n` kept cells.
     Undo { n: u64 },
     /// Make a second session that begins where this one stands.
@@ -80,6 +87,9 @@ impl Operation {
         "seed",
         "vars",
         "inspect",
+        "complete",
+        "inspect_at",
+        "is_complete",
         "undo",
         "fork",
         "checkpoints",
@@ -113,6 +123,12 @@ impl Operation {
                 &["name"],
                 fields.required("name").map(|name| Self::Inspect { name }),
             ),
+            "complete" => (
+                &["code", "pos"],
+                Cursor::take(&mut fields).map(Self::Complete),
+            ),
+            "inspect_at" => (&["code", "pos", "detail"], inspect_at(&mut fields)),
+            "is_complete" => (&["code"], is_complete(&mut fields)),
             "undo" => (&["n"], undo(&mut fields)),
             "fork" => (&[], Ok(Self::Fork)),
             "checkpoints" => (&[], Ok(Self::Checkpoints)),
@@ -149,6 +165,19 @@ fn seed(fields: &mut Fields) -> Result<Operation, Invalid> {
     let variables = fields.required("variables")?;
     check_seed("variables", &variables)?;
     Ok(Operation::Seed { variables })
+}
+
+fn inspect_at(fields: &mut Fields) -> Result<Operation, Invalid> {
+    Ok(Operation::InspectAt {
+        cursor: Cursor::take(fields)?,
+        detail: fields.optional("detail")?.unwrap_or_default(),
+    })
+}
+
+fn is_complete(fields: &mut Fields) -> Result<Operation, Invalid> {
+    let code: String = fields.required("code")?;
+    validate_question(&code)?;
+    Ok(Operation::IsComplete { code })
 }
 
 fn undo(fields: &mut Fields) -> Result<Operation, Invalid> {

@@ -218,6 +218,40 @@ fn twenty_thousand_variables_are_no_attack_but_half_of_them_are_enough() {
 }
 
 #[test]
+fn answers_about_source_text_are_bounded_and_lie_inside_it() {
+    let matched = |text: &str, start: u64, end: u64| json!({"text": text, "start": start, "end": end, "type": "x".repeat(600)});
+    let mut matches = vec![
+        matched("beyond", 0, 5),
+        matched("backwards", 3, 2),
+        matched(&"é".repeat(5000), 1, 4),
+    ];
+    matches.extend(vec![matched("x", 0, 0); 2000]);
+    let frame = json!({"t": "answer", "seq": 1, "matches": matches});
+    let completions = reply(frame).completions(4).unwrap().matches;
+    assert_eq!(completions.len(), 1000);
+    assert!(completions[0].text.len() <= 4 << 10 && completions[0].text.ends_with('…'));
+    assert!(completions[0].type_.len() <= 512);
+    assert!(reply(json!({"t": "answer", "seq": 1, "matches": [{"text": "x", "start": -1, "end": 0, "type": ""}]})).completions(4).is_err());
+
+    let help = |found| {
+        reply(json!({"t": "answer", "seq": 1, "found": found, "mime": {"text/plain": "x"}}))
+            .cursor_help()
+    };
+    assert_eq!(help(true).unwrap().mime.text("text/plain"), Some("x"));
+    assert_eq!(help(false).unwrap().mime.text("text/plain"), None);
+
+    let judged = |status: &str, indent: String| {
+        reply(json!({"t": "answer", "seq": 1, "status": status, "indent": indent}))
+            .completeness()
+            .unwrap()
+    };
+    let strange = judged("what", " \u{1b}[2J\n\t".repeat(1000));
+    assert_eq!(strange.status, CompletenessStatus::Unknown);
+    assert_eq!(strange.indent, " \t".repeat(256));
+    assert_eq!(judged("incomplete", "    ".into()).indent, "    ");
+}
+
+#[test]
 fn a_frame_that_would_swell_in_memory_is_refused() {
     let frame = format!(
         r#"{{"t":"tool_call","call":"c","name":"n","arguments":{{"a":[{}[]]}}}}"#,

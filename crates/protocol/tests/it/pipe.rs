@@ -55,6 +55,21 @@ fn every_operation_is_read() {
             json!({"op": "inspect", "name": "x"}),
             Operation::Inspect { name: text("x") },
         ),
+        (
+            json!({"op": "complete", "code": "é."}),
+            Operation::Complete(Cursor::new("é.", 2)),
+        ),
+        (
+            json!({"op": "inspect_at", "code": "x y", "pos": 1, "detail": 1}),
+            Operation::InspectAt {
+                cursor: Cursor::new("x y", 1),
+                detail: Detail::Source,
+            },
+        ),
+        (
+            json!({"op": "is_complete", "code": "x"}),
+            Operation::IsComplete { code: text("x") },
+        ),
         (json!({"op": "undo"}), Operation::Undo { n: 1 }),
         (json!({"op": "undo", "n": 3}), Operation::Undo { n: 3 }),
         (json!({"op": "fork"}), Operation::Fork),

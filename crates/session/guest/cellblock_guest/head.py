@@ -246,6 +246,21 @@ class Head:
         self._streams.flush()
         return answer
 
+    def _complete(self, request: Frame) -> Frame:
+        from . import completion
+
+        return completion.complete(self._interpreter.namespace, request["code"], request["pos"])
+
+    def _inspect_at(self, request: Frame) -> Frame:
+        from . import pointed
+
+        return pointed.describe(self._interpreter.namespace, request["code"], request["pos"], request.get("detail", 0))
+
+    def _is_complete(self, request: Frame) -> Frame:
+        from . import completeness
+
+        return completeness.judge(request["code"])
+
     def _evaluate(self, request: Frame) -> Frame:
         return self._compute.answer(request["code"], request.get("seconds", 2.0), request.get("memory", 256 << 20))
 
@@ -272,6 +287,9 @@ class Head:
 _LOOKS = {
     "vars": Head._vars,
     "inspect": Head._inspect,
+    "complete": Head._complete,
+    "inspect_at": Head._inspect_at,
+    "is_complete": Head._is_complete,
     "compute": Head._evaluate,
 }
 _OPERATIONS = {
