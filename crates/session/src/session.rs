@@ -1,7 +1,9 @@
 //! The handle of a session: what a caller holds.
 
+use crate::actor::commands::{
+    CellCommand, Command, Effect, ExclusiveCommand, ImmediateCommand, Question,
+};
 use crate::actor::outputs::MAX_PAGE_BYTES;
-use crate::actor::{Command, Effect};
 use crate::files::workspace::Workspace;
 use crate::journal::{JournalStatus, Recorder};
 use crate::packages::Packages;
@@ -124,12 +126,12 @@ impl Session {
         let cell = cell.into();
         cell.validate()?;
         let (reply, result) = oneshot::channel();
-        self.tell(Command::Run {
+        self.tell(Command::Exclusive(ExclusiveCommand::Run {
             cell,
             number: None,
             events: None,
             reply,
-        });
+        }));
         result.await.unwrap_or_else(|_| Err(self.ended()))
     }
 
@@ -148,12 +150,12 @@ impl Session {
         cell.validate()?;
         let (reply, result) = oneshot::channel();
         let (sender, events) = mpsc::channel(MAX_EVENTS);
-        self.tell(Command::Run {
+        self.tell(Command::Exclusive(ExclusiveCommand::Run {
             cell,
             number,
             events: Some(sender),
             reply,
-        });
+        }));
         Ok(Running {
             session: self.clone(),
             events,
@@ -163,7 +165,7 @@ impl Session {
 
     /// Ends the cell that runs, if one does, as a person's Ctrl-C would; harder when it does not listen.
     pub fn interrupt(&self) {
-        self.tell(Command::Interrupt);
+        self.tell(Command::ToCell(CellCommand::Interrupt));
     }
 
     /// Evaluates one expression in a throw-away copy of the session.
@@ -295,14 +297,14 @@ impl Session {
     /// Takes back the last `count` cells that were kept: variables and files are as before them.
     pub async fn undo(&self, count: usize) -> Result<Undone, Error> {
         let (reply, outcome) = oneshot::channel();
-        self.tell(Command::Undo { count, reply });
+        self.tell(Command::Exclusive(ExclusiveCommand::Undo { count, reply }));
         outcome.await.unwrap_or_else(|_| Err(self.ended()))
     }
 
     /// What can be gone back to, newest first, and whether the next cell has a safety net.
     pub async fn checkpoints(&self) -> Result<CheckpointList, Error> {
         let (reply, answer) = oneshot::channel();
-        self.tell(Command::Checkpoints { reply });
+        self.tell(Command::Immediate(ImmediateCommand::Checkpoints { reply }));
         answer.await.map_err(|_| self.ended())
     }
 
@@ -312,7 +314,7 @@ impl Session {
     /// and its history begins here: it cannot be taken back beyond the fork.
     pub async fn fork(&self) -> Result<Session, Error> {
         let (reply, forked) = oneshot::channel();
-        self.tell(Command::Fork { reply });
+        self.tell(Command::Exclusive(ExclusiveCommand::Fork { reply }));
         forked.await.unwrap_or_else(|_| Err(self.ended()))
     }
 
@@ -331,26 +333,26 @@ impl Session {
 
     /// Answers a tool call that came as [`Event::ToolCall`].
     pub fn tool_result(&self, call: &str, outcome: Result<Value, String>) {
-        self.tell(Command::Answer(ToHead::ToolResult {
+        self.tell(Command::ToCell(CellCommand::Answer(ToHead::ToolResult {
             call: call.to_owned(),
             outcome,
-        }));
+        })));
     }
 
     /// Answers a tool call with texts, pictures and documents instead of a value.
     pub fn tool_content(&self, call: &str, content: Vec<ToolContent>) {
-        self.tell(Command::Answer(ToHead::ToolContent {
+        self.tell(Command::ToCell(CellCommand::Answer(ToHead::ToolContent {
             call: call.to_owned(),
             content,
-        }));
+        })));
     }
 
     /// Answers a question that came as [`Event::InputRequest`].
     pub fn input(&self, call: &str, outcome: Result<String, String>) {
-        self.tell(Command::Answer(ToHead::Input {
+        self.tell(Command::ToCell(CellCommand::Answer(ToHead::Input {
             call: call.to_owned(),
             outcome,
-        }));
+        })));
     }
 
     /// Writes a file of the workspace, with the directories above it.
@@ -410,13 +412,13 @@ impl Session {
         length: u64,
     ) -> Result<String, Error> {
         let (reply, text) = oneshot::channel();
-        self.tell(Command::ReadOutput {
+        self.tell(Command::Immediate(ImmediateCommand::ReadOutput {
             cell,
             stream,
             offset,
             length: length.min(MAX_PAGE_BYTES),
             reply,
-        });
+        }));
         text.await.unwrap_or_else(|_| Err(self.ended()))
     }
 
@@ -470,12 +472,12 @@ impl Session {
         read: impl FnOnce(Reply) -> Result<T, cellblock_protocol::guest::HeadError>,
     ) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();
-        self.tell(Command::Ask {
+        self.tell(Command::Question(Question {
             operation: Box::new(operation),
             effect,
             limit,
             reply,
-        });
+        }));
         let answer = answer.await.unwrap_or_else(|_| Err(self.ended()))?;
         read(answer).map_err(|error| Error::Refused(error.to_string()))
     }

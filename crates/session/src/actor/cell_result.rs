@@ -54,12 +54,16 @@ impl CellRun {
         }
         let (mut exit, done, death) = match finish {
             Finish::Done(done) => {
-                actor.spent_ms += done.cpu_ms;
-                (ExitStatus::of_done(&done, self.interrupted), *done, None)
+                actor.head.spent_ms += done.cpu_ms;
+                (
+                    ExitStatus::of_done(&done, self.is_interrupted()),
+                    *done,
+                    None,
+                )
             }
             Finish::Ended(death, ending) => {
                 // The head's last words are missing; init saw what its whole life cost.
-                let cpu_ms = (death.cpu_ms - actor.spent_ms).max(0.0);
+                let cpu_ms = (death.cpu_ms - actor.head.spent_ms).max(0.0);
                 let done = Done {
                     cpu_ms,
                     peak_bytes: death.peak_bytes,
@@ -72,8 +76,8 @@ impl CellRun {
                 )
             }
             Finish::Lost => {
-                let reason = actor.process_host.why_lost().await;
-                let exit = ExitStatus::of_loss(actor.process_host.backend(), &reason);
+                let reason = actor.placement.process_host.why_lost().await;
+                let exit = ExitStatus::of_loss(actor.placement.process_host.backend(), &reason);
                 (exit, Done::default(), Some(reason))
             }
         };
@@ -84,14 +88,14 @@ impl CellRun {
             .decide_state(actor, exit.status, done.pure, death)
             .await;
         self.console_log.end();
-        if let Some(reason) = actor.history.lock().take_unpreserved()
+        if let Some(reason) = actor.files.history.lock().take_unpreserved()
             && self.net.status == CheckpointStatus::Armed
         {
             self.net = CheckpointState::behind(0, reason);
         }
         let (number, fate) = (self.number, effect.fate.clone());
         let (result, capture) = self.result(actor, exit, done, effect);
-        actor.outputs.keep(number, capture.into_written());
+        actor.cells.outputs.keep(number, capture.into_written());
         (result, fate)
     }
 
@@ -134,7 +138,7 @@ impl CellRun {
             output,
             truncated,
             value: done.value,
-            displays: self.displays,
+            displays: self.displays.into_list(),
             error: exit.error,
             variables: if outcome == StateOutcome::Kept {
                 done.variables
@@ -160,8 +164,8 @@ impl CellRun {
             },
             tool_calls: self.calls.into_list(),
             strategy: actor.options.strategy,
-            backend: actor.process_host.backend(),
-            isolation: actor.isolation.clone(),
+            backend: actor.placement.process_host.backend(),
+            isolation: actor.placement.isolation.clone(),
             isolation_note: actor.shared.rung.caveat().map(str::to_owned),
         };
         (result, self.capture)
@@ -177,9 +181,9 @@ impl CellRun {
     ) -> StateEffect {
         let atomic = self.cell.atomic.unwrap_or(actor.options.atomic);
         let reason = match death {
-            Some(_) if actor.closing.is_some() || actor.commands.is_closed() => {
+            Some(_) if actor.commands.is_closing() => {
                 let fate = Fate::Over("it was closed".to_owned());
-                let files = actor.disk.changes().await.files;
+                let files = actor.files.disk.changes().await.files;
                 return StateEffect::over(fate, files);
             }
             Some(reason) => reason,
@@ -195,16 +199,16 @@ impl CellRun {
                 return StateEffect::kept(files);
             }
         };
-        let changes = actor.disk.changes().await;
+        let changes = actor.files.disk.changes().await;
         let files = changes.files.clone();
         let (fate, restoration) = actor.survive(reason, changes, Some(self)).await;
         match fate {
             Fate::Lives => {
-                match self.events {
-                    Some(_) => self.emit(Event::Restored {
+                match self.events.has_reader() {
+                    true => self.events.emit(Event::Restored {
                         checkpoint: actor.checkpoints.current(),
                     }),
-                    None => actor.announce_restored(),
+                    false => actor.announce_restored(),
                 }
                 StateEffect {
                     outcome: StateOutcome::Restored,
@@ -218,11 +222,8 @@ impl CellRun {
     }
 
     pub(crate) fn why_it_died(&self, actor: &Actor, Death { exit, over, .. }: Death) -> Ending {
-        let kills = actor
-            .cgroup
-            .as_ref()
-            .map_or(0, |cgroup| cgroup.memory_kills());
-        if let Some(hit) = actor.disk.hit() {
+        let kills = actor.placement.memory_kills();
+        if let Some(hit) = actor.files.disk.hit() {
             return Ending::Limit(hit);
         }
         if over == Some(ExceededLimit::UserObjects) {
@@ -233,7 +234,7 @@ impl CellRun {
                 limit: actor.options.limits.memory,
             });
         }
-        if self.interrupted {
+        if self.is_interrupted() {
             Ending::Interrupt
         } else {
             Ending::Itself

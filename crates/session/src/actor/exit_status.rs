@@ -176,3 +176,24 @@ fn size(bytes: u64) -> String {
         None => format!("{bytes} bytes"),
     }
 }
+
+/// Why a session is over whose head died with no cell to blame.
+pub(crate) fn died_idle(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("its process ended with exit code {code}"),
+        Exit::Signal(signal) => format!("its process was ended by signal {signal}"),
+    }
+}
+
+impl Ending {
+    /// Why a session is over after a cell that ended like this.
+    pub(crate) fn reason(&self, exit: Exit) -> String {
+        match self {
+            Ending::Timeout => "a cell ran out of time".to_owned(),
+            Ending::Interrupt => "a cell was interrupted and did not stop".to_owned(),
+            Ending::Limit(_) => "a cell went over a limit".to_owned(),
+            Ending::Forged(_) => "a cell wrote to our channel".to_owned(),
+            Ending::Itself => died_idle(exit),
+        }
+    }
+}

@@ -17,24 +17,25 @@ impl Actor {
     /// What the cell that just ended did to the files is part of the state after it.
     pub(crate) async fn note_changes_of(&mut self, cell: u64) -> Changes {
         self.look_for_left_running().await;
-        let changes = self.disk.changes().await;
+        let changes = self.files.disk.changes().await;
         // Where the session never goes back, no copies are kept to go back to.
         if !changes.paths.is_empty() && !self.checkpoints.is_disabled {
-            self.history.lock().note(cell, changes.paths.clone());
+            self.files.history.lock().note(cell, changes.paths.clone());
         }
         changes
     }
 
     /// What happened to the files between two cells, by the user's hand or ours, is part of the state before the next one.
     pub(crate) async fn note_outside_changes(&mut self) {
-        let changes = self.disk.changes_between_cells().await;
+        let changes = self.files.disk.changes_between_cells().await;
         if !changes.paths.is_empty() && !self.checkpoints.is_disabled {
             let cell = self.checkpoints.current();
-            let author = match self.is_left_running {
+            let author = match self.files.is_left_running {
                 true => Author::Unclear,
                 false => Author::Outside,
             };
-            self.history
+            self.files
+                .history
                 .lock()
                 .note_between(cell, author, changes.paths);
         }
@@ -46,16 +47,16 @@ impl Actor {
         /// A thread that was joined, and a process that was waited for, may take a moment to go.
         const MAX_LOOKS: u32 = 3;
         const PAUSE: Duration = Duration::from_millis(1);
-        self.is_left_running = false;
+        self.files.is_left_running = false;
         for look in 1..=MAX_LOOKS {
-            if self.checkpoints.is_disabled || !self.disk.can_run_on() {
+            if self.checkpoints.is_disabled || !self.files.disk.can_run_on() {
                 return;
             }
             if look < MAX_LOOKS {
                 sleep(PAUSE).await;
             }
         }
-        self.is_left_running = true;
+        self.files.is_left_running = true;
     }
 
     /// Takes note of files that can be changed without being noticed, and of what was written to them by now.
@@ -71,13 +72,13 @@ impl Actor {
                 break;
             }
             sleep(PAUSE).await;
-            let look = self.disk.look_for_held_files();
+            let look = self.files.disk.look_for_held_files();
             held = look.await.unwrap_or_default();
         }
         held.unknown
             .retain(|pid| !self.checkpoints.is_standby(*pid));
         if held.is_empty() {
-            self.history.lock().held = Some(BTreeSet::new());
+            self.files.history.lock().held = Some(BTreeSet::new());
             return;
         }
         // A change from outside the session is not the cell's.
@@ -88,13 +89,13 @@ impl Actor {
             files.note_held(cell, held);
         };
         // If the host fails at it, that is a flaw as well.
-        let _ = self.history.with(work).await;
-        self.checkpoints.flaw = self.history.lock().flaw();
+        let _ = self.files.history.with(work).await;
+        self.checkpoints.flaw = self.files.history.lock().flaw();
     }
 
     /// Holds the session to its disk limit.
     pub(crate) fn guard_disk(&mut self, duty: WatchTarget) {
-        let (channel, limit) = (self.channel.descriptor(), self.disk_limit());
+        let (channel, limit) = (self.head.channel.descriptor(), self.disk_limit());
         let standbys = self.checkpoints.standbys.iter();
         let own = Own {
             processes: std::iter::once(self.checkpoints.head)
@@ -103,14 +104,14 @@ impl Actor {
             laid: standbys
                 .clone()
                 .map(|standby| standby.channel.far)
-                .chain([self.channel.far()])
+                .chain([self.head.channel.far()])
                 .collect(),
             ends: standbys
                 .map(|standby| standby.channel.channel.as_raw_fd())
                 .chain([channel])
                 .collect(),
         };
-        self.disk.guard(duty, limit, own);
+        self.files.disk.guard(duty, limit, own);
     }
 
     /// What the session may add on disk; `None` for no limit.

@@ -1,152 +1,123 @@
 //! The task that owns a session: it alone speaks with the head and with init, one thing at a time.
+//!
+//! The task has one part for each thing that it looks after, and a part has no other owner. Events of init are taken in
+//! `head_process.rs`, commands of handles in `dispatch.rs`, and frames of the head during a cell in `cell_run.rs`.
 
 pub(crate) mod calls;
 pub(crate) mod capture;
+pub(crate) mod cell_events;
+pub(crate) mod cell_frames;
 pub(crate) mod cell_result;
 pub(crate) mod cell_run;
 pub(crate) mod clock;
+pub(crate) mod commands;
+pub(crate) mod dispatch;
 pub(crate) mod exit_status;
 mod file_changes;
+pub(crate) mod head;
+mod head_process;
 pub(crate) mod outputs;
-pub(crate) mod pending_queries;
+mod questions;
 
-use crate::Error;
-use crate::actor::cell_run::CellRun;
-use crate::actor::exit_status::Ending;
+use crate::actor::commands::CommandQueue;
+use crate::actor::exit_status::died_idle;
+use crate::actor::head::Head;
 use crate::actor::outputs::Outputs;
-use crate::actor::pending_queries::PendingQueries;
 use crate::checkpoint::Checkpoints;
-use crate::checkpoint::steps::Steps;
 use crate::files::borrowed::BorrowedDirectory;
 use crate::files::disk::Disk;
 use crate::files::disk_guard::WatchTarget;
 use crate::files::shared_history::History;
 use crate::files::tracker::Changes;
 use crate::journal::{Record, SessionJournal};
-use crate::network::{NetworkAccess, OpenedListener};
-use crate::session::{Session, Shared};
+use crate::network::NetworkAccess;
+use crate::session::Shared;
 use crate::spawn::fork::Lineage;
 use crate::spawn::process_host::ProcessHost;
-use crate::wire::channel::Channel;
-use crate::wire::packets::Packets;
-use crate::wire::pipes::Pipes;
-use cellblock_protocol::guest::{FromHead, Reply, ToHead};
-use cellblock_protocol::{
-    Cell, CellResult, CheckpointList, CheckpointState, Event, SessionOptions, StateOutcome, Stream,
-    Undone,
-};
-use cellblock_sandbox::{Cgroup, Death, Exit, FromInit, ToInit};
-use std::collections::VecDeque;
-use std::path::PathBuf;
+use crate::wire::init_link::InitLink;
+use cellblock_protocol::{Event, SessionOptions};
+use cellblock_sandbox::{Cgroup, Death};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 
 /// How long init may take to end everything in a session. A fork bomb takes 30 ms.
 const SWEEP_LIMIT: Duration = Duration::from_secs(10);
-/// How long a cell may take to listen to an interrupt.
-pub(crate) const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 
-/// What an operation does to the session's state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// Reads the state.
-    ReadOnly,
-    /// Reads the state, and can be asked for while code waits for the answer to a call.
-    ReadOnlyDuringCall,
-    /// Changes the state.
-    Changes,
-}
-
-/// What a handle asks of its session.
-pub(crate) enum Command {
-    Run {
-        cell: Cell,
-        /// The number it shall have, where it is not just the next one.
-        number: Option<u64>,
-        events: Option<mpsc::Sender<Event>>,
-        reply: oneshot::Sender<Result<CellResult, Error>>,
-    },
-    Ask {
-        operation: Box<dyn FnOnce(u64) -> ToHead + Send + Sync>,
-        effect: Effect,
-        limit: Duration,
-        reply: oneshot::Sender<Result<Reply, Error>>,
-    },
-    Answer(ToHead),
-    Interrupt,
-    ReadOutput {
-        cell: u64,
-        stream: Stream,
-        offset: u64,
-        length: u64,
-        reply: oneshot::Sender<Result<String, Error>>,
-    },
-    Undo {
-        count: usize,
-        reply: oneshot::Sender<Result<Undone, Error>>,
-    },
-    Checkpoints {
-        reply: oneshot::Sender<CheckpointList>,
-    },
-    Fork {
-        reply: oneshot::Sender<Result<Session, Error>>,
-    },
-    Close {
-        reply: oneshot::Sender<()>,
-    },
-}
-
-/// The session's own side of everything.
+/// The task of one session.
 pub(crate) struct Actor {
+    /// The first field: the directory goes before anything else does.
+    pub(crate) directory: SessionDirectory,
     pub(crate) shared: Arc<Shared>,
     pub(crate) options: SessionOptions,
-    /// How it is walled in, in the words of a result.
-    pub(crate) isolation: String,
-    pub(crate) channel: Channel,
-    pub(crate) init: Packets,
-    pub(crate) pipes: Pipes,
-    pub(crate) disk: Disk,
-    pub(crate) history: History,
-    /// Keeps files of the user's before they are changed. It ends when init is done with the session.
-    pub(crate) preserve_task: Option<JoinHandle<()>>,
+    pub(crate) commands: CommandQueue,
+    pub(crate) init: InitLink,
+    pub(crate) head: Head,
+    pub(crate) checkpoints: Checkpoints,
+    pub(crate) cells: CellHistory,
+    pub(crate) files: SessionFiles,
+    pub(crate) placement: Placement,
+    pub(crate) network_access: NetworkAccess,
+}
+
+/// The host's own directory of a session: spilled output, copies of files. It is removed when this is dropped.
+pub(crate) struct SessionDirectory(PathBuf);
+
+impl SessionDirectory {
+    pub(crate) fn new(path: PathBuf) -> SessionDirectory {
+        SessionDirectory(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for SessionDirectory {
+    fn drop(&mut self) {
+        let _ = cellblock_sandbox::remove_directory(&self.0);
+    }
+}
+
+/// The cells that a session ran: their numbers, their output, their records.
+#[derive(Default)]
+pub(crate) struct CellHistory {
+    /// The number of the last cell; 0 before the first.
+    pub(crate) last_number: u64,
     pub(crate) outputs: Outputs,
     pub(crate) journal: SessionJournal,
-    pub(crate) cgroup: Option<Arc<Cgroup>>,
-    pub(crate) commands: mpsc::UnboundedReceiver<Command>,
-    /// Where spilled output and other files of the session are kept.
-    pub(crate) directory: PathBuf,
-    pub(crate) cells: u64,
-    pub(crate) questions: u64,
-    /// What there is to go back to.
-    pub(crate) checkpoints: Checkpoints,
-    /// What was done since the newest of them.
-    pub(crate) steps: Steps,
-    /// What was asked for while cells ran again: it waits until they have.
-    pub(crate) postponed: VecDeque<Command>,
-    /// The safety net that was last told of.
-    pub(crate) announced_checkpoint: CheckpointState,
+}
+
+/// The files of a session: what they take on disk, their earlier versions, and what is borrowed for them.
+pub(crate) struct SessionFiles {
+    pub(crate) disk: Disk,
+    pub(crate) history: History,
+    /// Copies files of the user's before they are changed. The task ends when init is done with the session.
+    pub(crate) preserve_task: Option<JoinHandle<()>>,
+    /// A directory of the user's that belongs to the session's user for as long as the session works in it.
+    pub(crate) borrowed: Option<BorrowedDirectory>,
     /// Whether code of the session could run on when the last cell ended.
     pub(crate) is_left_running: bool,
-    /// The head's end, when init told it while something else was waited for.
-    pub(crate) ended: Option<Death>,
-    /// Those who asked something while a cell ran.
-    pub(crate) pending_queries: PendingQueries,
-    /// Milliseconds of CPU that the head's earlier cells took.
-    pub(crate) spent_ms: f64,
-    /// The caller that waits for the session to be closed.
-    pub(crate) closing: Option<oneshot::Sender<()>>,
-    /// A directory of the user's that is ours for as long as we work in it.
-    pub(crate) borrowed: Option<BorrowedDirectory>,
-    /// Listeners for the network. They are served once the session was handed to its user.
-    pub(crate) opened_listeners: Vec<OpenedListener>,
-    pub(crate) network_access: NetworkAccess,
-    /// Where its processes are.
+}
+
+/// Where a session's processes are, and what holds them.
+pub(crate) struct Placement {
     pub(crate) process_host: ProcessHost,
-    /// The session that it was forked from, and what its own forks will have.
+    pub(crate) cgroup: Option<Arc<Cgroup>>,
+    /// The session that this one was forked from, and what its own forks will have.
     pub(crate) lineage: Lineage,
+    /// The walls around the session, in the words of a result.
+    pub(crate) isolation: String,
+}
+
+impl Placement {
+    /// How often the kernel ended a process of the session for want of memory.
+    pub(crate) fn memory_kills(&self) -> u64 {
+        let cgroup = self.cgroup.as_ref();
+        cgroup.map_or(0, |cgroup| cgroup.memory_kills())
+    }
 }
 
 /// What a cell or a question left behind.
@@ -164,14 +135,14 @@ impl Actor {
         let reason = self.serve_until_over().await;
         let _ = self.shared.end.set(reason.clone());
         // Handles that are waiting see their replies dropped and read the reason.
-        self.commands.close();
+        self.commands.refuse_all();
         self.end_processes().await;
-        self.process_host.end().await;
+        self.placement.process_host.end().await;
         self.end_preserve_task().await;
         self.return_borrowed().await;
-        self.journal.recorder.close(&reason).await;
-        if let Some(closing) = self.closing.take() {
-            // Its descriptors and its directory go too before anyone hears that nothing is left.
+        self.cells.journal.recorder.close(&reason).await;
+        if let Some(closing) = self.commands.take_closing() {
+            // The session's descriptors and its directory go too before any caller hears that nothing is left.
             drop(self);
             let _ = closing.send(());
         }
@@ -181,14 +152,14 @@ impl Actor {
         let mut idle_since = Instant::now();
         self.checkpoints.plan();
         loop {
-            if let Some(hit) = self.disk.hit() {
+            if let Some(hit) = self.files.disk.hit() {
                 self.end_head().await;
                 return hit.reason();
             }
             self.guard_disk(WatchTarget::LeftBehind);
             let expiry = idle_since + self.options.limits.idle;
             let due = self.checkpoints.due();
-            if let Some(Death { exit, .. }) = self.ended.take() {
+            if let Some(Death { exit, .. }) = self.head.ended.take() {
                 // No cell ran: what happened to the files was done from outside.
                 self.note_outside_changes().await;
                 let reason = died_idle(exit);
@@ -200,8 +171,8 @@ impl Actor {
                 self.tell_of(&restoration);
                 continue;
             }
-            if let Some(command) = self.postponed.pop_front() {
-                match self.obey(command).await {
+            if let Some(command) = self.commands.take_postponed() {
+                match self.dispatch(command).await {
                     Fate::Lives => idle_since = Instant::now(),
                     Fate::Over(reason) => return reason,
                 }
@@ -209,37 +180,33 @@ impl Actor {
             }
             tokio::select! {
                 biased;
-                command = self.commands.recv() => {
+                command = self.commands.receive() => {
                     let Some(command) = command else { return "its last handle was dropped".to_owned() };
-                    match self.obey(command).await {
+                    match self.dispatch(command).await {
                         Fate::Lives => idle_since = Instant::now(),
                         Fate::Over(reason) => return reason,
                     }
                 }
-                message = self.init.receive() => {
-                    match message.map(|packet| FromInit::from_bytes(&packet.bytes)) {
-                        Ok(Ok(FromInit::Ended(death))) => self.ended = Some(death),
-                        Ok(Ok(FromInit::Lost { pid })) => self.checkpoints.lose(pid),
-                        Ok(Ok(_)) => {}
-                        _ => return self.process_host.why_lost().await,
-                    }
-                }
-                frame = self.channel.receive() => match frame {
+                event = self.init.next_event() => match event {
+                    Ok(event) => self.note_init_event(event),
+                    Err(_) => return self.placement.process_host.why_lost().await,
+                },
+                frame = self.head.channel.receive() => match frame {
                     // A thread that outlived its cell.
-                    Ok(frame) => self.refuse_stray(frame).await,
+                    Ok(frame) => self.head.refuse_stray(&self.shared, frame).await,
                     Err(_) => match self.end_head().await {
-                        Some(death) => self.ended = Some(death),
-                        None => return self.process_host.why_lost().await,
+                        Some(death) => self.head.ended = Some(death),
+                        None => return self.placement.process_host.why_lost().await,
                     },
                 },
-                read = self.pipes.read() => {
+                read = self.head.pipes.read() => {
                     if let Ok((_, bytes)) = read {
                         let text = String::from_utf8_lossy(bytes).into_owned();
                         self.shared.log(text);
                     }
                 }
                 // If it is over its limit, that is seen above.
-                _ = self.disk.report() => {}
+                _ = self.files.disk.report() => {}
                 () = sleep_until(due.unwrap_or(expiry)), if due.is_some() => {
                     self.arm().await;
                     self.announce_net();
@@ -251,104 +218,15 @@ impl Actor {
         }
     }
 
-    async fn obey(&mut self, command: Command) -> Fate {
-        match command {
-            Command::Run {
-                cell,
-                number,
-                events,
-                reply,
-            } => {
-                self.cells = number.unwrap_or(0).max(self.cells + 1);
-                self.arm_before_cell().await;
-                let (result, fate) = self.run(cell.clone(), self.cells, events).await;
-                let record = self.journal.ended(&result, self.checkpoints.current());
-                self.announced_checkpoint = result.state.checkpoint.clone();
-                let _ = reply.send(Ok(result));
-                self.journal.cell(&record.ended);
-                if record.ended.result.state.outcome == StateOutcome::Kept {
-                    self.note_cell(cell, record).await;
-                }
-                fate
-            }
-            Command::Ask {
-                operation,
-                effect,
-                limit,
-                reply,
-            } => {
-                if effect == Effect::Changes && self.checkpoints.is_of_several_cells() {
-                    self.arm().await;
-                }
-                let (answer, fate) = self.ask(operation, limit).await;
-                if effect == Effect::Changes {
-                    // An object that is forgotten may still write to its file.
-                    self.note_changes_of(self.checkpoints.current()).await;
-                    self.checkpoints.revise();
-                }
-                let _ = reply.send(answer);
-                fate
-            }
-            Command::ReadOutput {
-                cell,
-                stream,
-                offset,
-                length,
-                reply,
-            } => {
-                let _ = reply.send(self.outputs.read(cell, stream, offset, length));
-                Fate::Lives
-            }
-            Command::Undo { count, reply } => {
-                let outcome = self.undo(count).await;
-                if let Ok(Undone { cell, .. }) = outcome {
-                    let (count, stands) = (count as u64, cell);
-                    self.journal.recorder.note(Record::Undone { count, stands });
-                }
-                let fate = match &outcome {
-                    Err(Error::Ended { reason, .. }) => Fate::Over(reason.clone()),
-                    _ => Fate::Lives,
-                };
-                let _ = reply.send(outcome);
-                fate
-            }
-            Command::Checkpoints { reply } => {
-                self.arm().await;
-                let _ = reply.send(self.checkpoints.list());
-                Fate::Lives
-            }
-            Command::Fork { reply } => {
-                let (outcome, fate) = self.fork().await;
-                let _ = reply.send(outcome);
-                fate
-            }
-            Command::Close { reply } => {
-                self.closing = Some(reply);
-                Fate::Over("it was closed".to_owned())
-            }
-            // Too late: nothing is running.
-            Command::Answer(_) | Command::Interrupt => Fate::Lives,
-        }
-    }
-
-    /// Runs one cell to its end.
-    pub(crate) async fn run(
-        &mut self,
-        cell: Cell,
-        number: u64,
-        events: Option<mpsc::Sender<Event>>,
-    ) -> (CellResult, Fate) {
-        let mut run = CellRun::new(self, cell, number, events).await;
-        let finish = run.drive(self).await;
-        run.conclude(self, finish).await
-    }
-
     /// Tells who listens to the session, and not to a cell, that it went back.
     pub(crate) fn announce_restored(&self) {
         let checkpoint = self.checkpoints.current();
         let _ = self.shared.logs.send(Event::Restored { checkpoint });
         let stands = checkpoint;
-        self.journal.recorder.note(Record::Restored { stands });
+        self.cells
+            .journal
+            .recorder
+            .note(Record::Restored { stands });
     }
 
     /// Tells who listens to the session when the safety net of the next cell is another one than was told last.
@@ -356,219 +234,12 @@ impl Actor {
         let checkpoint = self.checkpoints.state();
         if (checkpoint.status, &checkpoint.reason)
             != (
-                self.announced_checkpoint.status,
-                &self.announced_checkpoint.reason,
+                self.checkpoints.announced.status,
+                &self.checkpoints.announced.reason,
             )
         {
-            self.announced_checkpoint = checkpoint.clone();
+            self.checkpoints.announced = checkpoint.clone();
             let _ = self.shared.logs.send(Event::Checkpoint { checkpoint });
-        }
-    }
-
-    /// Asks the head something that is not a cell.
-    pub(crate) async fn ask(
-        &mut self,
-        operation: Box<dyn FnOnce(u64) -> ToHead + Send + Sync>,
-        limit: Duration,
-    ) -> (Result<Reply, Error>, Fate) {
-        self.note_outside_changes().await;
-        self.questions += 1;
-        let question = self.questions;
-        let operation = operation(question);
-        let record = self.journal.operation(&operation);
-        let changes = matches!(
-            operation,
-            ToHead::Seed { .. } | ToHead::Tools { .. } | ToHead::Reset { .. }
-        );
-        let step = changes.then(|| operation.clone());
-        match timeout(limit, self.exchange(operation, question)).await {
-            Ok(Ok(reply)) => {
-                if let Some(step) = step
-                    && reply.clone().done().is_ok()
-                {
-                    self.journal.note(record);
-                    self.steps.note_operation(step);
-                }
-                (Ok(reply), Fate::Lives)
-            }
-            Ok(Err(_)) | Err(_) => {
-                let reason = match self.end_head().await {
-                    Some(death) => died_idle(death.exit),
-                    None => self.process_host.why_lost().await,
-                };
-                if let Some(hit) = self.disk.hit() {
-                    let (session, reason) = (self.shared.id.clone(), hit.reason());
-                    let error = Error::Ended {
-                        session,
-                        reason: reason.clone(),
-                    };
-                    return (Err(error), Fate::Over(reason));
-                }
-                let dirty = self.disk.changes().await;
-                let (fate, restoration) = self.survive(reason.clone(), dirty, None).await;
-                if matches!(fate, Fate::Lives) {
-                    self.announce_restored();
-                    self.tell_of(&restoration);
-                }
-                let session = self.shared.id.clone();
-                let error = match fate {
-                    Fate::Lives => Error::Refused(format!(
-                        "the session could not answer and went back to its last checkpoint: {reason}"
-                    )),
-                    Fate::Over(_) => Error::Ended { session, reason },
-                };
-                (Err(error), fate)
-            }
-        }
-    }
-
-    pub(crate) async fn exchange(
-        &mut self,
-        operation: ToHead,
-        question: u64,
-    ) -> std::io::Result<Reply> {
-        self.channel.send(&operation).await?;
-        self.answer_to(question).await
-    }
-
-    /// Waits for the head's answer to a question.
-    pub(crate) async fn answer_to(&mut self, question: u64) -> std::io::Result<Reply> {
-        loop {
-            tokio::select! {
-                frame = self.channel.receive() => match frame? {
-                    FromHead::Reply(reply) if reply.seq == question => return Ok(reply),
-                    // From a thread that outlived its cell, or a lie.
-                    stray => self.refuse_stray(stray).await,
-                },
-                // A head that prints while it answers must not fill its pipe and stop.
-                read = self.pipes.read() => {
-                    let (_, bytes) = read?;
-                    let text = String::from_utf8_lossy(bytes).into_owned();
-                    self.shared.log(text);
-                }
-            }
-        }
-    }
-
-    /// Ends the head with all it started, and returns how it ended; `None` when init is gone too. The newest standby will go on.
-    pub(crate) async fn end_head(&mut self) -> Option<Death> {
-        self.end_head_for(self.checkpoints.standbys.back().map(|newest| newest.pid))
-            .await
-    }
-
-    /// The same, with another standby that will go on. Init wakes it while the head is taken apart.
-    pub(crate) async fn end_head_for(&mut self, next: Option<u32>) -> Option<Death> {
-        if let Some(death) = self.ended.take() {
-            return Some(death);
-        }
-        let sweep = ToInit::Sweep(next).to_bytes();
-        self.init.send(&sweep, &[]).await.ok()?;
-        timeout(SWEEP_LIMIT, self.wait_for_exit()).await.ok()?
-    }
-
-    /// Interrupts a cell as Ctrl-C does. The signal may come before the code has begun; the frame tells which cell it was for.
-    pub(crate) async fn interrupt_head(&self, cell: u64) {
-        const SIGINT: i32 = 2;
-        /// A head that does not read is interrupted all the same.
-        const SEND_TIMEOUT: Duration = Duration::from_millis(100);
-        let _ = timeout(SEND_TIMEOUT, self.channel.send(&ToHead::Interrupt { cell })).await;
-        let signal = ToInit::Signal(SIGINT).to_bytes();
-        let _ = self.init.send(&signal, &[]).await;
-    }
-
-    /// Makes a system call return in which the head waits, and does nothing else. Python looks for signals between two steps and
-    /// when a call was interrupted: one that came just before a long call would be seen after it.
-    pub(crate) async fn nudge_head(&self) {
-        const SIGURG: i32 = 23;
-        let signal = ToInit::Signal(SIGURG).to_bytes();
-        let _ = self.init.send(&signal, &[]).await;
-    }
-
-    /// A head that closed its channel is about to die, or pretends to: after a moment it is ended.
-    pub(crate) async fn wait_for_death(&mut self) -> Option<Death> {
-        const EXIT_GRACE: Duration = Duration::from_millis(200);
-        match timeout(EXIT_GRACE, self.wait_for_exit()).await {
-            Ok(death) => death,
-            Err(_) => self.end_head().await,
-        }
-    }
-
-    /// Waits for init's word that the head ended.
-    async fn wait_for_exit(&mut self) -> Option<Death> {
-        loop {
-            let packet = self.init.receive().await.ok()?;
-            match FromInit::from_bytes(&packet.bytes) {
-                Ok(FromInit::Ended(death)) => return Some(death),
-                Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
-                _ => {}
-            }
-        }
-    }
-
-    /// Tells init that the host is done, and waits until it has gone with everything in it.
-    pub(crate) async fn end_processes(&mut self) {
-        self.init.close();
-        let gone = async { while self.init.receive().await.is_ok() {} };
-        let _ = timeout(SWEEP_LIMIT, gone).await;
-    }
-
-    /// It has copies of files in our directory.
-    pub(crate) async fn end_preserve_task(&mut self) {
-        if let Some(preserve_task) = self.preserve_task.take() {
-            let _ = timeout(SWEEP_LIMIT, preserve_task).await;
-        }
-    }
-
-    pub(crate) async fn refuse_stray(&mut self, frame: FromHead) {
-        let refusal =
-            "no cell is running: a call from a thread that outlived its cell is not answered"
-                .to_owned();
-        let answer = match frame {
-            FromHead::Log { text } => {
-                self.shared.log(text);
-                return;
-            }
-            // To a question that was asked while a cell ran.
-            FromHead::Reply(reply) => return self.pending_queries.answer(reply),
-            FromHead::ToolCall { call, .. } | FromHead::OutputRequest { call, .. } => {
-                ToHead::ToolResult {
-                    call,
-                    outcome: Err(refusal),
-                }
-            }
-            FromHead::InputRequest { call, .. } => ToHead::Input {
-                call,
-                outcome: Err(refusal),
-            },
-            _ => return,
-        };
-        let _ = timeout(Duration::from_secs(1), self.channel.send(&answer)).await;
-    }
-}
-
-impl Drop for Actor {
-    fn drop(&mut self) {
-        let _ = cellblock_sandbox::remove_directory(&self.directory);
-    }
-}
-
-/// Why a session is over whose head died with no cell to blame.
-fn died_idle(exit: Exit) -> String {
-    match exit {
-        Exit::Code(code) => format!("its process ended with exit code {code}"),
-        Exit::Signal(signal) => format!("its process was ended by signal {signal}"),
-    }
-}
-
-impl Ending {
-    /// Why a session is over after a cell that ended like this.
-    pub(crate) fn reason(&self, exit: Exit) -> String {
-        match self {
-            Ending::Timeout => "a cell ran out of time".to_owned(),
-            Ending::Interrupt => "a cell was interrupted and did not stop".to_owned(),
-            Ending::Limit(_) => "a cell went over a limit".to_owned(),
-            Ending::Forged(_) => "a cell wrote to our channel".to_owned(),
-            Ending::Itself => died_idle(exit),
         }
     }
 }

@@ -4,9 +4,10 @@ use crate::actor::Actor;
 use crate::checkpoint::Standby;
 use crate::checkpoint::standby_channel::StandbyChannel;
 use crate::files::history::FileHistory;
+use crate::wire::init_link::Protect;
 use cellblock_protocol::guest::{Armed, ToHead};
 use cellblock_protocol::{Arming, Strategy};
-use cellblock_sandbox::{BootTime, FromInit, StandbyOrigin, ToInit};
+use cellblock_sandbox::{BootTime, StandbyOrigin, ToInit};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, SystemTime};
 use tokio::time::timeout;
@@ -32,13 +33,13 @@ impl Actor {
             self.checkpoints.obstacle = Some("the strategy `direct` makes none".to_owned());
             return;
         }
-        if let Some(reason) = self.process_host.why_no_checkpoints() {
+        if let Some(reason) = self.placement.process_host.why_no_checkpoints() {
             self.checkpoints.obstacle = Some(reason.to_owned());
             return;
         }
         self.copy_files().await;
         // While the head copies itself: both take about as long.
-        let look = self.disk.look_for_held_files();
+        let look = self.files.disk.look_for_held_files();
         if let Err(reason) = self.make_standby(hurry).await {
             self.checkpoints.obstacle = Some(reason);
         }
@@ -68,28 +69,30 @@ impl Actor {
     /// The state needs no standby, and steps lead on from it.
     fn begin_at_origin(&mut self) {
         self.checkpoints.begin_at_origin();
-        self.steps.begin(self.state_point());
+        self.checkpoints.begin_steps();
     }
 
     /// Copies what the last cells changed, so that the checkpoint has its files.
     pub(crate) async fn copy_files(&mut self) {
-        if self.history.lock().is_behind() {
+        if self.files.history.lock().is_behind() {
             // If the host fails at it, that is a flaw as well.
-            let _ = self.history.with(FileHistory::catch_up).await;
+            let _ = self.files.history.with(FileHistory::catch_up).await;
         }
-        self.checkpoints.flaw = self.history.lock().flaw();
+        self.checkpoints.flaw = self.files.history.lock().flaw();
     }
 
     async fn make_standby(&mut self, hurry: bool) -> Result<(), String> {
-        self.questions += 1;
-        let seq = self.questions;
+        let seq = self.head.next_question();
         let (line, far) = StandbyChannel::new().map_err(|error| error.to_string())?;
-        self.disk.expect_descriptors_in(line.far);
+        self.files.disk.expect_descriptors_in(line.far);
         let asked = BootTime::now();
         let exchange = async {
             let request = ToHead::Arm { seq, hurry };
-            self.channel.send_with(&request, Some(far.as_fd())).await?;
-            self.answer_to(seq).await
+            self.head
+                .channel
+                .send_with(&request, Some(far.as_fd()))
+                .await?;
+            self.head.answer_to(&self.shared, seq).await
         };
         let reply = match timeout(ARM_LIMIT, exchange).await {
             Ok(Ok(reply)) => reply,
@@ -117,38 +120,24 @@ impl Actor {
             faults,
             children,
         });
-        self.steps.begin(self.state_point());
+        self.checkpoints.begin_steps();
         self.trim(hurry).await;
         Ok(())
     }
 
     /// Has init take a process for a standby: one that was made when we asked for it, and no other.
     pub(crate) async fn protect(&mut self, pid: u32, origin: StandbyOrigin) -> Result<(), String> {
-        let lost = "init is gone";
-        self.init
-            .send(&ToInit::Protect { pid, origin }.to_bytes(), &[])
-            .await
-            .map_err(|_| lost)?;
-        loop {
-            let packet = self.init.receive().await.map_err(|_| lost)?;
-            match FromInit::from_bytes(&packet.bytes) {
-                Ok(FromInit::Protected { pid: which, done }) if which == pid => {
-                    return if done {
-                        Ok(())
-                    } else {
-                        Err(
-                            "the head named a process that is not the copy which it was asked for"
-                                .to_owned(),
-                        )
-                    };
-                }
-                Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
-                Ok(FromInit::Ended(death)) => {
-                    self.ended = Some(death);
-                    return Err("the head is gone".to_owned());
-                }
-                _ => {}
-            }
+        let outcome = self.init.request(Protect { pid, origin }).await;
+        self.note_init_events();
+        if self.head.ended.is_some() {
+            return Err("the head is gone".to_owned());
+        }
+        match outcome {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(
+                "the head named a process that is not the copy which it was asked for".to_owned(),
+            ),
+            Err(_) => Err("init is gone".to_owned()),
         }
     }
 
@@ -175,7 +164,7 @@ impl Actor {
 
     /// Whether a cell that does next to nothing might be the one too many.
     pub(crate) fn is_short_of_memory(&self) -> bool {
-        let cgroup = self.cgroup.as_ref();
+        let cgroup = self.placement.cgroup.as_ref();
         cgroup.is_some_and(|cgroup| cgroup.is_short_of(OWN_MEMORY / 2))
     }
 
@@ -185,7 +174,12 @@ impl Actor {
         const MAX_UNWEIGHED: u32 = 4;
         let budget = self.options.limits.checkpoint_budget();
         let standbys = &self.checkpoints.standbys;
-        if let Some(used) = self.cgroup.as_ref().and_then(|cgroup| cgroup.memory_used()) {
+        if let Some(used) = self
+            .placement
+            .cgroup
+            .as_ref()
+            .and_then(|cgroup| cgroup.memory_used())
+        {
             let head = standbys.back().map_or(0, |newest| newest.resident);
             return used.saturating_sub(head) > budget + OWN_MEMORY || self.is_short_of_memory();
         }
@@ -198,18 +192,18 @@ impl Actor {
             return estimate > budget;
         }
         self.checkpoints.unweighed = 0;
-        let held = self.disk.memory_beyond(self.checkpoints.head).await;
+        let held = self.files.disk.memory_beyond(self.checkpoints.head).await;
         held.is_some_and(|bytes| bytes > budget + OWN_MEMORY)
     }
 
     fn forget_old_files(&self) {
         if let Some(oldest) = self.checkpoints.oldest() {
-            self.history.lock().forget_before(oldest);
+            self.files.history.lock().forget_before(oldest);
         }
     }
 
     fn earlier_file_bytes(&self) -> u64 {
-        self.history.lock().earlier_bytes()
+        self.files.history.lock().earlier_bytes()
     }
 
     async fn drop_oldest(&mut self) {
@@ -232,7 +226,6 @@ impl Actor {
     }
 
     async fn let_go(&self, standby: &Standby) {
-        let drop = ToInit::Drop(standby.pid).to_bytes();
-        let _ = self.init.send(&drop, &[]).await;
+        let _ = self.init.tell(ToInit::Drop(standby.pid)).await;
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod steps;
 pub(crate) mod undo;
 
 use crate::checkpoint::standby_channel::StandbyChannel;
+use crate::checkpoint::steps::{StatePoint, Steps};
 use cellblock_protocol::{CheckpointEntry, CheckpointList, CheckpointState};
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -45,7 +46,7 @@ impl Standby {
 }
 
 /// What there is to go back to.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Checkpoints {
     pub(crate) standbys: VecDeque<Standby>,
     /// Since when the state in which nothing was done yet can be had without a standby: by making the session's processes anew.
@@ -69,15 +70,44 @@ pub(crate) struct Checkpoints {
     pub(crate) head: u32,
     /// How many were made since their memory was last weighed.
     pub(crate) unweighed: u32,
+    /// What was done since the newest of them.
+    pub(crate) steps: Steps,
+    /// The safety net that the readers of the session's log were last told of.
+    pub(crate) announced: CheckpointState,
 }
 
 impl Checkpoints {
     /// None yet, for the head with this process id inside.
     pub(crate) fn new(head: u32) -> Checkpoints {
         Checkpoints {
+            standbys: VecDeque::new(),
+            origin: None,
+            taken_back: Vec::new(),
+            kept: Vec::new(),
+            since: 0,
+            revision: 0,
+            obstacle: None,
+            flaw: None,
+            due: None,
+            is_disabled: false,
             head,
-            ..Checkpoints::default()
+            unweighed: 0,
+            steps: Steps::default(),
+            announced: CheckpointState::armed(),
         }
+    }
+
+    /// The point where the head's state is.
+    pub(crate) fn state_point(&self) -> StatePoint {
+        StatePoint {
+            cell: self.current(),
+            revision: self.revision,
+        }
+    }
+
+    /// Begins the list of steps anew: the state is at a checkpoint.
+    pub(crate) fn begin_steps(&mut self) {
+        self.steps.begin(self.state_point());
     }
 
     /// There is a standby of the head's state.

@@ -18,27 +18,32 @@ impl Actor {
             && self.options.strategy != Strategy::Direct
             && self.options.setup.is_none()
             && self.options.network.is_empty()
-            && !self.lineage.is_forked()
+            && !self.placement.lineage.is_forked()
             && !self.shared.workspace.is_user_directory()
-            && matches!(self.process_host, ProcessHost::Zygote(_))
-            && self.lineage.runtime.as_ref().is_some_and(has_view)
+            && matches!(self.placement.process_host, ProcessHost::Zygote(_))
+            && self
+                .placement
+                .lineage
+                .runtime
+                .as_ref()
+                .is_some_and(has_view)
     }
 
     /// Ends all processes of the session, and goes on with new ones. Forks of it stay.
     pub(crate) async fn start_anew(&mut self) -> Option<()> {
-        let runtime = self.lineage.runtime.clone()?;
+        let runtime = self.placement.lineage.runtime.clone()?;
         self.end_processes().await;
         self.end_preserve_task().await;
         self.checkpoints.taken_back.clear();
-        if self.lineage.has_relatives() {
+        if self.placement.lineage.has_relatives() {
             // The new init knows nothing of what is shared with them.
             runtime.share_nothing(&self.shared.workspace).await.ok()?;
         }
         // Its last cgroup may still be there, for forks of the session are.
-        let id = format!("{}-again-{}", self.shared.id, self.cells);
+        let id = format!("{}-again-{}", self.shared.id, self.cells.last_number);
         let shared = &self.shared;
         let spawned =
-            runtime.spawn_processes(&id, &self.options, &shared.workspace, &self.directory);
+            runtime.spawn_processes(&id, &self.options, &shared.workspace, self.directory.path());
         let Spawned {
             session,
             zygote,
@@ -47,17 +52,18 @@ impl Actor {
         if let Some(socket) = session.preserve_socket {
             // For the new processes, all that is there was there before them.
             let begun = Some(SystemTime::now());
-            self.preserve_task = Some(preserve::serve(socket, self.history.clone(), begun).ok()?);
+            self.files.preserve_task =
+                Some(preserve::serve(socket, self.files.history.clone(), begun).ok()?);
         }
-        self.channel = session.channel;
+        self.head.channel = session.channel;
         self.init = session.init;
-        self.pipes = session.pipes;
-        self.cgroup = session.cgroup;
-        self.disk.move_to(session.processes);
+        self.head.pipes = session.pipes;
+        self.placement.cgroup = session.cgroup;
+        self.files.disk.move_to(session.processes);
         self.checkpoints.head = session.head;
-        self.process_host = ProcessHost::Zygote(zygote);
-        self.lineage = Lineage::first(user);
-        self.lineage.runtime = Some(runtime);
+        self.placement.process_host = ProcessHost::Zygote(zygote);
+        self.placement.lineage = Lineage::first(user);
+        self.placement.lineage.runtime = Some(runtime);
         Some(())
     }
 }

@@ -7,9 +7,10 @@ use crate::checkpoint::standby_channel::{StandbyChannel, Successor};
 use crate::files::disk_guard::WatchTarget;
 use crate::files::tracker::Changes;
 use crate::wire::channel::Channel;
+use crate::wire::init_link::Wake;
 use cellblock_protocol::FileChanges;
 use cellblock_protocol::guest::{FromHead, Reply, ToHead};
-use cellblock_sandbox::{FromInit, StandbyOrigin, ToInit};
+use cellblock_sandbox::{StandbyOrigin, ToInit};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -34,7 +35,7 @@ impl Actor {
     pub(crate) async fn recover(&mut self, dirty: Changes) -> Option<Recovered> {
         self.guard_disk(WatchTarget::None);
         let recovered = self.recover_head(dirty).await;
-        self.disk.forget_hit();
+        self.files.disk.forget_hit();
         recovered
     }
 
@@ -57,7 +58,7 @@ impl Actor {
             } = standby.channel;
             let channel = Channel::new(channel, far).ok();
             if let Some((channel, copy)) = self.wake(standby.pid, channel).await {
-                self.channel = channel;
+                self.head.channel = channel;
                 self.checkpoints.head = standby.pid;
                 self.checkpoints.revision = standby.revision;
                 self.checkpoints.since = standby.since;
@@ -93,11 +94,11 @@ impl Actor {
 
     /// There is a head with the state after `cell`.
     async fn go_on_after(&mut self, cell: u64, dirty: Changes) -> Recovered {
-        let not_restored = self.history.go_back(cell, dirty).await;
+        let not_restored = self.files.history.go_back(cell, dirty).await;
         self.guard_disk(WatchTarget::None);
         self.look_for_left_running().await;
-        let files = self.disk.changes().await.files;
-        self.spent_ms = 0.0;
+        let files = self.files.disk.changes().await.files;
+        self.head.spent_ms = 0.0;
         self.checkpoints.kept.retain(|kept| *kept <= cell);
         self.checkpoints.plan();
         Recovered {
@@ -111,15 +112,17 @@ impl Actor {
     /// by the next request.
     async fn reopen_files(&mut self) -> Vec<String> {
         const LIMIT: Duration = Duration::from_secs(10);
-        self.questions += 1;
-        let question = self.questions;
+        let question = self.head.next_question();
         // The pipes are not read meanwhile: the head passes on what was printed of an incomplete line, which belongs to the cell that failed.
         let reopened = async {
-            self.channel.send(&ToHead::Settle { seq: question }).await?;
+            self.head
+                .channel
+                .send(&ToHead::Settle { seq: question })
+                .await?;
             loop {
-                match self.channel.receive().await? {
+                match self.head.channel.receive().await? {
                     FromHead::Reply(reply) if reply.seq == question => return Ok(reply),
-                    stray => self.refuse_stray(stray).await,
+                    stray => self.head.refuse_stray(&self.shared, stray).await,
                 }
             }
         };
@@ -131,8 +134,7 @@ impl Actor {
 
     async fn has_init(&self) -> bool {
         const NOBODY: u32 = 0;
-        let harmless = ToInit::Drop(NOBODY).to_bytes();
-        self.init.send(&harmless, &[]).await.is_ok()
+        self.init.tell(ToInit::Drop(NOBODY)).await.is_ok()
     }
 
     /// The copy that a woken standby left, if it did, as a standby of the same state.
@@ -142,7 +144,7 @@ impl Actor {
         successor: Option<Successor>,
     ) -> Option<(u32, StandbyChannel)> {
         let (pid, successor) = copy.zip(successor)?;
-        self.disk.expect_descriptors_in(successor.far());
+        self.files.disk.expect_descriptors_in(successor.far());
         let line = StandbyChannel::along(successor).ok()?;
         self.protect(pid, StandbyOrigin::WhenWoken).await.ok()?;
         Some((pid, line))
@@ -151,23 +153,13 @@ impl Actor {
     /// Returns its channel, and the copy of itself that it says to have left.
     async fn wake(&mut self, pid: u32, channel: Option<Channel>) -> Option<(Channel, Option<u32>)> {
         let mut channel = channel?;
-        self.init
-            .send(&ToInit::Wake(pid).to_bytes(), &[])
-            .await
-            .ok()?;
-        let woken = async {
-            loop {
-                let packet = self.init.receive().await.ok()?;
-                match FromInit::from_bytes(&packet.bytes) {
-                    Ok(FromInit::Woken { pid: which, done }) if which == pid => {
-                        return done.then_some(());
-                    }
-                    Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
-                    _ => {}
-                }
-            }
-        };
-        timeout(WAKE_LIMIT, woken).await.ok()??;
+        let woken = timeout(WAKE_LIMIT, self.init.request(Wake { pid })).await;
+        self.note_init_events();
+        // An end that was told until now is that of the head before.
+        self.head.ended = None;
+        if !matches!(woken, Ok(Ok(true))) {
+            return None;
+        }
         let up = async {
             loop {
                 if let FromHead::Ready { standby } = channel.receive().await.ok()? {

@@ -5,6 +5,7 @@
 //! or asks for what is not recorded) costs itself and what comes after it: the session goes back to the checkpoint, and the steps before it are
 //! done once more.
 
+use crate::actor::cell_frames::AnswerUse;
 use crate::actor::cell_result::StateEffect;
 use crate::actor::cell_run::{CellRun, Finish};
 use crate::actor::exit_status::{Ending, ExitStatus};
@@ -58,9 +59,12 @@ impl Actor {
         dirty: Changes,
         died: Option<&mut CellRun>,
     ) -> (Fate, Restoration) {
-        self.pending_queries.give_up();
-        let (point, kept) = (self.state_point(), self.checkpoints.kept.clone());
-        let steps = std::mem::take(&mut self.steps);
+        self.head.pending_queries.give_up();
+        let (point, kept) = (
+            self.checkpoints.state_point(),
+            self.checkpoints.kept.clone(),
+        );
+        let steps = std::mem::take(&mut self.checkpoints.steps);
         let Some(recovered) = self.recover(dirty).await else {
             return (Fate::Over(reason), Restoration::default());
         };
@@ -68,12 +72,12 @@ impl Actor {
             // The head that was woken has passed on what was there of an incomplete line.
             cell.drain(self);
         }
-        self.steps.begin(self.state_point());
+        self.checkpoints.begin_steps();
         let mut restoration = Restoration {
             not_restored: recovered.not_restored,
             ..Restoration::default()
         };
-        if self.state_point() == point {
+        if self.checkpoints.state_point() == point {
             self.network_access.take_use().await;
             return (Fate::Lives, restoration);
         }
@@ -99,19 +103,11 @@ impl Actor {
         (fate, restoration)
     }
 
-    /// Where the head's state is.
-    pub(crate) fn state_point(&self) -> StatePoint {
-        StatePoint {
-            cell: self.checkpoints.current(),
-            revision: self.checkpoints.revision,
-        }
-    }
-
     /// A cell was kept. What it did is a step, unless the state has a checkpoint already.
     pub(crate) async fn note_cell(&mut self, cell: Cell, record: CellRecord) {
         let network = self.network_access.take_use().await;
         if self.checkpoints.is_armed() {
-            return self.steps.begin(self.state_point());
+            return self.checkpoints.begin_steps();
         }
         if self.options.replay.time().is_none() {
             return;
@@ -123,7 +119,7 @@ impl Actor {
         } else {
             network.then(|| "it reached the network".to_owned())
         };
-        self.steps.note_cell(cell, record, obstacle);
+        self.checkpoints.steps.note_cell(cell, record, obstacle);
     }
 
     /// The steps that can be done again from here, and why there are no more of them.
@@ -131,7 +127,7 @@ impl Actor {
         let Some(time) = self.options.replay.time() else {
             return Err("running them again is switched off".to_owned());
         };
-        if !steps.begin_at(self.state_point()) {
+        if !steps.begin_at(self.checkpoints.state_point()) {
             return Err("no later checkpoint was there to be woken".to_owned());
         }
         let (mut steps, mut why_no_more) = steps.into_parts();
@@ -167,7 +163,7 @@ impl Actor {
         replayable: Replayable,
         restoration: &mut Restoration,
     ) -> (Fate, Option<String>) {
-        let (begun, start) = (Instant::now(), self.state_point());
+        let (begun, start) = (Instant::now(), self.checkpoints.state_point());
         self.network_access.shut();
         let outcome = self
             .replay_from(start, replayable, restoration, begun)
@@ -199,7 +195,7 @@ impl Actor {
                 let why = format!("the checkpoint could not be kept for a replay: {why}");
                 return (Fate::Lives, Some(why));
             }
-            self.steps.begin(start);
+            self.checkpoints.steps.begin(start);
             restoration.differed.clear();
             let Some((at, spoiled)) = self.redo(&steps, begun + time, restoration).await else {
                 return (Fate::Lives, why_no_more);
@@ -218,7 +214,7 @@ impl Actor {
                 }
             };
             restoration.differed.clear();
-            let dirty = self.disk.changes().await;
+            let dirty = self.files.disk.changes().await;
             match self.recover(dirty).await {
                 None => {
                     let reason = "no checkpoint could be woken".to_owned();
@@ -228,8 +224,8 @@ impl Actor {
                     restoration.note(not_restored);
                 }
             }
-            self.steps.begin(self.state_point());
-            if is_last || steps.is_empty() || self.state_point() != start {
+            self.checkpoints.begin_steps();
+            if is_last || steps.is_empty() || self.checkpoints.state_point() != start {
                 return (Fate::Lives, why_no_more);
             }
         }
@@ -269,15 +265,18 @@ impl Actor {
         operation: &ToHead,
         limit: Duration,
     ) -> Result<Vec<Difference>, Spoiled> {
-        self.questions += 1;
-        let seq = self.questions;
+        let seq = self.head.next_question();
         let message = operation.with_seq(seq);
-        let reply = timeout(limit, self.exchange(message.clone(), seq)).await;
+        let reply = timeout(
+            limit,
+            self.head.exchange(&self.shared, message.clone(), seq),
+        )
+        .await;
         match reply.map(|reply| reply.ok().and_then(|reply| Reply::done(reply).ok())) {
             Ok(Some(())) => {
                 self.note_changes_of(self.checkpoints.current()).await;
                 self.checkpoints.revise();
-                self.steps.note_operation(message);
+                self.checkpoints.steps.note_operation(message);
                 Ok(Vec::new())
             }
             _ => Err(self.give_up("it could not be done".to_owned()).await),
@@ -302,27 +301,33 @@ impl Actor {
         };
         let mut run = CellRun::again(self, limited, number, Answers::new(&kept.ended)).await;
         let finish = run.drive(self).await;
-        if self.closing.is_some() || self.commands.is_closed() {
+        if self.commands.is_closing() {
             return Err(Spoiled::Over("it was closed".to_owned()));
         }
         let done = match finish {
-            Finish::Done(_) if run.interrupted => {
+            Finish::Done(_) if run.is_interrupted() => {
                 self.end_head().await;
                 return Err(Spoiled::Interrupted);
             }
-            Finish::Ended(..) if run.interrupted => return Err(Spoiled::Interrupted),
+            Finish::Ended(..) if run.is_interrupted() => return Err(Spoiled::Interrupted),
             Finish::Done(done) => done,
             Finish::Ended(death, ending) => {
                 return Err(Spoiled::Step(why_it_ended(death.exit, &ending)));
             }
-            Finish::Lost => return Err(Spoiled::Over(self.process_host.why_lost().await)),
+            Finish::Lost => {
+                return Err(Spoiled::Over(self.placement.process_host.why_lost().await));
+            }
         };
-        self.spent_ms += done.cpu_ms;
+        self.head.spent_ms += done.cpu_ms;
         if self.network_access.take_use().await {
             let reason = "it tried to reach the network".to_owned();
             return Err(self.give_up(reason).await);
         }
-        let (answers_left, unrecorded, mut oddities) = run.take_answers();
+        let AnswerUse {
+            left: answers_left,
+            unrecorded,
+            mut oddities,
+        } = run.take_answers();
         if let Some(unrecorded) = unrecorded {
             return Err(self.give_up(unrecorded).await);
         }
@@ -353,10 +358,12 @@ impl Actor {
             is: String::new(),
         }));
         // The next replay is compared with what this one gave; calls get the first answers for ever.
-        let mut record = self.journal.record_of(&result, number);
+        let mut record = self.cells.journal.record_of(&result, number);
         record.ended.calls = kept.ended.calls.clone();
         record.ended.inputs = kept.ended.inputs.clone();
-        self.steps.note_cell(kept.cell.clone(), record, None);
+        self.checkpoints
+            .steps
+            .note_cell(kept.cell.clone(), record, None);
         Ok(differences)
     }
 

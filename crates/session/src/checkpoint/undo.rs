@@ -54,7 +54,7 @@ impl Actor {
                 (None, _) => format!(
                     "there are only {} cells to take back{}",
                     self.checkpoints.kept.len(),
-                    if self.lineage.is_forked() {
+                    if self.placement.lineage.is_forked() {
                         " since the session was forked from another"
                     } else {
                         ""
@@ -74,7 +74,7 @@ impl Actor {
         let mut standbys = self.checkpoints.standbys.iter().rev();
         let next = standbys.find(|standby| standby.is_after(target));
         let next = next.map(|standby| standby.pid);
-        let look = self.disk.look_for_held_files();
+        let look = self.files.disk.look_for_held_files();
         self.note_held_files(look).await;
         self.end_head_for(next).await;
         // What was left running has written until now.
@@ -84,7 +84,7 @@ impl Actor {
             self.recover(Changes::default())
                 .await
                 .ok_or_else(session_is_over)?;
-            self.steps.begin(self.state_point());
+            self.checkpoints.begin_steps();
             // The newest may be gone as well.
             self.announce_restored();
             return Err(Error::NotFound(lost(target)));
@@ -99,7 +99,7 @@ impl Actor {
         self.checkpoints.taken_back.extend(too_new);
         let recovered = self.recover(Changes::default()).await;
         let mut recovered = recovered.ok_or_else(session_is_over)?;
-        self.steps.begin(self.state_point());
+        self.checkpoints.begin_steps();
         if recovered.cell < target {
             recovered.not_restored.push(format!(
                 "the effects of the cells after {}: no later checkpoint was there to be woken",

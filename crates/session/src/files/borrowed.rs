@@ -165,7 +165,7 @@ impl Note {
 impl Actor {
     /// The session is over: what it borrowed goes back.
     pub(crate) async fn return_borrowed(&mut self) {
-        if let Some(borrowed) = self.borrowed.take() {
+        if let Some(borrowed) = self.files.borrowed.take() {
             let _ = tokio::task::spawn_blocking(move || drop(borrowed)).await;
         }
     }

@@ -6,7 +6,8 @@
 use crate::Error;
 use crate::files::disk::Processes;
 use crate::files::history::ChangeNotice;
-use crate::files::workspace::{Found, Kind, Seen, Workspace};
+use crate::files::seen::{Found, Kind, Seen};
+use crate::files::workspace::Workspace;
 use cellblock_sandbox::{Access, Confined, Links};
 use std::fs::File;
 use std::io::{self, Read as _};

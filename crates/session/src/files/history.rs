@@ -9,9 +9,10 @@ use crate::files::attributes::Attributes;
 use crate::files::held_files::HeldFiles;
 use crate::files::original_files::{OriginalFiles, Preserved};
 use crate::files::preserve::PreserveSocket;
+use crate::files::seen::{Kind, Seen, Stamp};
 use crate::files::store::{FileStore, Stored};
-use crate::files::workspace::{Kind, Seen, Stamp, Workspace};
-use cellblock_sandbox::{Access, Change, Entry, KeptScope};
+use crate::files::workspace::Workspace;
+use cellblock_sandbox::Access;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,18 +22,16 @@ use std::sync::Arc;
 const MAX_BYTES_AT_START: u64 = 64 << 20;
 const MAX_FILES_AT_START: usize = 2000;
 
-/// Files that could not be kept are counted up to here.
-const MAX_UNKEPT: usize = 100;
 const DAMAGE: &str = "the files of the workspace: the host failed while it worked on their history, so some may not be as they were";
 
 /// Every version of every file that this session changed.
 #[derive(Debug)]
 pub(crate) struct FileHistory {
     pub(crate) workspace: Arc<Workspace>,
-    store: FileStore,
+    pub(super) store: FileStore,
     /// What copies of the user's files may take on disk; and those of files that were shared, since they were.
-    limit: u64,
-    own_copy_bytes: u64,
+    pub(super) limit: u64,
+    pub(super) own_copy_bytes: u64,
     pub(crate) originals: OriginalFiles,
     change_notice: ChangeNotice,
     /// Who is told what to ask about.
@@ -44,7 +43,7 @@ pub(crate) struct FileHistory {
     /// Of which the newest version has no copy, why, and what that looked like.
     missing: BTreeMap<PathBuf, (String, Option<Seen>)>,
     /// Files of the user's that were changed and could not be kept before, and why; since the last query.
-    unpreserved: BTreeMap<PathBuf, String>,
+    pub(super) unpreserved: BTreeMap<PathBuf, String>,
     /// Files that the session's processes could write to without being noticed when they were last looked at. `None` since they went back.
     pub(crate) held: Option<BTreeSet<PathBuf>>,
     /// Of these, mapped ones that cannot be compared with a copy, why, and the last cell after which that was so.
@@ -260,140 +259,6 @@ impl FileHistory {
     /// What is to be said of everything that is put back.
     pub(crate) fn damage(&self) -> Option<String> {
         self.is_damaged.then(|| DAMAGE.to_owned())
-    }
-
-    /// Keeps what is in a file that is about to be changed, where it is to be kept, and makes the file this session's own. An error
-    /// means that it must not be changed.
-    pub(crate) fn keep(&mut self, path: &Path, how: Change) -> io::Result<()> {
-        let Some((entry, seen)) = self.workspace.find(path) else {
-            return Ok(());
-        };
-        if self.preserve_found(&entry, &seen, how) {
-            return Ok(());
-        }
-        if how != Change::Removes && self.workspace.is_shared(&entry) {
-            return self.make_own(path, &entry, &seen);
-        }
-        let is_as_before = || {
-            let now = entry.stat_now().ok();
-            now.and_then(|now| Seen::from_stat(&now))
-                .is_some_and(|now| now.has_same_content(&seen))
-        };
-        let problem = match self.copy_within_limit(&entry, seen.bytes) {
-            Ok(copy) if is_as_before() => {
-                self.originals.keep(&seen, copy);
-                return Ok(());
-            }
-            // Init lets no call wait for ever.
-            Ok(_) => "it was changed while it was copied".to_owned(),
-            Err(error) => error.to_string(),
-        };
-        if self.unpreserved.len() < MAX_UNKEPT {
-            self.unpreserved.insert(path.to_owned(), problem);
-        }
-        Ok(())
-    }
-
-    /// The same without a copy. False when there must be one.
-    pub(crate) fn preserve_without_copy(&mut self, path: &Path, how: Change) -> bool {
-        match self.workspace.find(path) {
-            Some((entry, seen)) => self.preserve_found(&entry, &seen, how),
-            None => true,
-        }
-    }
-
-    fn preserve_found(&mut self, entry: &Entry, seen: &Seen, how: Change) -> bool {
-        let is_shared = self.workspace.is_shared(entry);
-        if is_shared && how != Change::Removes {
-            return false;
-        }
-        if how == Change::Names {
-            self.workspace.forget_share(entry);
-        }
-        let stays = matches!(how, Change::Marks | Change::Names);
-        if stays || !self.originals.is_untouched(seen) {
-            return true;
-        }
-        match self.originals.preserved(seen) {
-            // It was to be removed and is still there: now it is written to.
-            Some(Preserved::Itself(_)) if how == Change::Writes => return false,
-            Some(_) => return true,
-            None => {}
-        }
-        let kept = match (seen.kind, how) {
-            (Kind::Link, _) => entry.read_link().map(Preserved::Link),
-            (_, Change::Removes) if seen.has_one_name() || is_shared => {
-                self.store.link(entry).map(Preserved::Itself)
-            }
-            _ => return false,
-        };
-        let is_kept = kept.is_ok();
-        if let Ok(kept) = kept {
-            self.originals.keep(seen, kept);
-        }
-        is_kept
-    }
-
-    /// Makes a file that other sessions have too this one's own. The copy is for the session that changes it; the original is kept as it is.
-    fn make_own(&mut self, path: &Path, entry: &Entry, seen: &Seen) -> io::Result<()> {
-        if self.own_copy_bytes.saturating_add(seen.bytes) > self.limit {
-            return Err(rustix::io::Errno::DQUOT.into());
-        }
-        if self.originals.is_untouched(seen)
-            && self.originals.preserved(seen).is_none()
-            && let Ok(itself) = self.store.link(entry)
-        {
-            self.originals.keep(seen, Preserved::Itself(itself));
-        }
-        self.workspace.make_own(path)?;
-        self.own_copy_bytes += seen.bytes;
-        Ok(())
-    }
-
-    /// A fork has been made, or files are put back: what is shared now may be copied once more.
-    pub(crate) fn begin_sharing(&mut self) {
-        self.own_copy_bytes = 0;
-    }
-
-    /// Keeps everything that may be removed together with `path`, if that takes no copies.
-    pub(crate) fn preserve_siblings(&mut self, path: &Path) -> KeptScope {
-        let siblings = self.originals.siblings(path).unwrap_or_default();
-        let mut all = !siblings.is_empty();
-        for path in siblings {
-            // Most of them are kept since the first was removed.
-            let has_work = |seen: Seen| {
-                self.originals.is_untouched(&seen) && self.originals.preserved(&seen).is_none()
-            };
-            if self.workspace.look(&path).is_some_and(has_work) {
-                all &= self.preserve_without_copy(&path, Change::Removes);
-            }
-        }
-        if all {
-            KeptScope::TheDirectory
-        } else {
-            KeptScope::Removed
-        }
-    }
-
-    /// Tells that a file was kept, and which one it is now, if it is this session's own.
-    pub(crate) fn preserved_extent(&self, path: &Path) -> KeptScope {
-        let found = self.workspace.find(path);
-        let own = found.filter(|(entry, _)| !self.workspace.is_shared(entry));
-        KeptScope::TheFile {
-            own: own.map(|(_, seen)| seen.inode),
-        }
-    }
-
-    fn copy_within_limit(&mut self, entry: &Entry, bytes: u64) -> io::Result<Preserved> {
-        if self.store.bytes().saturating_add(bytes) > self.limit {
-            return Err(io::Error::new(
-                io::ErrorKind::QuotaExceeded,
-                "the copies would take more than the limit `disk`",
-            ));
-        }
-        let copy = self.store.copy(entry).map(Preserved::Copy)?;
-        self.originals.note_attributes(entry);
-        Ok(copy)
     }
 
     /// Bytes that the copies of earlier versions take on disk: all but the newest of each file.

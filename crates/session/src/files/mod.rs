@@ -2,6 +2,7 @@
 
 pub(crate) mod attributes;
 pub(crate) mod borrowed;
+mod contents;
 pub(crate) mod disk;
 pub(crate) mod disk_guard;
 pub(crate) mod fork_copy;
@@ -11,7 +12,9 @@ pub(crate) mod nameless;
 pub(crate) mod original_files;
 pub(crate) mod preserve;
 pub(crate) mod restore;
+pub(crate) mod seen;
 pub(crate) mod session_files;
+mod set_id;
 pub(crate) mod shared_files;
 pub(crate) mod shared_history;
 pub(crate) mod sizes;

@@ -4,8 +4,9 @@
 //! to write to it or to remove it; then the system call waits until a copy is kept (see `preserve.rs`).
 
 use crate::files::attributes::Attributes;
+use crate::files::seen::{Kind, Seen, Stamp};
 use crate::files::store::Stored;
-use crate::files::workspace::{Kind, Seen, Stamp, Workspace};
+use crate::files::workspace::Workspace;
 use cellblock_sandbox::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;

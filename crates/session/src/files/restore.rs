@@ -7,9 +7,9 @@
 use crate::files::attributes::Attributes;
 use crate::files::history::{Author, Content, FileHistory};
 use crate::files::original_files::Preserved;
+use crate::files::seen::{Kind, Seen, Stamp, time_of};
 use crate::files::store::Stored;
 use crate::files::tracker::Changes;
-use crate::files::workspace::{Kind, Seen, Stamp, time_of};
 use cellblock_sandbox::{Access, Entry, Links, unguessable_name};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;

@@ -7,7 +7,8 @@
 //! Code can exchange names at any moment. So the host decides about a file that it has found ([`Entry`]) and acts on that one; it does not look
 //! its name up again.
 
-use crate::files::workspace::{Kind, Seen, Workspace, time_of};
+use crate::files::seen::{Kind, Seen, time_of};
+use crate::files::workspace::Workspace;
 use cellblock_sandbox::{Access, Entry, Identity, Links};
 use std::collections::HashSet;
 use std::fs::File;

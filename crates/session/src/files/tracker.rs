@@ -1,9 +1,10 @@
 //! What a cell did to the files, at a cost that grows with what it did.
 
 use crate::files::disk::Added;
+use crate::files::seen::{Found, Kind, Seen};
 use crate::files::sizes::SizeIndex;
 use crate::files::watch::{Listener, Touched, Watch, Watcher};
-use crate::files::workspace::{Found, Kind, Seen, Workspace};
+use crate::files::workspace::Workspace;
 use cellblock_protocol::{FileChange, FileChanges, mime_of};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::Bound;

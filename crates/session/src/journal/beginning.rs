@@ -19,7 +19,7 @@ impl RuntimeState {
         let python = self.python();
         let used = PythonUsed {
             executable: python.executable.clone(),
-            version: actor.process_host.python(),
+            version: actor.placement.process_host.python(),
             packages: python.packages,
         };
         begin(&self.state, used, actor, options, logs)
@@ -48,9 +48,9 @@ pub(crate) fn begin(
             ..options.clone()
         },
         workspace: actor.shared.workspace.path().to_owned(),
-        workspace_was_empty: actor.disk.began_empty(),
+        workspace_was_empty: actor.files.disk.began_empty(),
         python,
-        isolation: actor.isolation.clone(),
+        isolation: actor.placement.isolation.clone(),
         pid: std::process::id(),
     };
     Recorder::open(&directory, opened, logs)

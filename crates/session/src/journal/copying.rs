@@ -2,7 +2,8 @@
 
 use crate::Error;
 use crate::files::fork_copy::Copies;
-use crate::files::workspace::{Found, Kind, Workspace};
+use crate::files::seen::{Found, Kind};
+use crate::files::workspace::Workspace;
 use cellblock_sandbox::{Confined, Links};
 use std::io;
 use std::path::Path;

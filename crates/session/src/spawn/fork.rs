@@ -14,10 +14,11 @@ use crate::session::{MAX_LOG_EVENTS, Session};
 use crate::spawn::plan::{Plan, SpawnTarget};
 use crate::spawn::prepared::{Opening, Prepared, SessionParts};
 use crate::spawn::sockets::Sockets;
+use crate::wire::init_link::{PendingAnswer, PrepareFork};
 use cellblock_protocol::SessionOptions;
 use cellblock_protocol::guest::{Reply, ToHead};
 use cellblock_sandbox::{
-    Cgroup, FromInit, MemoryAllowance, SpawnRequest, ToInit, fork_request, remove_directory,
+    Cgroup, ForkFailure, MemoryAllowance, SpawnRequest, ToInit, fork_request, remove_directory,
 };
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -96,7 +97,7 @@ impl Actor {
 
     async fn fork_session(&mut self) -> Result<(Result<Session, Error>, Fate), Error> {
         let runtime = self.may_fork()?;
-        self.disk.has_found_fork().await;
+        self.files.disk.has_found_fork().await;
         let id = runtime.fresh_id();
         let mut unfinished = UnfinishedDirectories::default();
         let workspace = Arc::new(self.shared.workspace.for_copy(&runtime.state, &id)?);
@@ -112,7 +113,7 @@ impl Actor {
         fork_copy::copy_owner(&self.shared.workspace, &workspace)?;
         let planned = self.plan_copy(&workspace);
         let target = SpawnTarget {
-            user: self.lineage.user,
+            user: self.placement.lineage.user,
             workspace: &workspace,
             // It did not make what it begins with, and shares some of it.
             change_notice: ChangeNotice::BeforeChange,
@@ -129,13 +130,13 @@ impl Actor {
         } = plan?;
         let (mut near, far) =
             Sockets::new(cgroup.as_deref(), Some(mount?), ChangeNotice::BeforeChange)?;
-        let sent = self
-            .init
-            .send(&fork_request(&spawn_request), &far.descriptors())
-            .await;
-        sent.map_err(Error::system("asking for a fork"))?;
+        let request = PrepareFork {
+            request: fork_request(&spawn_request),
+        };
+        let sent = self.init.send_request(request, &far.descriptors()).await;
+        let prepared = sent.map_err(Error::system("asking for a fork"))?;
         drop(far);
-        let namespaces = match self.copy_to_fork(planned).await {
+        let namespaces = match self.copy_to_fork(planned, prepared).await {
             Ok(namespaces) => namespaces,
             Err(error) => {
                 self.cancel_fork().await;
@@ -174,13 +175,13 @@ impl Actor {
                 return Ok((Err(error), fate));
             }
         };
-        let lineage = self.lineage.next(self.cgroup.as_ref());
+        let lineage = self.placement.lineage.next(self.placement.cgroup.as_ref());
         let prepared = Prepared::new(SessionParts {
             id: id.clone(),
             options: options.clone(),
             summary: runtime.isolation_summary(),
-            process_host: self.process_host.for_fork()?,
-            spawned: near.with(cgroup, self.disk.youngest_fork(), head),
+            process_host: self.placement.process_host.for_fork()?,
+            spawned: near.with(cgroup, self.files.disk.youngest_fork(), head),
             files,
             workspace: Arc::clone(&workspace),
             directory,
@@ -190,7 +191,7 @@ impl Actor {
         // The journal goes on where that of the parent stands.
         let (logs, _) = broadcast::channel(MAX_LOG_EVENTS);
         let cell = self.checkpoints.current();
-        let recorder = &self.journal.recorder;
+        let recorder = &self.cells.journal.recorder;
         let opening = Opening {
             journal: recorder.fork(&id, cell, workspace.path(), &logs),
             id,
@@ -198,11 +199,11 @@ impl Actor {
             options,
             logs,
             packages: self.shared.packages.copy(),
-            runtime: self.lineage.runtime.clone(),
+            runtime: self.placement.lineage.runtime.clone(),
         };
         let opened = prepared.into_session(opening).map(|mut fork| {
-            fork.actor.cells = self.cells;
-            fork.actor.is_left_running = self.is_left_running;
+            fork.actor.cells.last_number = self.cells.last_number;
+            fork.actor.files.is_left_running = self.files.is_left_running;
             fork.actor.checkpoints.is_disabled = self.checkpoints.is_disabled;
             fork.serve()
         });
@@ -226,7 +227,7 @@ impl Actor {
         // If it was init who could not, its reason is the better one.
         let prepared = match namespaces {
             Namespaces::Stand => Ok(()),
-            Namespaces::AreMade => self.wait_until_prepared().await,
+            Namespaces::AreMade(prepared) => self.wait_until_prepared(prepared).await,
         };
         let forked = prepared.and_then(|()| {
             Reply::forked(reply)
@@ -250,26 +251,26 @@ impl Actor {
 
     /// Ends what was prepared for a fork.
     async fn cancel_fork(&self) {
-        let _ = self.init.send(&ToInit::CancelFork.to_bytes(), &[]).await;
+        let _ = self.init.tell(ToInit::CancelFork).await;
     }
 
     fn may_fork(&self) -> Result<Arc<RuntimeState>, Error> {
-        self.process_host.zygote()?;
-        let Some(runtime) = &self.lineage.runtime else {
+        self.placement.process_host.zygote()?;
+        let Some(runtime) = &self.placement.lineage.runtime else {
             return Err(Error::Refused("the session is not in use yet".to_owned()));
         };
         if !SpawnRequest::can_fork(runtime.walls) {
             return Err(Error::Refused(format!(
                 "a session with isolation `{}` cannot be forked: a fork needs namespaces of its own, so the rung must be `full` with the walls files, processes, privileges, seccomp and signals",
-                self.isolation
+                self.placement.isolation
             )));
         }
-        if self.lineage.depth >= MAX_FORK_DEPTH {
+        if self.placement.lineage.depth >= MAX_FORK_DEPTH {
             return Err(Error::Refused(format!(
                 "the session cannot be forked: it is the {MAX_FORK_DEPTH}th fork of a fork already, and that is as deep as forks go"
             )));
         }
-        if Arc::strong_count(&self.lineage.family) >= MAX_FAMILY_SIZE {
+        if Arc::strong_count(&self.placement.lineage.family) >= MAX_FAMILY_SIZE {
             return Err(Error::Refused(format!(
                 "the session cannot be forked: with its forks and theirs there are {MAX_FAMILY_SIZE} sessions already; close some first"
             )));
@@ -281,7 +282,7 @@ impl Actor {
     fn plan_copy(&self, target: &Arc<Workspace>) -> JoinHandle<Result<Copying, Error>> {
         let (from, to) = (Arc::clone(&self.shared.workspace), Arc::clone(target));
         let most = self.options.limits.disk;
-        let change_notice = self.history.lock().change_notice();
+        let change_notice = self.files.history.lock().change_notice();
         spawn_blocking(move || Copying::plan(from, to, most, change_notice))
     }
 
@@ -289,16 +290,18 @@ impl Actor {
     async fn copy_to_fork(
         &mut self,
         planned: JoinHandle<Result<Copying, Error>>,
+        prepared: ForkPrepared,
     ) -> Result<Namespaces, Error> {
         let copying = planned.await.unwrap_or_else(lost)?;
-        let mut namespaces = Namespaces::AreMade;
-        if copying.has_shared_files() {
+        let namespaces = if copying.has_shared_files() {
             // Before it asks about what is shared, nothing may be.
-            self.wait_until_prepared().await?;
-            namespaces = Namespaces::Stand;
-            self.history.lock().begin_sharing();
-        }
-        let processes = self.disk.processes();
+            self.wait_until_prepared(prepared).await?;
+            self.files.history.lock().begin_sharing();
+            Namespaces::Stand
+        } else {
+            Namespaces::AreMade(prepared)
+        };
+        let processes = self.files.disk.processes();
         let copied = spawn_blocking(move || copying.carry_out(&processes)).await;
         copied.unwrap_or_else(lost)?;
         Ok(namespaces)
@@ -311,40 +314,27 @@ impl Actor {
             path: path.to_owned(),
             problem: error.to_string(),
         })?;
-        self.process_host
+        self.placement
+            .process_host
             .zygote()?
-            .mount(path, own.st_uid, own.st_gid, self.lineage.user)
+            .mount(path, own.st_uid, own.st_gid, self.placement.lineage.user)
             .await
     }
 
-    /// Init's next word about the fork.
-    async fn hear_of_fork(&mut self) -> Result<(), Error> {
-        let lost = || Error::Ended {
-            session: self.shared.id.clone(),
-            reason: "its init process died".to_owned(),
-        };
-        loop {
-            let packet = self.init.receive().await.map_err(|_| lost())?;
-            match FromInit::from_bytes(&packet.bytes) {
-                Ok(FromInit::Prepared(Ok(()))) => return Ok(()),
-                Ok(FromInit::Prepared(Err(failure))) if failure.is_namespace_limit() => {
-                    return Err(Error::Refused(
-                        "the session cannot be forked: the kernel allows no more namespaces, or none so deep".to_owned(),
-                    ));
-                }
-                Ok(FromInit::Prepared(Err(failure))) => {
-                    return Err(cellblock_sandbox::Error::from(failure).into());
-                }
-                Ok(FromInit::Lost { pid }) => self.checkpoints.lose(pid),
-                Ok(FromInit::Ended(death)) => self.ended = Some(death),
-                _ => {}
-            }
-        }
-    }
-
-    async fn wait_until_prepared(&mut self) -> Result<(), Error> {
-        match timeout(PREPARE_LIMIT, self.hear_of_fork()).await {
-            Ok(outcome) => outcome,
+    /// Waits until init has made the namespaces of the fork.
+    async fn wait_until_prepared(&mut self, mut prepared: ForkPrepared) -> Result<(), Error> {
+        let outcome = timeout(PREPARE_LIMIT, self.init.wait_for(&mut prepared)).await;
+        self.note_init_events();
+        match outcome {
+            Ok(Ok(Ok(()))) => Ok(()),
+            Ok(Ok(Err(failure))) if failure.is_namespace_limit() => Err(Error::Refused(
+                "the session cannot be forked: the kernel allows no more namespaces, or none so deep".to_owned(),
+            )),
+            Ok(Ok(Err(failure))) => Err(cellblock_sandbox::Error::from(failure).into()),
+            Ok(Err(_)) => Err(Error::Ended {
+                session: self.shared.id.clone(),
+                reason: "its init process died".to_owned(),
+            }),
             Err(_) => Err(Error::System {
                 what: "preparing a fork",
                 source: std::io::ErrorKind::TimedOut.into(),
@@ -353,13 +343,15 @@ impl Actor {
     }
 }
 
+/// Init's answer to the request for the namespaces of a fork.
+type ForkPrepared = PendingAnswer<Result<(), ForkFailure>>;
+
 /// How far init is with the namespaces of a fork.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Namespaces {
     /// It has said that they stand.
     Stand,
     /// It has been asked.
-    AreMade,
+    AreMade(ForkPrepared),
 }
 
 fn lost<T>(error: JoinError) -> Result<T, Error> {

@@ -59,7 +59,7 @@ impl RuntimeState {
         };
         let (logs, _) = broadcast::channel(MAX_LOG_EVENTS);
         let journal = self.begin_journal(prepared.actor(), &options, &logs);
-        let mut environment = self.environment(&prepared.actor().directory);
+        let mut environment = self.environment(prepared.actor().directory.path());
         let listeners = NetworkListeners::of(&options).through(&self.proxies);
         environment.extend(listeners.environment());
         let is_direct = options.strategy == Strategy::Direct;

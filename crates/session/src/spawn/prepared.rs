@@ -1,16 +1,15 @@
 //! A session between the start of its processes and its first cell.
 
 use crate::Error;
-use crate::actor::outputs::Outputs;
-use crate::actor::pending_queries::PendingQueries;
-use crate::actor::{Actor, Command, Fate};
+use crate::actor::commands::{Command, CommandQueue};
+use crate::actor::head::Head;
+use crate::actor::{Actor, CellHistory, Fate, Placement, SessionDirectory, SessionFiles};
 use crate::checkpoint::Checkpoints;
-use crate::checkpoint::steps::Steps;
 use crate::files::disk::Disk;
 use crate::files::session_files::Files;
 use crate::files::workspace::Workspace;
 use crate::journal::{Recorder, SessionJournal};
-use crate::network::{NetworkAccess, NetworkListeners};
+use crate::network::{NetworkAccess, NetworkListeners, OpenedListener};
 use crate::packages::Packages;
 use crate::runtime::RuntimeState;
 use crate::session::{MAX_LOG_EVENTS, Session, Shared};
@@ -18,8 +17,7 @@ use crate::spawn::fork::Lineage;
 use crate::spawn::process_host::ProcessHost;
 use crate::spawn::sockets::SpawnedSession;
 use cellblock_protocol::guest::{Reply, ToHead};
-use cellblock_protocol::{Cell, CheckpointState, Event, Rung, SessionOptions, Status};
-use std::collections::VecDeque;
+use cellblock_protocol::{Cell, Event, Rung, SessionOptions, Status};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -49,6 +47,8 @@ pub(crate) struct SessionParts {
 /// A session that is ready and has no handle yet: it can be armed, and wait in the pool.
 pub(crate) struct Prepared {
     actor: Actor,
+    /// Listeners for the network. They are served once the session is handed to its user.
+    opened_listeners: Vec<OpenedListener>,
 }
 
 /// What a session gets when it is opened.
@@ -105,38 +105,33 @@ impl Prepared {
             wall: parts.options.limits.wall,
         };
         let actor = Actor {
+            directory: SessionDirectory::new(parts.directory),
             shared: Arc::new(shared),
-            isolation: parts.summary.isolation,
-            channel,
-            init,
-            pipes,
-            disk: Disk::new(tracker, temporary, processes),
-            history,
-            preserve_task,
-            outputs: Outputs::default(),
-            journal: SessionJournal::default(),
-            cgroup,
-            commands,
-            directory: parts.directory,
-            cells: 0,
-            questions: 0,
-            checkpoints: Checkpoints::new(head),
-            steps: Steps::default(),
-            postponed: VecDeque::new(),
-            announced_checkpoint: CheckpointState::armed(),
-            is_left_running: false,
-            ended: None,
-            pending_queries: PendingQueries::default(),
-            spent_ms: 0.0,
-            closing: None,
-            borrowed,
-            opened_listeners,
-            network_access: NetworkAccess::default(),
-            process_host: parts.process_host,
             options: parts.options,
-            lineage: parts.lineage,
+            commands: CommandQueue::new(commands),
+            init,
+            head: Head::new(channel, pipes),
+            checkpoints: Checkpoints::new(head),
+            cells: CellHistory::default(),
+            files: SessionFiles {
+                disk: Disk::new(tracker, temporary, processes),
+                history,
+                preserve_task,
+                borrowed,
+                is_left_running: false,
+            },
+            placement: Placement {
+                process_host: parts.process_host,
+                cgroup,
+                lineage: parts.lineage,
+                isolation: parts.summary.isolation,
+            },
+            network_access: NetworkAccess::default(),
         };
-        Prepared { actor }
+        Prepared {
+            actor,
+            opened_listeners,
+        }
     }
 
     /// The session, as far as it is made.
@@ -171,12 +166,11 @@ impl Prepared {
             packages: opening.packages,
             wall: opening.options.limits.wall,
         });
-        let opened = std::mem::take(&mut actor.opened_listeners);
-        actor.network_access = opening.listeners.serve(opened, &shared)?;
+        actor.network_access = opening.listeners.serve(self.opened_listeners, &shared)?;
         actor.shared = Arc::clone(&shared);
-        actor.commands = receiver;
+        actor.commands = CommandQueue::new(receiver);
         actor.options = opening.options;
-        actor.lineage.runtime = opening.runtime;
+        actor.placement.lineage.runtime = opening.runtime;
         Ok(OpenedSession {
             actor,
             session: Session { shared, commands },
@@ -188,7 +182,7 @@ impl Prepared {
 impl OpenedSession {
     /// Serves the handle from now on. What was done before is not in the journal.
     pub(crate) fn serve(mut self) -> Session {
-        self.actor.journal = SessionJournal::new(self.journal);
+        self.actor.cells.journal = SessionJournal::new(self.journal);
         tokio::spawn(self.actor.serve());
         self.session
     }

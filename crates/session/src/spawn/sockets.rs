@@ -7,18 +7,17 @@ use crate::files::disk::Processes;
 use crate::files::history::ChangeNotice;
 use crate::network::OpenedListener;
 use crate::wire::channel::Channel;
-use crate::wire::packets::Packets;
+use crate::wire::init_link::{InitLink, Started, ended_while};
 use crate::wire::pipes::Pipes;
 use cellblock_protocol::guest::FromHead;
-use cellblock_sandbox::{Cgroup, FromInit, packet_pair, stream_pair};
-use std::io;
+use cellblock_sandbox::{Cgroup, packet_pair, stream_pair};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// A session that lives, seen from here.
 pub(crate) struct SpawnedSession {
     pub(crate) channel: Channel,
-    pub(crate) init: Packets,
+    pub(crate) init: InitLink,
     pub(crate) pipes: Pipes,
     pub(crate) cgroup: Option<Arc<Cgroup>>,
     pub(crate) processes: Processes,
@@ -34,7 +33,7 @@ pub(crate) struct SpawnedSession {
 /// What a session and the host speak through: the host's ends.
 pub(crate) struct Sockets {
     channel: Channel,
-    init: Packets,
+    init: InitLink,
     pipes: Pipes,
     preserve_socket: Option<OwnedFd>,
     opened_listeners: Vec<OpenedListener>,
@@ -75,7 +74,7 @@ impl Sockets {
         );
         let near = Sockets {
             channel,
-            init: Packets::new(control, 4096).map_err(Error::system("listening to init"))?,
+            init: InitLink::new(control).map_err(Error::system("listening to init"))?,
             pipes,
             preserve_socket,
             opened_listeners: Vec::new(),
@@ -91,7 +90,7 @@ impl Sockets {
             channel: inode_of(&far_channel)
                 .and_then(|far| Channel::new(near_channel, far))
                 .map_err(Error::system("listening to the head"))?,
-            init: Packets::new(init, 4096).map_err(Error::system("listening to the container"))?,
+            init: InitLink::new(init).map_err(Error::system("listening to the container"))?,
             pipes,
             preserve_socket: None,
             opened_listeners: Vec::new(),
@@ -102,39 +101,33 @@ impl Sockets {
 
     /// Sends init its ends of the sockets.
     pub(crate) async fn hand_over(&self, far: FarSockets) -> Result<(), Error> {
-        let sent = self.init.send(b"descriptors", &far.descriptors()).await;
+        let sent = self
+            .init
+            .send_descriptors(b"descriptors", &far.descriptors())
+            .await;
         sent.map_err(Error::system("speaking with the container"))
     }
 
     /// Waits until the session stands and its interpreter is there. Returns the head's process id inside, and whether init asks
     /// before files are changed.
     pub(crate) async fn wait_until_ready(&mut self) -> Result<(u32, ChangeNotice), Error> {
-        let started = loop {
-            let gone = while_waiting("waiting for the session's init");
-            let mut packet = self.init.receive().await.map_err(gone)?;
-            match (
-                FromInit::from_bytes(&packet.bytes)?,
-                packet.descriptors.pop(),
-            ) {
-                (FromInit::Born { head, asks: true }, _) => {
-                    break (head, ChangeNotice::BeforeChange);
-                }
-                (FromInit::Born { head, asks: false }, _) => break (head, ChangeNotice::Never),
-                (FromInit::LoopbackSocket { number }, Some(socket)) => {
-                    self.opened_listeners.push((number, socket))
-                }
-                _ => return Err(cellblock_sandbox::Error::Protocol { process: "init" }.into()),
-            }
+        let Started {
+            head,
+            asks,
+            listeners,
+        } = self.init.wait_until_started().await?;
+        self.opened_listeners = listeners;
+        let change_notice = match asks {
+            true => ChangeNotice::BeforeChange,
+            false => ChangeNotice::Never,
         };
         match self.channel.receive().await {
-            Ok(FromHead::Ready { .. }) => Ok(started),
+            Ok(FromHead::Ready { .. }) => Ok((head, change_notice)),
             Ok(_) => Err(cellblock_sandbox::Error::Protocol {
                 process: "the head",
             }
             .into()),
-            Err(error) => Err(while_waiting("waiting for the session's interpreter")(
-                error,
-            )),
+            Err(error) => Err(ended_while("waiting for the session's interpreter")(error)),
         }
     }
 
@@ -167,19 +160,6 @@ impl Sockets {
             borrowed: None,
             opened_listeners,
         }
-    }
-}
-
-/// The end of a stream says little to a person.
-fn while_waiting(what: &'static str) -> impl FnOnce(io::Error) -> Error {
-    move |error| {
-        let source = match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                io::Error::new(error.kind(), "its processes have ended")
-            }
-            _ => error,
-        };
-        Error::System { what, source }
     }
 }
 

@@ -2,5 +2,6 @@
 
 pub(crate) mod channel;
 pub(crate) mod exchange;
+pub(crate) mod init_link;
 pub(crate) mod packets;
 pub(crate) mod pipes;

@@ -1,0 +1,197 @@
+//! The dispatch of commands: the one place that decides, by the kind of a command, whether it is carried out, refused, postponed or
+//! passed on to the running cell.
+
+use crate::Error;
+use crate::actor::cell_run::CellRun;
+use crate::actor::commands::{
+    CellCommand, Command, Effect, ExclusiveCommand, ImmediateCommand, Question,
+};
+use crate::actor::{Actor, Fate};
+use crate::journal::Record;
+use cellblock_protocol::guest::ToHead;
+use cellblock_protocol::{Cell, CellResult, Event, StateOutcome, Strategy, Undone};
+use tokio::sync::mpsc;
+
+/// What a running cell is to do after a command.
+pub(crate) enum ForCell {
+    Nothing,
+    Send(ToHead),
+    Interrupt,
+    Stop,
+}
+
+impl Actor {
+    /// Carries out a command while no cell runs.
+    pub(crate) async fn dispatch(&mut self, command: Command) -> Fate {
+        match command {
+            Command::Exclusive(command) => self.carry_out(command).await,
+            Command::Question(question) => self.answer_question(question).await,
+            // Too late: nothing is running.
+            Command::ToCell(_) => Fate::Lives,
+            Command::Immediate(command) => {
+                if matches!(command, ImmediateCommand::Checkpoints { .. }) {
+                    self.arm().await;
+                }
+                self.answer_at_once(command).await;
+                Fate::Lives
+            }
+            Command::Close { reply } => {
+                self.commands.close_for(reply);
+                Fate::Over("it was closed".to_owned())
+            }
+        }
+    }
+
+    /// Carries out a command while a cell runs, or refuses it as busy. `None` stands for the last handle, which was dropped.
+    pub(crate) async fn dispatch_during_cell(
+        &mut self,
+        run: &mut CellRun,
+        command: Option<Command>,
+    ) -> ForCell {
+        match command {
+            Some(Command::ToCell(CellCommand::Interrupt)) => ForCell::Interrupt,
+            Some(Command::ToCell(CellCommand::Answer(answer))) => {
+                match run.calls.is_answered_by(&answer) {
+                    true => ForCell::Send(answer),
+                    false => ForCell::Nothing,
+                }
+            }
+            Some(Command::Immediate(command)) => {
+                self.answer_at_once(command).await;
+                ForCell::Nothing
+            }
+            Some(command @ (Command::Exclusive(_) | Command::Question(_))) if run.is_replay() => {
+                self.commands.postpone(command);
+                ForCell::Nothing
+            }
+            Some(Command::Question(question)) if self.is_answerable(run, question.effect) => {
+                let number = self.head.next_question();
+                let Question {
+                    operation,
+                    limit,
+                    reply,
+                    ..
+                } = question;
+                self.head.pending_queries.expect(number, reply, limit);
+                ForCell::Send(operation(number))
+            }
+            Some(command @ (Command::Exclusive(_) | Command::Question(_))) => {
+                let session = self.shared.id.clone();
+                command.refuse(Error::Busy { session });
+                ForCell::Nothing
+            }
+            Some(Command::Close { reply }) => {
+                self.commands.close_for(reply);
+                ForCell::Stop
+            }
+            None => ForCell::Stop,
+        }
+    }
+
+    /// Whether the head answers a question in the middle of a cell.
+    fn is_answerable(&self, run: &CellRun, effect: Effect) -> bool {
+        match effect {
+            Effect::ReadOnlyDuringCall => {
+                self.options.strategy == Strategy::Thread || run.calls.has_pending()
+            }
+            Effect::ReadOnly => self.options.strategy == Strategy::Thread,
+            Effect::Changes => false,
+        }
+    }
+
+    /// Answers without the head. It must not take long: the running cell waits meanwhile.
+    async fn answer_at_once(&mut self, command: ImmediateCommand) {
+        match command {
+            ImmediateCommand::ReadOutput {
+                cell,
+                stream,
+                offset,
+                length,
+                reply,
+            } => {
+                let _ = reply.send(self.cells.outputs.read(cell, stream, offset, length));
+            }
+            ImmediateCommand::Checkpoints { reply } => {
+                let _ = reply.send(self.checkpoints.list());
+            }
+        }
+    }
+
+    async fn carry_out(&mut self, command: ExclusiveCommand) -> Fate {
+        match command {
+            ExclusiveCommand::Run {
+                cell,
+                number,
+                events,
+                reply,
+            } => {
+                self.cells.last_number = number.unwrap_or(0).max(self.cells.last_number + 1);
+                self.arm_before_cell().await;
+                let number = self.cells.last_number;
+                let (result, fate) = self.run(cell.clone(), number, events).await;
+                let record = self
+                    .cells
+                    .journal
+                    .ended(&result, self.checkpoints.current());
+                self.checkpoints.announced = result.state.checkpoint.clone();
+                let _ = reply.send(Ok(result));
+                self.cells.journal.cell(&record.ended);
+                if record.ended.result.state.outcome == StateOutcome::Kept {
+                    self.note_cell(cell, record).await;
+                }
+                fate
+            }
+            ExclusiveCommand::Undo { count, reply } => {
+                let outcome = self.undo(count).await;
+                if let Ok(Undone { cell, .. }) = outcome {
+                    let (count, stands) = (count as u64, cell);
+                    let recorder = &self.cells.journal.recorder;
+                    recorder.note(Record::Undone { count, stands });
+                }
+                let fate = match &outcome {
+                    Err(Error::Ended { reason, .. }) => Fate::Over(reason.clone()),
+                    _ => Fate::Lives,
+                };
+                let _ = reply.send(outcome);
+                fate
+            }
+            ExclusiveCommand::Fork { reply } => {
+                let (outcome, fate) = self.fork().await;
+                let _ = reply.send(outcome);
+                fate
+            }
+        }
+    }
+
+    async fn answer_question(&mut self, question: Question) -> Fate {
+        let Question {
+            operation,
+            effect,
+            limit,
+            reply,
+        } = question;
+        if effect == Effect::Changes && self.checkpoints.is_of_several_cells() {
+            self.arm().await;
+        }
+        let (answer, fate) = self.ask(operation, limit).await;
+        if effect == Effect::Changes {
+            // An object that is forgotten may still write to its file.
+            self.note_changes_of(self.checkpoints.current()).await;
+            self.checkpoints.revise();
+        }
+        let _ = reply.send(answer);
+        fate
+    }
+
+    /// Runs one cell to its end.
+    pub(crate) async fn run(
+        &mut self,
+        cell: Cell,
+        number: u64,
+        events: Option<mpsc::Sender<Event>>,
+    ) -> (CellResult, Fate) {
+        let mut run = CellRun::new(self, cell, number, events).await;
+        let finish = run.drive(self).await;
+        run.conclude(self, finish).await
+    }
+}

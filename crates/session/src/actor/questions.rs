@@ -1,0 +1,66 @@
+//! Questions to the head while no cell runs.
+
+use crate::Error;
+use crate::actor::exit_status::died_idle;
+use crate::actor::{Actor, Fate};
+use cellblock_protocol::guest::{Reply, ToHead};
+use std::time::Duration;
+use tokio::time::timeout;
+
+impl Actor {
+    /// Asks the head something that is not a cell.
+    pub(crate) async fn ask(
+        &mut self,
+        operation: Box<dyn FnOnce(u64) -> ToHead + Send + Sync>,
+        limit: Duration,
+    ) -> (Result<Reply, Error>, Fate) {
+        self.note_outside_changes().await;
+        let question = self.head.next_question();
+        let operation = operation(question);
+        let record = self.cells.journal.operation(&operation);
+        let changes = matches!(
+            operation,
+            ToHead::Seed { .. } | ToHead::Tools { .. } | ToHead::Reset { .. }
+        );
+        let step = changes.then(|| operation.clone());
+        match timeout(limit, self.head.exchange(&self.shared, operation, question)).await {
+            Ok(Ok(reply)) => {
+                if let Some(step) = step
+                    && reply.clone().done().is_ok()
+                {
+                    self.cells.journal.note(record);
+                    self.checkpoints.steps.note_operation(step);
+                }
+                (Ok(reply), Fate::Lives)
+            }
+            Ok(Err(_)) | Err(_) => {
+                let reason = match self.end_head().await {
+                    Some(death) => died_idle(death.exit),
+                    None => self.placement.process_host.why_lost().await,
+                };
+                if let Some(hit) = self.files.disk.hit() {
+                    let (session, reason) = (self.shared.id.clone(), hit.reason());
+                    let error = Error::Ended {
+                        session,
+                        reason: reason.clone(),
+                    };
+                    return (Err(error), Fate::Over(reason));
+                }
+                let dirty = self.files.disk.changes().await;
+                let (fate, restoration) = self.survive(reason.clone(), dirty, None).await;
+                if matches!(fate, Fate::Lives) {
+                    self.announce_restored();
+                    self.tell_of(&restoration);
+                }
+                let session = self.shared.id.clone();
+                let error = match fate {
+                    Fate::Lives => Error::Refused(format!(
+                        "the session could not answer and went back to its last checkpoint: {reason}"
+                    )),
+                    Fate::Over(_) => Error::Ended { session, reason },
+                };
+                (Err(error), fate)
+            }
+        }
+    }
+}
