@@ -180,7 +180,7 @@ impl CellRunner<'_> {
                     Some(Event::ToolCall { call, name, .. }) => {
                         running.tool_result(&call, Err(format!("there is no tool `{name}` here")));
                     }
-                    Some(Event::InputRequest { call, prompt }) => waiting.push_back((call, prompt)),
+                    Some(Event::InputRequest { call, prompt, .. }) => waiting.push_back((call, prompt)),
                     Some(event) => self.show(&event, &mut is_mid_line).map_err(CellStop::Output)?,
                 },
                 answer = answered(&mut question) => {
@@ -217,7 +217,7 @@ impl CellRunner<'_> {
                 self.console.say_guest(text);
                 Ok(())
             }
-            Event::Display { mime } => match DisplayText::of(mime) {
+            Event::Display(display) => match DisplayText::of(&display.mime) {
                 DisplayText::Text(text) => {
                     let before = if std::mem::take(is_mid_line) {
                         "\n"

@@ -27,6 +27,9 @@ pub enum Error {
     /// Something that was named is not there.
     #[error("{0}")]
     NotFound(String),
+    /// Events that a reader wanted are not kept any more.
+    #[error(transparent)]
+    EventGap(#[from] crate::EventGap),
     /// Bad input, refused before anything happened.
     #[error(transparent)]
     Invalid(#[from] Invalid),
@@ -93,6 +96,7 @@ impl Error {
             Error::Busy { .. } => "busy",
             Error::Ended { .. } => "ended",
             Error::NotFound(_) => "not_found",
+            Error::EventGap(_) => "gap",
             Error::Invalid(_) => "invalid",
             Error::Refused(_) => "refused",
             Error::Sandbox(_) => "isolation",

@@ -4,10 +4,11 @@ use crate::actor::commands::{
     CellCommand, Command, Effect, ExclusiveCommand, ImmediateCommand, Question,
 };
 use crate::actor::outputs::MAX_PAGE_BYTES;
+use crate::events::SessionEvents;
 use crate::files::workspace::Workspace;
 use crate::journal::{JournalStatus, Recorder};
 use crate::packages::Packages;
-use crate::{Error, Running};
+use crate::{Error, EventReader, Running};
 use cellblock_network::Connection;
 use cellblock_protocol::guest::{Reply, ToHead, ToolContent};
 use cellblock_protocol::{
@@ -43,7 +44,7 @@ pub(crate) struct Shared {
     pub(crate) id: String,
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) rung: Rung,
-    pub(crate) logs: broadcast::Sender<Event>,
+    pub(crate) logs: SessionEvents,
     /// The connections that the guard of the network saw.
     pub(crate) connections: broadcast::Sender<Arc<Connection>>,
     /// Why it ended, once it has.
@@ -65,7 +66,7 @@ impl Shared {
     /// Tells those who listen to the session's log. A long text becomes several events.
     pub(crate) fn log(&self, text: String) {
         for text in log_pieces(text) {
-            let _ = self.logs.send(Event::Log { text });
+            self.logs.send(Event::Log { text });
         }
     }
 }
@@ -425,6 +426,20 @@ impl Session {
     /// What threads write after their cell has ended, as [`Event::Log`].
     pub fn logs(&self) -> broadcast::Receiver<Event> {
         self.shared.logs.subscribe()
+    }
+
+    /// Reads the events of the session that have a number above `after`, and those that come: of all cells, whichever handle
+    /// started them, and of what happens between cells. 0 is before the first event.
+    ///
+    /// The session keeps its newest 4096 events, of at most 8 MiB together. Where some of the wanted ones are not kept any more, that
+    /// is an [`Error::EventGap`], which names the oldest one that is. A reader that is slow holds nothing up.
+    pub fn events(&self, after: u64) -> Result<EventReader, Error> {
+        Ok(self.shared.logs.ring.read(after)?)
+    }
+
+    /// The number of the newest event: `events(newest_event())` reads what happens from now on. 0 when nothing has happened yet.
+    pub fn newest_event(&self) -> u64 {
+        self.shared.logs.ring.newest()
     }
 
     /// Every connection that code of the session made or tried to make, when it is over. Only what the guard saw itself: unlike a line of

@@ -3,6 +3,7 @@
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 use crate::codec::{CodecError, MAX_FRAME_TO_HEAD, encode};
 use crate::{Detail, Script, Seed, ToolSpec};
@@ -25,6 +26,12 @@ pub enum ToHead {
         /// The script that this code is.
         #[serde(skip_serializing_if = "Option::is_none")]
         script: Option<Script>,
+        /// Variables of the environment of this cell alone.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        env: BTreeMap<String, String>,
+        /// The value of the last expression is not looked at.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        silent: bool,
         /// Answer questions while it runs.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         watched: bool,

@@ -13,9 +13,7 @@ fn a_text_is_a_cell() {
         Cell::from("1+1"),
         Cell {
             code: "1+1".to_owned(),
-            timeout: None,
-            atomic: None,
-            script: None,
+            ..Cell::default()
         }
     );
 }

@@ -95,9 +95,9 @@ fn frames_of_the_head_are_read() {
     );
     assert_eq!(
         parse(json!({"t": "display", "mime": {"text/plain": "x"}})),
-        Ok(FromHead::Display {
-            mime: MimeBundle::new().with("text/plain", "x")
-        })
+        Ok(FromHead::Display(
+            MimeBundle::new().with("text/plain", "x").into()
+        ))
     );
     assert_eq!(
         parse(json!({"t": "tool_call", "call": "c1", "name": "lookup", "arguments": {}})),
@@ -111,7 +111,8 @@ fn frames_of_the_head_are_read() {
         parse(json!({"t": "input_request", "call": "c2", "prompt": "? "})),
         Ok(FromHead::InputRequest {
             call: "c2".to_owned(),
-            prompt: "? ".to_owned()
+            prompt: "? ".to_owned(),
+            password: false,
         })
     );
 }
@@ -269,7 +270,7 @@ fn a_frame_that_would_swell_in_memory_is_refused() {
 fn the_largest_frame_may_be_one_long_text() {
     let text = "x".repeat((32 << 20) - 100);
     let shown = parse(json!({"t": "display", "mime": {"text/plain": text}}));
-    let Ok(FromHead::Display { mime }) = shown else {
+    let Ok(FromHead::Display(Display { mime, .. })) = shown else {
         panic!("it was refused")
     };
     assert_eq!(
@@ -283,14 +284,14 @@ fn a_structure_is_kept_as_compact_text_in_one_line_and_parsed_when_asked_for() {
     let body = br#"{"t": "display", "mime": {"application/json":
         {"a" : [ 1,
                  2.5, "\u00e9\n" ] } }}"#;
-    let Ok(FromHead::Display { mime }) = FromHead::parse(body) else {
+    let Ok(FromHead::Display(Display { mime, .. })) = FromHead::parse(body) else {
         panic!("it was refused")
     };
     let value = json!({"a": [1, 2.5, "é\n"]});
     assert_eq!(mime.get("application/json"), Some(value.clone()));
     let (_, content) = mime.iter().next().unwrap();
     assert_eq!(content.bytes(), value.to_string().len());
-    let line = pipe::Response::event(None, "s", Event::Display { mime }).to_line();
+    let line = pipe::Response::event(None, "s", Event::Display(mime.into())).to_line();
     assert_eq!(line.matches('\n').count(), 1, "{line}");
 
     let body = b"{\"t\": \"tool_call\", \"call\": \"c\", \"name\": \"n\", \"arguments\": {\"b\" :\n 2, \"a\": 1}}";

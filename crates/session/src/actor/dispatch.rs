@@ -10,6 +10,7 @@ use crate::actor::{Actor, Fate};
 use crate::journal::Record;
 use cellblock_protocol::guest::ToHead;
 use cellblock_protocol::{Cell, CellResult, Event, StateOutcome, Strategy, Undone};
+use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// What a running cell is to do after a command.
@@ -125,10 +126,21 @@ impl Actor {
                 events,
                 reply,
             } => {
+                let number = number.or(cell.count);
                 self.cells.last_number = number.unwrap_or(0).max(self.cells.last_number + 1);
-                self.arm_before_cell().await;
                 let number = self.cells.last_number;
+                let ring = Arc::clone(&self.shared.logs.ring);
+                let begun = Event::Begun {
+                    cell: number,
+                    code: cell.code.clone(),
+                };
+                ring.push(Some(number), begun);
+                self.arm_before_cell().await;
                 let (result, fate) = self.run(cell.clone(), number, events).await;
+                let over = Event::Result {
+                    result: Box::new(result.clone()),
+                };
+                ring.push(Some(number), over);
                 let record = self
                     .cells
                     .journal

@@ -134,6 +134,7 @@ impl Actor {
     pub(crate) async fn serve(mut self) {
         let reason = self.serve_until_over().await;
         let _ = self.shared.end.set(reason.clone());
+        self.shared.logs.ring.end();
         // Handles that are waiting see their replies dropped and read the reason.
         self.commands.refuse_all();
         self.end_processes().await;
@@ -221,7 +222,7 @@ impl Actor {
     /// Tells who listens to the session, and not to a cell, that it went back.
     pub(crate) fn announce_restored(&self) {
         let checkpoint = self.checkpoints.current();
-        let _ = self.shared.logs.send(Event::Restored { checkpoint });
+        self.shared.logs.send(Event::Restored { checkpoint });
         let stands = checkpoint;
         self.cells
             .journal
@@ -239,7 +240,7 @@ impl Actor {
             )
         {
             self.checkpoints.announced = checkpoint.clone();
-            let _ = self.shared.logs.send(Event::Checkpoint { checkpoint });
+            self.shared.logs.send(Event::Checkpoint { checkpoint });
         }
     }
 }

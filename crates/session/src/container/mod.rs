@@ -6,6 +6,7 @@ mod running;
 mod socket;
 
 use crate::Error;
+use crate::events::SessionEvents;
 use crate::files::disk::Processes;
 use crate::files::history::ChangeNotice;
 use crate::files::session_files::Files;
@@ -30,7 +31,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::broadcast;
 use tokio::time::timeout;
 
 use running::ContainerLog;
@@ -133,7 +133,7 @@ impl ContainerBackend {
         };
         let name = format!("cellblock-{id}-{}-{number}", std::process::id());
         let spec = self.container_spec(name, &options, &wanted, &listeners, paths)?;
-        let (logs, _) = broadcast::channel(MAX_LOG_EVENTS);
+        let logs = SessionEvents::new(MAX_LOG_EVENTS);
         let log = wanted.stream_container_output.then(|| ContainerLog {
             label: id.clone(),
             events: logs.clone(),

@@ -3,10 +3,10 @@
 use super::record::{Opened, PythonUsed, VERSION};
 use super::recorder::Recorder;
 use crate::actor::Actor;
+use crate::events::SessionEvents;
 use crate::runtime::RuntimeState;
-use cellblock_protocol::{Event, Journaling, SessionOptions};
+use cellblock_protocol::{Journaling, SessionOptions};
 use std::path::Path;
-use tokio::sync::broadcast;
 
 impl RuntimeState {
     /// The journal that the options ask for. A session that then fails to open leaves none.
@@ -14,7 +14,7 @@ impl RuntimeState {
         &self,
         actor: &Actor,
         options: &SessionOptions,
-        logs: &broadcast::Sender<Event>,
+        logs: &SessionEvents,
     ) -> Recorder {
         let python = self.python();
         let used = PythonUsed {
@@ -32,7 +32,7 @@ pub(crate) fn begin(
     python: PythonUsed,
     actor: &Actor,
     options: &SessionOptions,
-    logs: &broadcast::Sender<Event>,
+    logs: &SessionEvents,
 ) -> Recorder {
     let directory = match &options.journal {
         Journaling::HostsChoice | Journaling::Off => return Recorder::default(),

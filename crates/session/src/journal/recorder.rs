@@ -4,13 +4,14 @@ use super::bounds;
 use super::notes::CellNotes;
 use super::record::{Ended, Opened, Record};
 use super::writer::{Key, Listener, Message, WriterThread};
+use crate::events::SessionEvents;
 use cellblock_protocol::guest::{FromHead, ToHead};
-use cellblock_protocol::{Cell, CellResult, Event};
+use cellblock_protocol::{Cell, CellResult};
 use cellblock_records::{RecordDirectory, new_id, seconds_since_1970};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::oneshot;
 
 /// The journal that a live session writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,11 +44,7 @@ struct RuntimeState {
 
 impl Recorder {
     /// Begins a journal in this directory. There is a file once something happened.
-    pub(crate) fn open(
-        directory: &Path,
-        opened: Opened,
-        logs: &broadcast::Sender<Event>,
-    ) -> Recorder {
+    pub(crate) fn open(directory: &Path, opened: Opened, logs: &SessionEvents) -> Recorder {
         let inner = RuntimeState::new(directory, &opened.session, WriterThread::shared(), logs);
         let is_accepted = inner.writer.send(Message::Open {
             key: inner.key,
@@ -70,7 +67,7 @@ impl Recorder {
         session: &str,
         cell: u64,
         workspace: &Path,
-        logs: &broadcast::Sender<Event>,
+        logs: &SessionEvents,
     ) -> Recorder {
         let Some(parent) = &self.inner else {
             return Recorder::default();
@@ -145,7 +142,7 @@ impl RuntimeState {
         directory: &Path,
         session: &str,
         writer: Arc<WriterThread>,
-        logs: &broadcast::Sender<Event>,
+        logs: &SessionEvents,
     ) -> RuntimeState {
         let id = new_id();
         RuntimeState {
@@ -224,6 +221,8 @@ impl SessionJournal {
                         code: of.code.clone(),
                         timeout: of.timeout,
                         atomic: of.atomic,
+                        env: of.env.clone(),
+                        silent: of.silent,
                     });
                 }
             }

@@ -2,13 +2,14 @@
 
 use super::file_writer::JournalWriter;
 use super::record::{Ended, Record};
+use crate::events::SessionEvents;
 use cellblock_protocol::{Event, MimeBundle};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak, mpsc};
 use std::thread;
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::oneshot;
 
 /// The bytes of records that may wait to be written. A disk that falls behind by more costs the journal, not the session.
 const MAX_QUEUED_BYTES: usize = 64 << 20;
@@ -28,7 +29,7 @@ pub(super) type Key = u64;
 pub(super) struct Listener {
     pub(super) session: String,
     pub(super) stopped: Arc<OnceLock<String>>,
-    pub(super) logs: broadcast::Sender<Event>,
+    pub(super) logs: SessionEvents,
 }
 
 #[allow(dead_code, reason = "`Fork` is sent where sessions are forked")]
@@ -191,7 +192,7 @@ impl Listener {
                 "the journal of session `{}` stopped: {reason}; the session goes on, but what comes now is not in its journal\n",
                 self.session
             );
-            let _ = self.logs.send(Event::Log { text });
+            self.logs.send(Event::Log { text });
         }
     }
 }
@@ -201,7 +202,10 @@ fn memory_bytes(record: &Record) -> usize {
     const MIN_RECORD_BYTES: usize = 1024;
     MIN_RECORD_BYTES
         + match record {
-            Record::Begun { code, .. } => code.len(),
+            Record::Begun { code, env, .. } => {
+                let bytes = |(name, value): (&String, &String)| name.len() + value.len();
+                code.len() + env.iter().map(bytes).sum::<usize>()
+            }
             Record::PutFile { contents, .. } => {
                 contents.as_ref().map_or(0, |contents| contents.len())
             }

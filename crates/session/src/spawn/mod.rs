@@ -10,6 +10,7 @@ pub(crate) mod sockets;
 pub(crate) mod zygote;
 
 use crate::Error;
+use crate::events::SessionEvents;
 use crate::files::disk::Processes;
 use crate::files::history::ChangeNotice;
 use crate::files::session_files::Files;
@@ -29,7 +30,6 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::broadcast;
 use tokio::time::timeout;
 
 /// How long a fork and its walls may take. Milliseconds, but the machine may be busy.
@@ -57,7 +57,7 @@ impl RuntimeState {
             Some(prepared) => prepared,
             None => self.make(&id, options.clone()).await?,
         };
-        let (logs, _) = broadcast::channel(MAX_LOG_EVENTS);
+        let logs = SessionEvents::new(MAX_LOG_EVENTS);
         let journal = self.begin_journal(prepared.actor(), &options, &logs);
         let mut environment = self.environment(prepared.actor().directory.path());
         let listeners = NetworkListeners::of(&options).through(&self.proxies);

@@ -5,6 +5,7 @@ use crate::actor::commands::{Command, CommandQueue};
 use crate::actor::head::Head;
 use crate::actor::{Actor, CellHistory, Fate, Placement, SessionDirectory, SessionFiles};
 use crate::checkpoint::Checkpoints;
+use crate::events::SessionEvents;
 use crate::files::disk::Disk;
 use crate::files::session_files::Files;
 use crate::files::workspace::Workspace;
@@ -17,7 +18,7 @@ use crate::spawn::fork::Lineage;
 use crate::spawn::process_host::ProcessHost;
 use crate::spawn::sockets::SpawnedSession;
 use cellblock_protocol::guest::{Reply, ToHead};
-use cellblock_protocol::{Cell, Event, Rung, SessionOptions, Status};
+use cellblock_protocol::{Cell, Rung, SessionOptions, Status};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -55,7 +56,7 @@ pub(crate) struct Prepared {
 pub(crate) struct Opening {
     pub(crate) id: String,
     pub(crate) options: SessionOptions,
-    pub(crate) logs: broadcast::Sender<Event>,
+    pub(crate) logs: SessionEvents,
     pub(crate) journal: Recorder,
     pub(crate) packages: Packages,
     pub(crate) listeners: NetworkListeners,
@@ -96,7 +97,7 @@ impl Prepared {
             id: parts.id,
             workspace: parts.workspace,
             rung: parts.summary.rung,
-            logs: broadcast::channel(1).0,
+            logs: SessionEvents::new(1),
             connections: broadcast::channel(1).0,
             end: OnceLock::new(),
             journal: Recorder::default(),

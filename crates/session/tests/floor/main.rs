@@ -7,5 +7,7 @@
     reason = "helpers of tests are tests"
 )]
 
+mod displays;
+mod events;
 mod questions;
 mod support;
