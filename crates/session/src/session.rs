@@ -8,6 +8,7 @@ use crate::events::SessionEvents;
 use crate::files::workspace::Workspace;
 use crate::journal::{JournalStatus, Recorder};
 use crate::packages::Packages;
+use crate::paths::Layout;
 use crate::{Error, EventReader, Running};
 use cellblock_network::Connection;
 use cellblock_protocol::guest::{Reply, ToHead, ToolContent};
@@ -16,6 +17,7 @@ use cellblock_protocol::{
     Detail, Event, FileEntry, Inspection, Rung, Seed, Stream, ToolSpec, Undone, Variable,
     validate_question, validate_seed,
 };
+use cellblock_sandbox::SessionProcesses;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -43,6 +45,7 @@ pub struct Session {
 pub(crate) struct Shared {
     pub(crate) id: String,
     pub(crate) workspace: Arc<Workspace>,
+    pub(crate) layout: Layout,
     pub(crate) rung: Rung,
     pub(crate) logs: SessionEvents,
     /// The connections that the guard of the network saw.
@@ -307,6 +310,29 @@ impl Session {
         let (reply, answer) = oneshot::channel();
         self.tell(Command::Immediate(ImmediateCommand::Checkpoints { reply }));
         answer.await.map_err(|_| self.ended())
+    }
+
+    /// Stops all processes of the session: it takes no processor time until it is resumed, and is not idle meanwhile. Refused while a
+    /// cell runs. Until then everything that needs Python is refused with [`Error::Paused`]; files can be worked with.
+    pub async fn pause(&self) -> Result<(), Error> {
+        self.processes().await?;
+        let (reply, outcome) = oneshot::channel();
+        self.tell(Command::Exclusive(ExclusiveCommand::Pause { reply }));
+        outcome.await.unwrap_or_else(|_| Err(self.ended()))
+    }
+
+    /// Lets the processes of a paused session go on. A session that is not paused stays as it is.
+    pub async fn resume(&self) -> Result<(), Error> {
+        let (reply, outcome) = oneshot::channel();
+        self.tell(Command::Exclusive(ExclusiveCommand::Resume { reply }));
+        outcome.await.unwrap_or_else(|_| Err(self.ended()))
+    }
+
+    /// The processes of the session; `None` where they cannot be found.
+    pub(crate) async fn ask_for_processes(&self) -> Result<Option<SessionProcesses>, Error> {
+        let (reply, found) = oneshot::channel();
+        self.tell(Command::Immediate(ImmediateCommand::Processes { reply }));
+        found.await.map_err(|_| self.ended())
     }
 
     /// A second session that begins where this one stands: its own variables, and its own copy of the files at the same path.

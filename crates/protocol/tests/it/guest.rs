@@ -253,6 +253,41 @@ fn answers_about_source_text_are_bounded_and_lie_inside_it() {
 }
 
 #[test]
+fn displays_and_messages_of_widgets_are_read_and_bounded() {
+    let display = json!({"t": "display", "mime": {}, "display_id": "a", "update": true, "metadata": {"w": 1}});
+    let Ok(FromHead::Display(display)) = parse(display) else {
+        panic!("refused")
+    };
+    assert_eq!(
+        (display.display_id.as_deref(), display.update),
+        (Some("a"), true)
+    );
+    assert_eq!(display.metadata.unwrap().as_json(), r#"{"w":1}"#);
+    assert_eq!(
+        parse(json!({"t": "clear_output"})),
+        Ok(FromHead::ClearOutput { wait: false })
+    );
+    let message = json!({"t": "comm", "kind": "open", "comm": "c", "target": "t", "buffers": vec!["AA=="; 5000]});
+    let Ok(FromHead::Comm(message)) = parse(message) else {
+        panic!("refused")
+    };
+    assert_eq!(
+        (message.kind, message.buffers.len()),
+        (CommKind::Open, 1000)
+    );
+    for hostile in [
+        json!({"t": "display", "mime": {}, "display_id": "a\nb"}),
+        json!({"t": "display", "mime": {}, "metadata": [1]}),
+        json!({"t": "comm", "kind": "open", "comm": ""}),
+        json!({"t": "comm", "kind": "open", "comm": "c", "target": "x".repeat(600)}),
+        json!({"t": "comm", "kind": "other", "comm": "c"}),
+        json!({"t": "comm", "kind": "msg", "comm": "c", "data": "text"}),
+    ] {
+        assert!(parse(hostile.clone()).is_err(), "{hostile}");
+    }
+}
+
+#[test]
 fn a_frame_that_would_swell_in_memory_is_refused() {
     let frame = format!(
         r#"{{"t":"tool_call","call":"c","name":"n","arguments":{{"a":[{}[]]}}}}"#,

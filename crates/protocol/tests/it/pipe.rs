@@ -70,6 +70,66 @@ fn every_operation_is_read() {
             json!({"op": "is_complete", "code": "x"}),
             Operation::IsComplete { code: text("x") },
         ),
+        (
+            json!({"op": "stat", "path": "/tmp"}),
+            Operation::Files(FileOperation::Stat { path: text("/tmp") }),
+        ),
+        (
+            json!({"op": "list_dir", "path": "/", "depth": 3}),
+            Operation::Files(FileOperation::ListDir {
+                path: text("/"),
+                depth: 3,
+            }),
+        ),
+        (
+            json!({"op": "move", "path": "/tmp/a", "to": "/tmp/b"}),
+            Operation::Files(FileOperation::Move {
+                path: text("/tmp/a"),
+                to: text("/tmp/b"),
+            }),
+        ),
+        (
+            json!({"op": "read", "path": "/tmp/a", "offset": 5}),
+            Operation::Files(FileOperation::Read {
+                path: text("/tmp/a"),
+                offset: 5,
+                length: 8 << 20,
+            }),
+        ),
+        (
+            json!({"op": "write", "path": "/tmp/a", "base64": "AP8=", "truncate": true}),
+            Operation::Files(FileOperation::Write {
+                path: text("/tmp/a"),
+                offset: 0,
+                contents: vec![0, 255],
+                truncate: true,
+            }),
+        ),
+        (
+            json!({"op": "events", "after": 7, "wait": 600}),
+            Operation::Events {
+                after: 7,
+                wait: std::time::Duration::from_secs(60),
+            },
+        ),
+        (json!({"op": "pause"}), Operation::Pause),
+        (json!({"op": "resume"}), Operation::Resume),
+        (
+            json!({"op": "freeze", "name": "a"}),
+            Operation::Freeze {
+                name: Some(text("a")),
+            },
+        ),
+        (
+            json!({"op": "open", "from": "a"}),
+            Operation::OpenFrom {
+                snapshot: text("a"),
+            },
+        ),
+        (
+            json!({"op": "run", "code": "x", "env": {"A": "1"}, "silent": true, "count": 9}),
+            Operation::Run(Cell::new("x").env("A", "1").silent(true).count(9)),
+        ),
         (json!({"op": "undo"}), Operation::Undo { n: 1 }),
         (json!({"op": "undo", "n": 3}), Operation::Undo { n: 3 }),
         (json!({"op": "fork"}), Operation::Fork),

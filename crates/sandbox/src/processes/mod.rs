@@ -2,10 +2,12 @@
 
 mod cgroup;
 mod host_process;
+mod pause;
 mod session_processes;
 mod unnamed_files;
 
 pub use cgroup::{Cgroup, Cgroups, MemoryAllowance};
 pub use host_process::{end_with_parent, ignore_file_size_signal};
+pub use pause::Paused;
 pub use session_processes::SessionProcesses;
 pub use unnamed_files::{Size, UnnamedFiles, Written, descriptors_waiting_in};

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _MAX_WRAPPERS = 20
 _DEFAULT = 40  # the most characters of a default value
 FUNCTION = type(instance_attributes)
-METHOD = type(FUNCTION.__get__(instance_attributes, 0))
+METHOD = type(instance_attributes.__get__(0))
 _Builtins = (type(len), type(str.__dict__["join"]), type(object.__dict__["__repr__"]), type(object().__repr__))
 
 

@@ -55,9 +55,7 @@ def _replace_backend(emit: Callable[[Frame], None]) -> None:
     class Comm(BaseComm):  # type: ignore[misc]
         """A channel to a front end of the session."""
 
-        def publish_msg(
-            self, msg_type: str, data: Any = None, metadata: Any = None, buffers: Any = None, **keys: Any
-        ) -> None:
+        def publish_msg(self, msg_type: str, data: Any = None, metadata: Any = None, buffers: Any = None, **keys: Any) -> None:
             frame: Frame = {"t": "comm", "kind": _KINDS[msg_type], "comm": self.comm_id, "data": wire.plain(data or {}, "data")}
             if msg_type == "comm_open":
                 frame["target"] = keys.get("target_name") or self.target_name

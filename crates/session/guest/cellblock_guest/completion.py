@@ -75,9 +75,8 @@ def _matches(namespace: dict[str, Any], code: str, before: Before) -> Iterator[t
     if last is not None and last.kind == "other" and last.text == ".":
         yield from _attributes(namespace, before.expression_ending_at(len(tokens) - 2), prefix, start)
         return
-    if last is not None and (last.kind == "number" or last.text in ("def", "class")):
-        if last.kind != "number" or last.start + len(last.text) == start:
-            return
+    if last is not None and (last.text in ("def", "class") or (last.kind == "number" and last.start + len(last.text) == start)):
+        return
     yield from _keyword_arguments(namespace, before, prefix, start)
     yield from _subscripts(namespace, before, prefix, start)
     yield from _plain_names(namespace, code, before, prefix, start)
@@ -125,9 +124,7 @@ def _subscripts(namespace: dict[str, Any], before: Before, prefix: str, start: i
         yield repr(key), start, "dict key"
 
 
-def _plain_names(
-    namespace: dict[str, Any], code: str, before: Before, prefix: str, start: int
-) -> Iterator[tuple[str, int, str]]:
+def _plain_names(namespace: dict[str, Any], code: str, before: Before, prefix: str, start: int) -> Iterator[tuple[str, int, str]]:
     own = [name for name in list(namespace) if type(name) is str and name.isidentifier()]
     for name in _ordered(own, prefix):
         yield name, start, lookup.kind_of_value(namespace.get(name))

@@ -217,4 +217,3 @@ def _ends_operand(token: Token) -> bool:
     if token.kind == "name":
         return not iskeyword(token.text)
     return token.kind == "other" and token.text in _CLOSING
-

@@ -54,7 +54,7 @@ class Display:
         if not self.is_silent:
             self._emit({"t": "clear_output", "wait": bool(wait)})
 
-    def _function(self) -> Callable[..., None]:
+    def _function(self) -> Callable[..., DisplayHandle | None]:
         """The `display` that cells call."""
 
         def display(
@@ -115,9 +115,7 @@ class Display:
         """`from IPython.display import display` gives ours: theirs, without a notebook around it, only prints."""
         for name in ("IPython.core.display_functions", "IPython.display"):
             if name in modules:
-                vars(modules[name]).update(
-                    display=self.function, clear_output=self.clear, update_display=self.update_function
-                )
+                vars(modules[name]).update(display=self.function, clear_output=self.clear, update_display=self.update_function)
 
     def end_cell(self) -> None:
         if self.is_silent:

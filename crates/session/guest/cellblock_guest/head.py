@@ -55,7 +55,10 @@ class Head:
         self._sent: list[int] = []
         self._begun = False
         vars(builtins).update(
-            display=self._display.function, clear_output=self._display.clear, input=prompts.function(), read_output=outputs.reader(self.channel)
+            display=self._display.function,
+            clear_output=self._display.clear,
+            input=prompts.function(),
+            read_output=outputs.reader(self.channel),
         )
         surroundings.arrange(self._streams.flush)
         hooks.after_import("matplotlib.pyplot", plotting.configure)

@@ -18,7 +18,7 @@ from .summaries import instance_attributes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
 # More names of one object are not looked at.
@@ -26,18 +26,16 @@ _MAX_NAMES = 20_000
 _MAX_EXPRESSION = 2_000
 _Module = type(sys)
 _Function = type(instance_attributes)
-_Method = type(_Function.__get__(instance_attributes, 0))
+_Method = type(instance_attributes.__get__(0))
 _GetSet = type(_Function.__dict__["__code__"])
 _Member = type(_Function.__dict__["__globals__"])
-_MethodWrapper = type(sys.__init__)
+_MethodWrapper = type(object().__repr__)
 _MethodDescriptor = type(str.__dict__["join"])
 _Builtin = type(len)
 _WrittenInC = (_GetSet, _Member, _MethodDescriptor, type(object.__dict__["__repr__"]))
-_module_dictionary = _Module.__dict__["__dict__"].__get__
+_module_dictionary: Callable[[Any], dict[str, Any]] = vars(_Module)["__dict__"].__get__
 # Libraries whose properties and `__dir__` compute what they show from the object alone.
-_LIBRARIES = frozenset(
-    "collections datetime decimal fractions io matplotlib numpy pandas pathlib polars pyarrow re uuid".split()
-)
+_LIBRARIES = frozenset("collections datetime decimal fractions io matplotlib numpy pandas pathlib polars pyarrow re uuid".split())
 _ITEMS_OF = (dict, list, tuple, str, bytes)
 _FRAMES = (("pandas", "DataFrame"), ("pandas", "Series"), ("polars", "DataFrame"))
 
@@ -47,7 +45,7 @@ def evaluate(source: str, namespace: dict[str, Any]) -> Any:
     if len(source) > _MAX_EXPRESSION:
         raise LookupError("the expression is too long")
     try:
-        tree = compile(source, "<question>", "eval", PyCF_ONLY_AST, True).body  # type: ignore[attr-defined]
+        tree = compile(source, "<question>", "eval", PyCF_ONLY_AST, True).body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise LookupError("this is no expression") from None
     return _value(tree, namespace)

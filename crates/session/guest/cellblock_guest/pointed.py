@@ -18,7 +18,7 @@ _WIDTH = 11
 
 
 def describe(namespace: dict[str, Any], code: str, position: int, detail: int) -> dict[str, Any]:
-    """The answer to `inspect_at`: what is at the cursor, or around it the function that is being called. `detail` 1 adds the source."""
+    """The answer to `inspect_at`: what is at the cursor, or the function that is called around it. `detail` 1 adds the source."""
     for source in _candidates(code, position):
         try:
             value = _value(namespace, source)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from . import BUILTINS
+from . import BUILTINS, hooks
 from . import BUILTINS as __builtins__
-from . import hooks
 from .libraries import modules
 
 TYPE_CHECKING = False

@@ -7,6 +7,7 @@ use crate::Error;
 use crate::session::Session;
 use cellblock_protocol::guest::{Reply, ToHead};
 use cellblock_protocol::{Cell, CellResult, CheckpointList, Event, Stream, Undone};
+use cellblock_sandbox::SessionProcesses;
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -43,6 +44,12 @@ pub(crate) enum ExclusiveCommand {
     },
     Fork {
         reply: ReplyTo<Session>,
+    },
+    Pause {
+        reply: ReplyTo<()>,
+    },
+    Resume {
+        reply: ReplyTo<()>,
     },
 }
 
@@ -85,6 +92,9 @@ pub(crate) enum ImmediateCommand {
     Checkpoints {
         reply: oneshot::Sender<CheckpointList>,
     },
+    Processes {
+        reply: oneshot::Sender<Option<SessionProcesses>>,
+    },
 }
 
 impl Command {
@@ -96,6 +106,9 @@ impl Command {
                 drop(reply.send(Err(error)));
             }
             Command::Exclusive(ExclusiveCommand::Fork { reply }) => drop(reply.send(Err(error))),
+            Command::Exclusive(
+                ExclusiveCommand::Pause { reply } | ExclusiveCommand::Resume { reply },
+            ) => drop(reply.send(Err(error))),
             Command::Question(Question { reply, .. }) => drop(reply.send(Err(error))),
             // These are never refused.
             Command::ToCell(_) | Command::Immediate(_) | Command::Close { .. } => {}

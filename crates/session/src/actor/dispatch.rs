@@ -101,7 +101,7 @@ impl Actor {
     }
 
     /// Answers without the head. It must not take long: the running cell waits meanwhile.
-    async fn answer_at_once(&mut self, command: ImmediateCommand) {
+    pub(crate) async fn answer_at_once(&mut self, command: ImmediateCommand) {
         match command {
             ImmediateCommand::ReadOutput {
                 cell,
@@ -114,6 +114,9 @@ impl Actor {
             }
             ImmediateCommand::Checkpoints { reply } => {
                 let _ = reply.send(self.checkpoints.list());
+            }
+            ImmediateCommand::Processes { reply } => {
+                let _ = reply.send(self.files.disk.processes().find());
             }
         }
     }
@@ -166,6 +169,12 @@ impl Actor {
                 };
                 let _ = reply.send(outcome);
                 fate
+            }
+            ExclusiveCommand::Pause { reply } => self.pause(reply).await,
+            // A session that is not paused needs nothing.
+            ExclusiveCommand::Resume { reply } => {
+                let _ = reply.send(Ok(()));
+                Fate::Lives
             }
             ExclusiveCommand::Fork { reply } => {
                 let (outcome, fate) = self.fork().await;

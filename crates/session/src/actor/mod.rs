@@ -17,6 +17,7 @@ mod file_changes;
 pub(crate) mod head;
 mod head_process;
 pub(crate) mod outputs;
+mod pause;
 mod questions;
 
 use crate::actor::commands::CommandQueue;

@@ -15,6 +15,7 @@ use crate::files::workspace::Workspace;
 use crate::journal::{self, PythonUsed};
 use crate::network::{self, NetworkListeners};
 use crate::packages::Packages;
+use crate::paths::WORKSPACE;
 use crate::runtime::{claim, next_number, remove_orphans, session_directory};
 use crate::session::{MAX_LOG_EVENTS, Session};
 use crate::spawn::fork::Lineage;
@@ -184,6 +185,8 @@ impl ContainerBackend {
                 rung: Rung::None,
                 isolation: "docker".to_owned(),
                 python: "python3".into(),
+                has_view: false,
+                workspace: Some(WORKSPACE.into()),
             },
             process_host: ProcessHost::Container(container),
             spawned: session,

@@ -17,6 +17,7 @@ use crate::files::session_files::Files;
 use crate::files::workspace::Workspace;
 use crate::network::NetworkListeners;
 use crate::packages::Packages;
+use crate::paths::WORKSPACE;
 use crate::runtime::RuntimeState;
 use crate::session::{MAX_LOG_EVENTS, Session};
 use crate::spawn::fork::{Lineage, UnfinishedDirectories};
@@ -178,6 +179,8 @@ impl RuntimeState {
             rung: self.rung,
             isolation: self.described.clone(),
             python: self.python().executable.clone(),
+            has_view: self.has_view(),
+            workspace: self.has_view().then(|| WORKSPACE.into()),
         }
     }
 

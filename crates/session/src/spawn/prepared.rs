@@ -12,6 +12,7 @@ use crate::files::workspace::Workspace;
 use crate::journal::{Recorder, SessionJournal};
 use crate::network::{NetworkAccess, NetworkListeners, OpenedListener};
 use crate::packages::Packages;
+use crate::paths::Layout;
 use crate::runtime::RuntimeState;
 use crate::session::{MAX_LOG_EVENTS, Session, Shared};
 use crate::spawn::fork::Lineage;
@@ -30,6 +31,10 @@ pub(crate) struct IsolationSummary {
     /// In the words of a result.
     pub(crate) isolation: String,
     pub(crate) python: PathBuf,
+    /// Whether the session has a root of its own.
+    pub(crate) has_view: bool,
+    /// The path of the workspace, as code of the session knows it; `None` where it is that of the host.
+    pub(crate) workspace: Option<PathBuf>,
 }
 
 /// The parts of a session whose processes run.
@@ -93,7 +98,13 @@ impl Prepared {
         } = parts.files;
         // Replaced when the session is opened.
         let (_, commands) = mpsc::unbounded_channel();
+        let host_path = parts.workspace.path().to_owned();
+        let layout = Layout {
+            workspace: parts.summary.workspace.unwrap_or(host_path),
+            has_view: parts.summary.has_view,
+        };
         let shared = Shared {
+            layout,
             id: parts.id,
             workspace: parts.workspace,
             rung: parts.summary.rung,
@@ -156,6 +167,7 @@ impl Prepared {
         let mut actor = self.actor;
         let (commands, receiver) = mpsc::unbounded_channel::<Command>();
         let shared = Arc::new(Shared {
+            layout: actor.shared.layout.clone(),
             id: opening.id,
             workspace: Arc::clone(&actor.shared.workspace),
             rung: actor.shared.rung,

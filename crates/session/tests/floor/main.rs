@@ -9,5 +9,7 @@
 
 mod displays;
 mod events;
+mod files;
+mod pauses;
 mod questions;
 mod support;
