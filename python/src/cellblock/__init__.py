@@ -24,16 +24,33 @@ if TYPE_CHECKING:
     from .agent import Agent, AgentEvent, AsyncAgent, Outcome
     from .approval import Approve, Call
     from .async_session import AsyncSession
-    from .events import Display, Event, Finished, InputRequest, Log, Restored, Stderr, Stdout, ToolCall
+    from .events import (
+        Begun,
+        ClearOutput,
+        Comm,
+        Display,
+        Event,
+        Finished,
+        InputRequest,
+        Log,
+        Numbered,
+        Restored,
+        Stderr,
+        Stdout,
+        ToolCall,
+    )
     from .options import Container, Env, Limits, Network
     from .records import (
         CellError,
         Checkpoint,
         CheckpointState,
+        Completeness,
+        Completion,
         File,
         FileChanges,
         Frame,
         Inspection,
+        PathStat,
         ToolCallRecord,
         Undone,
         Usage,
@@ -51,6 +68,7 @@ __all__ = [
     "AsyncAgent",
     "AsyncFiles",
     "AsyncSession",
+    "Begun",
     "BinaryError",
     "Busy",
     "Call",
@@ -59,6 +77,10 @@ __all__ = [
     "CellblockError",
     "Checkpoint",
     "CheckpointState",
+    "ClearOutput",
+    "Comm",
+    "Completeness",
+    "Completion",
     "Container",
     "Display",
     "Ended",
@@ -75,7 +97,9 @@ __all__ = [
     "Limits",
     "Log",
     "Network",
+    "Numbered",
     "Outcome",
+    "PathStat",
     "Refused",
     "Remote",
     "Restored",
@@ -104,12 +128,10 @@ _MODULES = {
     "agent": "Agent AgentEvent AsyncAgent Outcome",
     "approval": "Approve Call",
     "async_session": "AsyncSession",
-    "events": "Display Event Finished InputRequest Log Restored Stderr Stdout ToolCall",
+    "events": "Begun ClearOutput Comm Display Event Finished InputRequest Log Numbered Restored Stderr Stdout ToolCall",
     "options": "Container Env Limits Network",
-    "records": "CellError Checkpoint CheckpointState File FileChanges Frame Inspection ToolCallRecord Undone Usage "
-    "Variable VariableChanges",
-    "templates": "Template template",
-    "tools": "Tool tool",
+    "records": "CellError Checkpoint CheckpointState Completeness Completion File FileChanges Frame Inspection PathStat "
+    "ToolCallRecord Undone Usage Variable VariableChanges",
 }
 _LATER = {name: module for module, names in _MODULES.items() for name in names.split()}
 

@@ -73,7 +73,10 @@ fn a_cell_is_read_from_json() {
     );
     assert_eq!(
         read(json!({"code": "x", "timout": 5})),
-        Err("unknown field `timout`; the fields are code, timeout, atomic".to_owned())
+        Err(
+            "unknown field `timout`; the fields are code, timeout, atomic, env, silent, count"
+                .to_owned()
+        )
     );
     assert_eq!(
         read(json!({"timeout": 5})),

@@ -27,9 +27,20 @@ fn operations_are_written_as_the_guest_reads_them() {
                 cell: 1,
                 code: "1+1".to_owned(),
                 script: None,
+                env: Default::default(),
+                silent: false,
                 watched: false,
             },
             json!({"op": "run", "cell": 1, "code": "1+1"}),
+        ),
+        (
+            ToHead::InspectAt {
+                seq: 2,
+                code: "x".to_owned(),
+                pos: 1,
+                detail: Detail::Source,
+            },
+            json!({"op": "inspect_at", "seq": 2, "code": "x", "pos": 1, "detail": 1}),
         ),
         (
             ToHead::Seed {
