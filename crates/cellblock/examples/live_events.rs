@@ -16,7 +16,7 @@ pub(crate) async fn main() -> Result<(), Error> {
     let mut printed = String::new();
     while let Some(event) = running.next().await {
         match event {
-            Event::InputRequest { call, prompt } => {
+            Event::InputRequest { call, prompt, .. } => {
                 println!("asked: {prompt}");
                 running.input(&call, Ok("Ada".to_owned()));
             }
@@ -24,7 +24,7 @@ pub(crate) async fn main() -> Result<(), Error> {
                 print!("{text}");
                 printed.push_str(&text);
             }
-            Event::Display { mime } => println!("shown: {:?}", mime.text("text/plain")),
+            Event::Display(display) => println!("shown: {:?}", display.mime.text("text/plain")),
             Event::Result { result } => {
                 println!(
                     "ended with {} after {:.1} ms",

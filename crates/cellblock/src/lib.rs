@@ -32,21 +32,23 @@ pub use cellblock_host::{
 };
 pub use cellblock_protocol::{
     Arming, Backend, Cell, CellError, CellResult, CellValue, CheckpointEntry, CheckpointList,
-    CheckpointState, CheckpointStatus, Computed, ContainerOptions, CredentialRule, Cut, Event,
-    FileChange, FileChanges, FileContents, FileEntry, ForModel, Frame, HostPattern, Inspection,
-    Invalid, Isolation, Journaling, Limits, Locale, Locals, MAX_CODE_BYTES, MAX_NETWORK_RULES,
-    MimeBundle, MimeContent, NetworkRule, Opened, ProcessEnd, ProcessInfo, ProcessStatus,
-    ProcessStream, Replay, Rung, Script, SecretPlace, Seed, SessionOptions, Spawn, State,
-    StateOutcome, Status, Strategy, Stream, TerminalSize, ToolArguments, ToolCall, ToolOutcome,
-    ToolSpec, Truncated, Undone, Usage, Variable, VariableChange, VariableChanges, Wall,
-    bytes_seed, codec, guest, import_statement, memory_when_parsed, mime_of, parse_duration,
-    parse_size, pipe, signal_name, strip_terminal_escapes, validate_seed, validate_session_id,
-    visible_json, visible_name, visible_text,
+    CheckpointState, CheckpointStatus, CommKind, CommMessage, Completeness, CompletenessStatus,
+    Completion, Completions, Computed, ContainerOptions, CredentialRule, Cursor, CursorHelp, Cut,
+    Detail, Display, Event, FileChange, FileChanges, FileContents, FileEntry, FileKind, FileStat,
+    ForModel, Frame, HostPattern, Inspection, Invalid, Isolation, Journaling, Limits, Locale,
+    Locals, MAX_CODE_BYTES, MAX_NETWORK_RULES, MimeBundle, MimeContent, NetworkRule, Opened,
+    ProcessEnd, ProcessInfo, ProcessStatus, ProcessStream, Replay, Rung, Script, SecretPlace, Seed,
+    SessionEvent, SessionOptions, Spawn, State, StateOutcome, Status, Strategy, Stream,
+    TerminalSize, ToolArguments, ToolCall, ToolOutcome, ToolSpec, Truncated, Undone, Usage,
+    Variable, VariableChange, VariableChanges, Wall, bytes_seed, codec, guest, import_statement,
+    memory_when_parsed, mime_of, parse_duration, parse_size, pipe, signal_name,
+    strip_terminal_escapes, validate_seed, validate_session_id, visible_json, visible_name,
+    visible_text,
 };
 pub use cellblock_session::{
-    Cgroups, CollectedOutput, KeptWorkspace, KeptWorkspaces, Mechanism, OutputDirectory, PoolState,
-    Preload, Probe, Process, ProcessEvent, ProcessEvents, Running, Session, UntrustedDirectories,
-    Verdict, WorkspaceRetention,
+    Cgroups, CollectedOutput, EventGap, EventReader, Existing, KeptWorkspace, KeptWorkspaces,
+    Mechanism, OutputDirectory, Paths, PoolState, Preload, Probe, Process, ProcessEvent,
+    ProcessEvents, Running, Session, Snapshot, UntrustedDirectories, Verdict, WorkspaceRetention,
 };
 
 /// Tools: what models, code in sessions and MCP clients can call.

@@ -261,7 +261,7 @@ impl CellRunner<'_> {
                     Some(Event::ToolCall { call, name, .. }) => {
                         running.tool_result(&call, Err(format!("there is no tool `{name}` here")));
                     }
-                    Some(Event::InputRequest { call, prompt }) => waiting.push_back((call, prompt)),
+                    Some(Event::InputRequest { call, prompt, .. }) => waiting.push_back((call, prompt)),
                     Some(event) => self.show(&event, &mut screen).map_err(CellStop::Output)?,
                 },
                 answer = answered(&mut question) => {
@@ -296,7 +296,7 @@ impl CellRunner<'_> {
                 screen.say(self.console, text);
                 Ok(())
             }
-            Event::Display { mime } => match DisplayText::of(mime) {
+            Event::Display(display) => match DisplayText::of(&display.mime) {
                 DisplayText::Text(text) => {
                     let before = if screen.out.is_mid_line() { "\n" } else { "" };
                     screen.print(self.console, &format!("{before}{text}\n"))

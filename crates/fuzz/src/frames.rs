@@ -56,8 +56,8 @@ fn read(body: &[u8]) -> Outcome {
                 reply.computed(),
             );
         }
-        FromHead::Display { mime } => {
-            let line = Response::event(None, "s1", Event::Display { mime }).to_line();
+        FromHead::Display(display) => {
+            let line = Response::event(None, "s1", Event::Display(display)).to_line();
             assert!(line.ends_with('\n') && line.matches('\n').count() == 1);
         }
         FromHead::ToolCall {

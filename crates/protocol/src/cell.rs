@@ -1,16 +1,23 @@
 //! A cell: the code to run, and how to run it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::fields::Fields;
-use crate::invalid::Invalid;
+use crate::fields::{Field, Fields};
+use crate::invalid::{Invalid, shown_text};
 use crate::quantity::{Seconds, check_seconds, duration_of_seconds, optional_seconds};
 
 /// The most code one cell may have. A line of the pipe is no longer, so nothing larger can be asked for there.
 pub const MAX_CODE_BYTES: usize = 16_000_000;
+
+/// The highest number that a caller can give a cell, so that the numbers after it never run out.
+const MAX_CELL_NUMBER: u64 = 1 << 53;
+/// The most variables of the environment of one cell, and the most bytes of their names and values together.
+const MAX_ENV_VARIABLES: usize = 1000;
+const MAX_ENV_BYTES: usize = 1 << 20;
 
 /// A piece of Python to run, with what is special about this one run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -27,6 +34,15 @@ pub struct Cell {
     /// Whether a failed cell leaves nothing behind; the session's choice when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub atomic: Option<bool>,
+    /// Variables of the environment that only this cell sees: they are as before when it is over.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Whether the value of the last expression is not looked at, and open figures are not shown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub silent: bool,
+    /// The number that the cell shall have, where it is higher than that of every cell before it; else, and when absent, the next one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
     /// Set when the code is that of a script: it then finds itself as Python runs one.
     #[serde(skip)]
     pub script: Option<Script>,
@@ -42,15 +58,14 @@ pub struct Script {
 }
 
 impl Cell {
-    pub(crate) const FIELDS: &'static [&'static str] = &["code", "timeout", "atomic"];
+    pub(crate) const FIELDS: &'static [&'static str] =
+        &["code", "timeout", "atomic", "env", "silent", "count"];
 
     /// A cell with the session's settings.
     pub fn new(code: impl Into<String>) -> Self {
         Self {
             code: code.into(),
-            timeout: None,
-            atomic: None,
-            script: None,
+            ..Self::default()
         }
     }
 
@@ -75,6 +90,27 @@ impl Cell {
         self
     }
 
+    /// Lets only this cell see a variable of the environment.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.env.insert(name.into(), value.into());
+        self
+    }
+
+    /// Whether the value of the last expression is not looked at.
+    #[must_use]
+    pub fn silent(mut self, silent: bool) -> Self {
+        self.silent = silent;
+        self
+    }
+
+    /// Gives the cell a number, where it is higher than that of every cell before it.
+    #[must_use]
+    pub fn count(mut self, count: u64) -> Self {
+        self.count = Some(count);
+        self
+    }
+
     /// The time that the code may take, given the session's own limit.
     pub fn wall(&self, session: Duration) -> Duration {
         self.timeout.unwrap_or(session)
@@ -93,7 +129,12 @@ impl Cell {
         if let Some(limit) = self.timeout {
             check_seconds("timeout", limit.as_secs_f64())?;
         }
-        Ok(())
+        if self.count.is_some_and(|count| count > MAX_CELL_NUMBER) {
+            let expected = format!("at most {MAX_CELL_NUMBER}");
+            let came = self.count.unwrap_or_default().to_string();
+            return Err(Invalid::value("count", expected, came));
+        }
+        check_environment(&self.env)
     }
 
     pub(crate) fn take(fields: &mut Fields) -> Result<Self, Invalid> {
@@ -104,10 +145,49 @@ impl Cell {
                 .map(|seconds| duration_of_seconds("timeout", seconds.0))
                 .transpose()?,
             atomic: fields.optional("atomic")?,
+            env: fields.optional("env")?.unwrap_or_default(),
+            silent: fields.optional("silent")?.unwrap_or_default(),
+            count: fields.optional("count")?,
             script: None,
         };
         cell.validate()?;
         Ok(cell)
+    }
+}
+
+/// Refuses what no environment can hold.
+fn check_environment(env: &BTreeMap<String, String>) -> Result<(), Invalid> {
+    let bytes: usize = env
+        .iter()
+        .map(|(name, value)| name.len() + value.len())
+        .sum();
+    if env.len() > MAX_ENV_VARIABLES || bytes > MAX_ENV_BYTES {
+        let expected =
+            format!("at most {MAX_ENV_VARIABLES} variables of {MAX_ENV_BYTES} bytes together");
+        let came = format!("{} variables of {bytes} bytes", env.len());
+        return Err(Invalid::value("env", expected, came));
+    }
+    for (name, value) in env {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            let expected = "names that are not empty and have no `=`";
+            return Err(Invalid::value("env", expected, shown_text(name)));
+        }
+        if value.contains('\0') {
+            let expected = "values without a null character";
+            return Err(Invalid::value("env", expected, shown_text(name)));
+        }
+    }
+    Ok(())
+}
+
+impl Field for BTreeMap<String, String> {
+    const EXPECTED: &'static str = "an object of texts";
+
+    fn read(name: &str, value: Value) -> Result<Self, Invalid> {
+        let map = Map::read(name, value)?;
+        map.into_iter()
+            .map(|(key, value)| Ok((key.clone(), String::read(&format!("{name}.{key}"), value)?)))
+            .collect()
     }
 }
 

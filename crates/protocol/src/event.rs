@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CellResult, CheckpointState, MimeBundle, ProcessEnd, ProcessStream, ToolArguments};
+use crate::{
+    CellResult, CheckpointState, CommMessage, Display, ProcessEnd, ProcessStream, ToolArguments,
+};
 
 /// Something that happens while a cell runs, as it happens: `{"event":"stdout","text":"2\n"}`.
 ///
@@ -10,6 +12,13 @@ use crate::{CellResult, CheckpointState, MimeBundle, ProcessEnd, ProcessStream, 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
+    /// A cell begins. Only for readers of all events of a session: the caller that started the cell knows.
+    Begun {
+        /// Its number.
+        cell: u64,
+        /// Its source.
+        code: String,
+    },
     /// The code wrote to standard output.
     Stdout {
         /// The text.
@@ -21,10 +30,15 @@ pub enum Event {
         text: String,
     },
     /// The code showed something.
-    Display {
-        /// The forms of the display.
-        mime: MimeBundle,
+    Display(Display),
+    /// The code took back what it showed.
+    ClearOutput {
+        /// Whether that happens only when the code shows something new.
+        #[serde(default)]
+        wait: bool,
     },
+    /// A widget of the code has a message for its front end.
+    Comm(CommMessage),
     /// The code called a tool and waits for `tool_result` with the same `call`.
     ToolCall {
         /// The id of the call.
@@ -40,6 +54,9 @@ pub enum Event {
         call: String,
         /// The prompt.
         prompt: String,
+        /// Whether the answer must not be shown while a person types it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        password: bool,
     },
     /// A thread wrote something after its cell had ended.
     Log {
@@ -94,4 +111,17 @@ pub enum Event {
         /// The error in words, for people: what happened, and what to do.
         message: String,
     },
+}
+
+/// An event of a session with its number: `{"seq":7,"cell":2,"event":"stdout","text":"2\n"}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionEvent {
+    /// The number of the event, from 1. Events of one session are numbered without a hole.
+    pub seq: u64,
+    /// The cell that the event belongs to; absent for what happens between cells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cell: Option<u64>,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
 }

@@ -16,6 +16,40 @@ pub struct FileEntry {
     pub modified: Option<f64>,
 }
 
+/// A file, a directory or something else that a session sees, by its absolute path.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FileStat {
+    /// The last part of the path.
+    pub name: String,
+    /// The path, as code of the session knows it.
+    pub path: String,
+    /// What it is.
+    pub kind: FileKind,
+    /// The size of a file.
+    pub bytes: u64,
+    /// The permission bits.
+    pub mode: u32,
+    /// When it was last written, in seconds since 1970.
+    pub modified: f64,
+    /// Where a link leads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+}
+
+/// What is at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileKind {
+    /// A plain file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Link,
+    /// A device, a socket, a pipe.
+    Other,
+}
+
 /// The MIME type that a file's name promises.
 ///
 /// A short table by hand: the databases of the field have a thousand types for cameras and CAD, and

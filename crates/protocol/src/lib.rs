@@ -11,6 +11,7 @@ mod changes;
 pub mod codec;
 mod container;
 mod credential;
+mod display;
 mod event;
 mod fields;
 mod files;
@@ -30,6 +31,7 @@ mod options;
 pub mod pipe;
 mod process;
 mod quantity;
+mod questions;
 mod replay;
 mod result;
 mod seed;
@@ -44,8 +46,9 @@ pub use cell_error::{CellError, Frame, Locals};
 pub use changes::{FileChange, FileChanges, VariableChange, VariableChanges};
 pub use container::ContainerOptions;
 pub use credential::{CredentialRule, SecretPlace};
-pub use event::Event;
-pub use files::{FileEntry, mime_of};
+pub use display::{CommKind, CommMessage, Display};
+pub use event::{Event, SessionEvent};
+pub use files::{FileEntry, FileKind, FileStat, mime_of};
 pub use for_model::{ForModel, Locale, signal_name};
 pub use imports::import_statement;
 pub use invalid::Invalid;
@@ -62,6 +65,10 @@ pub use process::{
     Spawn, TerminalSize,
 };
 pub use quantity::{duration_of_seconds, optional_seconds, parse_duration, parse_size};
+pub use questions::{
+    Completeness, CompletenessStatus, Completion, Completions, Cursor, CursorHelp, Detail,
+    MAX_QUESTION_BYTES, validate_question,
+};
 pub use replay::Replay;
 pub use result::{
     Backend, CellResult, CellValue, Cut, Status, Stream, ToolCall, ToolOutcome, Truncated, Usage,

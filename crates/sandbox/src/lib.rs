@@ -13,14 +13,15 @@ mod wire;
 pub use error::Error;
 pub use files::{
     Access, Budget, Closed, Confined, Entry, FileSystem, Identity, Links, Reach, SET_ID_BITS, Step,
-    claim_directory, private_directory, private_file, remove_directory, unguessable_name,
+    claim_directory, in_view_of, private_directory, private_file, remove_directory,
+    unguessable_name,
 };
 pub use launch::{
     GUEST_DIRECTORY, LaunchPlan, Launched, Mechanism, Probe, SpawnRequest, Verdict, View, first_id,
     is_session_id, native_walls, reachable_rung,
 };
 pub use processes::{
-    Cgroup, Cgroups, Mappings, MemoryAllowance, OpenFile, ProcEntry, ProcStat, ProcStatus,
+    Cgroup, Cgroups, Mappings, MemoryAllowance, OpenFile, Paused, ProcEntry, ProcStat, ProcStatus,
     SessionProcesses, SharedMapping, Size, TerminalSize, UnnamedFiles, Written,
     descriptors_waiting_in, end_with_parent, ignore_file_size_signal, open_terminal,
     resize_terminal,

@@ -27,6 +27,9 @@ pub enum Error {
     /// Something that was named is not there.
     #[error("{0}")]
     NotFound(String),
+    /// Events that a reader wanted are not kept any more.
+    #[error(transparent)]
+    EventGap(#[from] crate::EventGap),
     /// Bad input, refused before anything happened.
     #[error(transparent)]
     Invalid(#[from] Invalid),
@@ -64,6 +67,21 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// A file that a session sees cannot be used.
+    #[error("`{path}` of the session: {source}")]
+    Path {
+        /// The absolute path, as code of the session knows it.
+        path: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The session is paused.
+    #[error("session `{session}` is paused; resume it first")]
+    Paused {
+        /// Which session.
+        session: String,
+    },
     /// A directory or file of our own cannot be used.
     #[error("{what} {} failed: {source}", path.display())]
     Storage {
@@ -93,13 +111,15 @@ impl Error {
             Error::Busy { .. } => "busy",
             Error::Ended { .. } => "ended",
             Error::NotFound(_) => "not_found",
+            Error::EventGap(_) => "gap",
             Error::Invalid(_) => "invalid",
             Error::Refused(_) => "refused",
             Error::Sandbox(_) => "isolation",
             Error::Container(_) => "container",
             Error::Python { .. } => "python",
             Error::Workspace { .. } => "workspace",
-            Error::File { .. } => "file",
+            Error::File { .. } | Error::Path { .. } => "file",
+            Error::Paused { .. } => "paused",
             Error::Storage { .. } | Error::System { .. } => "system",
         }
     }
@@ -110,6 +130,19 @@ impl Error {
             self,
             Error::Sandbox(cellblock_sandbox::Error::Unreachable { .. })
         )
+    }
+
+    pub(crate) fn path(path: &str, source: io::Error) -> Error {
+        // What openat2 says of a link that leads out is a riddle.
+        let source = match source.kind() {
+            io::ErrorKind::CrossesDevices => {
+                let problem = "a link on the way leads out of its place";
+                io::Error::new(io::ErrorKind::PermissionDenied, problem)
+            }
+            _ => source,
+        };
+        let path = path.to_owned();
+        Error::Path { path, source }
     }
 
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Error {

@@ -4,17 +4,21 @@ use crate::actor::commands::{
     CellCommand, Command, Effect, ExclusiveCommand, ImmediateCommand, Question,
 };
 use crate::actor::outputs::MAX_PAGE_BYTES;
+use crate::events::SessionEvents;
 use crate::files::workspace::Workspace;
 use crate::journal::{JournalStatus, Recorder};
 use crate::packages::Packages;
+use crate::paths::Layout;
 use crate::processes::{Process, Processes};
-use crate::{Error, Running};
+use crate::{Error, EventReader, Running};
 use cellblock_network::Connection;
 use cellblock_protocol::guest::{Reply, ToHead, ToolContent};
 use cellblock_protocol::{
-    Cell, CellResult, CheckpointList, Computed, Event, FileEntry, Inspection, ProcessInfo, Rung,
-    Seed, Spawn, Stream, ToolSpec, Undone, Variable, validate_seed,
+    Cell, CellResult, CheckpointList, Completeness, Completions, Computed, Cursor, CursorHelp,
+    Detail, Event, FileEntry, Inspection, ProcessInfo, Rung, Seed, Spawn, Stream, ToolSpec, Undone,
+    Variable, validate_question, validate_seed,
 };
+use cellblock_sandbox::SessionProcesses;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -42,8 +46,9 @@ pub struct Session {
 pub(crate) struct Shared {
     pub(crate) id: String,
     pub(crate) workspace: Arc<Workspace>,
+    pub(crate) layout: Layout,
     pub(crate) rung: Rung,
-    pub(crate) logs: broadcast::Sender<Event>,
+    pub(crate) logs: SessionEvents,
     /// The connections that the guard of the network saw.
     pub(crate) connections: broadcast::Sender<Arc<Connection>>,
     /// The reason why the session ended, once it has.
@@ -66,7 +71,7 @@ impl Shared {
     /// Tells those who listen to the session's log. A long text becomes several events.
     pub(crate) fn log(&self, text: String) {
         for text in log_pieces(text) {
-            let _ = self.logs.send(Event::Log { text });
+            self.logs.send(Event::Log { text });
         }
     }
 }
@@ -224,6 +229,54 @@ impl Session {
         .await
     }
 
+    /// Says what can stand at a cursor: names, attributes, keyword arguments, modules, keys of dictionaries, paths of files. Runs no code of
+    /// the session's user; also while the code of a cell waits for the answer to a tool call.
+    pub async fn complete(&self, cursor: Cursor) -> Result<Completions, Error> {
+        cursor.validate()?;
+        let Cursor { code, pos } = cursor;
+        let code_points = code.chars().count() as u64;
+        self.ask(
+            Effect::ReadOnlyDuringCall,
+            ANSWER_LIMIT,
+            move |seq| ToHead::Complete { seq, code, pos },
+            |reply| reply.completions(code_points),
+        )
+        .await
+    }
+
+    /// Describes what stands at a cursor: its signature, type and docstring; also while the code of a cell waits for the answer to a tool
+    /// call.
+    pub async fn inspect_at(&self, cursor: Cursor, detail: Detail) -> Result<CursorHelp, Error> {
+        cursor.validate()?;
+        let Cursor { code, pos } = cursor;
+        self.ask(
+            Effect::ReadOnlyDuringCall,
+            ANSWER_LIMIT,
+            move |seq| ToHead::InspectAt {
+                seq,
+                code,
+                pos,
+                detail,
+            },
+            Reply::cursor_help,
+        )
+        .await
+    }
+
+    /// Says whether source text can be run as it is, or needs more lines; also while the code of a cell waits for the answer to a tool
+    /// call.
+    pub async fn is_complete(&self, code: &str) -> Result<Completeness, Error> {
+        validate_question(code)?;
+        let code = code.to_owned();
+        self.ask(
+            Effect::ReadOnlyDuringCall,
+            ANSWER_LIMIT,
+            move |seq| ToHead::IsComplete { seq, code },
+            Reply::completeness,
+        )
+        .await
+    }
+
     /// Forgets all variables; files stay.
     pub async fn reset(&self) -> Result<(), Error> {
         self.ask(
@@ -259,6 +312,29 @@ impl Session {
         let (reply, answer) = oneshot::channel();
         self.tell(Command::Immediate(ImmediateCommand::Checkpoints { reply }));
         answer.await.map_err(|_| self.ended())
+    }
+
+    /// Stops all processes of the session: it takes no processor time until it is resumed, and is not idle meanwhile. Refused while a
+    /// cell runs. Until then everything that needs Python is refused with [`Error::Paused`]; files can be worked with.
+    pub async fn pause(&self) -> Result<(), Error> {
+        self.processes().await?;
+        let (reply, outcome) = oneshot::channel();
+        self.tell(Command::Exclusive(ExclusiveCommand::Pause { reply }));
+        outcome.await.unwrap_or_else(|_| Err(self.ended()))
+    }
+
+    /// Lets the processes of a paused session go on. A session that is not paused stays as it is.
+    pub async fn resume(&self) -> Result<(), Error> {
+        let (reply, outcome) = oneshot::channel();
+        self.tell(Command::Exclusive(ExclusiveCommand::Resume { reply }));
+        outcome.await.unwrap_or_else(|_| Err(self.ended()))
+    }
+
+    /// The processes of the session; `None` where they cannot be found.
+    pub(crate) async fn ask_for_processes(&self) -> Result<Option<SessionProcesses>, Error> {
+        let (reply, found) = oneshot::channel();
+        self.tell(Command::Immediate(ImmediateCommand::Processes { reply }));
+        found.await.map_err(|_| self.ended())
     }
 
     /// A second session that begins where this one stands: its own variables, and its own copy of the files at the same path.
@@ -408,6 +484,20 @@ impl Session {
     /// The session's log: what threads write after their cell has ended, as [`Event::Log`].
     pub fn logs(&self) -> broadcast::Receiver<Event> {
         self.shared.logs.subscribe()
+    }
+
+    /// Reads the events of the session that have a number above `after`, and those that come: of all cells, whichever handle
+    /// started them, and of what happens between cells. 0 is before the first event.
+    ///
+    /// The session keeps its newest 4096 events, of at most 8 MiB together. Where some of the wanted ones are not kept any more, that
+    /// is an [`Error::EventGap`], which names the oldest one that is. A reader that is slow holds nothing up.
+    pub fn events(&self, after: u64) -> Result<EventReader, Error> {
+        Ok(self.shared.logs.ring.read(after)?)
+    }
+
+    /// The number of the newest event: `events(newest_event())` reads what happens from now on. 0 when nothing has happened yet.
+    pub fn newest_event(&self) -> u64 {
+        self.shared.logs.ring.newest()
     }
 
     /// Every connection that code of the session made or tried to make, when it is over. Only what the guard saw itself: unlike a line of

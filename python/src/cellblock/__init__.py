@@ -24,17 +24,34 @@ if TYPE_CHECKING:
     from .agent import Agent, AgentEvent, AsyncAgent, Outcome
     from .approval import Approve, Call
     from .async_session import AsyncSession
-    from .events import Display, Event, Finished, InputRequest, Log, Restored, Stderr, Stdout, ToolCall
+    from .events import (
+        Begun,
+        ClearOutput,
+        Comm,
+        Display,
+        Event,
+        Finished,
+        InputRequest,
+        Log,
+        Numbered,
+        Restored,
+        Stderr,
+        Stdout,
+        ToolCall,
+    )
     from .options import Container, Env, Limits, Network
     from .processes import AsyncProcess, Output, Process, ProcessEnd, ProcessInfo
     from .records import (
         CellError,
         Checkpoint,
         CheckpointState,
+        Completeness,
+        Completion,
         File,
         FileChanges,
         Frame,
         Inspection,
+        PathStat,
         ToolCallRecord,
         Undone,
         Usage,
@@ -53,6 +70,7 @@ __all__ = [
     "AsyncFiles",
     "AsyncProcess",
     "AsyncSession",
+    "Begun",
     "BinaryError",
     "Busy",
     "Call",
@@ -61,6 +79,10 @@ __all__ = [
     "CellblockError",
     "Checkpoint",
     "CheckpointState",
+    "ClearOutput",
+    "Comm",
+    "Completeness",
+    "Completion",
     "Container",
     "Display",
     "Ended",
@@ -77,8 +99,10 @@ __all__ = [
     "Limits",
     "Log",
     "Network",
+    "Numbered",
     "Outcome",
     "Output",
+    "PathStat",
     "Process",
     "ProcessEnd",
     "ProcessInfo",
@@ -110,11 +134,11 @@ _MODULES = {
     "agent": "Agent AgentEvent AsyncAgent Outcome",
     "approval": "Approve Call",
     "async_session": "AsyncSession",
-    "events": "Display Event Finished InputRequest Log Restored Stderr Stdout ToolCall",
+    "events": "Begun ClearOutput Comm Display Event Finished InputRequest Log Numbered Restored Stderr Stdout ToolCall",
     "options": "Container Env Limits Network",
     "processes": "AsyncProcess Output Process ProcessEnd ProcessInfo",
-    "records": "CellError Checkpoint CheckpointState File FileChanges Frame Inspection ToolCallRecord Undone Usage "
-    "Variable VariableChanges",
+    "records": "CellError Checkpoint CheckpointState Completeness Completion File FileChanges Frame Inspection PathStat "
+    "ToolCallRecord Undone Usage Variable VariableChanges",
     "templates": "Template template",
     "tools": "Tool tool",
 }

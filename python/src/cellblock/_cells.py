@@ -13,9 +13,9 @@ from .result import Result
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-_QUIET = frozenset(("stdout", "stderr", "display", "restored"))
+_QUIET = frozenset(("stdout", "stderr", "display", "clear_output", "comm", "restored"))
 
 
 class RunningCell:
@@ -36,13 +36,9 @@ class RunningCell:
         self._context = contextvars.copy_context()
         self.is_over = False
 
-    def start(self, code: str, timeout: float | str | None, atomic: bool | None) -> None:
+    def start(self, code: str, options: Line) -> None:
         """Sends the cell. It runs as soon as what was asked before is done."""
-        fields: Line = {"session": self._core.name, "op": "run", "code": code}
-        if timeout is not None:
-            fields["timeout"] = timeout
-        if atomic is not None:
-            fields["atomic"] = atomic
+        fields: Line = {"session": self._core.name, "op": "run", "code": code, **options}
         _send(self._core.connection, fields, self._receive)
         self._core.cells_sent += 1
 
@@ -82,6 +78,12 @@ class RunningCell:
     def _end(self) -> None:
         self.is_over = True
         self._core.cells_done += 1
+
+
+def run_options(timeout: float | str | None, atomic: bool | None, env: Mapping[str, str] | None, silent: bool) -> Line:
+    """What is special about one cell, as fields of `run`."""
+    given = {"timeout": timeout, "atomic": atomic, "env": dict(env) if env else None, "silent": silent or None}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def result_of(line: Line) -> Result:

@@ -9,18 +9,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar, overload
 
+from . import _floor as floor
 from . import _operations as operations
 from ._base import SessionBase
 from ._calls import answer_input
-from ._cells import RunningCell, is_last, needs_input, result_of
+from ._cells import RunningCell, is_last, needs_input, result_of, run_options
 from ._connection import Line
 from ._core import Core
 from ._plans import Plan, drive_async
 from ._workers import workers
-from .events import Event, event_from
+from .events import Event, Numbered, event_from
 from .files import AsyncFiles
 from .processes import AsyncProcess, ProcessInfo
-from .records import Checkpoint, Inspection, Undone, Variable
+from .records import Checkpoint, Completeness, Completion, Inspection, Undone, Variable
 from .result import Result
 
 T = TypeVar("T")
@@ -71,25 +72,42 @@ class AsyncSession(SessionBase):
             await self.open()
         return await drive_async(self._core.connection, self._core.name, plan)
 
-    async def run(self, code: str, *, timeout: float | str | None = None, atomic: bool | None = None) -> Result:
-        """Runs a cell and waits for its result. Code that fails is a result too. Cancelling interrupts the cell."""
+    async def run(
+        self,
+        code: str,
+        *,
+        timeout: float | str | None = None,
+        atomic: bool | None = None,
+        env: Mapping[str, str] | None = None,
+        silent: bool = False,
+    ) -> Result:
+        """Runs a cell and waits for its result. Code that fails is a result too. Cancelling interrupts the cell.
+
+        `env` are variables of the environment that only this cell sees. `silent` leaves the value of the last expression alone.
+        """
         last: Line = {}
-        async for line in self._lines(code, timeout, atomic, wants_events=False):
+        async for line in self._lines(code, run_options(timeout, atomic, env, silent), wants_events=False):
             last = line
         return result_of(last)
 
-    async def stream(self, code: str, *, timeout: float | str | None = None, atomic: bool | None = None) -> AsyncIterator[Event]:
+    async def stream(
+        self,
+        code: str,
+        *,
+        timeout: float | str | None = None,
+        atomic: bool | None = None,
+        env: Mapping[str, str] | None = None,
+        silent: bool = False,
+    ) -> AsyncIterator[Event]:
         """Runs a cell and gives its events as they come: `async for event in session.stream(code)`. The last is `Finished`."""
-        async for line in self._lines(code, timeout, atomic, wants_events=True):
+        async for line in self._lines(code, run_options(timeout, atomic, env, silent), wants_events=True):
             if line["event"] == "error":
                 result_of(line)
             event = event_from(line)
             if event is not None:
                 yield event
 
-    async def _lines(
-        self, code: str, timeout: float | str | None, atomic: bool | None, *, wants_events: bool
-    ) -> AsyncIterator[Line]:
+    async def _lines(self, code: str, options: Line, *, wants_events: bool) -> AsyncIterator[Line]:
         if not self._core.was_opened:
             await self.open()
         core, loop = self._core, asyncio.get_running_loop()
@@ -103,7 +121,7 @@ class AsyncSession(SessionBase):
 
         cell = RunningCell(core, deliver, loop=loop, wants_events=wants_events)
         try:
-            cell.start(code, timeout, atomic)
+            cell.start(code, options)
             while not is_last(line := await inbox.get()):
                 if needs_input(line):
                     _answer_input(core, line)
@@ -143,6 +161,53 @@ class AsyncSession(SessionBase):
     async def compute(self, expression: str, why: str = "asked by the program") -> str:
         """The text of one expression, computed in a throw-away copy of the session: it changes nothing."""
         return await self._ask(operations.compute(expression, why))
+
+    async def complete(self, code: str, pos: int | None = None) -> list[Completion]:
+        """What can stand at a place of a text (in code points; else its end): names, attributes, keys, paths. Runs no code."""
+        return await self._ask(floor.complete(code, pos))
+
+    async def inspect_at(self, code: str, pos: int | None = None, *, detail: Literal[0, 1] = 0) -> dict[str, Any] | None:
+        """Help about the name at a place of a text, by MIME type; `None` when it is not known. `detail=1` adds the source."""
+        return await self._ask(floor.inspect_at(code, pos, detail))
+
+    async def is_complete(self, code: str) -> Completeness:
+        """Whether a text can be run as it is, or needs more lines."""
+        return await self._ask(floor.is_complete(code))
+
+    async def pause(self) -> None:
+        """Stops all processes of the session until `resume()`. Files can be worked with meanwhile. Not while a cell runs."""
+        await self._ask(floor.pause())
+
+    async def resume(self) -> None:
+        """Lets the processes of a paused session go on."""
+        await self._ask(floor.resume())
+
+    async def freeze(self, name: str | None = None) -> str:
+        """Keeps the state aside, for `open_from(name)`. Gives the name of the snapshot."""
+        return await self._ask(floor.freeze(name))
+
+    async def open_from(self, snapshot: str) -> AsyncSession:
+        """A new session that begins with a state that was kept aside. It has the tools of this one."""
+        return AsyncSession._of(await self._ask(floor.open_from(self._core, snapshot)))
+
+    async def discard(self, snapshot: str) -> None:
+        """Forgets a state that was kept aside."""
+        await self._ask(floor.discard(snapshot))
+
+    async def events(self, after: int = 0, *, follow: bool = True) -> AsyncIterator[Numbered]:
+        """All events of the session after a number, of every cell, and those that come until the session is over.
+
+        With `follow=False` only those that have happened. The session keeps the newest 4096. Where some are missing, `Refused`
+        with the code `gap` says which are there.
+        """
+        while True:
+            wait = floor.EVENT_WAIT_SECONDS if follow else 0.0
+            found, last, is_over = await self._ask(floor.events(after, wait))
+            for event in found:
+                yield event
+            if last == after and (is_over or not follow):
+                return
+            after = last
 
     async def undo(self, cells: int = 1, *, to: Checkpoint | str | int | None = None) -> Undone:
         """Takes cells back, with their variables and files: the last one, the last `cells`, or all after the checkpoint `to`."""

@@ -21,9 +21,39 @@ class Stderr(NamedTuple):
 
 
 class Display(NamedTuple):
-    """The code showed something: its forms by MIME type."""
+    """The code showed something: its forms by MIME type.
+
+    With `update` it takes the place of what was shown before under the same `display_id`.
+    """
 
     mime: MimeBundle
+    display_id: str | None = None
+    update: bool = False
+    metadata: dict[str, Any] | None = None
+
+
+class ClearOutput(NamedTuple):
+    """The code took back what it showed; with `wait`, as soon as it shows something new."""
+
+    wait: bool = False
+
+
+class Comm(NamedTuple):
+    """A widget of the code has a message for its front end: `kind` is `open`, `msg` or `close`; `buffers` are base64."""
+
+    kind: str
+    comm: str
+    data: dict[str, Any]
+    target: str | None = None
+    metadata: dict[str, Any] | None = None
+    buffers: list[str] | None = None
+
+
+class Begun(NamedTuple):
+    """A cell begins. Only readers of all events of a session get it."""
+
+    cell: int
+    code: str
 
 
 class ToolCall(NamedTuple):
@@ -35,10 +65,11 @@ class ToolCall(NamedTuple):
 
 
 class InputRequest(NamedTuple):
-    """The code called `input()`. The session's `input` function answers; the event only tells."""
+    """The code called `input()`, or `getpass()`. The session's `input` function answers; the event only tells."""
 
     call: str
     prompt: str
+    password: bool = False
 
 
 class Restored(NamedTuple):
@@ -59,7 +90,15 @@ class Finished(NamedTuple):
     result: Result
 
 
-Event = Stdout | Stderr | Display | ToolCall | InputRequest | Restored | Log | Finished
+Event = Begun | Stdout | Stderr | Display | ClearOutput | Comm | ToolCall | InputRequest | Restored | Log | Finished
+
+
+class Numbered(NamedTuple):
+    """An event of a session with its number, and the number of its cell if it belongs to one."""
+
+    seq: int
+    cell: int | None
+    event: Event
 
 
 def event_from(line: dict[str, Any]) -> Event | None:
@@ -70,13 +109,17 @@ def event_from(line: dict[str, Any]) -> Event | None:
     made = _KINDS.get(kind)
     if made is None:
         return None
-    return made(*(line[name] for name in made._fields))  # type: ignore[no-any-return]
+    fields = {name: line[name] for name in made._fields if name in line}
+    return made(**fields)  # type: ignore[no-any-return]
 
 
 _KINDS: dict[str, Any] = {
+    "begun": Begun,
     "stdout": Stdout,
     "stderr": Stderr,
     "display": Display,
+    "clear_output": ClearOutput,
+    "comm": Comm,
     "tool_call": ToolCall,
     "input_request": InputRequest,
     "restored": Restored,

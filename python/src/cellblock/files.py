@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from . import _floor as floor
 from . import _operations as operations
 from .errors import Refused
 
@@ -14,18 +15,20 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from ._core import Core
-    from .records import File
+    from .records import File, PathStat
 
     PathLike = str | os.PathLike[str]
     # The methods called `list` hide the type inside their classes.
     FileList: TypeAlias = list[File]
     PathList: TypeAlias = list[Path]
+    PathStats: TypeAlias = list[PathStat]
 
 
 class Files:
     """The files of a session's workspace, by their paths in it. It is used like a dict of bytes, too.
 
-    Paths are relative and stay in the workspace; a link that leads out is refused.
+    A relative path is one in the workspace. `read` and `write` also take absolute paths, as the code of the session knows them:
+    for the workspace, `/tmp` and `/dev/shm`, and for reading everything else that it sees. A link that leads out is refused.
     """
 
     def __init__(self, session: object, core: Core, ask: Callable[[Any], Any]) -> None:
@@ -35,7 +38,7 @@ class Files:
 
     def read(self, path: str) -> bytes:
         """The contents of a file. Raises `Refused` when there is none."""
-        contents: bytes = self._ask(operations.read_file(path))
+        contents: bytes = self._ask(floor.read(path) if path.startswith("/") else operations.read_file(path))
         return contents
 
     def read_text(self, path: str, encoding: str = "utf-8") -> str:
@@ -44,12 +47,35 @@ class Files:
 
     def write(self, path: str, contents: bytes | str) -> None:
         """Writes a file, with the directories above it. Text is written as UTF-8."""
-        self._ask(operations.write_file(self._core, path, as_bytes(contents)))
+        data = as_bytes(contents)
+        self._ask(floor.write(path, data) if path.startswith("/") else operations.write_file(self._core, path, data))
 
     def list(self) -> FileList:
         """All files of the workspace: path, bytes, type, time of the last change."""
         listed: FileList = self._ask(operations.list_files())
         return listed
+
+    def stat(self, path: str) -> PathStat:
+        """What is at an absolute path, as the code of the session knows it."""
+        found: PathStat = self._ask(floor.stat(path))
+        return found
+
+    def list_dir(self, path: str = "/workspace", depth: int = 1) -> PathStats:
+        """What is in a directory (absolute path), and below it down to `depth` levels."""
+        found: PathStats = self._ask(floor.list_dir(path, depth))
+        return found
+
+    def make_dir(self, path: str) -> None:
+        """Makes a directory (absolute path), with those above it."""
+        self._ask(floor.make_dir(path))
+
+    def move(self, path: str, to: str) -> None:
+        """Renames a file or a directory (absolute paths). Nothing may be at the new name."""
+        self._ask(floor.move(path, to))
+
+    def remove(self, path: str) -> None:
+        """Removes a file, or a directory with all that is in it (absolute path)."""
+        self._ask(floor.remove(path))
 
     def upload(self, source: PathLike, path: str | None = None) -> None:
         """Copies a file or a directory of this machine into the workspace, under its own name or as `path`."""
@@ -96,7 +122,7 @@ class AsyncFiles:
 
     async def read(self, path: str) -> bytes:
         """The contents of a file. Raises `Refused` when there is none."""
-        contents: bytes = await self._ask(operations.read_file(path))
+        contents: bytes = await self._ask(floor.read(path) if path.startswith("/") else operations.read_file(path))
         return contents
 
     async def read_text(self, path: str, encoding: str = "utf-8") -> str:
@@ -105,12 +131,35 @@ class AsyncFiles:
 
     async def write(self, path: str, contents: bytes | str) -> None:
         """Writes a file, with the directories above it. Text is written as UTF-8."""
-        await self._ask(operations.write_file(self._core, path, as_bytes(contents)))
+        data = as_bytes(contents)
+        await self._ask(floor.write(path, data) if path.startswith("/") else operations.write_file(self._core, path, data))
 
     async def list(self) -> FileList:
         """All files of the workspace: path, bytes, type, time of the last change."""
         listed: FileList = await self._ask(operations.list_files())
         return listed
+
+    async def stat(self, path: str) -> PathStat:
+        """What is at an absolute path, as the code of the session knows it."""
+        found: PathStat = await self._ask(floor.stat(path))
+        return found
+
+    async def list_dir(self, path: str = "/workspace", depth: int = 1) -> PathStats:
+        """What is in a directory (absolute path), and below it down to `depth` levels."""
+        found: PathStats = await self._ask(floor.list_dir(path, depth))
+        return found
+
+    async def make_dir(self, path: str) -> None:
+        """Makes a directory (absolute path), with those above it."""
+        await self._ask(floor.make_dir(path))
+
+    async def move(self, path: str, to: str) -> None:
+        """Renames a file or a directory (absolute paths). Nothing may be at the new name."""
+        await self._ask(floor.move(path, to))
+
+    async def remove(self, path: str) -> None:
+        """Removes a file, or a directory with all that is in it (absolute path)."""
+        await self._ask(floor.remove(path))
 
     async def upload(self, source: PathLike, path: str | None = None) -> None:
         """Copies a file or a directory of this machine into the workspace, under its own name or as `path`."""

@@ -108,6 +108,34 @@ class Checkpoint(NamedTuple):
     bytes: int | None = None
 
 
+class Completion(NamedTuple):
+    """A text that can stand at a cursor in place of what is between `start` and `end`, and what it is, such as `module`."""
+
+    text: str
+    start: int
+    end: int
+    type: str
+
+
+class Completeness(NamedTuple):
+    """Whether a text can be run: `complete`, `incomplete`, `invalid` or `unknown`; and the indent of the next line."""
+
+    status: str
+    indent: str
+
+
+class PathStat(NamedTuple):
+    """What is at an absolute path of a session: `kind` is `file`, `directory`, `link` or `other`."""
+
+    name: str
+    path: str
+    kind: str
+    bytes: int
+    mode: int
+    modified: float
+    target: str | None = None
+
+
 class Inspection(NamedTuple):
     """A closer look at one variable: its class, repr, documentation and other forms."""
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+from . import _floor as floor
 from . import _operations as operations
 from ._base import SessionBase
-from ._cells import RunningCell, is_last, needs_input, result_of
+from ._cells import RunningCell, is_last, needs_input, result_of, run_options
 from ._connection import Line
 from ._core import Core
 from ._plans import Plan, drive
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from .events import Event
+    from .events import Event, Numbered
     from .processes import Process, ProcessInfo
-    from .records import Checkpoint, Inspection, Undone, Variable
+    from .records import Checkpoint, Completeness, Completion, Inspection, Undone, Variable
 
 T = TypeVar("T")
 
@@ -74,16 +75,25 @@ class Session(SessionBase):
     def _ask(self, plan: Plan[T]) -> T:
         return drive(self._core.connection, self._core.name, plan)
 
-    def run(self, code: str, *, timeout: float | str | None = None, atomic: bool | None = None) -> Result:
+    def run(
+        self,
+        code: str,
+        *,
+        timeout: float | str | None = None,
+        atomic: bool | None = None,
+        env: Mapping[str, str] | None = None,
+        silent: bool = False,
+    ) -> Result:
         """Runs a cell and waits for its result. Code that fails is a result too: look at `ok`, or call `check()`.
 
-        `timeout` is in seconds (else the session's limit `wall`); `atomic` takes a failing cell back. Ctrl-C interrupts the cell,
-        waits for its end and raises `KeyboardInterrupt`; the session goes on.
+        `timeout` is in seconds (else the session's limit `wall`); `atomic` takes a failing cell back. `env` are
+        variables of the environment that only this cell sees. `silent` leaves the value of the last expression alone. Ctrl-C
+        interrupts the cell, waits for its end and raises `KeyboardInterrupt`; the session goes on.
         """
         inbox: SimpleQueue[Line] = SimpleQueue()
         cell = RunningCell(self._core, inbox.put, loop=None, wants_events=False)
         try:
-            cell.start(code, timeout, atomic)
+            cell.start(code, run_options(timeout, atomic, env, silent))
             while not is_last(line := inbox.get()):
                 if needs_input(line):
                     _answer_input(self._core, line)
@@ -92,9 +102,17 @@ class Session(SessionBase):
             raise
         return result_of(line)
 
-    def stream(self, code: str, *, timeout: float | str | None = None, atomic: bool | None = None) -> Stream:
+    def stream(
+        self,
+        code: str,
+        *,
+        timeout: float | str | None = None,
+        atomic: bool | None = None,
+        env: Mapping[str, str] | None = None,
+        silent: bool = False,
+    ) -> Stream:
         """Runs a cell and gives its events as they come: `for event in session.stream(code): ...`. The last is `Finished`."""
-        return Stream(self._core, code, timeout, atomic)
+        return Stream(self._core, code, run_options(timeout, atomic, env, silent))
 
     def interrupt(self) -> None:
         """Stops the cell that runs, as Ctrl-C would. For use from another thread."""
@@ -137,6 +155,52 @@ class Session(SessionBase):
     def compute(self, expression: str, why: str = "asked by the program") -> str:
         """The text of one expression, computed in a throw-away copy of the session: it changes nothing. It has 2 s and 256 MB."""
         return self._ask(operations.compute(expression, why))
+
+    def complete(self, code: str, pos: int | None = None) -> list[Completion]:
+        """What can stand at a place of a text (in code points; else its end): names, attributes, keys, paths. Runs no code."""
+        return self._ask(floor.complete(code, pos))
+
+    def inspect_at(self, code: str, pos: int | None = None, *, detail: Literal[0, 1] = 0) -> dict[str, Any] | None:
+        """Help about the name at a place of a text, by MIME type; `None` when it is not known. `detail=1` adds the source."""
+        return self._ask(floor.inspect_at(code, pos, detail))
+
+    def is_complete(self, code: str) -> Completeness:
+        """Whether a text can be run as it is, or needs more lines."""
+        return self._ask(floor.is_complete(code))
+
+    def pause(self) -> None:
+        """Stops all processes of the session until `resume()`. Files can be worked with meanwhile. Not while a cell runs."""
+        self._ask(floor.pause())
+
+    def resume(self) -> None:
+        """Lets the processes of a paused session go on."""
+        self._ask(floor.resume())
+
+    def freeze(self, name: str | None = None) -> str:
+        """Keeps the state aside, for `open_from(name)`. Gives the name of the snapshot."""
+        return self._ask(floor.freeze(name))
+
+    def open_from(self, snapshot: str) -> Session:
+        """A new session that begins with a state that was kept aside. It has the tools of this one."""
+        return Session._of(self._ask(floor.open_from(self._core, snapshot)))
+
+    def discard(self, snapshot: str) -> None:
+        """Forgets a state that was kept aside."""
+        self._ask(floor.discard(snapshot))
+
+    def events(self, after: int = 0, *, follow: bool = True) -> Iterator[Numbered]:
+        """All events of the session after a number, of every cell, and those that come until the session is over.
+
+        With `follow=False` only those that have happened. The session keeps the newest 4096. Where some are missing, `Refused`
+        with the code `gap` says which are there.
+        """
+        while True:
+            wait = floor.EVENT_WAIT_SECONDS if follow else 0.0
+            found, last, is_over = self._ask(floor.events(after, wait))
+            yield from found
+            if last == after and (is_over or not follow):
+                return
+            after = last
 
     def undo(self, cells: int = 1, *, to: Checkpoint | str | int | None = None) -> Undone:
         """Takes cells back, with their variables and files: the last one, the last `cells`, or all after the checkpoint `to`."""
@@ -263,13 +327,13 @@ class Session(SessionBase):
 class Stream(Iterator["Event"]):
     """The events of a running cell. After the last one, `result` has its result. Closing or dropping it interrupts the cell."""
 
-    def __init__(self, core: Core, code: str, timeout: float | str | None, atomic: bool | None) -> None:
+    def __init__(self, core: Core, code: str, options: Line) -> None:
         self._core = core
         self._inbox: SimpleQueue[Line] = SimpleQueue()
         self._cell = RunningCell(core, self._inbox.put, loop=None, wants_events=True)
         self._result: Result | None = None
         self._is_done = False
-        self._cell.start(code, timeout, atomic)
+        self._cell.start(code, options)
 
     @property
     def result(self) -> Result:

@@ -35,9 +35,7 @@ print('six')";
             Event::Stderr {
                 text: "two\n".into()
             },
-            Event::Display {
-                mime: MimeBundle::new().with("text/plain", "3")
-            },
+            Event::Display(MimeBundle::new().with("text/plain", "3").into()),
             stdout("four\n"),
             Event::ToolCall {
                 call: "c1".into(),

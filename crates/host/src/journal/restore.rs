@@ -205,7 +205,7 @@ async fn replay(session: &Session, cell: &CellStory, report: &mut Report) -> Res
                 oddities.extend(answer.oddity);
                 running.tool_result(&call, answer.outcome);
             }
-            Event::InputRequest { call, prompt } => {
+            Event::InputRequest { call, prompt, .. } => {
                 let answer = answers.input(&prompt);
                 oddities.extend(answer.oddity);
                 running.input(&call, answer.outcome);

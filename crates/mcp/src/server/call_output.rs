@@ -262,9 +262,7 @@ async fn send_progress(pending: Arc<PendingText>, peer: Peer<RoleServer>, token:
 fn event_text(event: ToolEvent) -> Option<String> {
     match event {
         ToolEvent::Cell(Event::Stdout { text } | Event::Stderr { text }) => Some(text),
-        ToolEvent::Cell(Event::Display { .. }) => {
-            Some("[a picture or table was shown]\n".to_owned())
-        }
+        ToolEvent::Cell(Event::Display(_)) => Some("[a picture or table was shown]\n".to_owned()),
         ToolEvent::Cell(Event::ToolCall { name, .. }) => Some(format!("[calls {name}]\n")),
         ToolEvent::AwaitingApproval { tool } => {
             Some(format!("[{tool} waits for a person's approval]\n"))

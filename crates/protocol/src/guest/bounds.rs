@@ -4,8 +4,8 @@ use super::from_head::{Done, HeadError};
 use crate::json_memory::is_parsed_within;
 use crate::text::{ceil_boundary, floor_boundary};
 use crate::{
-    CellError, CellValue, Frame, Inspection, Locals, MimeBundle, Variable, VariableChange,
-    VariableChanges,
+    CellError, CellValue, Completeness, Completions, CursorHelp, Frame, Inspection, Locals,
+    MimeBundle, Variable, VariableChange, VariableChanges,
 };
 
 /// The most bytes of a name: a variable's, a class's, a file's.
@@ -18,6 +18,7 @@ pub(super) const TEXT: usize = 256 << 10;
 pub(super) const REPR: usize = 1 << 20;
 
 const VARIABLES: usize = 10_000;
+const MATCHES: usize = 1000;
 const FRAMES: usize = 200;
 const LOCALS: usize = 100;
 const FORMS: usize = 32;
@@ -183,6 +184,34 @@ impl Bound for Inspection {
         cut(&mut self.repr, REPR);
         cut(&mut self.doc, TEXT);
         self.mime.bound();
+    }
+}
+
+impl Bound for Completions {
+    fn bound(&mut self) {
+        self.matches.truncate(MATCHES);
+        for completion in &mut self.matches {
+            cut(&mut completion.text, SHORT);
+            cut(&mut completion.type_, NAME);
+        }
+    }
+}
+
+impl Bound for CursorHelp {
+    fn bound(&mut self) {
+        if self.found {
+            self.mime.bound();
+        } else {
+            self.mime = MimeBundle::default();
+        }
+    }
+}
+
+impl Bound for Completeness {
+    /// An indent is white space, whatever the guest says.
+    fn bound(&mut self) {
+        self.indent.retain(|it| it == ' ' || it == '\t');
+        self.indent.truncate(NAME);
     }
 }
 

@@ -7,7 +7,7 @@ use serde::de::value::StrDeserializer;
 use super::bounds::{self, Bound as _};
 use super::reply::Reply;
 use crate::mime::add_plain_text;
-use crate::{CellError, CellValue, MimeBundle, Stream, ToolArguments, VariableChanges};
+use crate::{CellError, CellValue, CommMessage, Display, Stream, ToolArguments, VariableChanges};
 
 /// A frame from the head to the host. A claim, not evidence: how a cell ended is the host's own to find out.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,10 +18,14 @@ pub enum FromHead {
         standby: Option<u32>,
     },
     /// The code shows something.
-    Display {
-        /// The forms of the display.
-        mime: MimeBundle,
+    Display(Display),
+    /// The code takes back what it showed.
+    ClearOutput {
+        /// Whether only when it shows something new.
+        wait: bool,
     },
+    /// A widget has a message for its front end.
+    Comm(CommMessage),
     /// The code calls a host tool.
     ToolCall {
         /// The id of the call.
@@ -37,6 +41,8 @@ pub enum FromHead {
         call: String,
         /// The prompt.
         prompt: String,
+        /// Whether the answer is a secret.
+        password: bool,
     },
     /// The code wants to read what an earlier cell wrote; answered like a tool call.
     OutputRequest {
@@ -104,9 +110,23 @@ impl FromHead {
                 }
             }
             Kind::Display => {
-                let Display { mut mime } = read(text)?;
-                mime.bound();
-                Self::Display { mime }
+                let mut display: Display = read(text)?;
+                display.mime.bound();
+                let id = display.display_id.take();
+                display.display_id = id.map(|id| bounds::id("display_id", id)).transpose()?;
+                Self::Display(display)
+            }
+            Kind::ClearOutput => {
+                let ClearOutput { wait } = read(text)?;
+                Self::ClearOutput { wait }
+            }
+            Kind::Comm => {
+                let mut message: CommMessage = read(text)?;
+                message.comm = bounds::id("comm", message.comm)?;
+                let target = message.target.take();
+                message.target = target.map(|name| bounds::id("target", name)).transpose()?;
+                message.buffers.truncate(CommMessage::MAX_BUFFERS);
+                Self::Comm(message)
             }
             Kind::ToolCall => {
                 let ToolCall {
@@ -121,11 +141,16 @@ impl FromHead {
                 }
             }
             Kind::InputRequest => {
-                let InputRequest { call, mut prompt } = read(text)?;
+                let InputRequest {
+                    call,
+                    mut prompt,
+                    password,
+                } = read(text)?;
                 bounds::cut(&mut prompt, bounds::TEXT);
                 Self::InputRequest {
                     call: bounds::id("call", call)?,
                     prompt,
+                    password,
                 }
             }
             Kind::OutputRequest => {
@@ -215,6 +240,8 @@ fn kind_of(text: &str) -> Result<Kind, HeadError> {
 enum Kind {
     Ready,
     Display,
+    ClearOutput,
+    Comm,
     ToolCall,
     InputRequest,
     OutputRequest,
@@ -230,8 +257,9 @@ struct Ready {
 }
 
 #[derive(Deserialize)]
-struct Display {
-    mime: MimeBundle,
+struct ClearOutput {
+    #[serde(default)]
+    wait: bool,
 }
 
 #[derive(Deserialize)]
@@ -247,6 +275,8 @@ struct InputRequest {
     call: String,
     #[serde(default)]
     prompt: String,
+    #[serde(default)]
+    password: bool,
 }
 
 #[derive(Deserialize)]

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::bounds::{self, Bound as _};
 use super::from_head::{HeadError, read};
 use crate::mime::add_plain_text;
-use crate::{Computed, Inspection, Variable};
+use crate::{Completeness, Completions, Computed, CursorHelp, Inspection, Variable};
 
 /// The answer to an operation. Which shape it must have, only the asker knows: so it says by the
 /// method that it takes the answer with. Until then the answer is the text that came.
@@ -67,6 +67,33 @@ impl Reply {
         inspection.bound();
         add_plain_text(&mut inspection.mime, &inspection.repr);
         Ok(inspection)
+    }
+
+    /// For `complete`. A match whose place lies outside the source text that was sent is dropped: `code_points` is its length.
+    pub fn completions(self, code_points: u64) -> Result<Completions, HeadError> {
+        self.accepted()?;
+        let mut completions: Completions = read(&self.text)?;
+        completions
+            .matches
+            .retain(|it| it.start <= it.end && it.end <= code_points);
+        completions.bound();
+        Ok(completions)
+    }
+
+    /// For `inspect_at`.
+    pub fn cursor_help(self) -> Result<CursorHelp, HeadError> {
+        self.accepted()?;
+        let mut help: CursorHelp = read(&self.text)?;
+        help.bound();
+        Ok(help)
+    }
+
+    /// For `is_complete`.
+    pub fn completeness(self) -> Result<Completeness, HeadError> {
+        self.accepted()?;
+        let mut completeness: Completeness = read(&self.text)?;
+        completeness.bound();
+        Ok(completeness)
     }
 
     /// For `compute`, whose error is an answer like any other.

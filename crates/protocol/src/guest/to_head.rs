@@ -3,9 +3,10 @@
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 use crate::codec::{CodecError, MAX_FRAME_TO_HEAD, encode};
-use crate::{Script, Seed, ToolSpec};
+use crate::{Detail, Script, Seed, ToolSpec};
 
 /// A frame from the host to the head.
 ///
@@ -25,6 +26,12 @@ pub enum ToHead {
         /// The script that this code is.
         #[serde(skip_serializing_if = "Option::is_none")]
         script: Option<Script>,
+        /// Variables of the environment of this cell alone.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        env: BTreeMap<String, String>,
+        /// The value of the last expression is not looked at.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        silent: bool,
         /// Answer questions while it runs.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         watched: bool,
@@ -43,6 +50,17 @@ pub enum ToHead {
     Vars { seq: u64 },
     /// Look at one variable.
     Inspect { seq: u64, name: String },
+    /// Say what can stand at a cursor. Positions are in code points.
+    Complete { seq: u64, code: String, pos: u64 },
+    /// Describe what stands at a cursor.
+    InspectAt {
+        seq: u64,
+        code: String,
+        pos: u64,
+        detail: Detail,
+    },
+    /// Say whether source text needs more lines.
+    IsComplete { seq: u64, code: String },
     /// Evaluate one expression in a throw-away fork.
     Compute {
         seq: u64,
@@ -117,6 +135,9 @@ impl ToHead {
         if let ToHead::Seed { seq, .. }
         | ToHead::Vars { seq }
         | ToHead::Inspect { seq, .. }
+        | ToHead::Complete { seq, .. }
+        | ToHead::InspectAt { seq, .. }
+        | ToHead::IsComplete { seq, .. }
         | ToHead::Compute { seq, .. }
         | ToHead::Tools { seq, .. }
         | ToHead::Reset { seq }

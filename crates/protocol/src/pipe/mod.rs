@@ -23,10 +23,12 @@
 //! The answer of `read_output` is `{"text": …}`, that of operations with nothing to say is `{}`. `tool_result` and `input`
 //! are answered only when they are wrong.
 
+mod file_operation;
 mod operation;
 mod request;
 mod response;
 
+pub use file_operation::FileOperation;
 pub use operation::Operation;
 pub use request::{MAX_LINE_BYTES, PipeError, Request, RequestId, parse_line};
 pub use response::Response;

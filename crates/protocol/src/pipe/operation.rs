@@ -3,11 +3,18 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
+use std::time::Duration;
 
+use super::file_operation::FileOperation;
 use crate::fields::{Field, Fields};
 use crate::invalid::{Invalid, shown_text};
+use crate::quantity::Seconds;
+use crate::questions::validate_question;
 use crate::seed::check_seed;
-use crate::{Cell, Seed, SessionOptions, Spawn, Stream, TerminalSize, ToolSpec};
+use crate::{
+    Cell, CommKind, CommMessage, Cursor, Detail, Seed, SessionOptions, Spawn, Stream, TerminalSize,
+    ToolSpec, validate_session_id,
+};
 
 /// The operation that a line of the pipe asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +35,12 @@ pub enum Operation {
     Vars,
     /// Look at one variable.
     Inspect { name: String },
+    /// Say what can stand at a cursor.
+    Complete(Cursor),
+    /// Describe what stands at a cursor.
+    InspectAt { cursor: Cursor, detail: Detail },
+    /// Say whether source text needs more lines.
+    IsComplete { code: String },
     /// Take back the last `n` kept cells.
     Undo { n: u64 },
     /// Make a second session that begins where this one stands.
@@ -69,6 +82,20 @@ pub enum Operation {
     Procs,
     /// Read what a process writes, from the byte `after` of all its output on.
     ProcAttach { proc: String, after: u64 },
+    /// Do something with the files that the session sees.
+    Files(FileOperation),
+    /// Read the events of the session after a number, or wait for the next one.
+    Events { after: u64, wait: Duration },
+    /// Stop all processes of the session.
+    Pause,
+    /// Let them go on.
+    Resume,
+    /// Keep the state aside under a name.
+    Freeze { name: Option<String> },
+    /// Open a session that begins with a state that was kept aside.
+    OpenFrom { snapshot: String },
+    /// Forget a state that was kept aside.
+    Discard { snapshot: String },
     /// Offer these tools to the code, and no others.
     Tools { tools: Vec<ToolSpec> },
     /// End the session.
@@ -94,6 +121,9 @@ impl Operation {
         "seed",
         "vars",
         "inspect",
+        "complete",
+        "inspect_at",
+        "is_complete",
         "undo",
         "fork",
         "checkpoints",
@@ -110,6 +140,19 @@ impl Operation {
         "proc_resize",
         "procs",
         "proc_attach",
+        "stat",
+        "list_dir",
+        "make_dir",
+        "move",
+        "remove",
+        "read",
+        "write",
+        "events",
+        "comm",
+        "pause",
+        "resume",
+        "freeze",
+        "discard",
         "tools",
         "close",
         "tool_result",
@@ -118,6 +161,9 @@ impl Operation {
 
     /// Reads the fields that belong to `op`; `None` when there is no such operation.
     pub(super) fn read(op: &str, map: Map<String, Value>) -> Option<Result<Self, Invalid>> {
+        if op == "open" && map.contains_key("from") {
+            return Some(open_from(map));
+        }
         let mut fields = Fields::new(map);
         let (known, operation): (&[&str], _) = match op {
             // `open` hands all its fields on, also the unknown ones, to be refused there.
@@ -134,6 +180,12 @@ impl Operation {
                 &["name"],
                 fields.required("name").map(|name| Self::Inspect { name }),
             ),
+            "complete" => (
+                &["code", "pos"],
+                Cursor::take(&mut fields).map(Self::Complete),
+            ),
+            "inspect_at" => (&["code", "pos", "detail"], inspect_at(&mut fields)),
+            "is_complete" => (&["code"], is_complete(&mut fields)),
             "undo" => (&["n"], undo(&mut fields)),
             "fork" => (&[], Ok(Self::Fork)),
             "checkpoints" => (&[], Ok(Self::Checkpoints)),
@@ -163,10 +215,27 @@ impl Operation {
                 &["tools"],
                 fields.required("tools").map(|tools| Self::Tools { tools }),
             ),
+            "events" => (&["after", "wait"], events(&mut fields)),
+            "comm" => (COMM_FIELDS, comm(&mut fields)),
+            "pause" => (&[], Ok(Self::Pause)),
+            "resume" => (&[], Ok(Self::Resume)),
+            "freeze" => (
+                &["name"],
+                optional_name(&mut fields, "name").map(|name| Self::Freeze { name }),
+            ),
+            "discard" => (
+                &["snapshot"],
+                fields
+                    .required("snapshot")
+                    .map(|snapshot| Self::Discard { snapshot }),
+            ),
             "close" => (&[], Ok(Self::Close)),
             "tool_result" => (&["call", "result", "error"], tool_result(&mut fields)),
             "input" => (&["call", "text", "error"], input(&mut fields)),
-            _ => return None,
+            other => match FileOperation::take(other, &mut fields) {
+                Some((known, operation)) => (known, operation.map(Self::Files)),
+                None => return None,
+            },
         };
         Some(operation.and_then(|operation| fields.finish(known).map(|()| operation)))
     }
@@ -183,6 +252,19 @@ fn seed(fields: &mut Fields) -> Result<Operation, Invalid> {
     let variables = fields.required("variables")?;
     check_seed("variables", &variables)?;
     Ok(Operation::Seed { variables })
+}
+
+fn inspect_at(fields: &mut Fields) -> Result<Operation, Invalid> {
+    Ok(Operation::InspectAt {
+        cursor: Cursor::take(fields)?,
+        detail: fields.optional("detail")?.unwrap_or_default(),
+    })
+}
+
+fn is_complete(fields: &mut Fields) -> Result<Operation, Invalid> {
+    let code: String = fields.required("code")?;
+    validate_question(&code)?;
+    Ok(Operation::IsComplete { code })
 }
 
 fn undo(fields: &mut Fields) -> Result<Operation, Invalid> {
@@ -262,6 +344,64 @@ fn path(fields: &mut Fields) -> Result<String, Invalid> {
         ));
     }
     Ok(path)
+}
+
+/// The longest that `events` waits for the next event.
+const MAX_EVENT_WAIT: f64 = 60.0;
+const COMM_FIELDS: &[&str] = &["kind", "comm", "target", "data", "metadata", "buffers"];
+
+fn events(fields: &mut Fields) -> Result<Operation, Invalid> {
+    let wait = fields.optional::<Seconds>("wait")?;
+    let seconds = wait
+        .map_or(0.0, |seconds| seconds.0)
+        .clamp(0.0, MAX_EVENT_WAIT);
+    Ok(Operation::Events {
+        after: fields.optional("after")?.unwrap_or(0),
+        wait: Duration::from_secs_f64(seconds),
+    })
+}
+
+/// A message of a front end is a cell, with a cell's events and result.
+fn comm(fields: &mut Fields) -> Result<Operation, Invalid> {
+    let kind: String = fields.required("kind")?;
+    let kind = match kind.as_str() {
+        "open" => CommKind::Open,
+        "msg" => CommKind::Msg,
+        "close" => CommKind::Close,
+        other => {
+            let expected = "open, msg or close";
+            return Err(Invalid::value("kind", expected, shown_text(other)));
+        }
+    };
+    let message = CommMessage {
+        kind,
+        comm: fields.required("comm")?,
+        target: fields.optional("target")?,
+        data: fields
+            .optional::<Map<_, _>>("data")?
+            .unwrap_or_default()
+            .into(),
+        metadata: fields.optional::<Map<_, _>>("metadata")?.map(Into::into),
+        buffers: fields.optional("buffers")?.unwrap_or_default(),
+    };
+    message.to_cell().map(Operation::Run)
+}
+
+fn open_from(mut map: Map<String, Value>) -> Result<Operation, Invalid> {
+    // The new session gets a name of its own, which the answer tells.
+    map.shift_remove("session");
+    let mut fields = Fields::new(map);
+    let snapshot = fields.required("from")?;
+    fields.finish(&["from"])?;
+    Ok(Operation::OpenFrom { snapshot })
+}
+
+fn optional_name(fields: &mut Fields, name: &str) -> Result<Option<String>, Invalid> {
+    let text: Option<String> = fields.optional(name)?;
+    if let Some(text) = &text {
+        validate_session_id(text)?;
+    }
+    Ok(text)
 }
 
 fn read_output(fields: &mut Fields) -> Result<Operation, Invalid> {

@@ -13,9 +13,7 @@ fn a_text_is_a_cell() {
         Cell::from("1+1"),
         Cell {
             code: "1+1".to_owned(),
-            timeout: None,
-            atomic: None,
-            script: None,
+            ..Cell::default()
         }
     );
 }
@@ -87,7 +85,10 @@ fn a_cell_is_read_from_json() {
     );
     assert_eq!(
         read(json!({"code": "x", "timout": 5})),
-        Err("unknown field `timout`; the fields are code, timeout, atomic".to_owned())
+        Err(
+            "unknown field `timout`; the fields are code, timeout, atomic, env, silent, count"
+                .to_owned()
+        )
     );
     assert_eq!(
         read(json!({"timeout": 5})),

@@ -27,9 +27,20 @@ fn operations_are_written_as_the_guest_reads_them() {
                 cell: 1,
                 code: "1+1".to_owned(),
                 script: None,
+                env: Default::default(),
+                silent: false,
                 watched: false,
             },
             json!({"op": "run", "cell": 1, "code": "1+1"}),
+        ),
+        (
+            ToHead::InspectAt {
+                seq: 2,
+                code: "x".to_owned(),
+                pos: 1,
+                detail: Detail::Source,
+            },
+            json!({"op": "inspect_at", "seq": 2, "code": "x", "pos": 1, "detail": 1}),
         ),
         (
             ToHead::Seed {
@@ -95,9 +106,9 @@ fn frames_of_the_head_are_read() {
     );
     assert_eq!(
         parse(json!({"t": "display", "mime": {"text/plain": "x"}})),
-        Ok(FromHead::Display {
-            mime: MimeBundle::new().with("text/plain", "x")
-        })
+        Ok(FromHead::Display(
+            MimeBundle::new().with("text/plain", "x").into()
+        ))
     );
     assert_eq!(
         parse(json!({"t": "tool_call", "call": "c1", "name": "lookup", "arguments": {}})),
@@ -111,7 +122,8 @@ fn frames_of_the_head_are_read() {
         parse(json!({"t": "input_request", "call": "c2", "prompt": "? "})),
         Ok(FromHead::InputRequest {
             call: "c2".to_owned(),
-            prompt: "? ".to_owned()
+            prompt: "? ".to_owned(),
+            password: false,
         })
     );
 }
@@ -218,6 +230,75 @@ fn twenty_thousand_variables_are_no_attack_but_half_of_them_are_enough() {
 }
 
 #[test]
+fn answers_about_source_text_are_bounded_and_lie_inside_it() {
+    let matched = |text: &str, start: u64, end: u64| json!({"text": text, "start": start, "end": end, "type": "x".repeat(600)});
+    let mut matches = vec![
+        matched("beyond", 0, 5),
+        matched("backwards", 3, 2),
+        matched(&"é".repeat(5000), 1, 4),
+    ];
+    matches.extend(vec![matched("x", 0, 0); 2000]);
+    let frame = json!({"t": "answer", "seq": 1, "matches": matches});
+    let completions = reply(frame).completions(4).unwrap().matches;
+    assert_eq!(completions.len(), 1000);
+    assert!(completions[0].text.len() <= 4 << 10 && completions[0].text.ends_with('…'));
+    assert!(completions[0].type_.len() <= 512);
+    assert!(reply(json!({"t": "answer", "seq": 1, "matches": [{"text": "x", "start": -1, "end": 0, "type": ""}]})).completions(4).is_err());
+
+    let help = |found| {
+        reply(json!({"t": "answer", "seq": 1, "found": found, "mime": {"text/plain": "x"}}))
+            .cursor_help()
+    };
+    assert_eq!(help(true).unwrap().mime.text("text/plain"), Some("x"));
+    assert_eq!(help(false).unwrap().mime.text("text/plain"), None);
+
+    let judged = |status: &str, indent: String| {
+        reply(json!({"t": "answer", "seq": 1, "status": status, "indent": indent}))
+            .completeness()
+            .unwrap()
+    };
+    let strange = judged("what", " \u{1b}[2J\n\t".repeat(1000));
+    assert_eq!(strange.status, CompletenessStatus::Unknown);
+    assert_eq!(strange.indent, " \t".repeat(256));
+    assert_eq!(judged("incomplete", "    ".into()).indent, "    ");
+}
+
+#[test]
+fn displays_and_messages_of_widgets_are_read_and_bounded() {
+    let display = json!({"t": "display", "mime": {}, "display_id": "a", "update": true, "metadata": {"w": 1}});
+    let Ok(FromHead::Display(display)) = parse(display) else {
+        panic!("refused")
+    };
+    assert_eq!(
+        (display.display_id.as_deref(), display.update),
+        (Some("a"), true)
+    );
+    assert_eq!(display.metadata.unwrap().as_json(), r#"{"w":1}"#);
+    assert_eq!(
+        parse(json!({"t": "clear_output"})),
+        Ok(FromHead::ClearOutput { wait: false })
+    );
+    let message = json!({"t": "comm", "kind": "open", "comm": "c", "target": "t", "buffers": vec!["AA=="; 5000]});
+    let Ok(FromHead::Comm(message)) = parse(message) else {
+        panic!("refused")
+    };
+    assert_eq!(
+        (message.kind, message.buffers.len()),
+        (CommKind::Open, 1000)
+    );
+    for hostile in [
+        json!({"t": "display", "mime": {}, "display_id": "a\nb"}),
+        json!({"t": "display", "mime": {}, "metadata": [1]}),
+        json!({"t": "comm", "kind": "open", "comm": ""}),
+        json!({"t": "comm", "kind": "open", "comm": "c", "target": "x".repeat(600)}),
+        json!({"t": "comm", "kind": "other", "comm": "c"}),
+        json!({"t": "comm", "kind": "msg", "comm": "c", "data": "text"}),
+    ] {
+        assert!(parse(hostile.clone()).is_err(), "{hostile}");
+    }
+}
+
+#[test]
 fn a_frame_that_would_swell_in_memory_is_refused() {
     let frame = format!(
         r#"{{"t":"tool_call","call":"c","name":"n","arguments":{{"a":[{}[]]}}}}"#,
@@ -235,7 +316,7 @@ fn a_frame_that_would_swell_in_memory_is_refused() {
 fn the_largest_frame_may_be_one_long_text() {
     let text = "x".repeat((32 << 20) - 100);
     let shown = parse(json!({"t": "display", "mime": {"text/plain": text}}));
-    let Ok(FromHead::Display { mime }) = shown else {
+    let Ok(FromHead::Display(Display { mime, .. })) = shown else {
         panic!("it was refused")
     };
     assert_eq!(
@@ -249,14 +330,14 @@ fn a_structure_is_kept_as_compact_text_in_one_line_and_parsed_when_asked_for() {
     let body = br#"{"t": "display", "mime": {"application/json":
         {"a" : [ 1,
                  2.5, "\u00e9\n" ] } }}"#;
-    let Ok(FromHead::Display { mime }) = FromHead::parse(body) else {
+    let Ok(FromHead::Display(Display { mime, .. })) = FromHead::parse(body) else {
         panic!("it was refused")
     };
     let value = json!({"a": [1, 2.5, "é\n"]});
     assert_eq!(mime.get("application/json"), Some(value.clone()));
     let (_, content) = mime.iter().next().unwrap();
     assert_eq!(content.bytes(), value.to_string().len());
-    let line = pipe::Response::event(None, "s", Event::Display { mime }).to_line();
+    let line = pipe::Response::event(None, "s", Event::Display(mime.into())).to_line();
     assert_eq!(line.matches('\n').count(), 1, "{line}");
 
     let body = b"{\"t\": \"tool_call\", \"call\": \"c\", \"name\": \"n\", \"arguments\": {\"b\" :\n 2, \"a\": 1}}";

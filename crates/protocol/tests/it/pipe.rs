@@ -58,6 +58,81 @@ fn every_operation_is_read() {
             json!({"op": "inspect", "name": "x"}),
             Operation::Inspect { name: text("x") },
         ),
+        (
+            json!({"op": "complete", "code": "é."}),
+            Operation::Complete(Cursor::new("é.", 2)),
+        ),
+        (
+            json!({"op": "inspect_at", "code": "x y", "pos": 1, "detail": 1}),
+            Operation::InspectAt {
+                cursor: Cursor::new("x y", 1),
+                detail: Detail::Source,
+            },
+        ),
+        (
+            json!({"op": "is_complete", "code": "x"}),
+            Operation::IsComplete { code: text("x") },
+        ),
+        (
+            json!({"op": "stat", "path": "/tmp"}),
+            Operation::Files(FileOperation::Stat { path: text("/tmp") }),
+        ),
+        (
+            json!({"op": "list_dir", "path": "/", "depth": 3}),
+            Operation::Files(FileOperation::ListDir {
+                path: text("/"),
+                depth: 3,
+            }),
+        ),
+        (
+            json!({"op": "move", "path": "/tmp/a", "to": "/tmp/b"}),
+            Operation::Files(FileOperation::Move {
+                path: text("/tmp/a"),
+                to: text("/tmp/b"),
+            }),
+        ),
+        (
+            json!({"op": "read", "path": "/tmp/a", "offset": 5}),
+            Operation::Files(FileOperation::Read {
+                path: text("/tmp/a"),
+                offset: 5,
+                length: 8 << 20,
+            }),
+        ),
+        (
+            json!({"op": "write", "path": "/tmp/a", "base64": "AP8=", "truncate": true}),
+            Operation::Files(FileOperation::Write {
+                path: text("/tmp/a"),
+                offset: 0,
+                contents: vec![0, 255],
+                truncate: true,
+            }),
+        ),
+        (
+            json!({"op": "events", "after": 7, "wait": 600}),
+            Operation::Events {
+                after: 7,
+                wait: std::time::Duration::from_secs(60),
+            },
+        ),
+        (json!({"op": "pause"}), Operation::Pause),
+        (json!({"op": "resume"}), Operation::Resume),
+        (
+            json!({"op": "freeze", "name": "a"}),
+            Operation::Freeze {
+                name: Some(text("a")),
+            },
+        ),
+        (
+            json!({"op": "open", "from": "a"}),
+            Operation::OpenFrom {
+                snapshot: text("a"),
+            },
+        ),
+        (
+            json!({"op": "run", "code": "x", "env": {"A": "1"}, "silent": true, "count": 9}),
+            Operation::Run(Cell::new("x").env("A", "1").silent(true).count(9)),
+        ),
         (json!({"op": "undo"}), Operation::Undo { n: 1 }),
         (json!({"op": "undo", "n": 3}), Operation::Undo { n: 3 }),
         (json!({"op": "fork"}), Operation::Fork),
@@ -226,7 +301,7 @@ fn an_unknown_operation_is_answered_with_those_there_are() {
         (error.code, error.message.as_str()),
         (
             "unknown_op",
-            "there is no operation `exec`; there are open, run, compute, seed, vars, inspect, undo, fork, checkpoints, reset, interrupt, put_file, get_file, list_files, read_output, tools, close, tool_result, input"
+            "there is no operation `exec`; there are open, run, compute, seed, vars, inspect, complete, inspect_at, is_complete, undo, fork, checkpoints, reset, interrupt, put_file, get_file, list_files, read_output, stat, list_dir, make_dir, move, remove, read, write, events, comm, pause, resume, freeze, discard, tools, close, tool_result, input"
         )
     );
     let error = parse_line(br#"{"id":1}"#).unwrap_err();

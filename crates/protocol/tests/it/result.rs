@@ -76,7 +76,8 @@ fn events_carry_their_name_and_their_fields() {
     assert_eq!(
         written(Event::InputRequest {
             call: "c2".to_owned(),
-            prompt: "name? ".to_owned()
+            prompt: "name? ".to_owned(),
+            password: false,
         }),
         r#"{"event":"input_request","call":"c2","prompt":"name? "}"#
     );

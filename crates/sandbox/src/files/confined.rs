@@ -97,7 +97,7 @@ impl Confined {
         Confined::of(self.resolve(path, DIRECTORY, Mode::empty(), Links::AreNotFollowed)?)
     }
 
-    fn of(directory: OwnedFd) -> io::Result<Confined> {
+    pub(crate) fn of(directory: OwnedFd) -> io::Result<Confined> {
         let stat = fstat(&directory)?;
         let owner = geteuid()
             .is_root()

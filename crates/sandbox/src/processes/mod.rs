@@ -2,6 +2,7 @@
 
 mod cgroup;
 mod host_process;
+mod pause;
 mod proc_entry;
 mod session_processes;
 mod terminal;
@@ -9,6 +10,7 @@ mod unnamed_files;
 
 pub use cgroup::{Cgroup, Cgroups, MemoryAllowance};
 pub use host_process::{end_with_parent, ignore_file_size_signal};
+pub use pause::Paused;
 pub use proc_entry::{Mappings, OpenFile, ProcEntry, ProcStat, ProcStatus, SharedMapping};
 pub use session_processes::SessionProcesses;
 pub use terminal::{TerminalSize, open_terminal, resize_terminal};

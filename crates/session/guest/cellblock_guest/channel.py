@@ -26,7 +26,7 @@ LOST = 70  # the exit status of a head whose channel is gone
 _CHUNK = 65536
 _DESCRIPTOR = 4  # the bytes of one in a message
 _ROOM = CMSG_SPACE(_DESCRIPTOR)
-_GLANCES = ("vars", "inspect")
+_GLANCES = ("vars", "inspect", "complete", "inspect_at", "is_complete")
 _ANSWERS = ("tool_result", "tool_content", "input")
 
 

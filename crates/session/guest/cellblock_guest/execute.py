@@ -72,7 +72,7 @@ class Interpreter:
                 code = self._compiler.compile(source, filename)
                 touched = _can_touch_names(code)
                 value = self._evaluate(code)
-                if value is not None:
+                if value is not None and not self._display.is_silent:
                     done["value"] = self._display.value(value)
                     del value
             except BaseException as error:

@@ -8,11 +8,12 @@ from _socket import socketpair  # type: ignore[import-not-found]
 from os import close, read, write
 
 from . import BUILTINS as __builtins__
-from . import checkpoints, denials, entropy, errors, forks, hooks, inspection, outputs, pairs, plotting, seeds, surroundings
+from . import checkpoints, comms, denials, entropy, errors, forks, hooks, inspection, outputs, pairs, plotting, seeds, surroundings
 from .bridge import Bridge
 from .channel import LOST, Channel
 from .compute import Compute
 from .display import Display
+from .environment import CellEnvironment
 from .execute import Interpreter, outcome
 from .native import ThreadInTheWay
 from .prompts import Prompts
@@ -45,6 +46,7 @@ class Head:
         self._display = Display(self._emit)
         self._interpreter = Interpreter(self._streams, self._display, self.channel.is_interrupted)
         self._bridge = Bridge(self.channel, self._streams, vars(builtins))
+        comms.connect(self._emit)
         self._compute = Compute(self._interpreter.namespace)
         self._imports: list[str] = []
         self._keepsake: Keepsake | None = None  # in a copy that was woken, until the host has put its files back
@@ -53,7 +55,10 @@ class Head:
         self._sent: list[int] = []
         self._begun = False
         vars(builtins).update(
-            display=self._display.function, input=prompts.function(), read_output=outputs.reader(self.channel)
+            display=self._display.function,
+            clear_output=self._display.clear,
+            input=prompts.function(),
+            read_output=outputs.reader(self.channel),
         )
         surroundings.arrange(self._streams.flush)
         hooks.after_import("matplotlib.pyplot", plotting.configure)
@@ -140,6 +145,14 @@ class Head:
             return _sorry(request, _reason(error))
 
     def _run(self, request: Frame) -> Frame:
+        self._display.is_silent = bool(request.get("silent"))
+        try:
+            with CellEnvironment(request.get("env") or {}):
+                return self._run_cell(request)
+        finally:
+            self._display.is_silent = False
+
+    def _run_cell(self, request: Frame) -> Frame:
         cell = request["cell"], request["code"], request.get("script")
         if request.get("watched"):
             with Watcher(self.channel, self._answer_meanwhile):
@@ -247,6 +260,21 @@ class Head:
         self._streams.flush()
         return answer
 
+    def _complete(self, request: Frame) -> Frame:
+        from . import completion
+
+        return completion.complete(self._interpreter.namespace, request["code"], request["pos"])
+
+    def _inspect_at(self, request: Frame) -> Frame:
+        from . import pointed
+
+        return pointed.describe(self._interpreter.namespace, request["code"], request["pos"], request.get("detail", 0))
+
+    def _is_complete(self, request: Frame) -> Frame:
+        from . import completeness
+
+        return completeness.judge(request["code"])
+
     def _evaluate(self, request: Frame) -> Frame:
         return self._compute.answer(request["code"], request.get("seconds", 2.0), request.get("memory", 256 << 20))
 
@@ -273,6 +301,9 @@ class Head:
 _LOOKS = {
     "vars": Head._vars,
     "inspect": Head._inspect,
+    "complete": Head._complete,
+    "inspect_at": Head._inspect_at,
+    "is_complete": Head._is_complete,
     "compute": Head._evaluate,
 }
 _OPERATIONS = {

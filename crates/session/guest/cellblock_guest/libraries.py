@@ -13,6 +13,12 @@ if TYPE_CHECKING:
 # The import system's own table; user code may rebind `sys.modules` to something else.
 modules = sys.modules
 
+# What a class says of itself, asked of `type`: a metaclass of the user's may compute its attributes, with effects.
+module_of = type.__dict__["__module__"].__get__
+name_of = type.__dict__["__name__"].__get__
+order_of = type.__dict__["__mro__"].__get__
+dictionary_of = type.__dict__["__dict__"].__get__
+
 _found: dict[tuple[str, str], type] = {}
 
 
@@ -29,7 +35,7 @@ def kind_of(module: str, name: str) -> type | None:
 
 def package_of(kind: type) -> str:
     """The top package that a class says it comes from."""
-    module = kind.__module__
+    module = module_of(kind)
     return module.partition(".")[0] if type(module) is str else ""
 
 

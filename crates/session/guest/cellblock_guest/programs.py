@@ -107,6 +107,11 @@ def _as_python(source: str, error: SyntaxError) -> str | None:
     return None
 
 
+def is_command_line(source: str) -> bool:
+    """Whether the whole source is one line that a notebook takes for a command, such as `%matplotlib inline`."""
+    return "\n" not in source.strip() and source.lstrip()[:1] in ("!", "%")
+
+
 def _dedented(lines: list[str]) -> str | None:
     indents = [len(line) - len(line.lstrip()) for line in lines if line.strip() and not line.lstrip().startswith("#")]
     margin = min(indents, default=0)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from . import BUILTINS
+from . import BUILTINS, hooks
 from . import BUILTINS as __builtins__
+from .libraries import modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,16 +23,28 @@ class Prompts:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self.streams: Streams | None = None
+        hooks.after_import("getpass", self._replace_getpass)
 
-    def ask(self, prompt: str) -> str:
+    def ask(self, prompt: str, **options: Any) -> str:
         """The host's answer, without a newline. Raises `EOFError` with the host's reason where there is none."""
         if self.streams is not None:
             self.streams.flush()
-        answer = self._channel.ask({"t": "input_request", "prompt": prompt})
+        answer = self._channel.ask({"t": "input_request", "prompt": prompt, **options})
         text = answer.get("text")
         if not isinstance(text, str):
             raise EOFError(answer.get("error") or _NOBODY)
         return text.removesuffix("\n")
+
+    def _replace_getpass(self) -> None:
+        """`getpass.getpass()` asks the host too: there is no terminal whose echo could be turned off."""
+
+        def getpass(prompt: str = "Password: ", stream: Any = None, **_options: Any) -> str:
+            """Prompt for a password. The host asks for it without showing what is typed."""
+            return self.ask(str(prompt), password=True)
+
+        getpass.__module__ = "getpass"
+        getpass.__qualname__ = "getpass"
+        vars(modules["getpass"])["getpass"] = getpass
 
     def function(self) -> Callable[..., str]:
         """The `input` that cells call."""

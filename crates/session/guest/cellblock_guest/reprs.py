@@ -7,7 +7,7 @@ at values nobody asked to see (locals of a traceback, changes of variables): it 
 from __future__ import annotations
 
 from . import BUILTINS as __builtins__
-from .libraries import kind_of, package_of
+from .libraries import kind_of, name_of, package_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def shorten(text: str, limit: int) -> str:
 
 
 def type_name(kind: type) -> str:
-    name = kind.__name__
+    name = name_of(kind)
     return name if type(name) is str else "object"
 
 

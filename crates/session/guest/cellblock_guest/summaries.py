@@ -7,7 +7,7 @@ from itertools import islice
 
 from . import BUILTINS as __builtins__
 from . import reprs
-from .libraries import is_exactly, kind_of, package_of
+from .libraries import dictionary_of, is_exactly, kind_of, module_of, order_of, package_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ LIMIT = 120
 _Function = type(reprs.safe)
 _Module = type(sys)
 _GetSet = type(_Function.__dict__["__code__"])  # what a plain `__dict__` is in a class, too
+_bases_of = type.__dict__["__bases__"].__get__
 _COLLECTIONS = (list, tuple, dict, set, frozenset)
 
 
@@ -45,7 +46,7 @@ def size_in_bytes(value: Any) -> int:
             return int(value.memory_usage(deep=False))
         if is_exactly(kind, "polars", "DataFrame"):
             return int(value.estimated_size())
-        if getattr(kind, "__sizeof__", None) is object.__sizeof__ or kind.__module__ == "builtins":
+        if _has_plain_size(kind) or module_of(kind) == "builtins":
             return sys.getsizeof(value)
     except Exception:
         pass
@@ -54,14 +55,19 @@ def size_in_bytes(value: Any) -> int:
 
 def instance_attributes(value: Any) -> dict[str, Any] | None:
     """The attributes in an instance's own dictionary, read without running a property or a `__getattribute__`."""
-    for base in type(value).__mro__:
-        descriptor = base.__dict__.get("__dict__")
+    for base in order_of(type(value)):
+        descriptor = dictionary_of(base).get("__dict__")
         if descriptor is not None:
             if type(descriptor) is not _GetSet:
                 return None
             attributes = descriptor.__get__(value)
             return attributes if type(attributes) is dict else None
     return None
+
+
+def _has_plain_size(kind: type) -> bool:
+    """Whether the size of an object is what `object` says, and not computed by code of the user's."""
+    return not any("__sizeof__" in dictionary_of(base) for base in order_of(kind) if base is not object)
 
 
 def _summary(value: Any, kind: type) -> str:
@@ -74,7 +80,7 @@ def _summary(value: Any, kind: type) -> str:
     if kind is _Module:
         return str(value.__dict__.get("__name__", ""))
     if issubclass(kind, type):
-        bases = ", ".join(reprs.type_name(base) for base in value.__bases__ if base is not object)
+        bases = ", ".join(reprs.type_name(base) for base in _bases_of(value) if base is not object)
         return f"class {reprs.type_name(value)}" + (f"({bases})" if bases else "")
     library = _library_summary(kind)
     if library is not None:

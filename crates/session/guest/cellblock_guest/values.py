@@ -88,7 +88,7 @@ def _offered(value: Any) -> Mime:
             offered = offered[0]
         if isinstance(offered, dict):
             for name, data in offered.items():
-                content = _content(data)
+                content = content(data)
                 if type(name) is str and content is not None:
                     mime[name] = content
     for method, name in _METHODS:
@@ -96,7 +96,7 @@ def _offered(value: Any) -> Mime:
             data = _attempt(value, method)
             if isinstance(data, tuple) and data:  # (data, metadata)
                 data = data[0]
-            content = _content(data)
+            content = content(data)
             if content is not None:
                 mime[name] = content
     return mime
@@ -114,7 +114,8 @@ def _attempt(value: Any, method: str) -> Any:
         return None
 
 
-def _content(data: Any) -> Any:
+def content(data: Any) -> Any:
+    """One form of a bundle as it is sent: text, base64, or JSON data; `None` where it cannot be."""
     if isinstance(data, str):
         return str(data)
     if isinstance(data, (bytes, bytearray, memoryview)):

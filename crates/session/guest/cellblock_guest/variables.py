@@ -21,6 +21,7 @@ MAX_LISTED = 1000
 _ATOMS = frozenset((int, float, bool, complex, str, bytes, type(None)))
 _SMALL = 4096
 _MISSING = object()
+_weakref_offset = type.__dict__["__weakrefoffset__"].__get__
 
 
 class Variables:
@@ -129,7 +130,7 @@ class _Trace:
         # An address is used again once an object is gone; a weak reference tells. Not for numpy arrays: one that is
         # referred to refuses to be resized. Their content tells.
         array = kind_of("numpy", "ndarray")
-        if kind.__weakrefoffset__ and not (array is not None and issubclass(kind, array)):
+        if _weakref_offset(kind) and not (array is not None and issubclass(kind, array)):
             self.ref = ref(value)
         self.content = _content(value)
 

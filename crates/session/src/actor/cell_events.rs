@@ -1,6 +1,8 @@
 //! The events of one cell on their way to the caller that started it.
 
+use crate::events::EventRing;
 use cellblock_protocol::{Event, Stream};
+use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// The most events of one frame: the frame itself, and what was in both pipes before it.
@@ -9,11 +11,25 @@ const MAX_EVENTS_PER_FRAME: usize = 6;
 /// The reader of a cell's events, if there is one. The queue is bounded: while it is full, the cell's output is not read.
 pub(crate) struct CellEvents {
     reader: Option<mpsc::Sender<Event>>,
+    /// The ring of the session's events, and the number of the cell; `None` for a cell that runs again.
+    ring: Option<(Arc<EventRing>, u64)>,
 }
 
 impl CellEvents {
-    pub(crate) fn new(reader: Option<mpsc::Sender<Event>>) -> CellEvents {
-        CellEvents { reader }
+    pub(crate) fn new(
+        reader: Option<mpsc::Sender<Event>>,
+        ring: &Arc<EventRing>,
+        cell: u64,
+    ) -> CellEvents {
+        CellEvents {
+            reader,
+            ring: Some((Arc::clone(ring), cell)),
+        }
+    }
+
+    /// Tells no reader of the session anything: its readers saw the events of this cell when it ran first.
+    pub(crate) fn be_quiet(&mut self) {
+        self.ring = None;
     }
 
     /// Whether there is a reader, which can also answer tool calls and requests for input.
@@ -49,6 +65,9 @@ impl CellEvents {
     }
 
     pub(crate) fn emit(&self, event: Event) {
+        if let Some((ring, cell)) = &self.ring {
+            ring.push(Some(*cell), event.clone());
+        }
         if let Some(reader) = &self.reader {
             // There was room when we looked; a reader that has gone is not our business.
             let _ = reader.try_send(event);

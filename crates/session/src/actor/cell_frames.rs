@@ -4,7 +4,7 @@ use crate::actor::Actor;
 use crate::actor::cell_run::CellRun;
 use crate::journal::{Answer, Answers};
 use cellblock_protocol::guest::{FromHead, ToHead};
-use cellblock_protocol::{Event, MimeBundle, ToolArguments};
+use cellblock_protocol::{Display, Event, MimeBundle, ToolArguments};
 
 /// Displays of one cell, in number and together.
 const MAX_DISPLAYS: usize = 1000;
@@ -15,24 +15,62 @@ const MAX_ODDITIES: usize = 10;
 /// The displays of a cell, bounded.
 #[derive(Default)]
 pub(crate) struct Displays {
-    kept: Vec<MimeBundle>,
+    kept: Vec<KeptDisplay>,
     bytes: usize,
+    /// The code took back what it showed, and that happens with the next display.
+    is_clear_due: bool,
+}
+
+struct KeptDisplay {
+    mime: MimeBundle,
+    id: Option<String>,
 }
 
 impl Displays {
-    /// Keeps a display, and says whether there was room for it.
-    fn keep(&mut self, mime: &MimeBundle) -> bool {
-        self.bytes += mime.bytes();
+    /// Keeps a display, and says whether there was room for it. An update takes the place of the displays with its id; displays of
+    /// earlier cells are left to the readers of the events.
+    fn keep(&mut self, display: &Display) -> bool {
+        if display.update {
+            return self.replace(display);
+        }
+        if self.is_clear_due {
+            self.clear();
+        }
+        self.bytes += display.mime.bytes();
         let has_room = self.kept.len() < MAX_DISPLAYS && self.bytes <= MAX_DISPLAY_BYTES;
         if has_room {
-            self.kept.push(mime.clone());
+            self.kept.push(KeptDisplay {
+                mime: display.mime.clone(),
+                id: display.display_id.clone(),
+            });
         }
         has_room
     }
 
+    fn replace(&mut self, display: &Display) -> bool {
+        let with_id = |kept: &&mut KeptDisplay| kept.id.is_some() && kept.id == display.display_id;
+        for kept in self.kept.iter_mut().filter(with_id) {
+            // Cloning copies no contents, so the same update in many places takes its bytes once for each at most.
+            self.bytes += display.mime.bytes();
+            self.bytes = self.bytes.saturating_sub(kept.mime.bytes());
+            kept.mime = display.mime.clone();
+        }
+        self.bytes <= MAX_DISPLAY_BYTES
+    }
+
+    /// Takes back everything when something new is displayed.
+    fn clear_with_next(&mut self) {
+        self.is_clear_due = true;
+    }
+
+    /// Takes back everything.
+    fn clear(&mut self) {
+        *self = Displays::default();
+    }
+
     /// The displays of the result.
     pub(crate) fn into_list(self) -> Vec<MimeBundle> {
-        self.kept
+        self.kept.into_iter().map(|kept| kept.mime).collect()
     }
 }
 
@@ -98,10 +136,22 @@ impl CellRun {
     /// Takes a frame of the head; returns an answer, when the host has one at once.
     pub(crate) fn take_frame(&mut self, actor: &mut Actor, frame: FromHead) -> Option<ToHead> {
         match frame {
-            FromHead::Display { mime } => {
-                if self.displays.keep(&mime) {
-                    self.events.emit(Event::Display { mime });
+            FromHead::Display(display) => {
+                if self.displays.keep(&display) {
+                    self.events.emit(Event::Display(display));
                 }
+                None
+            }
+            FromHead::ClearOutput { wait } => {
+                match wait {
+                    true => self.displays.clear_with_next(),
+                    false => self.displays.clear(),
+                }
+                self.events.emit(Event::ClearOutput { wait });
+                None
+            }
+            FromHead::Comm(message) => {
+                self.events.emit(Event::Comm(message));
                 None
             }
             FromHead::ToolCall {
@@ -112,10 +162,21 @@ impl CellRun {
                 let outcome = self.take_tool_call(&call, name, arguments)?;
                 Some(ToHead::ToolResult { call, outcome })
             }
-            FromHead::InputRequest { call, prompt } => {
-                let outcome = self.take_input_request(&call, prompt)?;
-                Some(ToHead::Input { call, outcome })
-            }
+            FromHead::InputRequest {
+                call,
+                prompt,
+                password,
+            } => match self.take_input_request(&call, &prompt) {
+                Some(outcome) => Some(ToHead::Input { call, outcome }),
+                None => {
+                    self.events.emit(Event::InputRequest {
+                        call,
+                        prompt,
+                        password,
+                    });
+                    None
+                }
+            },
             FromHead::Log { text } => {
                 actor.shared.log(text);
                 None
@@ -169,23 +230,19 @@ impl CellRun {
         None
     }
 
-    /// Passes a request for input on to the reader of the events, and stops the clock. Returns the outcome where the host has it at once.
-    fn take_input_request(&mut self, call: &str, prompt: String) -> Option<Result<String, String>> {
+    /// Stops the clock for a request for input that goes to the reader of the events. Returns the outcome where the host has it at once.
+    fn take_input_request(&mut self, call: &str, prompt: &str) -> Option<Result<String, String>> {
         if let Some(recorded) = &mut self.recorded {
-            return Some(recorded.input(&prompt));
+            return Some(recorded.input(prompt));
         }
         if !self.events.has_reader() {
             let reason = "input() cannot be answered: no person can type here; pass the value in as a variable";
             return Some(Err(reason.to_owned()));
         }
-        if let Err(reason) = self.calls.question(call, &prompt) {
+        if let Err(reason) = self.calls.question(call, prompt) {
             return Some(Err(reason));
         }
         self.clock.stop();
-        self.events.emit(Event::InputRequest {
-            call: call.to_owned(),
-            prompt,
-        });
         None
     }
 }

@@ -133,7 +133,7 @@ impl CellRun {
             memory_kills: actor.placement.memory_kills(),
             cell,
             number,
-            events: CellEvents::new(events),
+            events: CellEvents::new(events, &actor.shared.logs.ring, number),
             started,
             displays: Displays::default(),
             calls: Calls::default(),
@@ -156,6 +156,7 @@ impl CellRun {
         let spill = actor.directory.path().join("replayed");
         run.capture = Capture::new(limits.output_kept, 0, spill);
         run.recorded = Some(Recorded::new(answers));
+        run.events.be_quiet();
         run
     }
 
@@ -183,6 +184,8 @@ impl CellRun {
             cell: self.number,
             code: self.cell.code.clone(),
             script: self.cell.script.clone(),
+            env: self.cell.env.clone(),
+            silent: self.cell.silent,
             watched: actor.options.strategy == Strategy::Thread,
         });
         self.outgoing.extend(actor.shared.packages.message());
@@ -379,7 +382,10 @@ impl CellRun {
     /// The head says something, or can say no more. Returns how the cell ended, if it did.
     async fn hear(&mut self, actor: &mut Actor, frame: io::Result<FromHead>) -> Option<Finish> {
         // The guest sends a display when the pipes are empty: what is in them now came after it.
-        if !matches!(frame, Ok(FromHead::Display { .. })) {
+        if !matches!(
+            frame,
+            Ok(FromHead::Display(_) | FromHead::ClearOutput { .. } | FromHead::Comm(_))
+        ) {
             self.drain(actor);
         }
         let ending = match frame {

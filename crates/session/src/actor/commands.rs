@@ -8,6 +8,7 @@ use crate::processes::{SpawnEnvironment, SpawnerEnds};
 use crate::session::Session;
 use cellblock_protocol::guest::{Reply, ToHead};
 use cellblock_protocol::{Cell, CellResult, CheckpointList, Event, Stream, Undone};
+use cellblock_sandbox::SessionProcesses;
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -44,6 +45,12 @@ pub(crate) enum ExclusiveCommand {
     },
     Fork {
         reply: ReplyTo<Session>,
+    },
+    Pause {
+        reply: ReplyTo<()>,
+    },
+    Resume {
+        reply: ReplyTo<()>,
     },
 }
 
@@ -91,6 +98,9 @@ pub(crate) enum ImmediateCommand {
         ends: SpawnerEnds,
         reply: ReplyTo<SpawnEnvironment>,
     },
+    Processes {
+        reply: oneshot::Sender<Option<SessionProcesses>>,
+    },
 }
 
 impl Command {
@@ -102,6 +112,9 @@ impl Command {
                 drop(reply.send(Err(error)));
             }
             Command::Exclusive(ExclusiveCommand::Fork { reply }) => drop(reply.send(Err(error))),
+            Command::Exclusive(
+                ExclusiveCommand::Pause { reply } | ExclusiveCommand::Resume { reply },
+            ) => drop(reply.send(Err(error))),
             Command::Question(Question { reply, .. }) => drop(reply.send(Err(error))),
             // These are never refused.
             Command::ToCell(_) | Command::Immediate(_) | Command::Close { .. } => {}

@@ -10,6 +10,7 @@ use crate::actor::{Actor, Fate};
 use crate::journal::Record;
 use cellblock_protocol::guest::ToHead;
 use cellblock_protocol::{Cell, CellResult, Event, StateOutcome, Strategy, Undone};
+use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// The effect of a command on the running cell.
@@ -100,7 +101,7 @@ impl Actor {
     }
 
     /// Answers without the head. It must not take long: the running cell waits meanwhile.
-    async fn answer_at_once(&mut self, command: ImmediateCommand) {
+    pub(crate) async fn answer_at_once(&mut self, command: ImmediateCommand) {
         match command {
             ImmediateCommand::ReadOutput {
                 cell,
@@ -117,6 +118,9 @@ impl Actor {
             ImmediateCommand::StartSpawner { ends, reply } => {
                 let _ = reply.send(self.start_spawner(ends).await);
             }
+            ImmediateCommand::Processes { reply } => {
+                let _ = reply.send(self.files.disk.processes().find());
+            }
         }
     }
 
@@ -128,12 +132,23 @@ impl Actor {
                 events,
                 reply,
             } => {
+                let number = number.or(cell.count);
                 self.cells.last_number = number.unwrap_or(0).max(self.cells.last_number + 1);
+                let number = self.cells.last_number;
+                let ring = Arc::clone(&self.shared.logs.ring);
+                let begun = Event::Begun {
+                    cell: number,
+                    code: cell.code.clone(),
+                };
+                ring.push(Some(number), begun);
                 self.arm_before_cell().await;
                 self.checkpoints
                     .note_processes(self.shared.processes.mark());
-                let number = self.cells.last_number;
                 let (result, fate) = self.run(cell.clone(), number, events).await;
+                let over = Event::Result {
+                    result: Box::new(result.clone()),
+                };
+                ring.push(Some(number), over);
                 let record = self
                     .cells
                     .journal
@@ -159,6 +174,12 @@ impl Actor {
                 };
                 let _ = reply.send(outcome);
                 fate
+            }
+            ExclusiveCommand::Pause { reply } => self.pause(reply).await,
+            // A session that is not paused needs nothing.
+            ExclusiveCommand::Resume { reply } => {
+                let _ = reply.send(Ok(()));
+                Fate::Lives
             }
             ExclusiveCommand::Fork { reply } => {
                 let (outcome, fate) = self.fork().await;

@@ -17,6 +17,7 @@ mod file_changes;
 pub(crate) mod head;
 mod head_process;
 pub(crate) mod outputs;
+mod pause;
 mod questions;
 
 use crate::actor::commands::CommandQueue;
@@ -136,6 +137,7 @@ impl Actor {
     pub(crate) async fn serve(mut self) {
         let reason = self.serve_until_over().await;
         let _ = self.shared.end.set(reason.clone());
+        self.shared.logs.ring.end();
         // Handles that are waiting see their replies dropped and read the reason.
         self.commands.refuse_all();
         self.shared
@@ -226,7 +228,7 @@ impl Actor {
     /// Tells who listens to the session, and not to a cell, that it went back.
     pub(crate) fn announce_restored(&self) {
         let checkpoint = self.checkpoints.current();
-        let _ = self.shared.logs.send(Event::Restored { checkpoint });
+        self.shared.logs.send(Event::Restored { checkpoint });
         let stands = checkpoint;
         self.cells
             .journal
@@ -244,7 +246,7 @@ impl Actor {
             )
         {
             self.checkpoints.announced = checkpoint.clone();
-            let _ = self.shared.logs.send(Event::Checkpoint { checkpoint });
+            self.shared.logs.send(Event::Checkpoint { checkpoint });
         }
     }
 }

@@ -383,7 +383,7 @@ impl Actor {
         lines.extend(named("differs", &restoration.differed));
         lines.extend(named("not restored", &restoration.not_restored));
         for text in lines {
-            let _ = self.shared.logs.send(Event::Log { text });
+            self.shared.logs.send(Event::Log { text });
         }
     }
 }

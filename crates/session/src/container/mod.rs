@@ -5,6 +5,7 @@ pub(crate) mod running;
 mod socket;
 
 use crate::Error;
+use crate::events::SessionEvents;
 use crate::files::disk::Processes;
 use crate::files::history::ChangeNotice;
 use crate::files::kept_workspaces::remove_if_empty;
@@ -14,6 +15,7 @@ use crate::files::workspace::Workspace;
 use crate::journal::{self, PythonUsed};
 use crate::network::{self, NetworkListeners};
 use crate::packages::Packages;
+use crate::paths::WORKSPACE;
 use crate::runtime::{claim, next_number, remove_orphans, session_directory};
 use crate::session::{MAX_LOG_EVENTS, Session};
 use crate::spawn::fork::Lineage;
@@ -30,7 +32,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::broadcast;
 use tokio::time::timeout;
 
 use running::ContainerLog;
@@ -133,7 +134,7 @@ impl ContainerBackend {
         };
         let name = format!("cellblock-{id}-{}-{number}", std::process::id());
         let spec = self.container_spec(name, &options, &wanted, &listeners, paths)?;
-        let (logs, _) = broadcast::channel(MAX_LOG_EVENTS);
+        let logs = SessionEvents::new(MAX_LOG_EVENTS);
         let log = wanted.stream_container_output.then(|| ContainerLog {
             label: id.clone(),
             events: logs.clone(),
@@ -184,6 +185,8 @@ impl ContainerBackend {
                 rung: Rung::None,
                 isolation: "docker".to_owned(),
                 python: "python3".into(),
+                has_view: false,
+                workspace: Some(WORKSPACE.into()),
             },
             process_host: ProcessHost::Container(container),
             spawned: session,

@@ -1,6 +1,7 @@
 //! A session's container while it runs: the log of what is printed in it, its end, its removal.
 
 use crate::Error;
+use crate::events::SessionEvents;
 use crate::session::log_pieces;
 use cellblock_docker::{Container, Output};
 use cellblock_protocol::{Event, Stream};
@@ -9,7 +10,7 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -45,7 +46,7 @@ enum ContainerEnd {
 pub(crate) struct ContainerLog {
     /// The session's name, which stands in front of each line.
     pub(crate) label: String,
-    pub(crate) events: broadcast::Sender<Event>,
+    pub(crate) events: SessionEvents,
 }
 
 type LastLines = Arc<Mutex<VecDeque<String>>>;

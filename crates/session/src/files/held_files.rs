@@ -132,7 +132,9 @@ impl SeenProcesses {
         let mut known = self.known.iter();
         let spawner = spawner.and_then(|id| known.find(|(_, found)| **found == Process::Own(id)));
         let supervisors = spawner.map_or_else(Vec::new, |(pid, _)| ProcEntry::of(*pid).children());
-        let below = supervisors.into_iter().flat_map(|pid| ProcEntry::of(pid).children());
+        let below = supervisors
+            .into_iter()
+            .flat_map(|pid| ProcEntry::of(pid).children());
         below.collect()
     }
 

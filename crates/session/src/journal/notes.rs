@@ -48,7 +48,7 @@ impl CellNotes {
                     outcome: CallOutcome::Unanswered,
                 });
             }
-            FromHead::InputRequest { call, prompt } => {
+            FromHead::InputRequest { call, prompt, .. } => {
                 if !self.has_room(prompt.len()) {
                     return;
                 }

@@ -8,6 +8,7 @@ use cellblock_protocol::{
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +41,12 @@ pub enum Record {
         /// Whether the cell is atomic, where it says so itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         atomic: Option<bool>,
+        /// Variables of the environment of this cell alone.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        env: BTreeMap<String, String>,
+        /// Whether its value was not looked at.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        silent: bool,
     },
     /// A cell ended.
     Ended(Box<Ended>),

@@ -1,18 +1,19 @@
 //! The recorder of one session: it hands records to the writer thread and never waits.
 
 use crate::actor::Actor;
+use crate::events::SessionEvents;
 use crate::journal::bounds;
 use crate::journal::notes::CellNotes;
 use crate::journal::record::{Ended, Opened, PythonUsed, Record, VERSION};
 use crate::journal::writer::{Key, Listener, Message, WriterThread};
 use crate::runtime::RuntimeState;
 use cellblock_protocol::guest::{FromHead, ToHead};
-use cellblock_protocol::{Cell, CellResult, Event, Journaling, SessionOptions};
+use cellblock_protocol::{Cell, CellResult, Journaling, SessionOptions};
 use cellblock_records::{RecordDirectory, new_id, seconds_since_1970};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::oneshot;
 
 /// The journal that a live session writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,11 +46,7 @@ struct OpenJournal {
 
 impl Recorder {
     /// Begins a journal in this directory. There is a file once something happened.
-    pub(crate) fn open(
-        directory: &Path,
-        opened: Opened,
-        logs: &broadcast::Sender<Event>,
-    ) -> Recorder {
+    pub(crate) fn open(directory: &Path, opened: Opened, logs: &SessionEvents) -> Recorder {
         let inner = OpenJournal::new(directory, &opened.session, WriterThread::shared(), logs);
         let is_accepted = inner.writer.send(Message::Open {
             key: inner.key,
@@ -72,7 +69,7 @@ impl Recorder {
         session: &str,
         cell: u64,
         workspace: &Path,
-        logs: &broadcast::Sender<Event>,
+        logs: &SessionEvents,
     ) -> Recorder {
         let Some(parent) = &self.inner else {
             return Recorder::default();
@@ -147,7 +144,7 @@ impl OpenJournal {
         directory: &Path,
         session: &str,
         writer: Arc<WriterThread>,
-        logs: &broadcast::Sender<Event>,
+        logs: &SessionEvents,
     ) -> OpenJournal {
         let id = new_id();
         OpenJournal {
@@ -226,6 +223,8 @@ impl SessionJournal {
                         code: of.code.clone(),
                         timeout: of.timeout,
                         atomic: of.atomic,
+                        env: of.env.clone(),
+                        silent: of.silent,
                     });
                 }
             }
@@ -293,7 +292,7 @@ impl RuntimeState {
         &self,
         actor: &Actor,
         options: &SessionOptions,
-        logs: &broadcast::Sender<Event>,
+        logs: &SessionEvents,
     ) -> Recorder {
         let python = self.python();
         let used = PythonUsed {
@@ -311,7 +310,7 @@ pub(crate) fn begin(
     python: PythonUsed,
     actor: &Actor,
     options: &SessionOptions,
-    logs: &broadcast::Sender<Event>,
+    logs: &SessionEvents,
 ) -> Recorder {
     let directory = match &options.journal {
         Journaling::HostsChoice | Journaling::Off => return Recorder::default(),

@@ -31,6 +31,8 @@ pub(super) fn begun(cell: u64) -> Record {
         code: format!("x = {cell}"),
         timeout: None,
         atomic: None,
+        env: Default::default(),
+        silent: false,
     }
 }
 

@@ -125,13 +125,17 @@ impl<'a> Story<'a> {
                 code,
                 timeout,
                 atomic,
+                env,
+                silent,
             } => self.cells.push(CellStory {
                 number: *cell,
                 cell: Cell {
                     code: code.clone(),
                     timeout: *timeout,
                     atomic: *atomic,
-                    script: None,
+                    env: env.clone(),
+                    silent: *silent,
+                    ..Cell::default()
                 },
                 begun_at: at,
                 ended: None,

@@ -1,6 +1,7 @@
 //! The thread that writes journals, so that no cell waits for a disk. A journal is created with its first record, appended to,
 //! and stopped at the first write that fails.
 
+use crate::events::SessionEvents;
 use crate::journal::bounds;
 use crate::journal::directory::make_room;
 use crate::journal::record::{Ended, Record};
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak, mpsc};
 use std::{io, thread};
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::oneshot;
 
 /// The bytes of records that may wait to be written. A disk that falls behind by more costs the journal, not the session.
 const MAX_QUEUED_BYTES: usize = 64 << 20;
@@ -31,7 +32,7 @@ pub(super) type Key = u64;
 pub(super) struct Listener {
     pub(super) session: String,
     pub(super) stopped: Arc<OnceLock<String>>,
-    pub(super) logs: broadcast::Sender<Event>,
+    pub(super) logs: SessionEvents,
 }
 
 #[allow(dead_code, reason = "`Fork` is sent where sessions are forked")]
@@ -194,7 +195,7 @@ impl Listener {
                 "the journal of session `{}` stopped: {reason}; the session goes on, but what comes now is not in its journal\n",
                 self.session
             );
-            let _ = self.logs.send(Event::Log { text });
+            self.logs.send(Event::Log { text });
         }
     }
 }
@@ -204,7 +205,10 @@ fn memory_bytes(record: &Record) -> usize {
     const MIN_RECORD_BYTES: usize = 1024;
     MIN_RECORD_BYTES
         + match record {
-            Record::Begun { code, .. } => code.len(),
+            Record::Begun { code, env, .. } => {
+                let bytes = |(name, value): (&String, &String)| name.len() + value.len();
+                code.len() + env.iter().map(bytes).sum::<usize>()
+            }
             Record::PutFile { contents, .. } => {
                 contents.as_ref().map_or(0, |contents| contents.len())
             }

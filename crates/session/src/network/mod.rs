@@ -271,7 +271,7 @@ fn log(shared: &Shared, refused: Arc<Mutex<Vec<Arc<Connection>>>>) -> Log {
             refused.push(Arc::clone(&connection));
         }
         let text = format!("network: {connection}\n");
-        let _ = logs.send(Event::Log { text });
+        logs.send(Event::Log { text });
         let _ = connections.send(connection);
     })
 }

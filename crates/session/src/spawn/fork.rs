@@ -5,6 +5,7 @@
 
 use crate::Error;
 use crate::actor::{Actor, Fate};
+use crate::events::SessionEvents;
 use crate::files::fork_copy::{self, Copying};
 use crate::files::history::ChangeNotice;
 use crate::files::workspace::Workspace;
@@ -24,7 +25,6 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::broadcast;
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 
@@ -192,7 +192,7 @@ impl Actor {
         });
         unfinished.keep();
         // The journal goes on where that of the parent stands.
-        let (logs, _) = broadcast::channel(MAX_LOG_EVENTS);
+        let logs = SessionEvents::new(MAX_LOG_EVENTS);
         let cell = self.checkpoints.current();
         let recorder = &self.cells.journal.recorder;
         let opening = Opening {

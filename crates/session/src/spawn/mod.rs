@@ -10,12 +10,14 @@ pub(crate) mod sockets;
 pub(crate) mod zygote;
 
 use crate::Error;
+use crate::events::SessionEvents;
 use crate::files::disk::Processes;
 use crate::files::history::ChangeNotice;
 use crate::files::session_files::Files;
 use crate::files::workspace::Workspace;
 use crate::network::NetworkListeners;
 use crate::packages::Packages;
+use crate::paths::WORKSPACE;
 use crate::runtime::RuntimeState;
 use crate::session::{MAX_LOG_EVENTS, Session};
 use crate::spawn::fork::{Lineage, UnfinishedDirectories};
@@ -29,7 +31,6 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::broadcast;
 use tokio::time::timeout;
 
 /// How long a fork and its walls may take. Milliseconds, but the machine may be busy.
@@ -57,7 +58,7 @@ impl RuntimeState {
             Some(prepared) => prepared,
             None => self.make(&id, options.clone()).await?,
         };
-        let (logs, _) = broadcast::channel(MAX_LOG_EVENTS);
+        let logs = SessionEvents::new(MAX_LOG_EVENTS);
         let journal = self.begin_journal(prepared.actor(), &options, &logs);
         let mut environment = self.environment(prepared.actor().directory.path());
         let listeners = NetworkListeners::of(&options).through(&self.proxies);
@@ -178,6 +179,8 @@ impl RuntimeState {
             rung: self.rung,
             isolation: self.described.clone(),
             python: self.python().executable.clone(),
+            has_view: self.has_view(),
+            workspace: self.has_view().then(|| WORKSPACE.into()),
         }
     }
 

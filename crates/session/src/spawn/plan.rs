@@ -6,6 +6,7 @@ use crate::files::borrowed::BorrowedDirectory;
 use crate::files::history::ChangeNotice;
 use crate::files::workspace::Workspace;
 use crate::network::{self, NetworkListeners};
+use crate::paths::WORKSPACE;
 use crate::runtime::RuntimeState;
 use cellblock_protocol::{Rung, SessionOptions, Wall};
 use cellblock_sandbox::{Cgroup, SpawnRequest};
@@ -71,7 +72,7 @@ impl RuntimeState {
         };
         let has_view = self.has_view();
         let working_directory = if has_view {
-            PathBuf::from("/workspace")
+            PathBuf::from(WORKSPACE)
         } else {
             workspace.path().to_owned()
         };

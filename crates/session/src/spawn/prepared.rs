@@ -5,19 +5,21 @@ use crate::actor::commands::{Command, CommandQueue};
 use crate::actor::head::Head;
 use crate::actor::{Actor, CellHistory, Fate, Placement, SessionDirectory, SessionFiles};
 use crate::checkpoint::Checkpoints;
+use crate::events::SessionEvents;
 use crate::files::disk::Disk;
 use crate::files::session_files::Files;
 use crate::files::workspace::Workspace;
 use crate::journal::{Recorder, SessionJournal};
 use crate::network::{NetworkAccess, NetworkListeners, OpenedListener};
 use crate::packages::Packages;
+use crate::paths::Layout;
 use crate::runtime::RuntimeState;
 use crate::session::{MAX_LOG_EVENTS, Session, Shared};
 use crate::spawn::fork::Lineage;
 use crate::spawn::process_host::ProcessHost;
 use crate::spawn::sockets::SpawnedSession;
 use cellblock_protocol::guest::{Reply, ToHead};
-use cellblock_protocol::{Cell, Event, Rung, SessionOptions, Status};
+use cellblock_protocol::{Cell, Rung, SessionOptions, Status};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -29,6 +31,10 @@ pub(crate) struct IsolationSummary {
     /// In the words of a result.
     pub(crate) isolation: String,
     pub(crate) python: PathBuf,
+    /// Whether the session has a root of its own.
+    pub(crate) has_view: bool,
+    /// The path of the workspace, as code of the session knows it; `None` where it is that of the host.
+    pub(crate) workspace: Option<PathBuf>,
 }
 
 /// The parts of a session whose processes run.
@@ -55,7 +61,7 @@ pub(crate) struct Prepared {
 pub(crate) struct Opening {
     pub(crate) id: String,
     pub(crate) options: SessionOptions,
-    pub(crate) logs: broadcast::Sender<Event>,
+    pub(crate) logs: SessionEvents,
     pub(crate) journal: Recorder,
     pub(crate) packages: Packages,
     pub(crate) listeners: NetworkListeners,
@@ -93,11 +99,17 @@ impl Prepared {
         } = parts.files;
         // Replaced when the session is opened.
         let (_, commands) = mpsc::unbounded_channel();
+        let host_path = parts.workspace.path().to_owned();
+        let layout = Layout {
+            workspace: parts.summary.workspace.unwrap_or(host_path),
+            has_view: parts.summary.has_view,
+        };
         let shared = Shared {
+            layout,
             id: parts.id,
             workspace: parts.workspace,
             rung: parts.summary.rung,
-            logs: broadcast::channel(1).0,
+            logs: SessionEvents::new(1),
             connections: broadcast::channel(1).0,
             end: OnceLock::new(),
             journal: Recorder::default(),
@@ -158,6 +170,7 @@ impl Prepared {
         let mut actor = self.actor;
         let (commands, receiver) = mpsc::unbounded_channel::<Command>();
         let shared = Arc::new(Shared {
+            layout: actor.shared.layout.clone(),
             id: opening.id,
             workspace: Arc::clone(&actor.shared.workspace),
             rung: actor.shared.rung,

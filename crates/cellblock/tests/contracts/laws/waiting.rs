@@ -44,7 +44,7 @@ fn r11_while_a_cell_waits_in_a_tool_call_other_sessions_run_and_its_own_is_busy(
 fn r23_input_asks_the_host() {
     let session = session();
     let mut running = session.start("name = input('Your name? ')\nprint('Hello', name)\nname");
-    let Some(Event::InputRequest { call, prompt }) = running.next() else {
+    let Some(Event::InputRequest { call, prompt, .. }) = running.next() else {
         panic!("no question came")
     };
     assert_eq!(prompt, "Your name? ");

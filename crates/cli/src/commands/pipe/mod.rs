@@ -3,6 +3,7 @@
 //! One task reads and decides what is to be done at once (answers, interrupts); each session has a task that does the rest in
 //! order; one thread writes. W1 to W6 of the contracts are the law here.
 
+mod floor;
 mod operations;
 mod processes;
 mod server;

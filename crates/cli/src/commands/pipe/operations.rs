@@ -1,5 +1,6 @@
 //! The operations that ask something of a session and get one answer.
 
+use super::floor::work_with_files;
 use super::server::PipeServer;
 use super::streams::{FilePart, Writer};
 use cellblock::Session;
@@ -92,6 +93,24 @@ async fn answer(session: &Session, operation: Operation) -> Result<Value, Operat
         Operation::Seed { variables } => session.seed(variables).await.map_err(failed).map(nothing),
         Operation::Vars => session.vars().await.map_err(failed).and_then(value),
         Operation::Inspect { name } => session.inspect(&name).await.map_err(failed).and_then(value),
+        Operation::Complete(cursor) => session
+            .complete(cursor)
+            .await
+            .map_err(failed)
+            .and_then(value),
+        Operation::InspectAt { cursor, detail } => session
+            .inspect_at(cursor, detail)
+            .await
+            .map_err(failed)
+            .and_then(value),
+        Operation::IsComplete { code } => session
+            .is_complete(&code)
+            .await
+            .map_err(failed)
+            .and_then(value),
+        Operation::Files(operation) => work_with_files(session, operation).await,
+        Operation::Pause => session.pause().await.map_err(failed).map(nothing),
+        Operation::Resume => session.resume().await.map_err(failed).map(nothing),
         Operation::Reset => session.reset().await.map_err(failed).map(nothing),
         Operation::Tools { tools } => session.set_tools(tools).await.map_err(failed).map(nothing),
         Operation::PutFile { path, contents } => session
@@ -142,6 +161,10 @@ pub(crate) fn serve_while_waiting(
             | Operation::ReadOutput { .. }
             | Operation::Vars
             | Operation::Inspect { .. }
+            | Operation::Complete(_)
+            | Operation::InspectAt { .. }
+            | Operation::IsComplete { .. }
+            | Operation::Files(_)
             | Operation::Close
     );
     let (Some(session), true) = (session, is_free) else {

@@ -1,6 +1,9 @@
 //! Reads requests, does urgent ones at once, and queues the rest for the tasks of their sessions.
 
-use super::operations::{OperationError, serve_beside_cell, serve_while_waiting};
+use super::floor::read_events;
+use super::operations::{
+    OperationAnswer, OperationError, send_outcome, serve_beside_cell, serve_while_waiting,
+};
 use super::processes;
 use super::processes::{ProcessRequest, is_about_processes};
 use super::session_task;
@@ -9,11 +12,12 @@ use super::streams::{InputLine, Writer};
 use cellblock::pipe::{
     MAX_LINE_BYTES, Operation, PipeError, Request, RequestId, Response, parse_line,
 };
-use cellblock::{Event, Host, Session, Strategy};
+use cellblock::{Event, Host, Session, Snapshot, Strategy};
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
 /// The most bytes of memory that queued requests may take.
@@ -27,6 +31,8 @@ pub(crate) struct PipeServer {
     pub(crate) host: Host,
     pub(crate) writer: Writer,
     sessions: Mutex<HashMap<String, Entry>>,
+    /// States of sessions that were kept aside, by name.
+    snapshots: Mutex<HashMap<String, Arc<Snapshot>>>,
     waiting_bytes: Arc<AtomicUsize>,
     /// The number of tasks.
     tasks: watch::Sender<usize>,
@@ -48,6 +54,7 @@ impl PipeServer {
             host,
             writer,
             sessions: Mutex::default(),
+            snapshots: Mutex::default(),
             waiting_bytes: Arc::default(),
             tasks: watch::Sender::new(0),
             input_has_ended: AtomicBool::new(false),
@@ -79,6 +86,14 @@ impl PipeServer {
             lock(&entry.state).refuse_calls(INPUT_HAS_ENDED);
         }
         self.wait_for_tasks().await;
+        self.discard_all().await;
+    }
+
+    async fn discard_all(&self) {
+        let snapshots = std::mem::take(&mut *lock(&self.snapshots));
+        for snapshot in snapshots.into_values() {
+            snapshot.discard().await;
+        }
     }
 
     /// Closes every session now: running cells are interrupted, queued requests are dropped.
@@ -92,6 +107,7 @@ impl PipeServer {
         for session in open {
             session.close().await;
         }
+        self.discard_all().await;
         self.wait_for_tasks().await;
     }
 
@@ -137,6 +153,10 @@ impl PipeServer {
                     lock(&entry.state).interrupt();
                 }
                 return Some(Response::answer(id, name, json!({})));
+            }
+            // Beside the cells: a reader wants to see what a running one does.
+            Operation::Events { after, wait } => {
+                return self.read_events(id, name, after, wait);
             }
             operation => operation,
         };
@@ -188,6 +208,71 @@ impl PipeServer {
             });
         }
         None
+    }
+
+    /// Reads the events of a session in a task of its own.
+    fn read_events(
+        self: &Arc<Self>,
+        id: Option<RequestId>,
+        name: String,
+        after: u64,
+        wait: Duration,
+    ) -> Option<Response> {
+        let entry = lock(&self.sessions)
+            .get(&name)
+            .map(|entry| Arc::clone(&entry.state));
+        let session = entry.and_then(|state| lock(&state).session.clone());
+        let Some(session) = session else {
+            let error = OperationError::new("not_found", format!("no session `{name}` is open"));
+            return Some(error.response(id, name));
+        };
+        let writer = self.writer.clone();
+        tokio::spawn(async move {
+            let outcome = read_events(&session, after, wait).await;
+            send_outcome(&writer, id, name, outcome.map(OperationAnswer::Value)).await;
+        });
+        None
+    }
+
+    /// Keeps the state of a session aside under a name.
+    pub(crate) async fn freeze(
+        &self,
+        session: &Session,
+        name: Option<String>,
+    ) -> Result<String, OperationError> {
+        let snapshot = session.freeze().await.map_err(cellblock::Error::from)?;
+        let name = name.unwrap_or_else(|| snapshot.id().to_owned());
+        {
+            let mut snapshots = lock(&self.snapshots);
+            if !snapshots.contains_key(&name) {
+                snapshots.insert(name.clone(), Arc::new(snapshot));
+                return Ok(name);
+            }
+        }
+        Err(OperationError::new(
+            "exists",
+            format!(
+                "there is a snapshot `{name}` already; discard it first, or choose another name"
+            ),
+        ))
+    }
+
+    /// Opens a session that begins with a state that was kept aside.
+    pub(crate) async fn open_from(
+        self: &Arc<Self>,
+        snapshot: &str,
+    ) -> Result<String, OperationError> {
+        let kept = lock(&self.snapshots).get(snapshot).cloned();
+        let kept = kept.ok_or_else(|| no_snapshot(snapshot))?;
+        let session = kept.open().await.map_err(cellblock::Error::from)?;
+        self.adopt(session).await
+    }
+
+    /// Forgets a state that was kept aside.
+    pub(crate) async fn discard(&self, snapshot: &str) -> Result<(), OperationError> {
+        let kept = lock(&self.snapshots).remove(snapshot);
+        kept.ok_or_else(|| no_snapshot(snapshot))?.discard().await;
+        Ok(())
     }
 
     fn answer(
@@ -277,6 +362,10 @@ fn read_request(line: &InputLine) -> Result<Request, PipeError> {
         }
         error
     })
+}
+
+fn no_snapshot(name: &str) -> OperationError {
+    OperationError::new("not_found", format!("there is no snapshot `{name}`"))
 }
 
 /// A part of the memory for waiting requests; given back when dropped.

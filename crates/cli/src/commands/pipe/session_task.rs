@@ -114,6 +114,21 @@ impl SessionTask {
                 }
                 Err(error) => (Err(error), Next::Open),
             },
+            Operation::Freeze { name } => {
+                let frozen = self.freeze(name).await;
+                (frozen.map(OperationAnswer::Value), Next::Open)
+            }
+            Operation::OpenFrom { snapshot } => {
+                let opened = self.server.open_from(&snapshot).await;
+                let answer =
+                    opened.map(|session| OperationAnswer::Value(json!(Opened { session })));
+                (answer, Next::Open)
+            }
+            Operation::Discard { snapshot } => {
+                let discarded = self.server.discard(&snapshot).await;
+                let answer = discarded.map(|()| OperationAnswer::Value(json!({})));
+                (answer, Next::Open)
+            }
             Operation::Fork => (self.fork().await.map(OperationAnswer::Value), Next::Open),
             operation => (self.ask(operation).await, Next::Open),
         };
@@ -123,6 +138,13 @@ impl SessionTask {
 
     async fn ask(&mut self, operation: Operation) -> Result<OperationAnswer, OperationError> {
         ask(&self.session().await?, operation).await
+    }
+
+    /// Keeps the state aside.
+    async fn freeze(&mut self, name: Option<String>) -> Result<Value, OperationError> {
+        let session = self.session().await?;
+        let snapshot = self.server.freeze(&session, name).await?;
+        Ok(json!({ "snapshot": snapshot }))
     }
 
     /// A second session, which is at once another name of the pipe.

@@ -1,0 +1,57 @@
+//! A session that stands still: none of its processes runs, and it takes no processor time.
+
+use crate::Error;
+use crate::actor::commands::{Command, ExclusiveCommand, ReplyTo};
+use crate::actor::{Actor, Fate};
+
+impl Actor {
+    /// Stops all processes and waits until the session is resumed or is to end. Between cells only: the clock of a cell would go on.
+    ///
+    /// The time does not count as idle. While the session is paused, files can be worked with and output can be read; everything that
+    /// needs the head is refused.
+    pub(crate) async fn pause(&mut self, reply: ReplyTo<()>) -> Fate {
+        let Some(processes) = self.files.disk.processes().find() else {
+            let problem = "the processes of this session cannot be found".to_owned();
+            let _ = reply.send(Err(Error::Refused(problem)));
+            return Fate::Lives;
+        };
+        let stopping = tokio::task::spawn_blocking(move || processes.pause_all()).await;
+        let stopped = stopping.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        let paused = match stopped {
+            Ok(paused) => paused,
+            Err(error) => {
+                let _ = reply.send(Err(Error::system("pausing the session")(error)));
+                return Fate::Lives;
+            }
+        };
+        let _ = reply.send(Ok(()));
+        loop {
+            match self.commands.receive().await {
+                Some(Command::Exclusive(ExclusiveCommand::Resume { reply })) => {
+                    paused.resume();
+                    let _ = reply.send(Ok(()));
+                    return Fate::Lives;
+                }
+                Some(Command::Exclusive(ExclusiveCommand::Pause { reply })) => {
+                    let _ = reply.send(Ok(()));
+                }
+                Some(Command::Immediate(command)) => self.answer_at_once(command).await,
+                Some(Command::ToCell(_)) => {}
+                Some(Command::Close { reply }) => {
+                    // Init must run to end the others.
+                    paused.resume();
+                    self.commands.close_for(reply);
+                    return Fate::Over("it was closed".to_owned());
+                }
+                Some(command) => {
+                    let session = self.shared.id.clone();
+                    command.refuse(Error::Paused { session });
+                }
+                None => {
+                    paused.resume();
+                    return Fate::Over("its last handle was dropped".to_owned());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The files that a session sees, by the absolute path that its code knows them by.
+//!
+//! Three places, three ways. The **workspace** is a directory of the host's: the host's own confined walk leads there, as for `put_file`,
+//! so that files shared with forks are parted before they are written to. **`/tmp` and `/dev/shm`** exist only in the session: the host
+//! goes through the root of the session's init and becomes the session's user. **Everything else** of the view can be read the same
+//! way, and not written to: code of the session cannot write there either. Neither the head nor init is asked, because both may be busy
+//! for as long as a cell runs, and code of the session could lie in the head's name.
+
+mod operations;
+mod place;
+
+use crate::Error;
+use crate::session::Session;
+use cellblock_protocol::FileStat;
+use cellblock_sandbox::{Confined, SessionProcesses, in_view_of};
+use place::{Access, Place};
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) use place::{Layout, WORKSPACE};
+
+/// The most bytes that one read returns.
+pub const MAX_READ_BYTES: u64 = 64 << 20;
+/// The most entries that one listing returns.
+pub const MAX_LISTED: usize = 100_000;
+
+/// What becomes of the contents that a file has when it is written to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Existing {
+    /// They stay, but for what is written over.
+    #[default]
+    Kept,
+    /// The file ends after what is written.
+    CutOff,
+}
+
+/// The files that a session sees, by absolute path.
+///
+/// Everything is done as the session's user and stays inside the session's view: a link that leads out of the workspace, out of `/tmp`
+/// or out of `/dev/shm` is refused. Works while a cell runs. What is written to the workspace between cells is part of the state before the next cell,
+/// as with [`Session::put_file`], but is not in the journal.
+#[derive(Clone, Copy, Debug)]
+pub struct Paths<'a> {
+    session: &'a Session,
+}
+
+impl Session {
+    /// The files that the session sees, by the absolute path that its code knows them by.
+    pub fn paths(&self) -> Paths<'_> {
+        Paths { session: self }
+    }
+}
+
+impl Paths<'_> {
+    /// What is at a path. A link is described itself, with its target.
+    pub async fn stat(&self, path: &str) -> Result<FileStat, Error> {
+        let shown = path.to_owned();
+        self.work(path, Access::Read, move |directory, path| {
+            operations::stat(directory, path, &shown)
+        })
+        .await
+    }
+
+    /// What is in a directory, and in those below it down to `depth` levels; 1 is the directory alone. Sorted by path.
+    pub async fn list(&self, path: &str, depth: u32) -> Result<Vec<FileStat>, Error> {
+        let shown = path.to_owned();
+        self.work(path, Access::Read, move |directory, path| {
+            operations::list(directory, path, &shown, depth)
+        })
+        .await
+    }
+
+    /// Makes a directory, with those above it. One that is there already is fine.
+    pub async fn make_dir(&self, path: &str) -> Result<(), Error> {
+        self.work(path, Access::Write, operations::make_directory)
+            .await
+    }
+
+    /// Renames a file or a directory. Both paths are in the same place (the workspace, `/tmp` or `/dev/shm`), and nothing is at `to`.
+    pub async fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
+        let layout = &self.session.shared.layout;
+        let target = layout.find(to, Access::Write)?;
+        if target.directory != layout.find(from, Access::Write)?.directory {
+            return Err(Error::Path {
+                path: to.to_owned(),
+                source: std::io::Error::new(
+                    std::io::ErrorKind::CrossesDevices,
+                    "a file cannot be renamed from one place to another; copy it",
+                ),
+            });
+        }
+        self.work(from, Access::Write, move |directory, from| {
+            directory.rename(from, &target.path)
+        })
+        .await
+    }
+
+    /// Removes a file, a link, or a directory with all that is in it.
+    pub async fn remove(&self, path: &str) -> Result<(), Error> {
+        self.work(path, Access::Write, operations::remove).await
+    }
+
+    /// Opens a file for reading: for contents that are too large for memory.
+    pub async fn open(&self, path: &str) -> Result<File, Error> {
+        self.work(path, Access::Read, Confined::read).await
+    }
+
+    /// Reads `length` bytes from the byte `offset` on, or as many as there are; at most 64 MiB.
+    pub async fn read(&self, path: &str, offset: u64, length: u64) -> Result<Vec<u8>, Error> {
+        self.work(path, Access::Read, move |directory, path| {
+            let mut file = directory.read(path)?;
+            file.seek(SeekFrom::Start(offset))?;
+            let mut contents = Vec::new();
+            file.take(length.min(MAX_READ_BYTES))
+                .read_to_end(&mut contents)?;
+            Ok(contents)
+        })
+        .await
+    }
+
+    /// Writes bytes from the byte `offset` on. A file that is not there is made, with the directories above it.
+    pub async fn write(
+        &self,
+        path: &str,
+        offset: u64,
+        contents: Vec<u8>,
+        existing: Existing,
+    ) -> Result<(), Error> {
+        self.write_with(path, move |file| {
+            file.seek(SeekFrom::Start(offset))?;
+            file.write_all(&contents)?;
+            if existing == Existing::CutOff {
+                file.set_len(offset + contents.len() as u64)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Replaces the contents of a file by all that can be read from `source`, of any size. Returns how many bytes that were.
+    pub async fn copy_in(&self, path: &str, mut source: File) -> Result<u64, Error> {
+        self.write_with(path, move |file| {
+            file.set_len(0)?;
+            std::io::copy(&mut source, file)
+        })
+        .await
+    }
+
+    async fn write_with<T: Send + 'static>(
+        &self,
+        path: &str,
+        write: impl FnOnce(&mut File) -> std::io::Result<T> + Send + 'static,
+    ) -> Result<T, Error> {
+        let place = self.session.shared.layout.find(path, Access::Write)?;
+        if place.directory.is_none() {
+            let workspace = Arc::clone(&self.session.shared.workspace);
+            return blocking(path, move || {
+                let mut writing = workspace.open_to_write(&place.path)?;
+                write(&mut writing.file)
+            })
+            .await;
+        }
+        self.work(path, Access::Write, move |directory, path| {
+            write(&mut operations::open_to_write(directory, path)?)
+        })
+        .await
+    }
+
+    /// Does something with the directory that a path is in, and with the path below it.
+    async fn work<T: Send + 'static>(
+        &self,
+        path: &str,
+        access: Access,
+        work: impl FnOnce(&Confined, &Path) -> std::io::Result<T> + Send + 'static,
+    ) -> Result<T, Error> {
+        let Place {
+            directory,
+            path: below,
+        } = self.session.shared.layout.find(path, access)?;
+        let Some(directory) = directory else {
+            let workspace = Arc::clone(&self.session.shared.workspace);
+            return blocking(path, move || work(workspace.directory(), &below)).await;
+        };
+        let processes = self.session.processes().await?;
+        blocking(path, move || {
+            in_view_of(processes, &directory, |directory| work(directory, &below))
+        })
+        .await
+    }
+}
+
+impl Session {
+    /// The processes of the session, while it lives. Those of a fork are found a moment after it was made.
+    pub(crate) async fn processes(&self) -> Result<SessionProcesses, Error> {
+        const MAX_LOOKS: u32 = 1000;
+        const PAUSE: Duration = Duration::from_millis(5);
+        for _ in 0..MAX_LOOKS {
+            if let Some(found) = self.ask_for_processes().await? {
+                return Ok(found);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        let problem = "the processes of this session cannot be found".to_owned();
+        Err(Error::Refused(problem))
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    path: &str,
+    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> Result<T, Error> {
+    let done = tokio::task::spawn_blocking(work).await;
+    let outcome = done.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+    outcome.map_err(|source| Error::path(path, source))
+}

@@ -1,0 +1,99 @@
+//! Sessions that stand still for a while.
+
+use crate::support::{Python, session, wait};
+use cellblock_session::{Error, Existing};
+use std::time::Duration;
+
+#[test]
+fn a_paused_session_stands_still_and_goes_on_where_it_was() {
+    let session = session();
+    session.good(
+        "import subprocess, threading, time
+x = 41
+child = subprocess.Popen(['sh', '-c', 'while :; do echo >> /tmp/ticks; sleep 0.01; done'])",
+    );
+    let ticks = || wait(session.paths().stat("/tmp/ticks")).map_or(0, |stat| stat.bytes);
+    let grows = |for_long: Duration| {
+        let before = ticks();
+        std::thread::sleep(for_long);
+        ticks() > before
+    };
+    while ticks() == 0 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    wait(session.pause()).unwrap();
+    wait(session.pause()).unwrap();
+    assert!(
+        !grows(Duration::from_millis(300)),
+        "a process of the session runs"
+    );
+    let refused = [
+        wait(session.0.run("x")).err(),
+        wait(session.vars()).err(),
+        wait(session.undo(1)).err(),
+        wait(session.fork()).err(),
+    ];
+    for error in refused {
+        let error = error.unwrap();
+        assert!(matches!(error, Error::Paused { .. }), "{error}");
+        assert_eq!(error.code(), "paused");
+    }
+    let paths = session.paths();
+    wait(paths.write("/workspace/note", 0, b"hello".to_vec(), Existing::Kept)).unwrap();
+    wait(session.resume()).unwrap();
+    wait(session.resume()).unwrap();
+    assert_eq!(session.value("x + 1"), "42");
+    assert_eq!(session.value("open('note').read()"), "'hello'");
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    while !grows(Duration::from_millis(50)) {
+        assert!(
+            std::time::Instant::now() < deadline,
+            "the process does not go on"
+        );
+    }
+    session.good("child.kill(); child.wait()");
+    wait(session.undo(1)).unwrap();
+}
+
+#[test]
+fn a_session_with_a_running_cell_is_not_paused() {
+    let session = session();
+    let mut running = session.start("print('ready', flush=True)\nimport time\ntime.sleep(60)");
+    running.next();
+    assert!(matches!(wait(session.pause()), Err(Error::Busy { .. })));
+    session.interrupt();
+    running.result();
+}
+
+#[test]
+fn a_paused_session_can_be_closed_and_can_go_back_after_a_crash() {
+    let session = session();
+    session.good("x = 1");
+    wait(session.pause()).unwrap();
+    wait(session.resume()).unwrap();
+    session.run("import os\nos.kill(os.getpid(), 9)");
+    assert_eq!(session.value("x"), "1");
+    wait(session.pause()).unwrap();
+    wait(session.close());
+    assert_eq!(session.end(), Some("it was closed"));
+}
+
+#[test]
+fn a_snapshot_is_a_state_that_many_sessions_begin_with() {
+    let session = session();
+    session.good("x = 1\nopen('file', 'w').write('one')");
+    let snapshot = wait(session.freeze()).unwrap();
+    session.good("x = 2\nopen('file', 'w').write('two')");
+    let first = Python(wait(snapshot.open()).unwrap());
+    first.good("x += 10\nopen('file', 'w').write('of the first')");
+    wait(session.close());
+    let second = Python(wait(snapshot.open()).unwrap());
+    assert_eq!(second.value("x, open('file').read()"), "(1, 'one')");
+    assert_eq!(
+        first.value("x, open('file').read()"),
+        "(11, 'of the first')"
+    );
+    wait(snapshot.discard());
+    assert!(matches!(wait(snapshot.open()), Err(Error::Ended { .. })));
+    assert_eq!(second.value("x"), "1");
+}
