@@ -317,7 +317,7 @@ impl Session {
     /// Stops all processes of the session: it takes no processor time until it is resumed, and is not idle meanwhile. Refused while a
     /// cell runs. Until then everything that needs Python is refused with [`Error::Paused`]; files can be worked with.
     pub async fn pause(&self) -> Result<(), Error> {
-        self.processes().await?;
+        self.host_processes().await?;
         let (reply, outcome) = oneshot::channel();
         self.tell(Command::Exclusive(ExclusiveCommand::Pause { reply }));
         outcome.await.unwrap_or_else(|_| Err(self.ended()))

@@ -25,6 +25,8 @@ pub(super) fn weight(event: &Event) -> usize {
                 name, arguments, ..
             } => name.len() + arguments.as_json().len(),
             Event::InputRequest { prompt, .. } => prompt.len(),
+            Event::ProcOutput { proc, base64, .. } => proc.len() + base64.len(),
+            Event::ProcDropped { proc, .. } | Event::ProcEnd { proc, .. } => proc.len(),
             Event::Result { result } => weight_of_result(result),
             Event::Error { message, .. } => message.len(),
             Event::ClearOutput { .. } | Event::Restored { .. } | Event::Checkpoint { .. } => 0,

@@ -184,7 +184,7 @@ impl Paths<'_> {
             let workspace = Arc::clone(&self.session.shared.workspace);
             return blocking(path, move || work(workspace.directory(), &below)).await;
         };
-        let processes = self.session.processes().await?;
+        let processes = self.session.host_processes().await?;
         blocking(path, move || {
             in_view_of(processes, &directory, |directory| work(directory, &below))
         })
@@ -194,7 +194,7 @@ impl Paths<'_> {
 
 impl Session {
     /// The processes of the session, while it lives. Those of a fork are found a moment after it was made.
-    pub(crate) async fn processes(&self) -> Result<SessionProcesses, Error> {
+    pub(crate) async fn host_processes(&self) -> Result<SessionProcesses, Error> {
         const MAX_LOOKS: u32 = 1000;
         const PAUSE: Duration = Duration::from_millis(5);
         for _ in 0..MAX_LOOKS {

@@ -25,6 +25,13 @@ const MAX_QUEUED_BYTES: usize = 256 << 20;
 /// The bytes that a queued request takes besides its text.
 const REQUEST_BYTES: usize = 512;
 
+/// A state that was kept aside, and how the cells of its session ran.
+#[derive(Debug)]
+struct KeptSnapshot {
+    snapshot: Snapshot,
+    strategy: Strategy,
+}
+
 /// The server of a pipe, with all its sessions.
 #[derive(Debug)]
 pub(crate) struct PipeServer {
@@ -32,7 +39,7 @@ pub(crate) struct PipeServer {
     pub(crate) writer: Writer,
     sessions: Mutex<HashMap<String, Entry>>,
     /// States of sessions that were kept aside, by name.
-    snapshots: Mutex<HashMap<String, Arc<Snapshot>>>,
+    snapshots: Mutex<HashMap<String, Arc<KeptSnapshot>>>,
     waiting_bytes: Arc<AtomicUsize>,
     /// The number of tasks.
     tasks: watch::Sender<usize>,
@@ -92,7 +99,7 @@ impl PipeServer {
     async fn discard_all(&self) {
         let snapshots = std::mem::take(&mut *lock(&self.snapshots));
         for snapshot in snapshots.into_values() {
-            snapshot.discard().await;
+            snapshot.snapshot.discard().await;
         }
     }
 
@@ -238,10 +245,12 @@ impl PipeServer {
     pub(crate) async fn freeze(
         &self,
         session: &Session,
+        strategy: Strategy,
         name: Option<String>,
     ) -> Result<String, OperationError> {
         let snapshot = session.freeze().await.map_err(cellblock::Error::from)?;
         let name = name.unwrap_or_else(|| snapshot.id().to_owned());
+        let snapshot = KeptSnapshot { snapshot, strategy };
         {
             let mut snapshots = lock(&self.snapshots);
             if !snapshots.contains_key(&name) {
@@ -264,14 +273,16 @@ impl PipeServer {
     ) -> Result<String, OperationError> {
         let kept = lock(&self.snapshots).get(snapshot).cloned();
         let kept = kept.ok_or_else(|| no_snapshot(snapshot))?;
-        let session = kept.open().await.map_err(cellblock::Error::from)?;
-        self.adopt(session).await
+        let opened = kept.snapshot.open().await;
+        let session = opened.map_err(cellblock::Error::from)?;
+        self.adopt(session, kept.strategy).await
     }
 
     /// Forgets a state that was kept aside.
     pub(crate) async fn discard(&self, snapshot: &str) -> Result<(), OperationError> {
         let kept = lock(&self.snapshots).remove(snapshot);
-        kept.ok_or_else(|| no_snapshot(snapshot))?.discard().await;
+        let kept = kept.ok_or_else(|| no_snapshot(snapshot))?;
+        kept.snapshot.discard().await;
         Ok(())
     }
 

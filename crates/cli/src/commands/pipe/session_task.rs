@@ -143,7 +143,8 @@ impl SessionTask {
     /// Keeps the state aside.
     async fn freeze(&mut self, name: Option<String>) -> Result<Value, OperationError> {
         let session = self.session().await?;
-        let snapshot = self.server.freeze(&session, name).await?;
+        let strategy = lock(&self.state).strategy;
+        let snapshot = self.server.freeze(&session, strategy, name).await?;
         Ok(json!({ "snapshot": snapshot }))
     }
 
