@@ -1,0 +1,71 @@
+// A call that waits for a person, inside the cell or step that made it. The arguments can be changed before it is allowed.
+
+import { h, icon, button, replace } from "./dom.js";
+import { t } from "./texts.js";
+
+/**
+ * @typedef {{ decision: "accept", arguments?: any } | { decision: "always" } | { decision: "reject", reason: string } | { decision: "respond", text: string }} Decision
+ */
+
+/**
+ * @param {{ tool: string, arguments: any, description?: string }} request
+ * @param {(decision: Decision) => Promise<void>} decide
+ */
+export function approvalCard(request, decide) {
+  const original = JSON.stringify(request.arguments ?? {}, null, 2);
+  const entries = Object.entries(request.arguments ?? {});
+  const problem = h("div", { class: "small bad-text", role: "alert", hidden: true });
+  const reason = h("input", { class: "input", placeholder: t("approval.reason"), "aria-label": t("approval.reason") });
+  /** @type {Array<() => [string, any]>} */
+  const readers = [];
+  const fields = entries.map(([name, value]) => {
+    const isText = typeof value === "string";
+    const text = isText ? value : JSON.stringify(value);
+    const input = h("textarea", { class: "input mono", rows: Math.min(10, text.split("\n").length), value: text, oninput: () => changed() });
+    readers.push(() => [name, isText ? input.value : JSON.parse(input.value)]);
+    return h("label", { class: "field" }, h("span", { class: "mono" }, name), input);
+  });
+  const accept = button({ icon: "check", label: t("approval.accept"), kind: "primary", onclick: () => void send("accept") });
+  const buttons = h("div", { class: "row wrap" }, accept,
+    button({ label: t("approval.always"), onclick: () => void finish({ decision: "always" }) }),
+    button({ icon: "close", label: t("approval.reject"), kind: "danger", onclick: () => void finish({ decision: "reject", reason: reason.value }) }));
+  const card = h("section", { class: "approval card", "aria-label": t("approval.title", { tool: request.tool }) },
+    h("div", { class: "row" }, icon("shield"), h("strong", null, t("approval.title", { tool: request.tool }))),
+    h("p", { class: "small muted" }, request.description || t("approval.lead")), fields, problem, reason, buttons);
+
+  /** @returns {any} */
+  const read = () => Object.fromEntries(readers.map((reader) => reader()));
+
+  function changed() {
+    let isChanged = true;
+    try {
+      isChanged = JSON.stringify(read(), null, 2) !== original;
+      problem.hidden = true;
+    } catch {
+      problem.hidden = false;
+      problem.textContent = t("approval.invalid");
+    }
+    replace(accept, icon("check"), h("span", null, t(isChanged ? "approval.accept_edited" : "approval.accept")));
+    accept.disabled = !problem.hidden;
+  }
+
+  /** @param {"accept"} decision */
+  async function send(decision) {
+    const edited = read();
+    await finish(JSON.stringify(edited, null, 2) === original ? { decision } : { decision, arguments: edited });
+  }
+
+  /** @param {Decision} decision */
+  async function finish(decision) {
+    for (const control of buttons.querySelectorAll("button")) control.disabled = true;
+    try {
+      await decide(decision);
+      replace(card, h("div", { class: "row small muted" }, icon(decision.decision === "reject" ? "close" : "check"), t("approval.done", { decision: t(decision.decision === "reject" ? "approval.reject" : "approval.accept") })));
+    } catch (error) {
+      problem.hidden = false;
+      problem.textContent = error instanceof Error ? error.message : String(error);
+      for (const control of buttons.querySelectorAll("button")) control.disabled = false;
+    }
+  }
+  return card;
+}
