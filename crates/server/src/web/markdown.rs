@@ -33,6 +33,8 @@ struct Safe<'source> {
     code: Option<(String, String)>,
     /// The address and the description of the image that is open.
     image: Option<(CowStr<'source>, String)>,
+    /// Whether the cells that come are those of a table's head.
+    is_head: bool,
 }
 
 impl<'source> Safe<'source> {
@@ -78,10 +80,20 @@ impl<'source> Safe<'source> {
                 ))
             }
             Event::End(TagEnd::Table) => Some(raw("</tbody></table></div>".to_owned())),
-            Event::Start(Tag::TableHead) => Some(raw(String::new())),
-            Event::End(TagEnd::TableHead) => Some(raw("</tr></thead><tbody>".to_owned())),
+            Event::Start(Tag::TableHead) => {
+                self.is_head = true;
+                None
+            }
+            Event::End(TagEnd::TableHead) => {
+                self.is_head = false;
+                Some(raw("</tr></thead><tbody>".to_owned()))
+            }
             Event::Start(Tag::TableRow) => Some(raw("<tr>".to_owned())),
             Event::End(TagEnd::TableRow) => Some(raw("</tr>".to_owned())),
+            Event::Start(Tag::TableCell) if self.is_head => {
+                Some(raw("<th scope=\"col\">".to_owned()))
+            }
+            Event::End(TagEnd::TableCell) if self.is_head => Some(raw("</th>".to_owned())),
             Event::Start(Tag::TableCell) => Some(raw("<td>".to_owned())),
             Event::End(TagEnd::TableCell) => Some(raw("</td>".to_owned())),
             other => Some(other),
@@ -225,7 +237,7 @@ mod tests {
     fn a_table_can_be_scrolled() {
         assert_eq!(
             to_html("|a|b|\n|-|-|\n|1|<i>|"),
-            "<div class=\"table-scroll\" tabindex=\"0\"><table><thead><tr><td>a</td><td>b</td></tr></thead><tbody><tr><td>1</td>\
+            "<div class=\"table-scroll\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">a</th><th scope=\"col\">b</th></tr></thead><tbody><tr><td>1</td>\
              <td>&lt;i&gt;</td></tr></tbody></table></div>"
         );
     }

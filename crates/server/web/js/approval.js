@@ -4,11 +4,11 @@ import { h, icon, button, replace } from "./dom.js";
 import { t } from "./texts.js";
 
 /**
- * @typedef {{ decision: "accept", arguments?: any } | { decision: "always" } | { decision: "reject", reason: string } | { decision: "respond", text: string }} Decision
+ * @typedef {{ decision: "accept" | "always" } | { decision: "edit", arguments: any } | { decision: "reject" | "respond", text?: string }} Decision
  */
 
 /**
- * @param {{ tool: string, arguments: any, description?: string }} request
+ * @param {{ tool: string, arguments: any, purpose?: string }} request
  * @param {(decision: Decision) => Promise<void>} decide
  */
 export function approvalCard(request, decide) {
@@ -25,13 +25,13 @@ export function approvalCard(request, decide) {
     readers.push(() => [name, isText ? input.value : JSON.parse(input.value)]);
     return h("label", { class: "field" }, h("span", { class: "mono" }, name), input);
   });
-  const accept = button({ icon: "check", label: t("approval.accept"), kind: "primary", onclick: () => void send("accept") });
+  const accept = button({ icon: "check", label: t("approval.accept"), kind: "primary", onclick: () => void accepted() });
   const buttons = h("div", { class: "row wrap" }, accept,
     button({ label: t("approval.always"), onclick: () => void finish({ decision: "always" }) }),
-    button({ icon: "close", label: t("approval.reject"), kind: "danger", onclick: () => void finish({ decision: "reject", reason: reason.value }) }));
+    button({ icon: "close", label: t("approval.reject"), kind: "danger", onclick: () => void finish({ decision: "reject", ...(reason.value ? { text: reason.value } : {}) }) }));
   const card = h("section", { class: "approval card", "aria-label": t("approval.title", { tool: request.tool }) },
     h("div", { class: "row" }, icon("shield"), h("strong", null, t("approval.title", { tool: request.tool }))),
-    h("p", { class: "small muted" }, request.description || t("approval.lead")), fields, problem, reason, buttons);
+    h("p", { class: "small muted" }, request.purpose || t("approval.lead")), fields, problem, reason, buttons);
 
   /** @returns {any} */
   const read = () => Object.fromEntries(readers.map((reader) => reader()));
@@ -49,10 +49,9 @@ export function approvalCard(request, decide) {
     accept.disabled = !problem.hidden;
   }
 
-  /** @param {"accept"} decision */
-  async function send(decision) {
+  async function accepted() {
     const edited = read();
-    await finish(JSON.stringify(edited, null, 2) === original ? { decision } : { decision, arguments: edited });
+    await finish(JSON.stringify(edited, null, 2) === original ? { decision: "accept" } : { decision: "edit", arguments: edited });
   }
 
   /** @param {Decision} decision */
@@ -60,7 +59,7 @@ export function approvalCard(request, decide) {
     for (const control of buttons.querySelectorAll("button")) control.disabled = true;
     try {
       await decide(decision);
-      replace(card, h("div", { class: "row small muted" }, icon(decision.decision === "reject" ? "close" : "check"), t("approval.done", { decision: t(decision.decision === "reject" ? "approval.reject" : "approval.accept") })));
+      decidedCard(card, decision.decision);
     } catch (error) {
       problem.hidden = false;
       problem.textContent = error instanceof Error ? error.message : String(error);
@@ -68,4 +67,12 @@ export function approvalCard(request, decide) {
     }
   }
   return card;
+}
+
+/** Shows what was decided in place of the question, also where somebody else decided. @param {HTMLElement} card @param {string} decision */
+export function decidedCard(card, decision) {
+  const isRefused = decision === "reject" || decision === "dropped";
+  const word = t(isRefused ? "approval.reject" : decision === "edit" ? "approval.accept_edited" : "approval.accept");
+  card.classList.add("decided");
+  replace(card, h("div", { class: "row small muted" }, icon(isRefused ? "close" : "check"), t("approval.done", { decision: word })));
 }

@@ -2,12 +2,12 @@
 
 import { h, icon, button, replace, stickToEnd } from "./dom.js";
 import { t } from "./texts.js";
-import { get, post, path } from "./api.js";
+import { get, post, put, path, fileAddress } from "./api.js";
 import { follow } from "./stream.js";
 import { hasRoute } from "./routes.js";
-import { RunView } from "./run_view.js";
+import { RunView, replay } from "./run_view.js";
+import { runActions } from "./run_actions.js";
 import { acceptFiles, complain } from "./session_page.js";
-import { uploadAll } from "./attachments.js";
 
 /** @typedef {import("./main.js").App} App */
 
@@ -34,7 +34,8 @@ class ChatPage {
 
     this.heading = h("h1", { class: "ellipsis" }, "");
     this.sessionLink = h("a", { class: "button", hidden: true }, icon("cells"), h("span", { class: "hide-phone" }, t("chat.open_session")));
-    this.head = h("div", { class: "page-head", hidden: true }, h("div", { class: "row grow" }, this.heading), h("div", { class: "row" }, this.sessionLink));
+    this.forkButton = button({ icon: "fork", label: t("chat.fork"), onclick: () => void this.fork() });
+    this.head = h("div", { class: "page-head", hidden: true }, h("div", { class: "row grow" }, this.heading), h("div", { class: "row" }, this.forkButton, this.sessionLink));
     this.messages = h("div", { class: "messages", "aria-live": "off" });
     this.welcome = this.welcomeView();
     this.chips = h("div", { class: "chips" });
@@ -47,11 +48,11 @@ class ChatPage {
     });
     this.chooser = h("input", { type: "file", multiple: true, class: "visually-hidden", tabindex: "-1", "aria-hidden": "true", onchange: () => { this.attach([...(this.chooser.files ?? [])]); this.chooser.value = ""; } });
     this.model = h("select", { class: "model-choice", "aria-label": t("chat.model"), hidden: true });
-    this.approve = h("select", { class: "model-choice", "aria-label": t("chat.approve") }, ["never", "effects", "code", "tools", "all"].map((mode) => h("option", { value: mode, selected: mode === "effects" }, `${t("chat.approve")}: ${t(`chat.approve.${mode}`)}`)));
+    this.verify = h("input", { type: "checkbox" });
     this.sendButton = button({ icon: "send", label: t("chat.send"), isIconOnly: true, kind: "primary", onclick: () => void this.send(), attributes: { class: "button primary icon-only round" } });
     this.stopButton = button({ icon: "stop", label: t("chat.stop"), isIconOnly: true, kind: "danger", onclick: () => void this.stop(), attributes: { class: "button danger icon-only round", hidden: true } });
     this.composer = h("div", { class: "composer card chat-composer" }, this.chips, this.question,
-      h("div", { class: "row spread composer-foot" }, h("div", { class: "row" }, button({ icon: "clip", label: t("chat.attach"), isIconOnly: true, kind: "quiet", onclick: () => this.chooser.click() }), this.chooser, this.model, this.approve), h("div", { class: "row" }, this.stopButton, this.sendButton)));
+      h("div", { class: "row spread composer-foot" }, h("div", { class: "row" }, button({ icon: "clip", label: t("chat.attach"), isIconOnly: true, kind: "quiet", onclick: () => this.chooser.click() }), this.chooser, this.model, h("label", { class: "row small muted check", title: t("runs.verify_hint") }, this.verify, t("runs.verify"))), h("div", { class: "row" }, this.stopButton, this.sendButton)));
     this.scroller = h("div", { class: "scroll" }, h("div", { class: "column" }, this.welcome, this.messages));
     this.end = stickToEnd(this.scroller);
     this.app.main.className = "chat-page";
@@ -71,12 +72,12 @@ class ChatPage {
     this.question.focus();
     if (!this.id) return;
     this.chat = await get(path("v1", "chats", this.id));
-    const chat = this.chat.chat ?? this.chat;
+    const { chat } = this;
     this.heading.textContent = chat.title || t("app.new_chat");
     this.app.title(chat.title || t("app.new_chat"));
     this.head.hidden = false;
     this.showSession(chat.session);
-    for (const run of this.chat.runs ?? []) this.showRun(run);
+    for (const run of chat.runs) this.showRun(run);
     this.toEnd();
   }
 
@@ -116,23 +117,23 @@ class ChatPage {
     this.sendButton.disabled = true;
     try {
       if (!this.id) {
-        const made = await post("/v1/chats", { ...(this.model.value ? { model: this.model.value } : {}), approve: this.approve.value });
-        const chat = made.chat ?? made;
-        this.id = chat.id;
+        const chat = await post("/v1/chats", {});
+        this.id = /** @type {string} */ (chat.id);
         this.showSession(chat.session);
         this.heading.textContent = question.slice(0, 80);
         this.app.title(question.slice(0, 80));
         this.head.hidden = false;
         history.replaceState(null, "", `/chats/${this.id}`);
       }
-      const files = this.files.length > 0 ? await uploadAll(this.id ?? "", this.session, this.files) : [];
-      const answer = await post(`${path("v1", "chats", this.id ?? "")}/messages`, { question, ...(files.length ? { files } : {}) });
-      const run = answer.run ?? answer;
+      const address = path("v1", "chats", this.id);
+      const names = await this.upload(address);
+      const text = names.length > 0 ? `${question}\n\n${t("chat.files_note", { names: names.join(", ") })}` : question;
+      const run = await post(`${address}/messages`, { text, ...(this.model.value ? { model: this.model.value } : {}), ...(this.verify.checked ? { verify: true } : {}) });
       this.question.value = "";
       this.files = [];
       this.showChips();
       this.grow();
-      this.showRun({ question, ...(typeof run === "string" ? { id: run } : run), status: "running" });
+      this.showRun({ ...run, status: "running" });
       this.app.refresh();
       this.toEnd();
     } catch (error) {
@@ -142,13 +143,21 @@ class ChatPage {
     }
   }
 
+  /** Puts the chosen files into the workspace of the chat's session. @param {string} address @returns {Promise<string[]>} their names there */
+  async upload(address) {
+    if (this.files.length === 0) return [];
+    if (!this.session) this.showSession((await post(`${address}/session`)).id);
+    for (const file of this.files) await put(fileAddress(this.session ?? "", file.name), file);
+    return this.files.map((file) => file.name);
+  }
+
   /** @param {any} run */
   showRun(run) {
     this.welcome.hidden = true;
     const view = new RunView({
       session: () => this.session,
       onApprove: async (id, decision) => { await post(`${path("v1", "runs", run.id)}/approvals/${encodeURIComponent(id)}`, decision); },
-      onEnd: () => this.ended(run.id),
+      onEnd: () => void this.ended(run.id),
     });
     const edit = button({ icon: "edit", label: t("chat.edit"), isIconOnly: true, kind: "quiet", onclick: () => { this.question.value = run.question; this.grow(); this.question.focus(); } });
     this.messages.append(h("article", { class: "exchange" }, h("div", { class: "asked" }, edit, h("div", { class: "bubble" }, run.question)), view.element));
@@ -157,14 +166,24 @@ class ChatPage {
       this.sendButton.hidden = true;
       this.stopButton.hidden = false;
     }
-    this.streams.push(follow(`${path("v1", "runs", run.id)}/events`, {
+    const stream = follow(`${path("v1", "runs", run.id)}/events`, {
       onMessage: (message) => {
         const event = message.data;
-        if (event.session && !this.session) this.showSession(event.session);
-        view.take(message.event === "message" ? event.event : message.event, event);
+        if (message.event === "session") this.showSession(event.session);
+        view.take(message.event, event);
+        // Nothing follows it, and a stream that ended would be opened again.
+        if (message.event === "outcome") stream.close();
       },
-      onGone: () => this.ended(run.id),
-    }));
+      onGone: () => void this.showRecord(view, run),
+    });
+    this.streams.push(stream);
+    view.element.append(runActions(run, view));
+  }
+
+  /** A run whose events are not in the server's memory any more, from its record. @param {RunView} view @param {any} run */
+  async showRecord(view, run) {
+    const record = await get(`${path("v1", "runs", run.id)}/record`).catch(() => ({ events: [] }));
+    replay(view, record.events, run);
   }
 
   /** @param {string} run */
@@ -175,8 +194,19 @@ class ChatPage {
     this.stopButton.hidden = true;
     this.app.refresh();
     if (this.id && !this.session) {
-      const answer = await get(path("v1", "chats", this.id)).catch(() => null);
-      this.showSession((answer?.chat ?? answer)?.session);
+      const chat = await get(path("v1", "chats", this.id)).catch(() => null);
+      this.showSession(chat?.session);
+    }
+  }
+
+  /** A second chat that goes on from here. */
+  async fork() {
+    try {
+      const copy = await post(`${path("v1", "chats", this.id ?? "")}/fork`);
+      this.app.refresh();
+      this.app.go(`/chats/${copy.id}`);
+    } catch (error) {
+      complain(error);
     }
   }
 

@@ -19,6 +19,8 @@ const PAGES = [
   [/^\/sessions$/, () => import("./sessions_page.js")],
   [/^\/sessions\/([^/]+)$/, () => import("./session_page.js")],
   [/^\/compare\/([^/]+)\/([^/]+)$/, () => import("./compare_page.js")],
+  [/^\/runs$/, () => import("./runs_page.js")],
+  [/^\/runs\/([^/]+)$/, () => import("./run_page.js")],
   [/^\/admin(?:\/([^/]+))?$/, () => import("./admin_page.js")],
 ];
 

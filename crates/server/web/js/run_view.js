@@ -1,15 +1,17 @@
 // A run of the agent while it happens: thoughts, code, output, the plan, approvals and the answer. It reads the events of `docs/agent.md`.
 
 import { h, icon, replace, append, announce } from "./dom.js";
-import { t, duration, number, hasText } from "./texts.js";
+import { t, duration, number, size, hasText } from "./texts.js";
 import { show } from "./markup.js";
-import { CellView, copy, errorView } from "./cell_view.js";
+import { CellView, copy } from "./cell_view.js";
 import { OutputView } from "./output.js";
 import { displayView } from "./display.js";
-import { path } from "./api.js";
-import { approvalCard } from "./approval.js";
+import { path, fileAddress } from "./api.js";
+import { approvalCard, decidedCard } from "./approval.js";
 import { planView } from "./plan.js";
 
+/** The most characters of a tool's answer in the page. */
+const MAX_TOOL_TEXT = 4_000;
 /** How often a thought is rendered while it is written. */
 const THOUGHT_PERIOD_MS = 120;
 
@@ -29,12 +31,13 @@ export class RunView {
     this.step = null;
     /** @type {{ body: HTMLElement, output: OutputView | null } | null} */
     this.cell = null;
+    /** @type {Map<string, HTMLElement>} */
+    this.approvals = new Map();
     this.count = 0;
-    this.begun = Date.now();
     /** @type {any} */
     this.usage = null;
-    /** Whether the run was seen from its beginning, so that its duration is known. */
-    this.isLive = false;
+    this.money = 0;
+    this.ms = 0;
     this.isOver = false;
     this.rendered = 0;
     this.timer = 0;
@@ -43,7 +46,7 @@ export class RunView {
   /** @param {string} name @param {any} event */
   take(name, event) {
     switch (name) {
-      case "begun": this.begun = Date.now(); this.activityIs(t("chat.thinking")); break;
+      case "begun": this.activityIs(t("chat.thinking")); break;
       case "asked": this.newStep(); this.activityIs(t("chat.thinking")); break;
       case "reasoning": this.reasoning(event.text); break;
       case "thought_part": this.thought(event.text, false); break;
@@ -55,16 +58,15 @@ export class RunView {
       case "code": this.code(event.code); break;
       case "call": this.call(event); break;
       case "cell": this.cellEvent(event.cell ?? event); break;
-      case "waiting_for_approval":
+      case "waiting_for_approval": this.activityIs(t("session.state.waiting")); break;
       case "approval": this.approval(event); break;
-      case "approved":
-      case "answered": this.decided(event); break;
+      case "approval_decided": this.decided(event); break;
       case "plan": this.showPlan(event); break;
       case "done": this.done(event); break;
       case "note": this.note(event.text); break;
       case "spent": this.usage = event.usage; this.cost(); break;
       case "answer": this.showAnswer(event.answer); break;
-      case "finished": this.finish(event); break;
+      case "outcome": this.outcome(event); break;
       default: break;
     }
   }
@@ -220,29 +222,30 @@ export class RunView {
 
   /** @param {any} event */
   done(event) {
-    const result = event.done?.result ?? event.done?.cell ?? event.done;
-    if (result?.status && result?.usage && this.cell) this.result(result, this.cell.body);
-    else if (result?.error?.type && this.cell) this.cell.body.append(errorView(result.error));
+    const { done } = event;
+    const { body } = this.place();
+    if (done.result) this.result(done.result, body);
+    else if (done.error) body.append(h("div", { class: "error-box" }, h("div", { class: "error-line" }, done.error)));
+    else if (done.text && body.childElementCount === 0) body.append(h("pre", { class: "output", tabindex: "0", role: "group", "aria-label": done.name }, done.text.slice(0, MAX_TOOL_TEXT)));
     this.cell = null;
     this.activityIs(t("chat.thinking"));
   }
 
   /** @param {any} event */
   approval(event) {
-    const id = event.id ?? event.approval ?? event.call;
-    if (id === undefined || this.steps.querySelector(`[data-approval="${CSS.escape(String(id))}"]`)) return this.activityIs(t("session.state.waiting"));
-    const card = approvalCard({ tool: event.tool ?? event.name, arguments: event.arguments ?? {}, description: event.description }, (decision) => this.context.onApprove(String(id), decision));
-    card.dataset.approval = String(id);
+    const id = event.approval;
+    const card = approvalCard({ tool: event.tool, arguments: event.arguments ?? {}, purpose: event.purpose }, (decision) => this.context.onApprove(id, decision));
+    card.dataset.approval = id;
+    this.approvals.set(id, card);
     this.place().body.append(card);
     this.activityIs(t("session.state.waiting"));
-    announce(t("approval.title", { tool: event.tool ?? event.name }));
+    announce(t("approval.title", { tool: event.tool }));
   }
 
   /** @param {any} event */
   decided(event) {
-    const id = event.id ?? event.approval ?? event.call;
-    const card = this.steps.querySelector(`[data-approval="${CSS.escape(String(id))}"]`);
-    if (card?.querySelector("textarea, input")) card.remove();
+    const card = this.approvals.get(event.approval);
+    if (card) decidedCard(card, event.decision);
     this.activityIs(t("chat.working"));
   }
 
@@ -264,9 +267,13 @@ export class RunView {
     announce(`${t("chat.answer")}: ${text.slice(0, 300)}`);
   }
 
-  /** @param {{ status: string, message?: string | null }} event */
-  finish(event) {
+  /** The last event of a run. @param {any} event */
+  outcome(event) {
     this.isOver = true;
+    this.usage = event.usage ?? this.usage;
+    this.money = event.cost ?? 0;
+    this.ms = event.ms ?? 0;
+    if (event.answer !== null && event.answer !== undefined && this.answer.hidden) this.showAnswer(event.answer);
     replace(this.activity);
     if (event.status !== "answered") {
       this.answer.hidden = false;
@@ -274,18 +281,28 @@ export class RunView {
     } else {
       this.details.open = this.details.dataset.touched === "true" || this.count <= 1;
     }
+    this.warnings(event);
     this.cost();
     this.context.onEnd?.(event.status);
+  }
+
+  /** @param {{ warnings?: string[], verification?: any, files?: Array<{ path: string, bytes: number }> }} event */
+  warnings(event) {
+    for (const warning of event.warnings ?? []) this.element.insertBefore(h("div", { class: "notice warn small" }, icon("shield"), h("div", null, warning)), this.foot);
+    const session = this.context.session();
+    if (!session || !event.files?.length) return;
+    const chips = event.files.map((file) => h("a", { class: "chip", href: fileAddress(session, file.path), download: file.path.split("/").at(-1) }, icon("download"), h("span", { class: "ellipsis" }, file.path), h("span", { class: "muted" }, size(file.bytes))));
+    this.element.insertBefore(h("div", { class: "chips made" }, chips), this.foot);
   }
 
   cost() {
     const parts = [];
     if (this.usage) {
-      const tokens = (this.usage.input_tokens ?? this.usage.prompt_tokens ?? 0) + (this.usage.output_tokens ?? this.usage.completion_tokens ?? 0);
+      const tokens = this.usage.input_tokens + this.usage.output_tokens;
       if (tokens) parts.push(t("chat.tokens", { count: number(tokens) }));
-      if (this.usage.cost) parts.push(`$${this.usage.cost.toFixed(4)}`);
     }
-    if (this.isOver && this.isLive) parts.push(duration(Date.now() - this.begun));
+    if (this.money) parts.push(`$${this.money.toFixed(4)}`);
+    if (this.ms) parts.push(duration(this.ms));
     this.foot.textContent = parts.join(" · ");
   }
 }
@@ -294,4 +311,15 @@ export class RunView {
 function short(value) {
   const text = JSON.stringify(value ?? {});
   return text.length > 120 ? `${text.slice(0, 117)}…` : text;
+}
+
+/**
+ * Shows a run from its record.
+ * @param {RunView} view
+ * @param {Array<{ at: number, event: any }>} events
+ * @param {any} run
+ */
+export function replay(view, events, run) {
+  for (const { event } of events) view.take(event.event, event);
+  view.take("outcome", { status: run.status, answer: run.answer, cost: run.cost });
 }

@@ -98,7 +98,10 @@ class SessionPage {
   async load() {
     const after = await this.loadHistory();
     if (!this.model.isEnded) this.stream = follow(`${this.address}/events`, {
-      onMessage: (message) => this.model.take(message.event, message.data),
+      onMessage: (message) => {
+        this.model.take(message.event, message.data);
+        if (this.model.isEnded) this.stream?.close();
+      },
       onState: (state) => this.connection(state),
       onGone: (status) => void this.gone(status),
     }, { after });

@@ -21,8 +21,9 @@ export class Sidebar {
       hasRoute("GET/v1/runs") ? this.link("/runs", "runs", t("app.runs")) : null,
       this.link("/admin", app.user.role === "admin" ? "people" : "key", t(app.user.role === "admin" ? "app.admin" : "admin.tokens")),
     ];
-    this.search = h("input", { class: "input", type: "search", placeholder: t("app.search"), "aria-label": t("app.search"), oninput: () => this.fill() });
+    this.search = h("input", { class: "input", type: "search", placeholder: t("app.search"), "aria-label": t("app.search"), oninput: () => this.searchSoon() });
     this.history = h("div", { class: "history" });
+    this.timer = 0;
     /** @type {Array<{ id: string, title: string, used_at: number }>} */
     this.chats = [];
     this.panel = h("aside", { class: "sidebar", "aria-label": t("app.navigation") },
@@ -66,22 +67,30 @@ export class Sidebar {
   }
 
   async refresh() {
-    if (this.hasChats) this.chats = (await get("/v1/chats").catch(() => ({ chats: [] }))).chats;
+    const words = this.search.value.trim();
+    const address = words ? `/v1/chats?search=${encodeURIComponent(words)}` : "/v1/chats";
+    if (this.hasChats) this.chats = (await get(address).catch(() => ({ chats: [] }))).chats;
     this.fill();
   }
 
+  /** Searches when typing pauses: the server looks into questions and answers too. */
+  searchSoon() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => void this.refresh(), 200);
+  }
+
   fill() {
-    const words = this.search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const found = this.chats.filter((chat) => words.every((word) => (chat.title ?? "").toLowerCase().includes(word)));
+    const words = this.search.value.trim();
+    const found = this.chats;
     /** @type {Map<string, HTMLElement[]>} */
     const groups = new Map();
-    for (const chat of found.slice(0, words.length ? 200 : RECENT)) {
+    for (const chat of found.slice(0, words ? 200 : RECENT)) {
       const link = h("a", { class: "side-link chat-link", href: `/chats/${chat.id}`, title: chat.title }, h("span", { class: "ellipsis" }, chat.title || t("app.new_chat")), h("time", { class: "small" }, moment(chat.used_at)));
       const group = dayOf(chat.used_at);
       groups.set(group, [...(groups.get(group) ?? []), link]);
     }
-    this.search.hidden = this.chats.length < 4 && words.length === 0;
-    replace(this.history, found.length === 0 && words.length ? h("p", { class: "small muted" }, t("app.nothing_found")) : null,
+    this.search.hidden = this.chats.length < 4 && words === "";
+    replace(this.history, found.length === 0 && words ? h("p", { class: "small muted" }, t("app.nothing_found")) : null,
       [...groups].map(([name, links]) => h("section", { "aria-label": name }, h("h2", { class: "group" }, name), links)));
     this.mark(location.pathname);
   }
