@@ -82,6 +82,15 @@ export class RunView {
     this.summarize();
   }
 
+  dropStep() {
+    clearTimeout(this.timer);
+    this.step?.element.remove();
+    this.step = null;
+    this.count -= 1;
+    this.details.hidden = this.count === 0;
+    this.summarize();
+  }
+
   summarize() {
     replace(this.summary, icon("chevron"), h("span", null, this.count === 1 ? t("chat.step") : t("chat.steps", { count: this.count })));
   }
@@ -263,6 +272,8 @@ export class RunView {
   showAnswer(answer) {
     const text = typeof answer === "string" ? answer : `\`\`\`json\n${JSON.stringify(answer, null, 2)}\n\`\`\``;
     this.answer.hidden = false;
+    // The reply that is the answer was streamed as a thought: it is not shown twice.
+    if (this.step && !this.step.element.querySelector(".cell-code, .cell-body") && this.step.text.trim() === text.trim()) this.dropStep();
     void show(this.answer, { kind: "markdown", text }, { session: this.context.session() });
     announce(`${t("chat.answer")}: ${text.slice(0, 300)}`);
   }
@@ -275,6 +286,8 @@ export class RunView {
     this.ms = event.ms ?? 0;
     if (event.answer !== null && event.answer !== undefined && this.answer.hidden) this.showAnswer(event.answer);
     replace(this.activity);
+    // A step in which nothing was done but to answer.
+    if (this.step && this.step.text === "" && this.step.element.childElementCount === 1) this.dropStep();
     if (event.status !== "answered") {
       this.answer.hidden = false;
       append(this.answer, [h("div", { class: "notice" }, icon("pulse"), h("div", null, h("strong", null, hasText(`chat.status.${event.status}`) ? t(`chat.status.${event.status}`) : t("chat.no_answer")), event.message ? ` ${event.message}` : ""))]);
