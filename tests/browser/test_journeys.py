@@ -111,7 +111,7 @@ def test_a_fork_goes_its_own_way_and_is_compared(new_session):
     expect(page.get_by_text("Forked. This is the copy.")).to_be_visible()
     run(page, "best = 'East'\nopen('only.txt', 'w').write('x')")
     page.get_by_role("tab", name="Branches").click()
-    page.get_by_role("link", name="Compare").click()
+    page.get_by_role("link", name="Compare", exact=True).click()
     expect(page.get_by_role("heading", name="Two branches, side by side")).to_be_visible()
     row = page.get_by_role("row", name="best")
     expect(row).to_contain_text("'East'")
@@ -290,10 +290,11 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(new_session):
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is not there")
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_no_violation(open_page, new_session, browser, server, theme):
+@pytest.mark.parametrize(("theme", "width"), [("light", 1360), ("dark", 1360), ("light", 390)])
+def test_axe_finds_no_violation(open_page, new_session, browser, server, theme, width):
     found = {}
-    page = new_session(color_scheme=theme)
+    look = {"color_scheme": theme, "viewport": {"width": width, "height": 860}}
+    page = new_session(**look)
     run(page, "import pandas as pd\nprint('text')\npd.DataFrame({'n': [1]})")
     run(page, "1 / 0")
     run(page, "import ctypes\nctypes.string_at(0)")
@@ -301,7 +302,7 @@ def test_axe_finds_no_violation(open_page, new_session, browser, server, theme):
     slider = page.get_by_label("Moment in the session")
     slider.press("ArrowLeft")
     found["time"] = violations(page)
-    page = open_page("/", color_scheme=theme)
+    page = open_page("/", **look)
     found["welcome"] = violations(page)
     exchange = ask(page, "What do 15000 become at 6 % compounded semi-annually?")
     expect(exchange.locator(".answer")).to_contain_text("21386.41")
@@ -310,7 +311,7 @@ def test_axe_finds_no_violation(open_page, new_session, browser, server, theme):
         page.goto(path)
         page.wait_for_selector("h1")
         found[path] = violations(page)
-    page = browser.new_context(base_url=server.url, color_scheme=theme).new_page()
+    page = browser.new_context(base_url=server.url, **look).new_page()
     page.goto("/login")
     page.wait_for_selector("h1")
     found["login"] = violations(page)

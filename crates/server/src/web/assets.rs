@@ -44,7 +44,6 @@ const FILES: &[(&str, &[u8])] = embedded![
     "js/output.js",
     "js/panels.js",
     "js/plan.js",
-    "js/routes.js",
     "js/run_actions.js",
     "js/run_page.js",
     "js/run_view.js",
@@ -87,21 +86,11 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
 
 static INDEX: LazyLock<Asset> = LazyLock::new(|| {
     let text = String::from_utf8_lossy(include_bytes!("../../web/index.html"));
-    let text = text
-        .replace("{version}", &VERSION)
-        .replace("{routes}", &known_routes());
-    Asset::new("index.html", Bytes::from(text))
+    Asset::new(
+        "index.html",
+        Bytes::from(text.replace("{version}", &VERSION)),
+    )
 });
-
-/// The routes of the API as the page reads them: `GET/v1/me POST/v1/login`. The page leaves out what has no route.
-fn known_routes() -> String {
-    let routes = crate::routes::all();
-    let names: Vec<String> = routes
-        .iter()
-        .map(|route| format!("{}{}", route.method, route.path))
-        .collect();
-    names.join(" ")
-}
 
 /// The document of every page, with the addresses of this version's files.
 pub(super) fn index() -> &'static Asset {

@@ -1,24 +1,24 @@
 // Administration: users, the caller's API tokens, and what was done.
 
 import { h, icon, button, replace, ask, toast } from "./dom.js";
-import { t, moment } from "./texts.js";
-import { get, post, request, remove, path } from "./api.js";
+import { t, moment, number, size, duration } from "./texts.js";
+import { get, post, put, request, remove, path } from "./api.js";
 import { copy } from "./cell_view.js";
 
 /** @typedef {import("./main.js").App} App */
 
-const SECTIONS = /** @type {const} */ (["tokens", "users", "audit"]);
+const SECTIONS = /** @type {const} */ (["tokens", "account", "users", "audit"]);
 
 /** @param {App} app @param {string} [section] */
 export async function page(app, section = "tokens") {
   app.title(t("app.admin"));
   app.main.className = "plain-page";
   const isAdmin = app.user.role === "admin";
-  const sections = SECTIONS.filter((name) => name === "tokens" || isAdmin);
+  const sections = SECTIONS.filter((name) => name === "tokens" || name === "account" || isAdmin);
   const place = h("div", { class: "admin-place" });
   const links = h("nav", { class: "tabs", "aria-label": t("app.admin") }, sections.map((name) => h("a", { class: "tab", href: `/admin/${name}`, "aria-current": name === section ? "page" : undefined, "aria-selected": undefined }, t(`admin.${name}`))));
   replace(app.main, h("div", { class: "page-head" }, h("h1", null, t("app.admin"))), links, place);
-  const show = section === "users" && isAdmin ? users : section === "audit" && isAdmin ? audit : tokens;
+  const show = section === "users" && isAdmin ? users : section === "audit" && isAdmin ? audit : section === "account" ? account : tokens;
   await show(place);
   return {};
 }
@@ -41,6 +41,26 @@ async function tokens(place) {
     table([t("admin.name"), t("admin.scopes"), t("admin.created"), t("admin.expires"), t("admin.last_used"), ""], list.map((/** @type {any} */ token) => [
       token.name, [token.scopes].flat().join(", "), moment(token.created_at), token.expires_at ? new Date(token.expires_at * 1000).toLocaleDateString() : t("admin.never"), token.used_at ? moment(token.used_at) : "–",
       button({ icon: "trash", label: t("admin.delete_token", { name: token.name }), isIconOnly: true, kind: "quiet", onclick: () => void drop(t("admin.delete_token", { name: token.name }), "", path("v1", "tokens", token.id), () => tokens(place)) })])));
+}
+
+/** The caller's limits, what was used of them, and the password. @param {HTMLElement} place */
+async function account(place) {
+  const { quotas, used } = await get("/v1/me");
+  const change = async () => {
+    const values = await ask({ title: t("admin.password"), confirm: t("app.save"), cancel: t("app.cancel"), fields: [
+      { name: "old", label: t("login.password"), type: "password" }, { name: "new", label: t("login.new_password"), type: "password" }] });
+    if (values) await attempt(async () => { await put("/v1/me/password", { old: values.old, new: values.new }); toast(t("admin.password_changed")); });
+  };
+  const limits = [
+    { name: t("admin.sessions"), used: used.sessions, most: quotas.sessions, show: number },
+    { name: t("admin.memory"), used: used.memory, most: quotas.memory, show: size },
+    { name: t("admin.time_today"), used: used.today.wall_ms, most: quotas.seconds_per_day * 1000, show: duration },
+    { name: t("admin.cost_today"), used: used.today.cost, most: quotas.cost_per_day, show: (/** @type {number} */ value) => `$${value.toFixed(2)}` },
+  ];
+  replace(place, h("div", { class: "row spread section-head" }, h("p", { class: "muted" }, t("admin.account_lead")), button({ icon: "key", label: t("admin.password"), onclick: () => void change() })),
+    h("ul", { class: "card meters" }, limits.map((limit) => h("li", null, h("div", { class: "row spread" }, h("span", null, limit.name), h("span", { class: "muted" }, limit.most ? `${limit.show(limit.used)} / ${limit.show(limit.most)}` : limit.show(limit.used))),
+      limit.most ? h("meter", { min: 0, max: limit.most, value: Math.min(limit.used, limit.most), high: limit.most * 0.8, "aria-label": limit.name }) : null))),
+    h("p", { class: "small muted section-head" }, t("admin.today", { cells: number(used.today.cells), tokens: number(used.today.tokens) })));
 }
 
 /** @param {HTMLElement} place */

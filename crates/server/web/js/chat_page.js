@@ -4,7 +4,6 @@ import { h, icon, button, replace, stickToEnd } from "./dom.js";
 import { t } from "./texts.js";
 import { get, post, put, path, fileAddress } from "./api.js";
 import { follow } from "./stream.js";
-import { hasRoute } from "./routes.js";
 import { RunView, replay } from "./run_view.js";
 import { runActions } from "./run_actions.js";
 import { acceptFiles, complain } from "./session_page.js";
@@ -47,7 +46,7 @@ class ChatPage {
       }
     });
     this.chooser = h("input", { type: "file", multiple: true, class: "visually-hidden", tabindex: "-1", "aria-hidden": "true", onchange: () => { this.attach([...(this.chooser.files ?? [])]); this.chooser.value = ""; } });
-    this.model = h("select", { class: "model-choice", "aria-label": t("chat.model"), hidden: true });
+    this.model = h("select", { class: "model-choice", "aria-label": t("chat.model"), hidden: app.models.length < 2 }, app.models.map((name) => h("option", { value: name }, name)));
     this.verify = h("input", { type: "checkbox" });
     this.sendButton = button({ icon: "send", label: t("chat.send"), isIconOnly: true, kind: "primary", onclick: () => void this.send(), attributes: { class: "button primary icon-only round" } });
     this.stopButton = button({ icon: "stop", label: t("chat.stop"), isIconOnly: true, kind: "danger", onclick: () => void this.stop(), attributes: { class: "button danger icon-only round", hidden: true } });
@@ -68,7 +67,6 @@ class ChatPage {
   }
 
   async load() {
-    void this.loadModels();
     this.question.focus();
     if (!this.id) return;
     this.chat = await get(path("v1", "chats", this.id));
@@ -79,14 +77,6 @@ class ChatPage {
     this.showSession(chat.session);
     for (const run of chat.runs) this.showRun(run);
     this.toEnd();
-  }
-
-  async loadModels() {
-    if (!hasRoute("GET/v1/models")) return;
-    const answer = await get("/v1/models").catch(() => ({ data: [] }));
-    const names = (answer.data ?? answer.models ?? []).map((/** @type {any} */ model) => model.id ?? model);
-    replace(this.model, names.map((/** @type {string} */ name) => h("option", { value: name }, name)));
-    this.model.hidden = names.length < 2;
   }
 
   /** @param {string | null | undefined} session */
@@ -157,7 +147,10 @@ class ChatPage {
     const view = new RunView({
       session: () => this.session,
       onApprove: async (id, decision) => { await post(`${path("v1", "runs", run.id)}/approvals/${encodeURIComponent(id)}`, decision); },
-      onEnd: () => void this.ended(run.id),
+      onEnd: () => {
+        view.element.append(runActions(run));
+        void this.ended(run.id);
+      },
     });
     const edit = button({ icon: "edit", label: t("chat.edit"), isIconOnly: true, kind: "quiet", onclick: () => { this.question.value = run.question; this.grow(); this.question.focus(); } });
     this.messages.append(h("article", { class: "exchange" }, h("div", { class: "asked" }, edit, h("div", { class: "bubble" }, run.question)), view.element));
@@ -177,7 +170,6 @@ class ChatPage {
       onGone: () => void this.showRecord(view, run),
     });
     this.streams.push(stream);
-    view.element.append(runActions(run, view));
   }
 
   /** A run whose events are not in the server's memory any more, from its record. @param {RunView} view @param {any} run */

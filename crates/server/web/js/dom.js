@@ -22,7 +22,7 @@ function set(element, key, value) {
   if (value === undefined || value === null || value === false) return;
   if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
   else if (key === "dataset") Object.assign(element.dataset, value);
-  else if (key === "value" || key === "checked" || key === "disabled" || key === "hidden") /** @type {any} */ (element)[key] = value;
+  else if ((key === "value" && !(element instanceof HTMLMeterElement)) || key === "checked" || key === "disabled" || key === "hidden") /** @type {any} */ (element)[key] = value;
   else element.setAttribute(key, value === true ? "" : String(value));
 }
 

@@ -3,18 +3,17 @@
 import { h, icon, button, mark, replace, toast } from "./dom.js";
 import { t, language, switchLanguage } from "./texts.js";
 import { get, post, onLogout, ApiError } from "./api.js";
-import { hasRoute } from "./routes.js";
 import { Sidebar } from "./sidebar.js";
 
 /**
  * @typedef {{ name: string, role: string }} User
- * @typedef {{ user: User, go: (address: string, options?: { replace?: boolean }) => void, refresh: () => void, main: HTMLElement, title: (text: string) => void }} App
+ * @typedef {{ user: User, models: string[], go: (address: string, options?: { replace?: boolean }) => void, refresh: () => void, main: HTMLElement, title: (text: string) => void }} App
  * @typedef {{ leave?: () => void }} Page
  */
 
-/** @type {Array<[RegExp, () => Promise<{ page: (app: App, ...parts: string[]) => Page | Promise<Page> }>]>} */
+/** @type {Array<[RegExp, (app: App) => Promise<{ page: (app: App, ...parts: string[]) => Page | Promise<Page> }>]>} */
 const PAGES = [
-  [/^\/$/, () => (hasRoute("GET/v1/chats") ? import("./chat_page.js") : import("./sessions_page.js"))],
+  [/^\/$/, (app) => (app.models.length > 0 ? import("./chat_page.js") : import("./sessions_page.js"))],
   [/^\/chats\/([^/]+)$/, () => import("./chat_page.js")],
   [/^\/sessions$/, () => import("./sessions_page.js")],
   [/^\/sessions\/([^/]+)$/, () => import("./session_page.js")],
@@ -38,11 +37,11 @@ void start();
 async function start() {
   const login = () => import("./login.js");
   if (location.pathname === "/setup") return (await login()).setupPage(root, () => location.assign("/"));
-  const user = await whoAmI();
+  const [user, models] = await Promise.all([whoAmI(), modelNames()]);
   if (!user) return (await login()).loginPage(root, () => location.assign(returnAddress()));
   onLogout.run = () => location.assign("/login");
   if (location.pathname === "/login") history.replaceState(null, "", "/");
-  await shell(user);
+  await shell(user, models);
 }
 
 /** Where to go after the login: the page that was asked for. */
@@ -60,16 +59,22 @@ async function whoAmI() {
   }
 }
 
-/** @param {User} user */
-async function shell(user) {
+/** The models that chats can use. Without any, the app has sessions alone. @returns {Promise<string[]>} */
+async function modelNames() {
+  const answer = await get("/v1/models").catch(() => ({ data: [] }));
+  return answer.data.map((/** @type {{ id: string }} */ model) => model.id);
+}
+
+/** @param {User} user @param {string[]} models */
+async function shell(user, models) {
   const main = h("main", { id: "content", tabindex: "-1" });
   /** @type {App} */
-  const app = { user, main, go, refresh: () => sidebar.refresh(), title };
+  const app = { user, models, main, go, refresh: () => sidebar.refresh(), title };
   const sidebar = new Sidebar(app, { onTheme: switchTheme, onLanguage: switchLanguage, onLogout: () => void logOut() });
   const top = h("header", { class: "topbar" },
     button({ icon: "menu", label: t("app.menu"), isIconOnly: true, kind: "quiet", onclick: () => sidebar.open() }),
     h("a", { class: "brand", href: "/" }, mark(), "Cellblock"),
-    hasRoute("GET/v1/chats") ? button({ icon: "plus", label: t("app.new_chat"), isIconOnly: true, kind: "quiet", onclick: () => go("/") }) : h("span"));
+    models.length > 0 ? button({ icon: "plus", label: t("app.new_chat"), isIconOnly: true, kind: "quiet", onclick: () => go("/") }) : h("span"));
   replace(root, h("a", { class: "skip", href: "#content" }, t("app.skip")), h("div", { class: "shell" }, sidebar.element, h("div", { class: "stage" }, top, main)));
   document.addEventListener("click", followLinks);
   window.addEventListener("popstate", () => void route(app, sidebar));
@@ -106,7 +111,7 @@ async function route(app, sidebar) {
     if (!match) continue;
     app.main.className = "";
     try {
-      const { page } = await load();
+      const { page } = await load(app);
       if (mine !== turn) return;
       const shown = await page(app, ...match.slice(1).filter((part) => part !== undefined).map(decodeURIComponent));
       if (mine === turn) current = shown;

@@ -6,6 +6,7 @@ import { get, put, path, fileAddress } from "./api.js";
 import { render, show } from "./markup.js";
 import { tableView } from "./table.js";
 import { displayView, imageView } from "./display.js";
+import { exportLinks, verifyControl } from "./run_actions.js";
 
 /** @typedef {{ name: string, type: string, summary: string, bytes?: number }} Variable */
 /** @typedef {{ path: string, bytes: number, mime: string, modified?: number }} FileEntry */
@@ -72,7 +73,7 @@ export class VariablesPanel {
     if (this.variables.length === 0) return replace(this.list, h("p", { class: "small muted" }, t("vars.none")));
     replace(this.list, h("ul", { class: "variables" }, this.variables.map((variable) =>
       h("li", null, h("details", { ontoggle: (/** @type {Event} */ event) => at === null && this.inspect(variable, /** @type {HTMLDetailsElement} */ (event.target)) },
-        h("summary", { "aria-label": t("vars.inspect", { name: variable.name }) },
+        h("summary", { title: t("vars.inspect", { name: variable.name }) },
           h("span", { class: "mono variable-name" }, variable.name), h("span", { class: "badge" }, variable.type), h("span", { class: "mono ellipsis muted grow" }, variable.summary)),
         h("div", { class: "inspected" }, at === null ? "" : variable.summary))))));
   }
@@ -260,8 +261,12 @@ export function familyOf(all, id) {
 
 /** Limits and walls: what holds the code in, and what the session used. */
 export class WallsPanel {
-  constructor() {
-    this.element = h("div", { class: "panel" });
+  /** @param {string} session */
+  constructor(session) {
+    const address = path("v1", "sessions", session);
+    const { control, report } = verifyControl(address, "plain");
+    this.facts = h("div");
+    this.element = h("div", { class: "panel" }, this.facts, h("h2", { class: "group" }, t("session.export")), h("div", { class: "row wrap" }, ...exportLinks(address, [["ipynb", "Notebook"], ["py", "Python"]], "plain"), control), report);
   }
 
   /** @param {any} session @param {any} result the newest result @param {any} checkpoint @param {any[]} cells */
@@ -279,6 +284,6 @@ export class WallsPanel {
       [t("walls.time"), duration(cells.reduce((sum, cell) => sum + (cell.result?.usage?.wall_ms ?? 0), 0))],
       [t("admin.created"), session.created_at ? moment(session.created_at) : null],
     ].filter(([, value]) => value);
-    replace(this.element, h("dl", { class: "facts" }, rows.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, String(value))))), result?.isolation_note ? h("p", { class: "small muted" }, result.isolation_note) : null);
+    replace(this.facts, h("dl", { class: "facts" }, rows.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, String(value))))), result?.isolation_note ? h("p", { class: "small muted" }, result.isolation_note) : null);
   }
 }

@@ -2,9 +2,8 @@
 
 import { h, icon, button, replace, toast, announce, ask, stickToEnd } from "./dom.js";
 import { t } from "./texts.js";
-import { get, post, remove, path } from "./api.js";
+import { get, post, request, remove, path } from "./api.js";
 import { follow } from "./stream.js";
-import { hasRoute } from "./routes.js";
 import { SessionModel } from "./session_model.js";
 import { CellView } from "./cell_view.js";
 import { Editor } from "./editor.js";
@@ -49,7 +48,7 @@ class SessionPage {
     this.variables = new VariablesPanel(id);
     this.files = new FilesPanel(id);
     this.branches = new BranchesPanel(id);
-    this.walls = new WallsPanel();
+    this.walls = new WallsPanel(id);
     this.ribbon = new TimeRibbon({ onLook: (cell) => this.look(cell), onGoBack: (cell, count) => void this.goBack(cell, count), onFork: (cell) => void this.fork(cell) });
 
     this.heading = h("h1", { class: "ellipsis" }, this.about.title || t("session.untitled"));
@@ -58,7 +57,8 @@ class SessionPage {
     this.undoButton = button({ icon: "undo", label: t("session.undo"), onclick: () => void this.undo(1) });
     this.forkButton = button({ icon: "fork", label: t("session.fork"), onclick: () => void this.fork(null) });
     this.panelButton = button({ icon: "list", label: t("session.panel"), isIconOnly: true, kind: "quiet", onclick: () => this.togglePanel(), attributes: { class: "button quiet icon-only only-narrow" } });
-    const head = h("div", { class: "page-head" }, h("div", { class: "row grow" }, this.heading, this.stateBadge),
+    const rename = button({ icon: "edit", label: t("app.rename"), isIconOnly: true, kind: "quiet", onclick: () => void this.rename(), attributes: { class: "button quiet icon-only hide-phone" } });
+    const head = h("div", { class: "page-head" }, h("div", { class: "row grow" }, this.heading, this.stateBadge, rename),
       h("div", { class: "row" }, this.stop, this.undoButton, this.forkButton, this.endButton(), this.panelButton));
     this.cells = h("div", { class: "cells", role: "feed", "aria-label": t("session.cells") });
     this.empty = h("div", { class: "empty" }, icon("cells"), h("h2", null, t("session.empty")), h("p", null, t("session.empty_lead")));
@@ -93,6 +93,18 @@ class SessionPage {
       await remove(this.address).catch(complain);
       this.app.go("/sessions");
     } });
+  }
+
+  async rename() {
+    const values = await ask({ title: t("app.rename"), confirm: t("app.save"), cancel: t("app.cancel"), fields: [{ name: "title", label: t("admin.name"), value: this.about.title }] });
+    if (!values) return;
+    try {
+      this.about = await request("PATCH", this.address, { title: values.title });
+      this.heading.textContent = this.about.title;
+      this.app.title(this.about.title);
+    } catch (error) {
+      complain(error);
+    }
   }
 
   async load() {
@@ -272,12 +284,8 @@ class SessionPage {
     this.editor.focus();
   }
 
-  /** @param {string} prefix @returns {Promise<string[]>} */
-  async complete(prefix) {
-    if (hasRoute("POST/v1/sessions/{session}/complete")) {
-      const answer = await post(`${this.address}/complete`, { code: this.editor.before(), cursor: this.editor.before().length }).catch(() => null);
-      if (answer?.matches?.length) return answer.matches;
-    }
+  /** @param {string} prefix */
+  complete(prefix) {
     return [...this.variables.names(prefix), ...KEYWORDS.filter((word) => word.startsWith(prefix))];
   }
 

@@ -3,7 +3,6 @@
 import { h, icon, button, mark, replace } from "./dom.js";
 import { t, moment } from "./texts.js";
 import { get } from "./api.js";
-import { hasRoute } from "./routes.js";
 
 /** @typedef {import("./main.js").App} App */
 
@@ -14,11 +13,11 @@ export class Sidebar {
   /** @param {App} app @param {{ onTheme: () => void, onLanguage: () => void, onLogout: () => void }} actions */
   constructor(app, actions) {
     this.app = app;
-    this.hasChats = hasRoute("GET/v1/chats");
+    this.hasChats = app.models.length > 0;
     this.links = [
       this.hasChats ? this.link("/", "chat", t("app.new_chat")) : null,
       this.link("/sessions", "cells", t("app.sessions")),
-      hasRoute("GET/v1/runs") ? this.link("/runs", "runs", t("app.runs")) : null,
+      this.hasChats ? this.link("/runs", "runs", t("app.runs")) : null,
       this.link("/admin", app.user.role === "admin" ? "people" : "key", t(app.user.role === "admin" ? "app.admin" : "admin.tokens")),
     ];
     this.search = h("input", { class: "input", type: "search", placeholder: t("app.search"), "aria-label": t("app.search"), oninput: () => this.searchSoon() });
