@@ -173,6 +173,7 @@ function footer(cell) {
   const kind = { success: "good", failure: "bad", timeout: "bad", crashed: "time", interrupted: "" }[cell.status] ?? "";
   const name = cell.isUndone ? t("cell.undone") : hasText(`cell.${cell.status}`) ? t(`cell.${cell.status}`) : cell.status;
   parts.push(h("span", { class: `dot ${cell.isUndone ? "" : kind}` }), h("span", null, name));
+  if (cell.by === "agent") parts.push(h("span", null, t("cell.by_agent")));
   if (result.usage) parts.push(h("span", null, duration(result.usage.wall_ms)));
   const files = [...(result.files?.created ?? []), ...(result.files?.changed ?? [])];
   if (files.length > 0) parts.push(h("span", { class: "badge" }, icon("file"), files.slice(0, 3).map((file) => file.path).join(", ") + (files.length > 3 ? " …" : "")));

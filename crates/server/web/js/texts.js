@@ -2,7 +2,6 @@
 
 /** @type {Record<string, [string, string]>} */
 const TEXTS = {
-  "app.chats": ["Chats", "对话"],
   "app.sessions": ["Sessions", "会话"],
   "app.runs": ["Runs", "运行"],
   "app.admin": ["Administration", "管理"],
@@ -21,20 +20,16 @@ const TEXTS = {
   "app.copy": ["Copy", "复制"],
   "app.copied": ["Copied", "已复制"],
   "app.download": ["Download", "下载"],
-  "app.loading": ["Loading …", "正在加载……"],
   "app.offline": ["The connection is lost. Trying again …", "连接已断开，正在重试……"],
-  "app.online": ["Connected again", "已重新连接"],
   "app.not_found": ["There is nothing at this address", "此地址没有内容"],
   "app.nothing_found": ["Nothing matches", "没有匹配项"],
   "app.nothing_yet": ["Nothing here yet", "暂无内容"],
+  "app.now": ["now", "刚刚"],
   "app.today": ["Today", "今天"],
   "app.yesterday": ["Yesterday", "昨天"],
   "app.earlier": ["Earlier", "更早"],
-  "app.now": ["now", "刚刚"],
-  "app.too_large": ["{name} is too large", "{name} 太大"],
   "app.delete": ["Delete", "删除"],
   "app.rename": ["Rename", "重命名"],
-  "app.more": ["More", "更多"],
   "app.save": ["Save", "保存"],
 
   "login.tagline": ["Code that can go back in time.", "能够回到过去的代码。"],
@@ -82,13 +77,11 @@ const TEXTS = {
   "session.code": ["Code of a new cell", "新单元的代码"],
   "session.placeholder": ["# Python. Shift + Enter runs it.", "# Python，Shift + Enter 运行"],
   "session.state.idle": ["Ready", "就绪"],
-  "session.state.live": ["Ready", "就绪"],
   "session.state.running": ["Running", "运行中"],
   "session.state.waiting": ["Waits for you", "等待您的操作"],
   "session.state.ended": ["Ended", "已结束"],
   "session.panel": ["About this session", "会话详情"],
   "session.cells": ["Cells", "单元"],
-  "session.live_with": ["Everyone who has this page open sees the same.", "打开此页面的所有人看到相同内容。"],
 
   "cell.label": ["Cell {cell}", "单元 {cell}"],
   "cell.running": ["running", "运行中"],
@@ -115,16 +108,11 @@ const TEXTS = {
   "cell.input": ["The code asks", "代码请求输入"],
   "cell.answer": ["Answer", "回答"],
   "cell.signal": ["signal {signal}", "信号 {signal}"],
-  "cell.wrote": ["Files", "文件"],
 
   "vars.title": ["Variables", "变量"],
   "vars.none": ["No variables yet", "暂无变量"],
   "vars.then": ["As they were after cell {cell}", "单元 {cell} 之后的变量"],
   "files.then": ["As cells had written them by cell {cell}", "截至单元 {cell} 写入的文件"],
-  "vars.name": ["Name", "名称"],
-  "vars.type": ["Type", "类型"],
-  "vars.value": ["Value", "值"],
-  "vars.bytes": ["Size", "大小"],
   "vars.inspect": ["Inspect {name}", "查看 {name}"],
   "files.title": ["Files", "文件"],
   "files.none": ["No files yet", "暂无文件"],
@@ -134,7 +122,6 @@ const TEXTS = {
   "files.preview": ["Preview {name}", "预览 {name}"],
   "files.no_preview": ["No preview for this kind of file", "此类文件无法预览"],
   "files.cut": ["The beginning of the file", "仅显示文件开头"],
-  "files.delete_ask": ["Delete {name}?", "删除 {name}？"],
 
   "time.title": ["Time", "时间"],
   "time.slider": ["Moment in the session", "会话中的时刻"],
@@ -153,17 +140,13 @@ const TEXTS = {
   "branches.compare": ["Compare", "比较"],
   "branches.none": ["A fork makes a branch. It has its own variables and files.", "分叉会产生分支，拥有自己的变量和文件。"],
   "compare.title": ["Two branches, side by side", "并排比较两个分支"],
-  "compare.same": ["Same in both", "两边相同"],
   "compare.differs": ["Different", "不同"],
-  "compare.only": ["Only here", "仅此处有"],
   "compare.no_difference": ["No differences", "没有差异"],
   "walls.title": ["Walls", "隔离"],
   "walls.isolation": ["Isolation", "隔离"],
   "walls.strategy": ["Strategy", "策略"],
   "walls.backend": ["Runs in", "运行环境"],
   "walls.memory": ["Peak memory", "内存峰值"],
-  "walls.network": ["Network", "网络"],
-  "walls.network_none": ["none", "无"],
   "walls.checkpoint": ["Safety net", "安全网"],
   "walls.armed": ["armed: the next crash loses nothing", "已就绪：下次崩溃不会丢失任何内容"],
   "walls.behind": ["{count} cells behind", "落后 {count} 个单元"],
@@ -171,7 +154,6 @@ const TEXTS = {
   "walls.wall": ["Time limit of a cell", "单元时间限制"],
   "walls.cells": ["Cells", "单元数"],
   "walls.time": ["Time", "耗时"],
-  "verify.title": ["Verify", "验证"],
 
   "chat.hello": ["What should be computed?", "要计算什么？"],
   "chat.lead": ["The model writes Python, the code really runs behind walls, and you see every step.", "模型编写 Python，代码在隔离环境中真实运行，每一步都可见。"],
@@ -193,32 +175,19 @@ const TEXTS = {
   "chat.plan_version": ["version {version}", "版本 {version}"],
   "chat.answer": ["Answer", "答案"],
   "chat.model": ["Model", "模型"],
-  "chat.limits": ["Limits", "限制"],
-  "chat.max_steps": ["Steps at most", "最多步骤"],
-  "chat.approve": ["Ask me before", "操作前询问"],
-  "chat.approve.never": ["nothing", "不询问"],
-  "chat.approve.effects": ["outside effects", "外部影响"],
-  "chat.approve.code": ["code", "代码"],
-  "chat.approve.tools": ["tools", "工具"],
-  "chat.approve.all": ["everything", "全部"],
   "chat.open_session": ["Open the session", "打开会话"],
   "chat.tokens": ["{count} tokens", "{count} 个令牌"],
-  "chat.unverified": ["Nothing was computed for this answer", "此答案未经计算"],
   "chat.no_answer": ["There is no answer", "没有答案"],
   "chat.example_1": ["What do 15000 become at 6 % compounded semi-annually for 6 years?", "15000 按 6% 半年复利，6 年后是多少？"],
   "chat.example_2": ["Plot a damped oscillation and find its half-life", "绘制阻尼振荡并求半衰期"],
   "chat.example_3": ["How many primes are there below one million?", "一百万以内有多少个素数？"],
-  "chat.no_model": ["No model is configured on this server", "此服务器未配置模型"],
-  "chat.undo": ["Take back the last question", "撤回上一个问题"],
   "chat.fork": ["Branch off", "另开分支"],
   "chat.retrying": ["The model is asked again: {reason}", "正在重新请求模型：{reason}"],
   "chat.malformed": ["The reply could not be read; the model is asked again", "回复无法解析，正在重新请求"],
-  "chat.repaired": ["Small mistakes of the reply were repaired", "已修复回复中的小错误"],
   "chat.drop": ["Drop files to ask about them", "拖放文件以提问"],
 
   "approval.title": ["{tool} waits for your approval", "{tool} 等待您的批准"],
   "approval.lead": ["The cell stands still until you decide. You can change the arguments.", "在您决定之前单元会暂停，您可以修改参数。"],
-  "approval.arguments": ["Arguments", "参数"],
   "approval.accept": ["Allow", "允许"],
   "approval.accept_edited": ["Allow as edited", "按修改后允许"],
   "approval.reject": ["Reject", "拒绝"],
@@ -226,15 +195,10 @@ const TEXTS = {
   "approval.reason": ["Reason for the model (optional)", "给模型的理由（可选）"],
   "approval.invalid": ["This is not valid JSON", "不是有效的 JSON"],
   "approval.done": ["Decided: {decision}", "已决定：{decision}"],
-  "approval.respond": ["Answer in its place", "代为回答"],
 
   "runs.title": ["Runs", "运行"],
   "runs.lead": ["Every question to the agent, with each prompt, reply and cell.", "对智能体的每个问题，包括每次提示、回复和单元。"],
-  "runs.question": ["Question", "问题"],
-  "runs.status": ["Status", "状态"],
-  "runs.model": ["Model", "模型"],
   "runs.when": ["When", "时间"],
-  "runs.cost": ["Cost", "费用"],
   "runs.timeline": ["Where the time went", "时间去向"],
   "runs.model_time": ["Model", "模型"],
   "runs.cell_time": ["Code", "代码"],
@@ -242,7 +206,6 @@ const TEXTS = {
   "runs.verify_hint": ["Runs the cells again in a clean session and compares", "在干净会话中重新运行单元并比较"],
   "runs.verified": ["Verified: every cell gave the same again", "已验证：每个单元结果一致"],
   "runs.unverified": ["Not verified", "未通过验证"],
-  "runs.cancel": ["Cancel", "取消"],
   "runs.resume": ["Resume", "继续"],
   "runs.story": ["What happened", "经过"],
   "runs.to_chat": ["Open the chat", "打开对话"],
@@ -256,8 +219,6 @@ const TEXTS = {
   "admin.tokens": ["API tokens", "API 令牌"],
   "admin.sessions": ["Live sessions", "活动会话"],
   "admin.audit": ["Audit", "审计"],
-  "admin.doctor": ["Health", "状况"],
-  "admin.environments": ["Environments", "环境"],
   "admin.new_user": ["New user", "新用户"],
   "admin.new_token": ["New token", "新令牌"],
   "admin.account": ["Account", "账户"],
@@ -290,7 +251,6 @@ const TEXTS = {
   "admin.owner": ["User", "用户"],
   "admin.action": ["Action", "操作"],
   "admin.target": ["Target", "对象"],
-  "admin.quotas": ["Quotas", "配额"],
 };
 
 const LANGUAGES = ["en", "zh"];
@@ -341,7 +301,8 @@ export function duration(ms) {
   if (ms < 1) return "<1 ms";
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 60_000) return `${SIZES.format(ms / 1000)} s`;
-  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+  if (ms < 3_600_000) return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+  return `${SIZES.format(ms / 3_600_000)} h`;
 }
 
 /** A number for people. @param {number} value */
