@@ -37,6 +37,7 @@ const FILES: &[(&str, &[u8])] = embedded![
     "js/compare_page.js",
     "js/display.js",
     "js/dom.js",
+    "js/dropped_files.js",
     "js/editor.js",
     "js/login.js",
     "js/main.js",
@@ -193,20 +194,4 @@ fn content_type(name: &str) -> &'static str {
 
 fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The compressed bytes of everything that the first page loads, for the test of its size.
-#[cfg(test)]
-pub(super) fn first_load_bytes() -> usize {
-    let document = String::from_utf8_lossy(&INDEX.plain).into_owned();
-    let marker = format!("/assets/{}/", *VERSION);
-    let names = document
-        .split(&marker)
-        .skip(1)
-        .filter_map(|rest| rest.split('"').next());
-    names
-        .filter_map(Asset::find)
-        .map(|asset| asset.compressed().len())
-        .sum::<usize>()
-        + INDEX.compressed().len()
 }

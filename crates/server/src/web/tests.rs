@@ -115,9 +115,39 @@ async fn a_file_is_compressed_and_not_sent_twice() {
 }
 
 #[tokio::test]
-async fn the_first_load_is_small() {
-    let bytes = super::assets::first_load_bytes();
+async fn the_first_load_is_small_and_the_page_names_all_of_it() {
+    let document = text(get("/").await).await;
+    let mut bytes = 0;
+    let mut named = Vec::new();
+    for address in document
+        .split('"')
+        .filter(|part| part.starts_with("/assets/"))
+    {
+        let request = Request::get(address).header(header::ACCEPT_ENCODING, "gzip");
+        let response = ask(request.body(Body::empty()).unwrap()).await;
+        bytes += response
+            .into_body()
+            .collect()
+            .await
+            .unwrap()
+            .to_bytes()
+            .len();
+        named.push(address.rsplit('/').next().unwrap().to_owned());
+        // A module that the page does not name would be found only after the one that imports it has come.
+        if address.ends_with(".js") {
+            let source = text(get(address).await).await;
+            let lines = source.lines().filter(|line| line.starts_with("import "));
+            for import in lines.filter_map(|line| line.split("\"./").nth(1)) {
+                let name = import.trim_end_matches("\";");
+                assert!(
+                    document.contains(&format!("/js/{name}\"")),
+                    "{name} of {address}"
+                );
+            }
+        }
+    }
     assert!(bytes < 60_000, "{bytes} bytes");
+    assert!(named.iter().any(|name| name == "chat_page.js"), "{named:?}");
 }
 
 #[tokio::test]

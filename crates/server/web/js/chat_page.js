@@ -6,7 +6,7 @@ import { get, post, put, path, fileAddress } from "./api.js";
 import { follow } from "./stream.js";
 import { RunView, replay } from "./run_view.js";
 import { runActions } from "./run_actions.js";
-import { acceptFiles, complain } from "./session_page.js";
+import { acceptFiles, complain } from "./dropped_files.js";
 
 /** @typedef {import("./main.js").App} App */
 

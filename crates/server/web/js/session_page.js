@@ -10,6 +10,7 @@ import { Editor } from "./editor.js";
 import { TimeRibbon } from "./time_ribbon.js";
 import { tabs, VariablesPanel, FilesPanel, BranchesPanel, WallsPanel } from "./panels.js";
 import { ScratchCell } from "./scratch.js";
+import { acceptFiles, complain } from "./dropped_files.js";
 
 /** @typedef {import("./main.js").App} App */
 
@@ -300,40 +301,4 @@ class SessionPage {
     this.notice.hidden = false;
     replace(this.notice, icon(kind === "restored" ? "restored" : "pulse"), h("div", null, text));
   }
-}
-
-/** @param {unknown} error */
-export function complain(error) {
-  toast(error instanceof Error ? error.message : String(error), "error");
-}
-
-/**
- * Takes files that are dropped on an element or pasted into it.
- * @param {HTMLElement} element
- * @param {string} words shown while files are dragged over it
- * @param {(files: File[]) => void} take
- */
-export function acceptFiles(element, words, take) {
-  const shade = h("div", { class: "drop-shade" }, icon("file"), words);
-  element.addEventListener("dragover", (event) => {
-    if (!event.dataTransfer?.types.includes("Files")) return;
-    event.preventDefault();
-    if (!shade.isConnected) element.append(shade);
-  });
-  element.addEventListener("dragleave", (event) => {
-    if (!(event.relatedTarget instanceof Node && element.contains(event.relatedTarget))) shade.remove();
-  });
-  element.addEventListener("drop", (event) => {
-    shade.remove();
-    const files = [...(event.dataTransfer?.files ?? [])];
-    if (files.length === 0) return;
-    event.preventDefault();
-    take(files);
-  });
-  element.addEventListener("paste", (event) => {
-    const files = [...(event.clipboardData?.files ?? [])];
-    if (files.length === 0) return;
-    event.preventDefault();
-    take(files);
-  });
 }
