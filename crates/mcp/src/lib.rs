@@ -9,5 +9,6 @@ mod server;
 
 pub use crate::client::{Connected, RemoteServer, ServerProblem, ServerTransport, Trust, connect};
 pub use crate::server::{
-    Files, ForkTool, HttpOptions, Server, VariablesTool, WriteFileTool, with_tools_for_clients,
+    Files, ForkTool, HttpEndpoint, HttpOptions, Server, VariablesTool, WriteFileTool,
+    with_tools_for_clients,
 };
