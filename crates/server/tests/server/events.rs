@@ -58,16 +58,16 @@ async fn a_stream_that_is_cut_at_random_loses_and_repeats_nothing() {
     let mut runner = TestRunner::default();
     let strategy = prop::collection::vec(1_usize..30, 1..6);
     let mut cuts = || strategy.new_tree(&mut runner).expect("cuts").current();
-    let readers: Vec<Vec<usize>> = (0..12).map(|_| cuts()).collect();
+    let readers: Vec<Vec<usize>> = (0..6).map(|_| cuts()).collect();
     let reading = futures_util::future::join_all(
         readers
             .iter()
             .map(|cuts| read_with_cuts(admin.clone(), &session, cuts)),
     );
     let writing = async {
-        for _ in 0..3 {
+        for _ in 0..2 {
             let code =
-                "import time\nfor i in range(60):\n    print(i, flush=True)\n    time.sleep(0.002)";
+                "import time\nfor i in range(40):\n    print(i, flush=True)\n    time.sleep(0.002)";
             admin.run(&session, code).await;
         }
         admin

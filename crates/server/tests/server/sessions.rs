@@ -187,7 +187,8 @@ async fn code_that_waits_is_answered_once() {
         StatusCode::OK
     );
     let code = json!({"code": "input('Who? ') + str(weather(city='Oslo'))"});
-    let run = admin.post(&format!("/v1/sessions/{session}/cells?wait=1"), code);
+    let cells = format!("/v1/sessions/{session}/cells?wait=1");
+    let run = admin.post(&cells, code);
     let answer = async {
         let input = waiting_call(&admin, &session).await;
         let path = |op: &str| format!("/v1/sessions/{session}/{op}");
