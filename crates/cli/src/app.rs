@@ -14,6 +14,7 @@ use crate::commands::mcp::McpArgs;
 use crate::commands::pipe::PipeArgs;
 use crate::commands::repl::ReplArgs;
 use crate::commands::runs::RunsArgs;
+use crate::commands::serve::ServeArgs;
 use crate::commands::sessions::SessionsArgs;
 use crate::commands::setup::SetupArgs;
 use crate::commands::tools::ToolsArgs;
@@ -55,6 +56,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Config(args) => commands::config::run(&args, &console),
         Command::Trace(args) => commands::trace::run(&args, &console),
         Command::Mcp(args) => commands::mcp::run(*args, &console),
+        Command::Serve(args) => commands::serve::run(&args, &console),
         Command::Bench(args) => commands::bench::run(args, &console),
         Command::Completions(args) => print_completions(&args, &console),
     };
@@ -131,6 +133,8 @@ pub(crate) enum Command {
     Trace(TraceArgs),
     /// Serve the tools to MCP clients, each with a session of its own
     Mcp(Box<McpArgs>),
+    /// Serve sessions and the agent over HTTP, to programs and browsers
+    Serve(Box<ServeArgs>),
     /// Measure the promises on this machine
     Bench(BenchArgs),
     /// Print the completions for a shell

@@ -11,5 +11,6 @@ pub use crate::client::{
     Connected, RemoteServer, ServerProblem, ServerTransport, Trust, connect, nesting_level,
 };
 pub use crate::server::{
-    Files, ForkTool, HttpOptions, Server, VariablesTool, WriteFileTool, with_tools_for_clients,
+    Files, ForkTool, HttpEndpoint, HttpOptions, Server, VariablesTool, WriteFileTool,
+    with_tools_for_clients,
 };

@@ -5,12 +5,14 @@
 
 mod writer;
 
+use crate::run::RunEvent;
 use cellblock_records::{
     Line, LinePosition, LineReader, NextLine, RecordDirectory, RecordError, RecordFile, Retention,
     id_of, is_locked,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -263,6 +265,29 @@ impl StoredRun {
             run.progress = RunProgress::Running;
         }
         Ok(run)
+    }
+
+    /// The thought before the first cell of each step, by the number of that cell.
+    pub fn thoughts_by_cell(&self) -> BTreeMap<u64, String> {
+        let mut of_step: HashMap<usize, String> = HashMap::new();
+        let mut thoughts = BTreeMap::new();
+        for stored in &self.events {
+            match serde_json::from_value(stored.event.clone()) {
+                Ok(RunEvent::Thought { step, text }) => {
+                    of_step.insert(step, text);
+                }
+                Ok(RunEvent::Done { step, done, .. }) => {
+                    // Before the first cell of a step, not before each.
+                    if let Some(cell) = done.result.map(|result| result.cell)
+                        && let Some(thought) = of_step.remove(&step)
+                    {
+                        thoughts.insert(cell, thought);
+                    }
+                }
+                _ => {}
+            }
+        }
+        thoughts
     }
 
     /// Reads a run without a look at the lock, which the caller may hold itself.

@@ -134,6 +134,11 @@ impl ModelArgs {
             .map_err(|error| Usage::plain(error.to_string()))
     }
 
+    /// Whether the flags or the environment name a model.
+    pub(crate) fn is_chosen(&self) -> bool {
+        self.choice().is_ok()
+    }
+
     /// Which model that is, and where its exchanges are recorded.
     pub(crate) fn choice(&self) -> anyhow::Result<ModelChoice> {
         let choice = ModelChoice {

@@ -9,9 +9,7 @@ use clap::Args;
 
 pub(crate) use python::{EnvironmentArgs, PythonArgs, SETUP_HINT};
 pub(crate) use session::{SessionArgs, duration, seconds};
-pub(crate) use tools::{
-    ApprovalArgs, Audience, Toolbox, ToolboxArgs, install_packages, tool_runner,
-};
+pub(crate) use tools::{ApprovalArgs, Audience, ToolboxArgs, install_packages, tool_runner};
 
 /// In which form.
 #[derive(Clone, Debug, Args)]

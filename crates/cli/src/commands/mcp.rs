@@ -1,6 +1,6 @@
 //! `cellblock mcp`: the tools for any MCP client.
 
-use crate::args::{ApprovalArgs, Audience, Toolbox, ToolboxArgs};
+use crate::args::{ApprovalArgs, Audience, ToolboxArgs};
 use crate::args::{EnvironmentArgs, PythonArgs, SETUP_HINT, SessionArgs};
 use crate::cell_run::Signals;
 use crate::config::ConfigArgs;
@@ -9,7 +9,7 @@ use crate::process;
 use crate::terminal::Console;
 use anyhow::Context as _;
 use cellblock::mcp::{Files, HttpOptions, Server, nesting_level};
-use cellblock::tools::{Approval, Effects, SessionFuture, ToolError, ToolRunner};
+use cellblock::tools::{Approval, Effects, Registry, SessionFuture, ToolError, ToolRunner};
 use cellblock::{Host, Preload, SessionOptions, parse_duration};
 use clap::Args;
 use std::fs::File;
@@ -90,7 +90,7 @@ async fn serve(args: McpArgs, console: &Console) -> anyhow::Result<ExitCode> {
         .toolbox
         .open(&python, &config, audience, console)
         .await?;
-    let server = server(&toolbox, host, options, move || {
+    let server = server(&toolbox.registry, host, options, move || {
         // The client asks its user by its own rules. No person is at this process.
         Approval::new(policy.clone(), None)
     });
@@ -116,12 +116,12 @@ async fn serve(args: McpArgs, console: &Console) -> anyhow::Result<ExitCode> {
 
 /// A server whose clients have sessions like this.
 pub(crate) fn server(
-    toolbox: &Toolbox,
+    registry: &Registry,
     host: Host,
     options: SessionOptions,
     approval: impl Fn() -> Approval + Send + Sync + 'static,
 ) -> Server {
-    let registry = toolbox.registry.clone();
+    let registry = registry.clone();
     let files = match &options.workspace {
         Some(_) => Files::Given,
         None => Files::None,

@@ -14,6 +14,7 @@ pub(crate) mod mcp;
 pub(crate) mod pipe;
 pub(crate) mod repl;
 pub(crate) mod runs;
+pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod setup;
 pub(crate) mod tools;

@@ -7,11 +7,10 @@ use crate::failure::Usage;
 use crate::process;
 use crate::terminal::{Console, date};
 use anyhow::Context as _;
-use cellblock::agent::{RunEvent, RunProgress, RunStoreError, StoredRun};
+use cellblock::agent::{RunProgress, RunStoreError, StoredRun};
 use cellblock::journal::{RunRecord, notebook_of_run, script_of_run};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -264,24 +263,6 @@ fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 fn transcript(run: &StoredRun) -> RunRecord {
-    let mut of_step: HashMap<usize, String> = HashMap::new();
-    let mut thoughts: BTreeMap<u64, String> = BTreeMap::new();
-    for stored in &run.events {
-        match serde_json::from_value(stored.event.clone()) {
-            Ok(RunEvent::Thought { step, text }) => {
-                of_step.insert(step, text);
-            }
-            Ok(RunEvent::Done { step, done, .. }) => {
-                // Before the first cell of a step, not before each.
-                if let Some(cell) = done.result.map(|result| result.cell)
-                    && let Some(thought) = of_step.remove(&step)
-                {
-                    thoughts.insert(cell, thought);
-                }
-            }
-            _ => {}
-        }
-    }
     let answer = match &run.progress {
         RunProgress::Ended(end) => end.answer.clone(),
         RunProgress::Running | RunProgress::CutOff => None,
@@ -289,7 +270,7 @@ fn transcript(run: &StoredRun) -> RunRecord {
     RunRecord {
         run: run.id.clone(),
         question: run.start.question.clone(),
-        thoughts,
+        thoughts: run.thoughts_by_cell(),
         answer,
     }
 }

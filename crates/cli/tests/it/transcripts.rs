@@ -164,6 +164,12 @@ transcripts! {
     mcp_refuses_addresses_of_other_machines:
         ["mcp", "--http", "0.0.0.0:0"],
         ["mcp", "--http", "localhost"];
+    serve_refuses_what_would_be_open_to_others:
+        ["serve", "--listen", "0.0.0.0:0"],
+        ["serve", "--listen", "0.0.0.0:0", "--no-auth", "--behind-proxy"],
+        ["serve", "--listen", "nowhere"],
+        ["serve", "--auth-header", "X-User"],
+        ["serve", "--quota", "horses=1"];
     pipe_answers_lines_that_are_no_requests:
         ["pipe", "--stdlib"] << "hello?\n{\"id\": 1, \"op\": \"dance\"}\n{\"id\": 2, \"op\": \"compute\", \"code\": \"6*7\", \"description\": \"a product\"}\n{\"id\": 3, \"op\": \"run\"}\n";
 }

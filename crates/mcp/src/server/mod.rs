@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use http::HttpOptions;
+pub use http::{HttpEndpoint, HttpOptions};
 pub use tools::{ForkTool, VariablesTool, WriteFileTool, with_tools_for_clients};
 
 /// The most clients at the same time. Each may hold sessions.

@@ -12,7 +12,7 @@ use http::header::{AUTHORIZATION, CONNECTION, HOST, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -98,12 +98,21 @@ impl Server {
         }
         serving.close();
         let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, serving.wait()).await;
-        handler.disconnected.end_all().await;
+        handler.endpoint.disconnected.end_all().await;
         self.wait_for_sessions().await;
         Ok(())
     }
 
     fn handler(&self, options: HttpOptions) -> RequestHandler {
+        RequestHandler {
+            bearer_token: BearerToken::new(options.token.clone()),
+            endpoint: self.http_endpoint(options),
+        }
+    }
+
+    /// The endpoint for a server that accepts connections itself. That server checks who sends a request: the endpoint takes every
+    /// request that reaches it, and the token of the options does not count.
+    pub fn http_endpoint(&self, options: HttpOptions) -> HttpEndpoint {
         let mut sessions = LocalSessionManager::default();
         sessions.session_config.keep_alive = Some(options.idle);
         let sessions = Arc::new(sessions);
@@ -120,11 +129,51 @@ impl Server {
             let handler = server.new_client().map_err(io::Error::other)?;
             Ok(handler.with_sessions())
         };
-        RequestHandler {
-            bearer_token: BearerToken::new(options.token),
+        HttpEndpoint {
             disconnected: DisconnectedClients::new(Arc::clone(&sessions), options.grace),
             service: StreamableHttpService::new(new_client, sessions, config),
         }
+    }
+}
+
+/// Answers requests of the protocol over HTTP. Clones share their state.
+#[derive(Clone)]
+pub struct HttpEndpoint {
+    disconnected: DisconnectedClients,
+    service: Service,
+}
+
+impl HttpEndpoint {
+    /// Answers a request.
+    pub async fn reply<B>(&self, request: Request<B>) -> Response<BoxBody<Bytes, Infallible>>
+    where
+        B: Body + Send + 'static,
+        B::Error: std::fmt::Display,
+    {
+        let method = request.method().clone();
+        let session = request
+            .headers()
+            .get(SESSION)
+            .and_then(|id| id.to_str().ok());
+        let session = session.map(str::to_owned);
+        if let Some(session) = &session {
+            self.disconnected.reconnected(session);
+        }
+        let reply = self.service.handle(request).await;
+        match (method, session) {
+            (Method::POST, Some(session)) => self.disconnected.watch_reply(session, reply),
+            // Some clients take "accepted" for a failure.
+            (Method::DELETE, _) if reply.status() == StatusCode::ACCEPTED => {
+                plain(StatusCode::OK, "the session is over")
+            }
+            _ => reply,
+        }
+    }
+}
+
+impl std::fmt::Debug for HttpEndpoint {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("HttpEndpoint").finish_non_exhaustive()
     }
 }
 
@@ -132,8 +181,7 @@ impl Server {
 #[derive(Clone)]
 struct RequestHandler {
     bearer_token: BearerToken,
-    disconnected: DisconnectedClients,
-    service: Service,
+    endpoint: HttpEndpoint,
 }
 
 async fn serve_connection(stream: TcpStream, handler: RequestHandler, slot: Arc<ConnectionSlot>) {
@@ -171,24 +219,7 @@ impl RequestHandler {
         if request.uri().path().trim_end_matches('/') != PATH {
             return plain(StatusCode::NOT_FOUND, "MCP is served at /mcp");
         }
-        let method = request.method().clone();
-        let session = request
-            .headers()
-            .get(SESSION)
-            .and_then(|id| id.to_str().ok());
-        let session = session.map(str::to_owned);
-        if let Some(session) = &session {
-            self.disconnected.reconnected(session);
-        }
-        let reply = self.service.handle(request).await;
-        match (method, session) {
-            (Method::POST, Some(session)) => self.disconnected.watch_reply(session, reply),
-            // Some clients take "accepted" for a failure.
-            (Method::DELETE, _) if reply.status() == StatusCode::ACCEPTED => {
-                plain(StatusCode::OK, "the session is over")
-            }
-            _ => reply,
-        }
+        self.endpoint.reply(request).await
     }
 }
 

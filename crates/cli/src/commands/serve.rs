@@ -1,0 +1,252 @@
+//! `cellblock serve`: sessions and the agent over HTTP, for programs and browsers.
+
+use super::mcp;
+use crate::agent_run::{AgentArgs, ModelArgs};
+use crate::args::{ApprovalArgs, EnvironmentArgs, PythonArgs, SETUP_HINT, ToolboxArgs};
+use crate::cell_run::Signals;
+use crate::config::{Config, ConfigArgs};
+use crate::failure::Usage;
+use crate::process;
+use crate::terminal::Console;
+use anyhow::Context as _;
+use cellblock::agent::Agent;
+use cellblock::env::Dirs;
+use cellblock::mcp::with_tools_for_clients;
+use cellblock::tools::{Approval, DynamicTool, Registry};
+use cellblock::{Host, Preload, SessionOptions, parse_size};
+use cellblock_server::{
+    AgentSetup, Authentication, Quotas, Server, ServerError, ServerOptions, Transport,
+};
+use clap::Args;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio::net::{TcpListener, lookup_host};
+
+/// Sessions that are made ahead of demand.
+const POOL_SIZE: usize = 2;
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    model: ModelArgs,
+    #[command(flatten)]
+    agent: AgentArgs,
+    #[command(flatten)]
+    approval: ApprovalArgs,
+    #[command(flatten)]
+    toolbox: ToolboxArgs,
+    #[command(flatten)]
+    config: ConfigArgs,
+    #[command(flatten)]
+    python: PythonArgs,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Server")]
+struct ServerArgs {
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8742")]
+    listen: String,
+    /// The directory with everything that outlives the server [default: server in the state directory]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Let everyone on this machine in, as the same administrator
+    #[arg(long, conflicts_with = "auth_header")]
+    no_auth: bool,
+    /// A trusted proxy names the user in this header
+    #[arg(long, value_name = "HEADER", requires = "behind_proxy")]
+    auth_header: Option<String>,
+    /// A user that the proxy names and that manages the server
+    #[arg(long = "admin", value_name = "NAME", requires = "auth_header")]
+    admins: Vec<String>,
+    /// A proxy with TLS is in front; browsers then insist on TLS
+    #[arg(long)]
+    behind_proxy: bool,
+    /// Take requests for this host name too, beside localhost
+    #[arg(long = "allow-host", value_name = "NAME")]
+    allowed_hosts: Vec<String>,
+    /// A limit of every user: sessions, memory, disk, cells_per_minute, seconds_per_day, cost_per_day or runs
+    #[arg(long = "quota", value_name = "NAME=VALUE")]
+    quotas: Vec<String>,
+}
+
+const EXAMPLES: &str = "\
+The first start prints a link with which a browser makes the administrator. Without a model there are sessions and no chats.
+Ctrl-C ends the requests that are under way, then the sessions; they come back from their journals with the next start.
+
+Examples:
+  cellblock serve                                    for a browser on this machine
+  cellblock serve --model gpt-4o-mini                with an agent
+  cellblock serve --no-auth --listen 127.0.0.1:8000  for programs on this machine, without a login
+  cellblock serve --listen 0.0.0.0:8742 --behind-proxy --allow-host box.example.org
+  cellblock serve --quota sessions=4 --quota memory=4GiB --quota cost_per_day=2.5";
+
+/// Serves until a signal comes.
+pub(crate) fn run(args: &ServeArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    let workers = std::thread::available_parallelism()
+        .map_or(2, usize::from)
+        .max(2);
+    let runtime = process::runtime_on_threads(workers)?;
+    let outcome = runtime.block_on(serve(args, console));
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn serve(args: &ServeArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::new()?;
+    let config = args.config.load()?;
+    let python = args.python.resolve(&config)?;
+    let address = args.server.address().await?;
+    let (tools, servers) = args.toolbox.gather(&python, &config, console).await?;
+    let mut options = args.server.options()?;
+    options.agent = args.agent(tools.clone(), &config)?;
+    options.check_address(address).map_err(refused)?;
+    let builder = python.host_builder(Preload::Full).pool(POOL_SIZE);
+    let host = args.environment.build(builder, None, console).await?;
+    if python.lacks_packages(&host) {
+        console.hint(SETUP_HINT);
+    }
+    options.mcp = Some(args.mcp(tools, &config, &host)?);
+    let server = Server::open(host, options).await.map_err(refused)?;
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address}"))?;
+    let url = format!("http://{}", listener.local_addr()?);
+    console.say(&format!("serving at {url}"));
+    if let Some(secret) = server.first_start_secret().await.map_err(refused)? {
+        console.say(&format!(
+            "make the administrator, within a day, at {url}/setup#{secret}"
+        ));
+    }
+    let stop = cellblock::agent::CancellationToken::new();
+    let serving = server.serve(listener, stop.clone());
+    tokio::pin!(serving);
+    let status = tokio::select! {
+        served = &mut serving => {
+            served.map_err(refused)?;
+            ExitCode::SUCCESS
+        }
+        signal = signals.next() => {
+            console.say("stopping: requests that are under way are finished; once more ends at once");
+            stop.cancel();
+            tokio::select! {
+                served = &mut serving => served.map_err(refused)?,
+                _ = signals.next() => {}
+            }
+            ExitCode::from(128 + signal as u8)
+        }
+    };
+    servers.close().await;
+    Ok(status)
+}
+
+impl ServeArgs {
+    /// The agent, where a model is chosen.
+    fn agent(
+        &self,
+        tools: Vec<Arc<dyn DynamicTool>>,
+        config: &Config,
+    ) -> anyhow::Result<Option<AgentSetup>> {
+        let (agent, model) = self.agent.resolve_with(&self.model, config)?;
+        if !model.is_chosen() {
+            return Ok(None);
+        }
+        let builder = agent.set_up(Agent::builder().tools(tools), &model);
+        let setup = AgentSetup::new(model.open()?)
+            .builder(builder)
+            .policy(self.approval.policy(config));
+        Ok(Some(setup))
+    }
+
+    /// The MCP server behind `/mcp`: a session for each client.
+    fn mcp(
+        &self,
+        tools: Vec<Arc<dyn DynamicTool>>,
+        config: &Config,
+        host: &Host,
+    ) -> anyhow::Result<cellblock::mcp::Server> {
+        let registry = with_tools_for_clients(Registry::builder().built_in())
+            .extend(tools)
+            .build()
+            .map_err(|error| Usage::plain(error.to_string()))?;
+        let policy = self.approval.policy(config);
+        let options = SessionOptions::default();
+        Ok(mcp::server(&registry, host.clone(), options, move || {
+            Approval::new(policy.clone(), None)
+        }))
+    }
+}
+
+impl ServerArgs {
+    fn options(&self) -> anyhow::Result<ServerOptions> {
+        let data = match &self.data {
+            Some(data) => data.clone(),
+            None => Dirs::from_process()?.state.join("server"),
+        };
+        let mut options = ServerOptions::new(data);
+        options.authentication = match &self.auth_header {
+            _ if self.no_auth => Authentication::Off,
+            Some(header) => Authentication::Header(header.to_ascii_lowercase()),
+            None => Authentication::Users,
+        };
+        if self.behind_proxy {
+            options.transport = Transport::BehindTls;
+        }
+        options.allowed_hosts = self.allowed_hosts.clone();
+        options.admins = self.admins.clone();
+        options.quotas = quotas(&self.quotas)?;
+        Ok(options)
+    }
+
+    async fn address(&self) -> anyhow::Result<SocketAddr> {
+        let bad = |problem: String| {
+            Usage::hinted(
+                format!("--listen {}: {problem}", self.listen),
+                "write an address and a port, such as 127.0.0.1:8742",
+            )
+        };
+        let found = lookup_host(&self.listen).await;
+        let mut found = found.map_err(|error| bad(error.to_string()))?;
+        found
+            .next()
+            .ok_or_else(|| bad("there is no such address".to_owned()))
+    }
+}
+
+/// The limits of users, with these changes.
+fn quotas(changes: &[String]) -> anyhow::Result<Quotas> {
+    let mut all = json!(Quotas::default());
+    for change in changes {
+        let bad = |problem: &str| Usage::plain(format!("--quota {change}: {problem}"));
+        let (name, text) = change.split_once('=').ok_or_else(|| bad("it has no `=`"))?;
+        if all.get(name).is_none() {
+            return Err(bad("there is no such limit"));
+        }
+        let value = match name {
+            "memory" | "disk" => json!(parse_size(text).map_err(|error| bad(&error.to_string()))?),
+            _ => text.parse::<Value>().map_err(|_| bad("it is no number"))?,
+        };
+        all[name] = value;
+    }
+    serde_json::from_value(all).map_err(|error| Usage::plain(format!("--quota: {error}")))
+}
+
+/// The error with its hint, where it has one.
+fn refused(error: ServerError) -> anyhow::Error {
+    let hint = match &error {
+        ServerError::Store(error) => error.hint(),
+        _ => None,
+    };
+    match hint {
+        Some(hint) => Usage::hinted(error.to_string(), hint),
+        None => Usage::plain(error.to_string()),
+    }
+}

@@ -1,0 +1,180 @@
+//! Chats in the memory of the server: a conversation over one session.
+
+use super::live_run::LiveRun;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::live::LiveSession;
+use crate::sessions::NewSession;
+use crate::state::AppState;
+use crate::store::{ChatRow, RunRow};
+use axum::http::StatusCode;
+use cellblock_agent::{Agent, Conversation, LocalExecutor, SessionRequest, WorkspaceChoice};
+use cellblock_protocol::{Journaling, Seed, SessionOptions};
+use cellblock_tools::{SessionFuture, ToolError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The characters of earlier questions and answers that a conversation is told which begins after a restart.
+const MAX_RECALLED_CHARS: usize = 8_000;
+/// Chats that stay in memory. The oldest without a run are forgotten, and recalled when they are needed again.
+const MAX_CHATS: usize = 500;
+
+/// A chat whose conversation is in memory.
+#[derive(Default)]
+pub(crate) struct LiveChat {
+    /// One question at a time.
+    pub(crate) conversation: tokio::sync::Mutex<Option<Conversation>>,
+    session: Arc<Mutex<Option<Arc<LiveSession>>>>,
+    /// The run that answers a question now. Approval is asked for by its events.
+    pub(super) current: Arc<Mutex<Option<Arc<LiveRun>>>>,
+}
+
+impl LiveChat {
+    /// The session of the chat, if code ran.
+    pub(crate) fn session(&self) -> Option<Arc<LiveSession>> {
+        lock(&self.session).clone()
+    }
+
+    /// Where the session of the chat stands, once code ran.
+    pub(super) fn session_slot(&self) -> Arc<Mutex<Option<Arc<LiveSession>>>> {
+        Arc::clone(&self.session)
+    }
+}
+
+/// The chats in memory, by id.
+#[derive(Default)]
+pub(crate) struct Chats(Mutex<HashMap<String, Arc<LiveChat>>>);
+
+impl Chats {
+    /// The chat with this id.
+    pub(crate) fn get(&self, id: &str) -> Option<Arc<LiveChat>> {
+        lock(&self.0).get(id).cloned()
+    }
+
+    /// Adds a chat.
+    pub(crate) fn insert(&self, id: &str, chat: &Arc<LiveChat>) {
+        let mut chats = lock(&self.0);
+        if chats.len() >= MAX_CHATS {
+            // Only those that no request holds.
+            let idle = chats.iter().find(|(_, chat)| Arc::strong_count(chat) == 1);
+            if let Some(id) = idle.map(|(id, _)| id.clone()) {
+                chats.remove(&id);
+            }
+        }
+        chats.insert(id.to_owned(), Arc::clone(chat));
+    }
+
+    /// Forgets all chats.
+    pub(crate) fn clear(&self) {
+        lock(&self.0).clear();
+    }
+
+    /// Forgets a chat.
+    pub(crate) fn remove(&self, id: &str) {
+        lock(&self.0).remove(id);
+    }
+}
+
+impl AppState {
+    /// The chat in memory. After a restart its conversation begins anew, over the session as it was, and is told what was said before.
+    pub(crate) fn live_chat(&self, row: &ChatRow) -> Arc<LiveChat> {
+        if let Some(chat) = self.chats().get(&row.id) {
+            return chat;
+        }
+        let chat = Arc::new(LiveChat::default());
+        self.chats().insert(&row.id, &chat);
+        chat
+    }
+
+    /// The session of a chat: the one it had, rebuilt if need be, else a new one with this seed.
+    pub(crate) async fn chat_session(
+        &self,
+        caller: &Caller,
+        row: &ChatRow,
+        seed: Seed,
+    ) -> Result<Arc<LiveSession>, ApiError> {
+        let chat = self.live_chat(row);
+        let known = chat.session().map(|live| live.id.clone());
+        if let Some(id) = known.or_else(|| row.session.clone()) {
+            match self.session(caller, &id).await {
+                Ok(live) => {
+                    *lock(&chat.session) = Some(Arc::clone(&live));
+                    return Ok(live);
+                }
+                // Its user closed it: the chat goes on in a new one.
+                Err(error) if error.status() == StatusCode::GONE => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let new = NewSession {
+            title: Some(row.title.clone()),
+            options: SessionOptions {
+                seed,
+                ..SessionOptions::default()
+            },
+            chat: Some(row.id.clone()),
+        };
+        let live = self.open_session(caller, new).await?;
+        *lock(&chat.session) = Some(Arc::clone(&live));
+        let row = ChatRow {
+            session: Some(live.id.clone()),
+            ..row.clone()
+        };
+        self.store().update_chat(&row).await?;
+        Ok(live)
+    }
+
+    /// The executor of a chat: it opens the session of the chat when code first runs.
+    pub(super) fn chat_executor(&self, caller: &Caller, row: &ChatRow) -> LocalExecutor {
+        let packages = self.host().environment().packages.iter();
+        let packages: Vec<String> = packages.map(|package| package.name.clone()).collect();
+        let (state, caller, row) = (self.clone(), caller.clone(), row.clone());
+        let open = move |request: SessionRequest| -> SessionFuture {
+            let (state, caller, row) = (state.clone(), caller.clone(), row.clone());
+            Box::pin(async move {
+                if request.workspace == WorkspaceChoice::Fresh {
+                    let options = SessionOptions {
+                        seed: request.seed,
+                        journal: Journaling::Off,
+                        ..SessionOptions::default()
+                    };
+                    return Ok::<_, ToolError>(state.host().open(options).await?);
+                }
+                let opened = state.chat_session(&caller, &row, request.seed).await;
+                let live = opened.map_err(|error| ToolError::new(error.message))?;
+                Ok(live.session.clone())
+            })
+        };
+        LocalExecutor::new(open).dependencies(packages)
+    }
+}
+
+/// A new conversation of this agent, which is told what was said before.
+pub(super) fn converse(agent: &Agent, earlier: &[RunRow]) -> Conversation {
+    let mut conversation = agent.conversation();
+    if let Some(text) = recalled(earlier) {
+        conversation.note(&text);
+    }
+    conversation
+}
+
+/// What was said before, for a conversation that does not remember it.
+fn recalled(earlier: &[RunRow]) -> Option<String> {
+    let mut parts: Vec<String> = Vec::new();
+    let mut chars = 0;
+    for run in earlier.iter().rev() {
+        let answer = run.answer.as_deref().unwrap_or("(no answer)");
+        let part = format!("Question: {}\nAnswer: {answer}", run.question);
+        chars += part.chars().count();
+        if chars > MAX_RECALLED_CHARS {
+            break;
+        }
+        parts.push(part);
+    }
+    parts.reverse();
+    (!parts.is_empty()).then(|| format!("Earlier in this conversation:\n\n{}", parts.join("\n\n")))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,15 @@
+//! Runs of the agent: questions of users, answered in sessions of theirs.
+
+mod approvals;
+mod chat;
+mod events;
+mod export;
+mod live_run;
+mod setup;
+mod start;
+
+pub(crate) use chat::Chats;
+pub(crate) use export::{ExportKind, export};
+pub(crate) use live_run::{LiveRun, LiveRuns};
+pub use setup::AgentSetup;
+pub(crate) use start::Question;

@@ -1,0 +1,294 @@
+//! From a question to a run that goes on in the background.
+
+use super::approvals::PageApprover;
+use super::chat::{LiveChat, converse};
+use super::events::Forwarder;
+use super::live_run::LiveRun;
+use crate::auth::{Caller, random_id};
+use crate::error::ApiError;
+use crate::live::{EventRing, Subject};
+use crate::state::AppState;
+use crate::store::{ChatRow, RunRow, UsageRow, now};
+use cellblock_agent::{
+    Agent, AgentError, Outcome, RunEnd, RunStart, RunStatus, RunStore, RunWriter, UnfinishedRun,
+    Verify,
+};
+use cellblock_tools::{Approval, Approver};
+use serde_json::{Value, json};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The longest question.
+pub(crate) const MAX_QUESTION_BYTES: usize = 1 << 20;
+
+/// A question of a user.
+#[derive(Debug)]
+pub(crate) struct Question {
+    pub(crate) text: String,
+    pub(crate) verify: Verify,
+}
+
+/// A run that starts or goes on.
+struct Task {
+    state: AppState,
+    run: Arc<LiveRun>,
+    row: RunRow,
+    chat: Arc<LiveChat>,
+    chat_row: ChatRow,
+    record: Arc<Mutex<Option<RunWriter>>>,
+    agent: Agent,
+    unfinished: Option<UnfinishedRun>,
+}
+
+impl AppState {
+    /// The runs that are kept in files.
+    pub(crate) fn run_store(&self) -> RunStore {
+        RunStore::new(self.data("runs"))
+    }
+
+    /// Starts to answer a question of a chat.
+    pub(crate) async fn ask(
+        &self,
+        caller: &Caller,
+        chat_row: ChatRow,
+        question: Question,
+    ) -> Result<Arc<LiveRun>, ApiError> {
+        if question.text.trim().is_empty() || question.text.len() > MAX_QUESTION_BYTES {
+            return Err(ApiError::invalid(format!(
+                "text: a question of at most {MAX_QUESTION_BYTES} bytes"
+            )));
+        }
+        let used = self.store().usage_today(caller.id()).await?;
+        let running = self.runs().running_of(caller.id());
+        self.quotas_of(&caller.user).check_run(&used, running)?;
+        let id = random_id("r")?;
+        let start = RunStart {
+            question: question.text.clone(),
+            model: chat_row.model.clone(),
+            options: json!({"server": {"chat": chat_row.id, "user": caller.id()}}),
+        };
+        let store = self.run_store();
+        let writer = tokio::task::spawn_blocking(move || store.start_run(start)).await;
+        let writer = writer.map_err(|error| ApiError::internal(error.to_string()))?;
+        let writer = writer.map_err(|error| ApiError::internal(error.to_string()))?;
+        let row = RunRow {
+            id: id.clone(),
+            user: caller.id().to_owned(),
+            chat: Some(chat_row.id.clone()),
+            session: chat_row.session.clone(),
+            record: Some(writer.id()),
+            question: question.text,
+            model: chat_row.model.clone(),
+            status: "running".to_owned(),
+            answer: None,
+            cost: None,
+            created_at: now(),
+        };
+        self.store().put_run(&row).await?;
+        self.metrics().runs.fetch_add(1, Ordering::Relaxed);
+        self.audit(caller.id(), "run.ask", Some(&id), None).await;
+        self.start(caller, chat_row, row, writer, question.verify, None)
+            .await
+    }
+
+    /// Goes on with a run that was cut off when the server ended.
+    pub(crate) async fn resume_run(
+        &self,
+        caller: &Caller,
+        chat_row: ChatRow,
+        row: RunRow,
+    ) -> Result<Arc<LiveRun>, ApiError> {
+        let (store, record) = (self.run_store(), row.record.clone().unwrap_or_default());
+        let resumed = tokio::task::spawn_blocking(move || store.resume(&record)).await;
+        let resumed = resumed.map_err(|error| ApiError::internal(error.to_string()))?;
+        let resumed = resumed.map_err(|error| ApiError::conflict("ended", error.to_string()))?;
+        let events = resumed.run.events.into_iter();
+        let events = events.filter_map(|stored| serde_json::from_value(stored.event).ok());
+        let unfinished = UnfinishedRun::from_events(events);
+        let row = RunRow {
+            status: "running".to_owned(),
+            ..row
+        };
+        self.store().put_run(&row).await?;
+        self.audit(caller.id(), "run.resume", Some(&row.id), None)
+            .await;
+        self.start(
+            caller,
+            chat_row,
+            row,
+            resumed.writer,
+            Verify::Off,
+            unfinished,
+        )
+        .await
+    }
+
+    async fn start(
+        &self,
+        caller: &Caller,
+        chat_row: ChatRow,
+        row: RunRow,
+        writer: RunWriter,
+        verify: Verify,
+        unfinished: Option<UnfinishedRun>,
+    ) -> Result<Arc<LiveRun>, ApiError> {
+        let setup = self.agent_setup()?;
+        let ring = EventRing::new(Subject::Run(row.id.clone()), 0);
+        let run = Arc::new(LiveRun::new(row.id.clone(), caller.id().to_owned(), ring));
+        let chat = self.live_chat(&chat_row);
+        let record = Arc::new(Mutex::new(Some(writer)));
+        let executor = self.chat_executor(caller, &chat_row);
+        let approver = PageApprover {
+            current: Arc::clone(&chat.current),
+        };
+        let approver: Arc<dyn Approver> = Arc::new(approver);
+        let built = setup
+            .agent()
+            .shared_model(setup.find(Some(&chat_row.model))?)
+            .executor(executor)
+            .approval(Approval::new(setup.policy.clone(), Some(approver)))
+            .verify(verify)
+            .build();
+        let agent = built.map_err(|error| ApiError::internal(error.to_string()))?;
+        self.runs().insert(&run);
+        let task = Task {
+            state: self.clone(),
+            run: Arc::clone(&run),
+            row,
+            chat,
+            chat_row,
+            record,
+            agent,
+            unfinished,
+        };
+        tokio::spawn(task.run());
+        Ok(run)
+    }
+}
+
+impl Task {
+    async fn run(mut self) {
+        // One question of a chat at a time; the others wait here.
+        let chat = Arc::clone(&self.chat);
+        let mut slot = chat.conversation.lock().await;
+        self.set_current(Some(Arc::clone(&self.run)));
+        let outcome = self.answer(&mut slot).await;
+        self.set_current(None);
+        self.finish(outcome).await;
+    }
+
+    fn set_current(&self, run: Option<Arc<LiveRun>>) {
+        let mut current = self
+            .chat
+            .current
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *current = run;
+    }
+
+    async fn answer(
+        &mut self,
+        slot: &mut Option<cellblock_agent::Conversation>,
+    ) -> Result<Outcome, AgentError> {
+        let forwarder = Forwarder {
+            run: Arc::clone(&self.run),
+            record: Arc::clone(&self.record),
+            session: self.chat.session_slot(),
+            told_session: None,
+            begun: None,
+            state: self.state.clone(),
+        };
+        let (events, forwarding) = forwarder.start();
+        let cancel = self.run.cancel.clone();
+        let sender = events.clone();
+        let observer: cellblock_agent::Observer = Arc::new(move |event| {
+            let _ = sender.send(Some(event.clone()));
+        });
+        let (conversation, is_resumed) = match (self.unfinished.take(), slot.take()) {
+            (Some(unfinished), _) => (self.agent.resume(unfinished), true),
+            (None, Some(mut conversation)) => {
+                conversation.set_agent(&self.agent);
+                (conversation, false)
+            }
+            (None, None) => {
+                let runs = self
+                    .state
+                    .store()
+                    .runs(&self.row.user, self.row.chat.clone())
+                    .await;
+                let earlier: Vec<RunRow> = runs
+                    .unwrap_or_default()
+                    .into_iter()
+                    .filter(|run| run.id != self.row.id)
+                    .collect();
+                (converse(&self.agent, &earlier), false)
+            }
+        };
+        let mut conversation = conversation;
+        conversation.set_run_id(self.row.id.clone());
+        let outcome = match is_resumed {
+            true => conversation.resume(observer, cancel).await,
+            false => conversation.ask(&self.row.question, observer, cancel).await,
+        };
+        *slot = Some(conversation);
+        let _ = events.send(None);
+        let _ = forwarding.await;
+        outcome
+    }
+
+    async fn finish(self, outcome: Result<Outcome, AgentError>) {
+        let mut row = self.row;
+        let session = self.chat.session();
+        let session = session.as_ref().map(|live| live.id.clone());
+        row.session = session.or_else(|| self.chat_row.session.clone());
+        // A run that the server's own stop ended is not over: it can be resumed.
+        let is_cut_off = self.state.stop().is_cancelled()
+            && matches!(&outcome, Ok(outcome) if outcome.status == RunStatus::Cancelled);
+        let mut used = UsageRow::default();
+        let told: Value = match &outcome {
+            Ok(outcome) => {
+                row.status = match is_cut_off {
+                    true => "cut_off".to_owned(),
+                    false => outcome.status.name().to_owned(),
+                };
+                row.answer = outcome.answer.as_ref().map(|_| outcome.answer_text());
+                row.cost = outcome.cost.map(|cost| cost.0);
+                used.tokens = i64::try_from(outcome.usage.total()).unwrap_or(i64::MAX);
+                used.cost = row.cost.unwrap_or(0.0);
+                json!({
+                    "status": row.status, "answer": outcome.answer, "message": outcome.message,
+                    "reached": outcome.reached, "warnings": outcome.warnings, "usage": outcome.usage,
+                    "cost": row.cost, "files": outcome.files, "verification": outcome.verification,
+                    "session": row.session, "ms": outcome.ms,
+                })
+            }
+            Err(error) => {
+                row.status = "error".to_owned();
+                json!({"status": "error", "message": error.to_string()})
+            }
+        };
+        let writer = self
+            .record
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let (Some(writer), Ok(outcome), false) = (writer, &outcome, is_cut_off) {
+            let end = RunEnd {
+                status: row.status.clone(),
+                answer: row.answer.clone(),
+                outcome: serde_json::to_value(outcome).unwrap_or_default(),
+            };
+            let _ = tokio::task::spawn_blocking(move || writer.finish(end)).await;
+        }
+        let state = &self.state;
+        let _ = state.store().put_run(&row).await;
+        let _ = state.store().add_usage(&row.user, used).await;
+        let chat = ChatRow {
+            session: row.session.clone(),
+            ..self.chat_row
+        };
+        let _ = state.store().update_chat(&chat).await;
+        self.run.ring.publish_json("outcome", None, told);
+        self.run.end();
+    }
+}

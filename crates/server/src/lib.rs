@@ -1,0 +1,29 @@
+//! Cellblock over HTTP: one port for programs and browsers, many users, one file of state.
+//!
+//! A [`Server`] holds the sessions, runs and chats of its users. Everything that outlives the process is in its data directory: a SQLite
+//! file for users and indexes, and the journals and records that sessions and runs keep anyway. [`Server::router`] answers requests
+//! without a socket; [`Server::serve`] answers them on a listener and drains when it stops.
+#![forbid(unsafe_code)]
+
+mod agents;
+mod auth;
+mod error;
+mod http;
+mod live;
+mod metrics;
+mod quotas;
+mod routes;
+mod server;
+mod sessions;
+mod state;
+mod store;
+mod web;
+
+pub use agents::AgentSetup;
+pub use auth::Authentication;
+pub use error::{ApiError, ServerError};
+pub use quotas::Quotas;
+pub use routes::openapi::document as openapi_document;
+pub use server::{Server, ServerOptions, Transport};
+pub use state::AppState;
+pub use store::StoreError;

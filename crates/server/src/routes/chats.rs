@@ -1,0 +1,347 @@
+//! Chats: questions over one session.
+
+use super::Route;
+use super::runs::run_json;
+use crate::agents::{LiveRun, Question};
+use crate::auth::{Access, Caller, Scope, random_id};
+use crate::error::ApiError;
+use crate::http::{JsonBody, Query};
+use crate::sessions::title;
+use crate::state::AppState;
+use crate::store::{ChatRow, now};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{Method, StatusCode};
+use cellblock_agent::Verify;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Questions may have a whole document in them.
+const MAX_MESSAGE_BYTES: usize = 12 << 20;
+
+pub(super) fn routes() -> Vec<Route> {
+    let (read, run) = (Access::Needs(Scope::Read), Access::Needs(Scope::Run));
+    let (get, post) = (Method::GET, Method::POST);
+    vec![
+        Route::new(
+            post.clone(),
+            "/v1/runs",
+            run,
+            "Ask a question, in a chat of its own",
+            ask_alone,
+        )
+        .takes::<MessageRequest>()
+        .max_body_bytes(MAX_MESSAGE_BYTES)
+        .answers(202, "the run; its events tell the rest"),
+        Route::new(post.clone(), "/v1/chats", run, "Begin a chat", begin)
+            .takes::<NewChat>()
+            .answers(201, "the chat"),
+        Route::new(
+            get.clone(),
+            "/v1/chats",
+            read,
+            "List the caller's chats, the last used first",
+            list,
+        )
+        .query(
+            "search",
+            "only chats whose title, questions or answers have this text",
+        ),
+        Route::new(
+            get,
+            "/v1/chats/{chat}",
+            read,
+            "A chat with its runs",
+            describe,
+        ),
+        Route::new(
+            Method::PATCH,
+            "/v1/chats/{chat}",
+            run,
+            "Change title and model",
+            change,
+        )
+        .takes::<ChatChange>(),
+        Route::new(
+            Method::DELETE,
+            "/v1/chats/{chat}",
+            run,
+            "Remove a chat and close its session",
+            remove,
+        ),
+        Route::new(
+            post.clone(),
+            "/v1/chats/{chat}/messages",
+            run,
+            "Ask a question",
+            ask,
+        )
+        .takes::<MessageRequest>()
+        .max_body_bytes(MAX_MESSAGE_BYTES)
+        .answers(202, "the run; its events tell the rest"),
+        Route::new(
+            post.clone(),
+            "/v1/chats/{chat}/session",
+            run,
+            "Open the chat's session before code runs, to put files into it",
+            open_session,
+        )
+        .answers(201, "the session"),
+        Route::new(
+            post,
+            "/v1/chats/{chat}/fork",
+            run,
+            "A second chat that goes on from here, over a fork of the session",
+            fork,
+        )
+        .answers(201, "the new chat"),
+    ]
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewChat {
+    title: Option<String>,
+    /// The name of a model; the server's first one unless told.
+    model: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ChatChange {
+    title: Option<String>,
+    model: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct MessageRequest {
+    /// The question.
+    text: String,
+    /// The name of a model; that of the chat unless told.
+    model: Option<String>,
+    /// Whether the cells of the answer run again in a clean session.
+    #[serde(default)]
+    verify: bool,
+}
+
+/// Makes a chat.
+pub(crate) async fn new_chat(
+    state: &AppState,
+    caller: &Caller,
+    title_text: Option<&str>,
+    model: Option<&str>,
+) -> Result<ChatRow, ApiError> {
+    let model = state.agent_setup()?.find(model)?;
+    let row = ChatRow {
+        id: random_id("c")?,
+        user: caller.id().to_owned(),
+        title: title(title_text, "New chat")?,
+        model: model.name().to_owned(),
+        session: None,
+        parent: None,
+        created_at: now(),
+        used_at: now(),
+    };
+    state.store().add_chat(row.clone()).await?;
+    Ok(row)
+}
+
+async fn begin(
+    State(state): State<AppState>,
+    caller: Caller,
+    JsonBody(request): JsonBody<NewChat>,
+) -> Result<(StatusCode, Json<Value>), ApiError> {
+    let row = new_chat(
+        &state,
+        &caller,
+        request.title.as_deref(),
+        request.model.as_deref(),
+    )
+    .await?;
+    Ok((StatusCode::CREATED, Json(json!(row))))
+}
+
+async fn ask_alone(
+    State(state): State<AppState>,
+    caller: Caller,
+    JsonBody(request): JsonBody<MessageRequest>,
+) -> Result<(StatusCode, Json<Value>), ApiError> {
+    let short = short_title(&request.text);
+    let row = new_chat(&state, &caller, Some(&short), request.model.as_deref()).await?;
+    let run = start(&state, &caller, row, request).await?;
+    answer(&state, &caller, &run).await
+}
+
+async fn ask(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    JsonBody(request): JsonBody<MessageRequest>,
+) -> Result<(StatusCode, Json<Value>), ApiError> {
+    let row = find(&state, &caller, &id).await?;
+    let run = start(&state, &caller, row, request).await?;
+    answer(&state, &caller, &run).await
+}
+
+async fn start(
+    state: &AppState,
+    caller: &Caller,
+    mut row: ChatRow,
+    request: MessageRequest,
+) -> Result<Arc<LiveRun>, ApiError> {
+    if let Some(name) = &request.model {
+        row.model = state.agent_setup()?.find(Some(name))?.name().to_owned();
+    }
+    if row.title == "New chat" {
+        row.title = short_title(&request.text);
+    }
+    state.store().update_chat(&row).await?;
+    let verify = match request.verify {
+        true => Verify::On,
+        false => Verify::Off,
+    };
+    let question = Question {
+        text: request.text,
+        verify,
+    };
+    state.ask(caller, row, question).await
+}
+
+async fn answer(
+    state: &AppState,
+    caller: &Caller,
+    run: &LiveRun,
+) -> Result<(StatusCode, Json<Value>), ApiError> {
+    let row = super::runs::find(state, caller, &run.id).await?;
+    Ok((StatusCode::ACCEPTED, Json(run_json(state, &row))))
+}
+
+/// The beginning of a question, in one line.
+pub(crate) fn short_title(question: &str) -> String {
+    const CHARS: usize = 60;
+    let line = question.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(CHARS) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line,
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct ListQuery {
+    search: Option<String>,
+}
+
+async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Query(query): Query<ListQuery>,
+) -> Result<Json<Value>, ApiError> {
+    let chats = state.store().chats(caller.id(), query.search).await?;
+    Ok(Json(json!({"chats": chats})))
+}
+
+async fn find(state: &AppState, caller: &Caller, id: &str) -> Result<ChatRow, ApiError> {
+    let row = state.store().chat(caller.id(), id).await?;
+    row.ok_or_else(|| ApiError::not_found("chat"))
+}
+
+async fn describe(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    let row = find(&state, &caller, &id).await?;
+    let runs = state.store().runs(caller.id(), Some(id)).await?;
+    let mut json = json!(row);
+    json["runs"] = runs.iter().map(|run| run_json(&state, run)).collect();
+    Ok(Json(json))
+}
+
+async fn change(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    JsonBody(request): JsonBody<ChatChange>,
+) -> Result<Json<Value>, ApiError> {
+    let mut row = find(&state, &caller, &id).await?;
+    row.title = title(request.title.as_deref(), &row.title)?;
+    if let Some(name) = &request.model {
+        row.model = state.agent_setup()?.find(Some(name))?.name().to_owned();
+    }
+    state.store().update_chat(&row).await?;
+    Ok(Json(json!(row)))
+}
+
+async fn remove(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    let row = find(&state, &caller, &id).await?;
+    for run in state.store().runs(caller.id(), Some(id.clone())).await? {
+        if let Some(run) = state.runs().get(caller.id(), &run.id) {
+            run.cancel.cancel();
+        }
+    }
+    state.chats().remove(&id);
+    state.store().remove_chat(&id).await?;
+    if let Some(session) = row.session {
+        state.close_session(&session).await?;
+    }
+    state
+        .audit(caller.id(), "chat.remove", Some(&id), None)
+        .await;
+    Ok(Json(json!({})))
+}
+
+async fn open_session(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<(StatusCode, Json<Value>), ApiError> {
+    let row = find(&state, &caller, &id).await?;
+    let live = state
+        .chat_session(&caller, &row, Default::default())
+        .await?;
+    let session = state.session_row(&caller, &live.id).await?;
+    Ok((
+        StatusCode::CREATED,
+        Json(super::sessions::session_json(&session, Some(&live))),
+    ))
+}
+
+async fn fork(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<(StatusCode, Json<Value>), ApiError> {
+    let row = find(&state, &caller, &id).await?;
+    let mut copy = ChatRow {
+        id: random_id("c")?,
+        parent: Some(row.id.clone()),
+        session: None,
+        created_at: now(),
+        used_at: now(),
+        ..row.clone()
+    };
+    if let Some(session) = &row.session {
+        let live = state.session(&caller, session).await?;
+        copy.session = Some(state.fork_session(&caller, &live).await?.id.clone());
+    }
+    state.store().add_chat(copy.clone()).await?;
+    // The questions so far are part of both chats.
+    for run in state.store().runs(caller.id(), Some(id)).await? {
+        let run = crate::store::RunRow {
+            id: random_id("r")?,
+            chat: Some(copy.id.clone()),
+            ..run
+        };
+        if run.status != "running" {
+            state.store().put_run(&run).await?;
+        }
+    }
+    Ok((StatusCode::CREATED, Json(json!(copy))))
+}

@@ -1,0 +1,550 @@
+//! Sessions: opened, listed, looked at, taken back, forked, closed.
+
+use super::sse::{self, Wanted};
+use super::{BodyKind, Route};
+use crate::auth::{Access, Caller, Scope};
+use crate::error::ApiError;
+use crate::http::{JsonBody, Query};
+use crate::live::{DisplayFiles, LiveSession};
+use crate::sessions::{NewSession, title};
+use crate::state::AppState;
+use crate::store::{SessionRow, SessionStatus};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use cellblock_host::journal::{Journal, Record, notebook, script};
+use cellblock_protocol::{SessionOptions, ToolSpec, VariableChanges};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The longest body of `open`: seeds may be large.
+const MAX_OPEN_BYTES: usize = 16 << 20;
+
+pub(super) fn routes() -> Vec<Route> {
+    let (read, run) = (Access::Needs(Scope::Read), Access::Needs(Scope::Run));
+    let (get, post) = (Method::GET, Method::POST);
+    vec![
+        Route::new(post.clone(), "/v1/sessions", run, "Open a session", open)
+            .takes_kind(BodyKind::Object(
+                "`title`, and the fields of `open` in docs/protocol.md: limits, imports, seed, setup, env, atomic, …",
+            ))
+            .max_body_bytes(MAX_OPEN_BYTES)
+            .answers(201, "the session"),
+        Route::new(get.clone(), "/v1/sessions", read, "List the caller's sessions, the newest first", list),
+        Route::new(get.clone(), "/v1/sessions/{session}", read, "Describe a session", describe),
+        Route::new(Method::PATCH, "/v1/sessions/{session}", run, "Change the title of a session", rename)
+            .takes::<TitleRequest>(),
+        Route::new(Method::DELETE, "/v1/sessions/{session}", run, "Close a session; its journal stays", close),
+        Route::new(
+            get.clone(),
+            "/v1/sessions/{session}/events",
+            read,
+            "Follow everything that happens in a session, as server-sent events",
+            events,
+        )
+        .query("after", "only events with a higher `seq`; the header Last-Event-ID means the same")
+        .answers(200, "a stream of events; 410 where events after this number are not kept any more"),
+        Route::new(post.clone(), "/v1/sessions/{session}/undo", run, "Take back the last cells", undo)
+            .takes::<UndoRequest>(),
+        Route::new(
+            post.clone(),
+            "/v1/sessions/{session}/fork",
+            run,
+            "Copy a session with its variables and files",
+            fork,
+        )
+        .answers(201, "the copy"),
+        Route::new(post.clone(), "/v1/sessions/{session}/reset", run, "Forget all variables; files stay", reset),
+        Route::new(post.clone(), "/v1/sessions/{session}/seed", run, "Bind variables", seed)
+            .takes_kind(BodyKind::Object("`variables`: names with JSON values"))
+            .max_body_bytes(MAX_OPEN_BYTES),
+        Route::new(
+            post,
+            "/v1/sessions/{session}/tools",
+            run,
+            "Offer tools to the code; calls come as events `tool_call`",
+            tools,
+        )
+        .takes_kind(BodyKind::Object("`tools`: a list of name, description and parameters")),
+        Route::new(get.clone(), "/v1/sessions/{session}/checkpoints", read, "What can be gone back to", checkpoints),
+        Route::new(get.clone(), "/v1/sessions/{session}/vars", read, "List the variables", vars)
+            .query("at", "the number of a cell: the variables as they were after it, from the journal"),
+        Route::new(get.clone(), "/v1/sessions/{session}/vars/{name}", read, "Look at one variable", variable),
+        Route::new(get.clone(), "/v1/sessions/{session}/journal", read, "Every cell with its result", journal),
+        Route::new(
+            get.clone(),
+            "/v1/sessions/{session}/export",
+            read,
+            "The cells whose effects were kept, as a script or notebook",
+            export,
+        )
+        .query("as", "py or ipynb"),
+        Route::new(
+            Method::POST,
+            "/v1/sessions/{session}/verify",
+            run,
+            "Run the cells again in a clean session, and tell what differs",
+            verify,
+        ),
+        Route::new(get.clone(), "/v1/sessions/{session}/usage", read, "What the cells of a session have used", usage),
+        Route::new(
+            get,
+            "/v1/sessions/{session}/displays/{name}",
+            read,
+            "A large display that an event refers to by `$file`",
+            display,
+        ),
+    ]
+}
+
+async fn open(
+    State(state): State<AppState>,
+    caller: Caller,
+    JsonBody(mut body): JsonBody<Map<String, Value>>,
+) -> Result<(StatusCode, Json<Value>), ApiError> {
+    let title = match body.remove("title") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(title)) => Some(title),
+        Some(_) => return Err(ApiError::invalid("title: a text")),
+    };
+    let options = SessionOptions::try_from(body).map_err(cellblock_session::Error::from)?;
+    let new = NewSession {
+        title,
+        options,
+        chat: None,
+    };
+    let live = state.open_session(&caller, new).await?;
+    let row = state.session_row(&caller, &live.id).await?;
+    Ok((StatusCode::CREATED, Json(session_json(&row, Some(&live)))))
+}
+
+async fn list(State(state): State<AppState>, caller: Caller) -> Result<Json<Value>, ApiError> {
+    let rows = state.store().sessions(caller.id()).await?;
+    let sessions = rows
+        .iter()
+        .map(|row| session_json(row, state.live().get(&row.id).as_ref()));
+    Ok(Json(json!({"sessions": sessions.collect::<Vec<_>>()})))
+}
+
+async fn describe(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    let row = state.session_row(&caller, &id).await?;
+    Ok(Json(session_json(&row, state.live().get(&id).as_ref())))
+}
+
+/// A session as JSON. `state` is `live`, `asleep` (it comes back from its journal with the next request) or `closed`.
+pub(crate) fn session_json(row: &SessionRow, live: Option<&Arc<LiveSession>>) -> Value {
+    let state = match (row.status, live) {
+        (SessionStatus::Closed, _) => "closed",
+        (SessionStatus::Open, Some(_)) => "live",
+        (SessionStatus::Open, None) => "asleep",
+    };
+    json!({
+        "id": row.id,
+        "title": row.title,
+        "state": state,
+        "reason": row.reason,
+        "parent": row.parent,
+        "chat": row.chat,
+        "created_at": row.created_at,
+        "memory": row.memory,
+        "rebuilt": row.life > 0,
+        "live": live.map(|live| json!({
+            "seq": live.ring.newest(),
+            "cells": live.last_cell(),
+            "queued": live.queued(),
+            "waiting_calls": live.waiting_calls(),
+            "isolation": live.session.rung().to_string(),
+            "time_limit": live.session.time_limit().as_secs_f64(),
+            "rebuilt": live.rebuilt,
+        })),
+    })
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct TitleRequest {
+    title: String,
+}
+
+async fn rename(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    JsonBody(request): JsonBody<TitleRequest>,
+) -> Result<Json<Value>, ApiError> {
+    let row = state.session_row(&caller, &id).await?;
+    let title = title(Some(&request.title), &row.title)?;
+    state.store().set_session_title(&id, &title).await?;
+    let row = SessionRow { title, ..row };
+    Ok(Json(session_json(&row, state.live().get(&id).as_ref())))
+}
+
+async fn close(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    state.session_row(&caller, &id).await?;
+    state.close_session(&id).await?;
+    state
+        .audit(caller.id(), "session.close", Some(&id), None)
+        .await;
+    Ok(Json(json!({})))
+}
+
+#[derive(Debug, Deserialize)]
+struct EventsQuery {
+    after: Option<u64>,
+}
+
+async fn events(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<EventsQuery>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let live = state.session(&caller, &id).await?;
+    let after = sse::position(&live.ring, &headers, query.after)?;
+    Ok(sse::stream(&state, Arc::clone(&live.ring), after, Wanted::All).into_response())
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct UndoRequest {
+    /// How many cells; 1 unless told.
+    n: Option<usize>,
+}
+
+async fn undo(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    JsonBody(request): JsonBody<UndoRequest>,
+) -> Result<Json<Value>, ApiError> {
+    let live = state.session(&caller, &id).await?;
+    let undone = live.session.undo(request.n.unwrap_or(1)).await?;
+    let undone = serde_json::to_value(&undone).unwrap_or_default();
+    // The cell that the session stands at now is no cell that the event belongs to.
+    let mut fields = undone.clone();
+    if let Some(cell) = fields
+        .as_object_mut()
+        .and_then(|fields| fields.remove("cell"))
+    {
+        fields["to_cell"] = cell;
+    }
+    live.publish("undone", fields);
+    Ok(Json(undone))
+}
+
+async fn fork(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<(StatusCode, Json<Value>), ApiError> {
+    let live = state.session(&caller, &id).await?;
+    let fork = state.fork_session(&caller, &live).await?;
+    let row = state.session_row(&caller, &fork.id).await?;
+    Ok((StatusCode::CREATED, Json(session_json(&row, Some(&fork)))))
+}
+
+async fn reset(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    let live = state.session(&caller, &id).await?;
+    live.session.reset().await?;
+    live.publish("reset", json!({}));
+    Ok(Json(json!({})))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SeedRequest {
+    variables: cellblock_protocol::Seed,
+}
+
+async fn seed(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    JsonBody(request): JsonBody<SeedRequest>,
+) -> Result<Json<Value>, ApiError> {
+    let live = state.session(&caller, &id).await?;
+    let names: Vec<String> = request.variables.keys().cloned().collect();
+    live.session.seed(request.variables).await?;
+    live.publish("seeded", json!({"names": names}));
+    Ok(Json(json!({})))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ToolsRequest {
+    tools: Vec<ToolSpec>,
+}
+
+async fn tools(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    JsonBody(request): JsonBody<ToolsRequest>,
+) -> Result<Json<Value>, ApiError> {
+    let live = state.session(&caller, &id).await?;
+    live.session.set_tools(request.tools).await?;
+    Ok(Json(json!({})))
+}
+
+async fn checkpoints(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    let live = state.session(&caller, &id).await?;
+    let list = live.session.checkpoints().await?;
+    Ok(Json(
+        json!({"state": list.state, "checkpoints": list.entries}),
+    ))
+}
+
+#[derive(Debug, Deserialize)]
+struct VarsQuery {
+    at: Option<u64>,
+}
+
+async fn vars(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<VarsQuery>,
+) -> Result<Json<Value>, ApiError> {
+    if let Some(at) = query.at {
+        let journal = state.journal(&caller, &id).await?;
+        let vars = vars_after(&journal, at).ok_or_else(|| ApiError::not_found("cell"))?;
+        return Ok(Json(json!({"vars": vars})));
+    }
+    let live = state.session(&caller, &id).await?;
+    Ok(Json(json!({"vars": live.session.vars().await?})))
+}
+
+/// The variables after a cell, put together from what the results up to it say is new, changed and gone. `None`: no such cell ended.
+fn vars_after(journal: &Journal, at: u64) -> Option<Vec<Value>> {
+    let mut kept: Vec<(u64, &VariableChanges)> = Vec::new();
+    for line in &journal.lines {
+        match &line.record {
+            Record::Ended(ended) => {
+                kept.retain(|(cell, _)| *cell <= ended.stands);
+                if ended.stands == ended.cell {
+                    kept.push((ended.cell, &ended.result.variables));
+                }
+                if ended.cell == at {
+                    return Some(vars_of(&kept));
+                }
+            }
+            Record::Undone { stands, .. } | Record::Restored { stands } => {
+                kept.retain(|(cell, _)| cell <= stands);
+            }
+            Record::Reset => kept.clear(),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn vars_of(kept: &[(u64, &VariableChanges)]) -> Vec<Value> {
+    let mut vars = BTreeMap::new();
+    for (_, changes) in kept {
+        for change in changes.added.iter().chain(&changes.changed) {
+            vars.insert(
+                &change.name,
+                serde_json::to_value(change).unwrap_or_default(),
+            );
+        }
+        for change in &changes.removed {
+            vars.remove(&change.name);
+        }
+    }
+    vars.into_values().collect()
+}
+
+async fn variable(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path((id, name)): Path<(String, String)>,
+) -> Result<Json<Value>, ApiError> {
+    let live = state.session(&caller, &id).await?;
+    let inspection = live.session.inspect(&name).await?;
+    Ok(Json(serde_json::to_value(&inspection).unwrap_or_default()))
+}
+
+async fn journal(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    // Before the journal is read: events after this number may be in it too, but none is missing.
+    let seq = state.live().get(&id).map(|live| live.ring.newest());
+    let journal = state.journal(&caller, &id).await?;
+    let displays = DisplayFiles::new(state.displays_directory(&id));
+    let made = tokio::task::spawn_blocking(move || {
+        let story = journal.story();
+        let cells = story.cells.into_iter().map(|cell| {
+            let result = cell.ended.map(|ended| crate::live::result_json(ended.result, &id, &displays));
+            json!({
+                "cell": cell.number, "code": cell.cell.code, "begun_at": cell.begun_at, "fate": cell.fate,
+                "result": result,
+            })
+        });
+        json!({
+            "session": id, "seq": seq, "state": journal.life.name(), "incomplete": journal.incomplete,
+            "python": journal.opened.python, "isolation": journal.opened.isolation,
+            "cells": cells.collect::<Vec<Value>>(),
+        })
+    });
+    let made = made
+        .await
+        .map_err(|error| ApiError::internal(error.to_string()))?;
+    Ok(Json(made))
+}
+
+#[derive(Debug, Deserialize)]
+struct ExportQuery {
+    r#as: Option<String>,
+}
+
+async fn export(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<ExportQuery>,
+) -> Result<Response, ApiError> {
+    let journal = state.journal(&caller, &id).await?;
+    let (kind, text) = match query.r#as.as_deref().unwrap_or("py") {
+        "py" => ("py", script(&journal)),
+        "ipynb" => (
+            "ipynb",
+            serde_json::to_string_pretty(&notebook(&journal)).unwrap_or_default(),
+        ),
+        other => return Err(ApiError::invalid(format!("as: py or ipynb, not `{other}`"))),
+    };
+    state
+        .audit(
+            caller.id(),
+            "session.export",
+            Some(&id),
+            Some(kind.to_owned()),
+        )
+        .await;
+    attachment(
+        &format!("{id}.{kind}"),
+        "application/octet-stream",
+        text.into(),
+    )
+}
+
+/// An answer that a browser saves instead of showing it.
+pub(crate) fn attachment(
+    name: &str,
+    mime: &str,
+    body: axum::body::Body,
+) -> Result<Response, ApiError> {
+    let mut response = body.into_response();
+    let headers = response.headers_mut();
+    let value = |text: &str| {
+        HeaderValue::from_str(text).map_err(|error| ApiError::internal(error.to_string()))
+    };
+    headers.insert(CONTENT_TYPE, value(mime)?);
+    headers.insert(CONTENT_DISPOSITION, value(&disposition(name))?);
+    Ok(response)
+}
+
+/// `attachment` with the name in both forms that browsers read.
+pub(crate) fn disposition(name: &str) -> String {
+    let plain: String = name
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || "._-".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect();
+    let encoded: String = name
+        .bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'_' | b'-' => {
+                char::from(byte).to_string()
+            }
+            other => format!("%{other:02X}"),
+        })
+        .collect();
+    format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{encoded}")
+}
+
+async fn verify(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    Ok(Json(state.verify_session(&caller, &id).await?))
+}
+
+async fn usage(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    let journal = state.journal(&caller, &id).await?;
+    let story = journal.story();
+    let ended = story.cells.iter().filter_map(|cell| cell.ended.as_ref());
+    let usages: Vec<_> = ended.map(|ended| ended.result.usage).collect();
+    Ok(Json(json!({
+        "cells": usages.len(),
+        "wall_ms": usages.iter().map(|usage| usage.wall_ms).sum::<f64>(),
+        "cpu_ms": usages.iter().map(|usage| usage.cpu_ms).sum::<f64>(),
+        "peak_bytes": usages.iter().map(|usage| usage.peak_bytes).max().unwrap_or(0),
+    })))
+}
+
+async fn display(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path((id, name)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    state.session_row(&caller, &id).await?;
+    let displays = DisplayFiles::new(state.displays_directory(&id));
+    let path = displays
+        .path(&name)
+        .ok_or_else(|| ApiError::not_found("display"))?;
+    let contents = tokio::task::spawn_blocking(move || std::fs::read(path)).await;
+    let contents = contents.ok().and_then(Result::ok);
+    let contents = contents.ok_or_else(|| ApiError::not_found("display"))?;
+    // Pictures that cannot hold scripts are shown; everything else is saved.
+    let mime = match name.rsplit_once('.').map(|(_, extension)| extension) {
+        Some("png") => Some("image/png"),
+        Some("jpg") => Some("image/jpeg"),
+        Some("gif") => Some("image/gif"),
+        Some("webp") => Some("image/webp"),
+        _ => None,
+    };
+    let mut response = match mime {
+        Some(mime) => ([(CONTENT_TYPE, mime)], contents).into_response(),
+        None => attachment(&name, "application/octet-stream", contents.into())?,
+    };
+    // The name is a hash of the contents.
+    let forever = HeaderValue::from_static("private, max-age=31536000, immutable");
+    response
+        .headers_mut()
+        .insert(axum::http::header::CACHE_CONTROL, forever);
+    Ok(response)
+}

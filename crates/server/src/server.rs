@@ -1,0 +1,219 @@
+//! A server: opened on a data directory, asked through its router, and served on a listener until it is stopped.
+
+use crate::agents::AgentSetup;
+use crate::auth::{Authentication, Secret};
+use crate::error::ServerError;
+use crate::quotas::Quotas;
+use crate::routes;
+use crate::state::AppState;
+use crate::store::{Store, now};
+use axum::Router;
+use cellblock_host::Host;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How long the head of a request may take.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+/// The longest head of a request.
+const MAX_HEAD_BYTES: usize = 64 << 10;
+/// Connections at the same time.
+const MAX_CONNECTIONS: usize = 4096;
+/// How long requests may take to end when the server stops.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long sessions may take to end after that.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a one-time link can be used.
+const LINK_SECONDS: i64 = 24 * 3600;
+
+/// How a server is set up.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ServerOptions {
+    /// The directory with everything that outlives the process.
+    pub data: PathBuf,
+    /// How callers prove who they are.
+    pub authentication: Authentication,
+    /// How browsers reach the server.
+    pub transport: Transport,
+    /// Names in the header `Host` that belong to the server, beside those of the loopback.
+    pub allowed_hosts: Vec<String>,
+    /// Users that a proxy names and that manage the server.
+    pub admins: Vec<String>,
+    /// What a user may use, unless the user has limits of their own.
+    pub quotas: Quotas,
+    /// What the agent works with. Without it the server has sessions and no runs.
+    pub agent: Option<AgentSetup>,
+    /// The MCP server behind `/mcp`. Without it that path does not exist.
+    pub mcp: Option<cellblock_mcp::Server>,
+}
+
+/// How browsers reach a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// By plain HTTP, on this machine.
+    #[default]
+    Plain,
+    /// By TLS, which a proxy in front of the server ends.
+    BehindTls,
+}
+
+impl ServerOptions {
+    /// The default options over this data directory.
+    pub fn new(data: impl Into<PathBuf>) -> ServerOptions {
+        ServerOptions {
+            data: data.into(),
+            authentication: Authentication::default(),
+            transport: Transport::default(),
+            allowed_hosts: Vec::new(),
+            admins: Vec::new(),
+            quotas: Quotas::default(),
+            agent: None,
+            mcp: None,
+        }
+    }
+
+    /// Refuses an address that these options would leave open to other machines.
+    pub fn check_address(&self, address: SocketAddr) -> Result<(), ServerError> {
+        if address.ip().is_loopback() {
+            return Ok(());
+        }
+        if self.authentication == Authentication::Off {
+            return Err(ServerError::Options(format!(
+                "without a login the server may only listen on this machine, and other machines reach {address}"
+            )));
+        }
+        if self.transport == Transport::Plain {
+            return Err(ServerError::Options(format!(
+                "other machines reach {address}, and passwords would travel unencrypted; put a proxy with TLS in front and say --behind-proxy"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// A server. A handle: clones are the same server.
+#[derive(Clone, Debug)]
+pub struct Server {
+    state: AppState,
+}
+
+impl Server {
+    /// Opens the store in the data directory, and makes both where they are missing.
+    pub async fn open(host: Host, options: ServerOptions) -> Result<Server, ServerError> {
+        let data = options.data.clone();
+        let made = std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&data);
+        made.map_err(|source| ServerError::Directory {
+            path: data.clone(),
+            source,
+        })?;
+        let store = tokio::task::spawn_blocking(move || Store::open(&data)).await;
+        let store = store.map_err(|error| ServerError::Options(error.to_string()))??;
+        store.mark_cut_off_runs().await?;
+        Ok(Server {
+            state: AppState::new(host, store, options),
+        })
+    }
+
+    /// The secret of the one-time link that makes the first administrator. `None` where there are users already, or where nobody logs in.
+    pub async fn first_start_secret(&self) -> Result<Option<String>, ServerError> {
+        let store = self.state.store();
+        if *self.state.authentication() != Authentication::Users || store.count_users().await? > 0 {
+            return Ok(None);
+        }
+        let secret = Secret::random().map_err(|error| ServerError::Options(error.message))?;
+        store
+            .add_link(secret.hash(), None, now() + LINK_SECONDS)
+            .await?;
+        Ok(Some(secret.0))
+    }
+
+    /// Answers requests without a socket.
+    pub fn router(&self) -> Router {
+        routes::router(&self.state)
+    }
+
+    /// Answers requests on a listener until `stop` is cancelled. Then requests that are under way are finished, and sessions are ended:
+    /// they come back from their journals.
+    pub async fn serve(
+        &self,
+        listener: TcpListener,
+        stop: CancellationToken,
+    ) -> Result<(), ServerError> {
+        let address = listener.local_addr().map_err(ServerError::Listen)?;
+        self.state.options().check_address(address)?;
+        self.state.set_address(address);
+        let router = self.router();
+        let connections = TaskTracker::new();
+        loop {
+            let accepted = tokio::select! {
+                () = stop.cancelled() => break,
+                accepted = listener.accept() => accepted,
+            };
+            let stream = match accepted {
+                Ok((stream, _)) if connections.len() < MAX_CONNECTIONS => stream,
+                // Too many connections or no descriptors: others end meanwhile.
+                _ => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    continue;
+                }
+            };
+            connections.spawn(serve_connection(stream, router.clone(), stop.clone()));
+        }
+        drop(listener);
+        // Streams of events would never end by themselves.
+        self.state.stop().cancel();
+        connections.close();
+        let _ = tokio::time::timeout(DRAIN_TIMEOUT, connections.wait()).await;
+        let running = self.state.runs().running();
+        running.iter().for_each(|run| run.cancel.cancel());
+        let ended = futures_util::future::join_all(running.iter().map(|run| run.ended()));
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, ended).await;
+        if let Some(mcp) = &self.state.options().mcp {
+            mcp.stop();
+        }
+        self.stop_sessions().await;
+        Ok(())
+    }
+
+    /// Ends all sessions. They come back from their journals.
+    pub async fn stop_sessions(&self) {
+        self.state.chats().clear();
+        let closing = TaskTracker::new();
+        for live in self.state.live().all() {
+            self.state.live().remove(&live.id);
+            closing.spawn(async move { live.suspend().await });
+        }
+        closing.close();
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing.wait()).await;
+    }
+}
+
+async fn serve_connection(stream: TcpStream, router: Router, stop: CancellationToken) {
+    // Answers are small and must not wait for each other.
+    let _ = stream.set_nodelay(true);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .with_upgrades();
+    let mut connection = pin!(connection);
+    tokio::select! {
+        // A connection that breaks is the client's loss only.
+        _ = connection.as_mut() => return,
+        () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}

@@ -1,0 +1,404 @@
+//! Sessions of users: opened within the user's limits, found by their owner alone, rebuilt from their journals.
+
+use crate::auth::{Caller, random_id};
+use crate::error::ApiError;
+use crate::live::{DisplayFiles, EventRing, LiveSession, SessionHooks, SessionParts, Subject};
+use crate::state::AppState;
+use crate::store::{SessionRow, SessionStatus, UsageRow, User, now};
+use cellblock_host::Session;
+use cellblock_host::journal::{Journal, Report, Restore};
+use cellblock_protocol::{CellResult, Isolation, Journaling, SessionOptions, Status};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The longest title.
+const MAX_TITLE_CHARS: usize = 200;
+
+/// What a new session is to be.
+#[derive(Debug, Default)]
+pub(crate) struct NewSession {
+    pub(crate) title: Option<String>,
+    pub(crate) options: SessionOptions,
+    pub(crate) chat: Option<String>,
+}
+
+impl AppState {
+    /// Opens a session for a user.
+    pub(crate) async fn open_session(
+        &self,
+        caller: &Caller,
+        new: NewSession,
+    ) -> Result<Arc<LiveSession>, ApiError> {
+        let mut options = new.options;
+        self.check_options(caller, &options)?;
+        let memory = options.limits.memory;
+        self.check_session_quota(&caller.user, memory)?;
+        let id = random_id("s")?;
+        options.session = Some(id.clone());
+        options.journal = Journaling::In(self.data("journals"));
+        let session = self.host().open(options).await?;
+        let row = SessionRow {
+            id,
+            user: caller.id().to_owned(),
+            title: title(new.title.as_deref(), "Session")?,
+            parent: None,
+            chat: new.chat,
+            journal: session.journal().map(|journal| journal.id.to_owned()),
+            status: SessionStatus::Open,
+            reason: None,
+            life: 0,
+            memory: i64::try_from(memory).unwrap_or(i64::MAX),
+            created_at: now(),
+            used_at: now(),
+        };
+        let live = self.adopt(row, session, 0, None).await?;
+        self.metrics()
+            .sessions_opened
+            .fetch_add(1, Ordering::Relaxed);
+        self.audit(caller.id(), "session.open", Some(&live.id), None)
+            .await;
+        Ok(live)
+    }
+
+    /// Copies a session. The copy begins where the session stands.
+    pub(crate) async fn fork_session(
+        &self,
+        caller: &Caller,
+        parent: &LiveSession,
+    ) -> Result<Arc<LiveSession>, ApiError> {
+        self.check_session_quota(&caller.user, parent.memory)?;
+        let row = self.session_row(caller, &parent.id).await?;
+        let session = parent.session.fork().await?;
+        let id = random_id("s")?;
+        let row = SessionRow {
+            id: id.clone(),
+            user: caller.id().to_owned(),
+            title: title(Some(&row.title), "Session")?,
+            parent: Some(parent.id.clone()),
+            chat: None,
+            journal: session.journal().map(|journal| journal.id.to_owned()),
+            status: SessionStatus::Open,
+            reason: None,
+            life: 0,
+            memory: row.memory,
+            created_at: now(),
+            used_at: now(),
+        };
+        let live = self.adopt(row, session, parent.last_cell(), None).await?;
+        parent.publish("forked", json!({"fork": id}));
+        self.audit(caller.id(), "session.fork", Some(&parent.id), Some(id))
+            .await;
+        Ok(live)
+    }
+
+    /// The row of a session of this caller. Sessions of others do not exist for the caller.
+    pub(crate) async fn session_row(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<SessionRow, ApiError> {
+        let row = self.store().session(caller.id(), id).await?;
+        row.ok_or_else(|| ApiError::not_found("session"))
+    }
+
+    /// A session of this caller, alive. One whose process is gone is rebuilt from its journal first.
+    pub(crate) async fn session(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<Arc<LiveSession>, ApiError> {
+        if let Some(live) = self.live().get(id).filter(|live| live.user == caller.id()) {
+            return Ok(live);
+        }
+        let row = self.session_row(caller, id).await?;
+        if row.status == SessionStatus::Closed {
+            return Err(ApiError::new(
+                axum::http::StatusCode::GONE,
+                "ended",
+                format!("session `{id}` was closed"),
+            )
+            .hint("its journal can still be read and exported"));
+        }
+        let lock = self.live().rebuild_lock(id);
+        let _turn = lock.lock().await;
+        // Another request may have rebuilt it meanwhile.
+        if let Some(live) = self.live().get(id) {
+            return Ok(live);
+        }
+        self.rebuild(caller, row).await
+    }
+
+    /// The journal of a session of this caller.
+    pub(crate) async fn journal(&self, caller: &Caller, id: &str) -> Result<Journal, ApiError> {
+        let row = self.session_row(caller, id).await?;
+        self.read_journal(row.journal.as_deref()).await
+    }
+
+    /// Closes a session for good. Its journal stays.
+    pub(crate) async fn close_session(&self, id: &str) -> Result<(), ApiError> {
+        self.store().close_session(id).await?;
+        if let Some(live) = self.live().remove(id) {
+            live.close().await;
+        }
+        let displays = self.displays_directory(id);
+        let _ = tokio::task::spawn_blocking(move || DisplayFiles::remove(&displays)).await;
+        Ok(())
+    }
+
+    /// Runs the cells of a session again in a clean one, and tells what differs. Nothing of the clean session stays.
+    pub(crate) async fn verify_session(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<Value, ApiError> {
+        let row = self.session_row(caller, id).await?;
+        self.check_session_quota(&caller.user, u64::try_from(row.memory).unwrap_or(0))?;
+        let journal = self.read_journal(row.journal.as_deref()).await?;
+        let restored = Restore::default()
+            .journal(false)
+            .run(self.host(), &journal)
+            .await?;
+        restored.session.close().await;
+        let mut told = report_json(&restored.report);
+        told["is_same"] = restored.report.is_same().into();
+        Ok(told)
+    }
+
+    /// The directory of a session's large displays.
+    pub(crate) fn displays_directory(&self, id: &str) -> PathBuf {
+        self.data("displays").join(id)
+    }
+
+    async fn rebuild(
+        &self,
+        caller: &Caller,
+        row: SessionRow,
+    ) -> Result<Arc<LiveSession>, ApiError> {
+        self.check_session_quota(&caller.user, u64::try_from(row.memory).unwrap_or(0))?;
+        let journal = self
+            .read_journal(row.journal.as_deref())
+            .await
+            .map_err(|error| {
+                ApiError::new(
+                    axum::http::StatusCode::GONE,
+                    "ended",
+                    format!(
+                        "session `{}` has ended, and its journal is gone: {}",
+                        row.id, error.message
+                    ),
+                )
+            })?;
+        let restore = Restore::default().journal(self.data("journals").as_path());
+        let restored = restore.run(self.host(), &journal).await?;
+        let report = &restored.report;
+        let last_cell = journal.story().cells.iter().map(|cell| cell.number).max();
+        let told = report_json(report);
+        let id = restored
+            .session
+            .journal()
+            .map(|journal| journal.id.to_owned());
+        let life = self.store().session_rebuilt(&row.id, id).await?;
+        let row = SessionRow { life, ..row };
+        let live = self.enlist(
+            &row,
+            restored.session,
+            last_cell.unwrap_or(0),
+            Some(told.clone()),
+        );
+        live.publish("rebuilt", told);
+        self.metrics()
+            .sessions_rebuilt
+            .fetch_add(1, Ordering::Relaxed);
+        Ok(live)
+    }
+
+    async fn read_journal(&self, id: Option<&str>) -> Result<Journal, ApiError> {
+        let id = id.ok_or_else(|| ApiError::not_found("journal"))?.to_owned();
+        let journals = cellblock_host::journal::Journals::new(self.data("journals"));
+        let read = tokio::task::spawn_blocking(move || journals.find(&id)?.read()).await;
+        let read = read.map_err(|error| ApiError::internal(error.to_string()))?;
+        read.map_err(|error| {
+            ApiError::new(
+                axum::http::StatusCode::NOT_FOUND,
+                "not_found",
+                error.to_string(),
+            )
+        })
+    }
+
+    /// Keeps a session that was just opened, in the store and in memory.
+    pub(crate) async fn adopt(
+        &self,
+        row: SessionRow,
+        session: Session,
+        last_cell: u64,
+        rebuilt: Option<Value>,
+    ) -> Result<Arc<LiveSession>, ApiError> {
+        if let Err(error) = self.store().add_session(row.clone()).await {
+            session.close().await;
+            return Err(error.into());
+        }
+        Ok(self.enlist(&row, session, last_cell, rebuilt))
+    }
+
+    fn enlist(
+        &self,
+        row: &SessionRow,
+        session: Session,
+        last_cell: u64,
+        rebuilt: Option<Value>,
+    ) -> Arc<LiveSession> {
+        let life = u64::try_from(row.life).unwrap_or(0);
+        let parts = SessionParts {
+            id: row.id.clone(),
+            user: row.user.clone(),
+            session,
+            ring: Arc::new(EventRing::new(Subject::Session(row.id.clone()), life)),
+            displays: DisplayFiles::new(self.displays_directory(&row.id)),
+            rebuilt,
+            memory: u64::try_from(row.memory).unwrap_or(0),
+            last_cell,
+        };
+        let live = LiveSession::start(
+            parts,
+            Arc::new(Hooks {
+                state: self.clone(),
+            }),
+        );
+        self.live().insert(&live);
+        live
+    }
+
+    fn check_session_quota(&self, user: &User, memory: u64) -> Result<(), ApiError> {
+        let live = self.live().of_user(&user.id);
+        let taken = live.iter().map(|live| live.memory).sum();
+        self.quotas_of(user)
+            .check_session(live.len(), taken, memory)
+    }
+
+    /// Refuses options that would reach beyond the session: directories and walls of the host are its operator's.
+    fn check_options(&self, caller: &Caller, options: &SessionOptions) -> Result<(), ApiError> {
+        let refuse = |field: &str, why: &str| Err(ApiError::forbidden(format!("{field}: {why}")));
+        if options.session.is_some() {
+            return Err(ApiError::invalid(
+                "session: the server chooses the id; give a `title`",
+            ));
+        }
+        if options.journal != Journaling::HostsChoice {
+            return Err(ApiError::invalid(
+                "journal: every session of the server keeps one",
+            ));
+        }
+        let quotas = self.quotas_of(&caller.user);
+        if options.limits.disk > quotas.disk {
+            return Err(ApiError::invalid(format!(
+                "limits.disk: at most {} bytes",
+                quotas.disk
+            )));
+        }
+        if caller.is_admin() {
+            return Ok(());
+        }
+        let only_admins = "only administrators may set this";
+        if options.workspace.is_some() {
+            return refuse("workspace", only_admins);
+        }
+        if options.container.is_some() {
+            return refuse("container", only_admins);
+        }
+        if !options.network.is_empty() || !options.credentials.is_empty() {
+            return refuse("network", only_admins);
+        }
+        if options.isolation != Isolation::default() {
+            return refuse("isolation", only_admins);
+        }
+        if options
+            .env
+            .as_deref()
+            .is_some_and(|env| env.contains(['/', '.']))
+        {
+            return refuse(
+                "env",
+                "only administrators may name a file; give the name of an environment",
+            );
+        }
+        Ok(())
+    }
+}
+
+/// What came of a replay, as JSON.
+fn report_json(report: &Report) -> Value {
+    let left_out = report.left_out.iter();
+    let left_out = left_out.map(|(cell, fate)| json!({"cell": cell, "fate": fate}));
+    let differences = report.differences.iter().map(|difference| {
+        json!({"cell": difference.cell, "what": difference.what, "was": difference.was, "is": difference.is})
+    });
+    json!({
+        "replayed": report.replayed,
+        "left_out": left_out.collect::<Vec<_>>(),
+        "differences": differences.collect::<Vec<_>>(),
+        "incomplete": report.incomplete,
+    })
+}
+
+/// A title in bounds, or the one that is used without.
+pub(crate) fn title(given: Option<&str>, otherwise: &str) -> Result<String, ApiError> {
+    let title = given
+        .map(str::trim)
+        .filter(|title| !title.is_empty())
+        .unwrap_or(otherwise);
+    if title.chars().count() > MAX_TITLE_CHARS {
+        return Err(ApiError::invalid(format!(
+            "title: at most {MAX_TITLE_CHARS} characters"
+        )));
+    }
+    Ok(title.to_owned())
+}
+
+/// What the server does when something happens in a session.
+struct Hooks {
+    state: AppState,
+}
+
+impl SessionHooks for Hooks {
+    fn cell_ended(&self, session: &LiveSession, result: &CellResult) {
+        self.state.count_cell(&session.user, result);
+    }
+
+    fn ended(&self, session: &LiveSession, reason: &str) {
+        // Rebuilt already: the reason is of a life before.
+        if !self.state.live().remove_ended(session) {
+            return;
+        }
+        let (state, id, reason) = (self.state.clone(), session.id.clone(), reason.to_owned());
+        tokio::spawn(async move {
+            let _ = state.store().session_ended(&id, &reason).await;
+        });
+    }
+}
+
+impl AppState {
+    /// Counts a cell that ended, for the metrics and the quotas of its user.
+    pub(crate) fn count_cell(&self, user: &str, result: &CellResult) {
+        let metrics = self.metrics();
+        metrics.cells.fetch_add(1, Ordering::Relaxed);
+        let micros = (result.usage.wall_ms * 1e3) as u64;
+        metrics
+            .cell_microseconds
+            .fetch_add(micros, Ordering::Relaxed);
+        if result.status == Status::Crashed {
+            metrics.cells_crashed.fetch_add(1, Ordering::Relaxed);
+        }
+        let used = UsageRow {
+            cells: 1,
+            wall_ms: result.usage.wall_ms.ceil() as i64,
+            ..UsageRow::default()
+        };
+        let (state, user) = (self.clone(), user.to_owned());
+        tokio::spawn(async move {
+            let _ = state.store().add_usage(&user, used).await;
+        });
+    }
+}

@@ -1,0 +1,242 @@
+//! What all requests share.
+
+use crate::agents::{AgentSetup, Chats, LiveRuns};
+use crate::auth::{Authentication, LoginTries, random_id, validate_user_name};
+use crate::error::ApiError;
+use crate::http::HostRules;
+use crate::live::Registry;
+use crate::metrics::Metrics;
+use crate::quotas::{CellRates, Quotas};
+use crate::routes::completions::Remembered;
+use crate::routes::mcp::McpSessions;
+use crate::server::{ServerOptions, Transport};
+use crate::store::{Role, Store, User};
+use cellblock_host::Host;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use tokio_util::sync::CancellationToken;
+
+/// The state of a server. A handle: clones are the same server.
+#[derive(Clone)]
+pub struct AppState {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    host: Host,
+    store: Store,
+    options: ServerOptions,
+    hosts: OnceLock<HostRules>,
+    live: Registry,
+    runs: LiveRuns,
+    chats: Chats,
+    remembered: Remembered,
+    mcp: Option<McpSessions>,
+    tries: LoginTries,
+    rates: CellRates,
+    metrics: Metrics,
+    readers: Arc<AtomicUsize>,
+    local_user: tokio::sync::OnceCell<User>,
+    stop: CancellationToken,
+}
+
+/// The name of the one user where nobody logs in.
+const LOCAL_USER: &str = "local";
+
+impl AppState {
+    pub(crate) fn new(host: Host, store: Store, options: ServerOptions) -> AppState {
+        let mcp = options.mcp.as_ref().map(mcp_sessions);
+        AppState {
+            inner: Arc::new(Inner {
+                host,
+                store,
+                options,
+                hosts: OnceLock::new(),
+                live: Registry::default(),
+                runs: LiveRuns::default(),
+                chats: Chats::default(),
+                remembered: Remembered::default(),
+                mcp,
+                tries: LoginTries::default(),
+                rates: CellRates::default(),
+                metrics: Metrics::default(),
+                readers: Arc::default(),
+                local_user: tokio::sync::OnceCell::new(),
+                stop: CancellationToken::new(),
+            }),
+        }
+    }
+
+    pub(crate) fn host(&self) -> &Host {
+        &self.inner.host
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    pub(crate) fn options(&self) -> &ServerOptions {
+        &self.inner.options
+    }
+
+    pub(crate) fn live(&self) -> &Registry {
+        &self.inner.live
+    }
+
+    pub(crate) fn runs(&self) -> &LiveRuns {
+        &self.inner.runs
+    }
+
+    pub(crate) fn chats(&self) -> &Chats {
+        &self.inner.chats
+    }
+
+    /// The sessions of MCP clients.
+    pub(crate) fn mcp(&self) -> Option<&McpSessions> {
+        self.inner.mcp.as_ref()
+    }
+
+    /// The chats of conversations that programs hold.
+    pub(crate) fn remembered(&self) -> &Remembered {
+        &self.inner.remembered
+    }
+
+    /// The agent of the server. Refused where no model was chosen.
+    pub(crate) fn agent_setup(&self) -> Result<&AgentSetup, ApiError> {
+        let setup = self.inner.options.agent.as_ref();
+        setup.ok_or_else(|| {
+            ApiError::conflict("no_model", "this server has no model")
+                .hint("its operator chooses one with `cellblock serve --model NAME`")
+        })
+    }
+
+    pub(crate) fn tries(&self) -> &LoginTries {
+        &self.inner.tries
+    }
+
+    pub(crate) fn rates(&self) -> &CellRates {
+        &self.inner.rates
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.inner.metrics
+    }
+
+    /// Cancelled when the server stops.
+    pub(crate) fn stop(&self) -> &CancellationToken {
+        &self.inner.stop
+    }
+
+    pub(crate) fn authentication(&self) -> &Authentication {
+        &self.inner.options.authentication
+    }
+
+    /// Whether browsers reach the server by TLS.
+    pub(crate) fn is_behind_tls(&self) -> bool {
+        self.inner.options.transport == Transport::BehindTls
+    }
+
+    /// The names that a request may have in its header `Host`.
+    pub(crate) fn hosts(&self) -> &HostRules {
+        let allowed = &self.inner.options.allowed_hosts;
+        self.inner
+            .hosts
+            .get_or_init(|| HostRules::new(None, allowed))
+    }
+
+    /// Sets the address that is listened on. Only the first call counts.
+    pub(crate) fn set_address(&self, address: std::net::SocketAddr) {
+        let rules = HostRules::new(Some(address), &self.inner.options.allowed_hosts);
+        let _ = self.inner.hosts.set(rules);
+    }
+
+    /// A place in the data directory.
+    pub(crate) fn data(&self, name: &str) -> PathBuf {
+        self.inner.options.data.join(name)
+    }
+
+    /// The limits of a user.
+    pub(crate) fn quotas_of(&self, user: &User) -> Quotas {
+        self.inner.options.quotas.of_user(user)
+    }
+
+    /// Counts a reader of events until the guard is dropped.
+    pub(crate) fn count_reader(&self) -> ReaderGuard {
+        self.inner.readers.fetch_add(1, Ordering::Relaxed);
+        ReaderGuard(Arc::clone(&self.inner.readers))
+    }
+
+    /// The number of readers of events.
+    pub(crate) fn readers(&self) -> usize {
+        self.inner.readers.load(Ordering::Relaxed)
+    }
+
+    /// The administrator that every caller is where nobody logs in.
+    pub(crate) async fn local_user(&self) -> Result<User, ApiError> {
+        let user = self
+            .inner
+            .local_user
+            .get_or_try_init(|| async { self.user_named_or_new(LOCAL_USER, Role::Admin).await });
+        user.await.cloned()
+    }
+
+    /// The user that the proxy named. A new name gets an account.
+    pub(crate) async fn proxied_user(&self, name: &str) -> Result<User, ApiError> {
+        validate_user_name(name)?;
+        let role = match self.inner.options.admins.iter().any(|admin| admin == name) {
+            true => Role::Admin,
+            false => Role::User,
+        };
+        self.user_named_or_new(name, role).await
+    }
+
+    async fn user_named_or_new(&self, name: &str, role: Role) -> Result<User, ApiError> {
+        if let Some(user) = self.store().user_named(name).await? {
+            return Ok(user);
+        }
+        let id = random_id("u")?;
+        if let Some(user) = self.store().add_user(&id, name, role, None).await? {
+            return Ok(user);
+        }
+        // Another request was quicker.
+        let user = self.store().user_named(name).await?;
+        user.ok_or_else(|| ApiError::internal("a user was added and is gone"))
+    }
+
+    /// Notes in the audit log what a user did. A store that cannot be written does not undo what was done.
+    pub(crate) async fn audit(
+        &self,
+        user: &str,
+        action: &'static str,
+        target: Option<&str>,
+        detail: Option<String>,
+    ) {
+        let _ = self
+            .store()
+            .add_audit(Some(user), action, target, detail)
+            .await;
+    }
+}
+
+/// The endpoint behind the checks of this server: names of hosts and tokens were looked at before.
+fn mcp_sessions(server: &cellblock_mcp::Server) -> McpSessions {
+    let mut options = cellblock_mcp::HttpOptions::new("");
+    options.hosts.clear();
+    McpSessions::new(server.http_endpoint(options))
+}
+
+/// Counts one reader of events as long as it exists.
+pub(crate) struct ReaderGuard(Arc<AtomicUsize>);
+
+impl Drop for ReaderGuard {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl std::fmt::Debug for AppState {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("AppState").finish_non_exhaustive()
+    }
+}

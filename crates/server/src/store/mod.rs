@@ -1,0 +1,219 @@
+//! The store: users, logins, tokens, and the indexes of sessions, chats and runs, in one SQLite file.
+//!
+//! One thread owns the connection, so there is one writer and no lock to wait for. Journals and records of runs stay files of their own.
+//! A lock file keeps a second server away from the same store.
+
+mod accounts;
+mod audit;
+mod chats;
+mod credentials;
+mod lock;
+mod migrations;
+mod sessions;
+mod usage;
+
+pub(crate) use accounts::{Role, User};
+pub(crate) use chats::{ChatRow, RunRow};
+pub(crate) use credentials::TokenRow;
+pub(crate) use sessions::{SessionRow, SessionStatus};
+pub(crate) use usage::{UsageRow, seconds_left_today};
+
+use lock::StoreLock;
+use rusqlite::{Connection, ErrorCode};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::oneshot;
+
+/// The name of the file in the data directory.
+const FILE_NAME: &str = "cellblock.db";
+/// How long a write waits for another program that has the file open, such as a backup.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A handle of the store. Clones are the same store; the file is closed when the last one is dropped.
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    work: Sender<Work>,
+    path: Arc<PathBuf>,
+    /// Held as long as the store is open.
+    _lock: Arc<StoreLock>,
+}
+
+type Work = Box<dyn FnOnce(&mut Connection) + Send>;
+
+/// Why the store cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Another server has the store open.
+    #[error("another server (process {process}) uses {}", path.display())]
+    InUse {
+        /// The data directory.
+        path: PathBuf,
+        /// The process id that the lock file names.
+        process: String,
+    },
+    /// The file is damaged or is no database.
+    #[error("the store {} is damaged: {problem}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite said.
+        problem: String,
+    },
+    /// A newer version of the program wrote the file.
+    #[error(
+        "the store {} has version {found}, and this program reads versions up to {known}",
+        path.display()
+    )]
+    TooNew {
+        /// The file.
+        path: PathBuf,
+        /// The version of the file.
+        found: i64,
+        /// The newest version that this program knows.
+        known: i64,
+    },
+    /// The disk is full.
+    #[error("the store {} cannot be written: the disk is full", path.display())]
+    Full {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another program holds the file.
+    #[error("the store {} is locked by another program", path.display())]
+    Locked {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file or directory of the store cannot be used.
+    #[error("{} cannot be used: {source}", path.display())]
+    Unusable {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Anything else that SQLite refuses.
+    #[error("the store {} refuses a query: {problem}", path.display())]
+    Query {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite said.
+        problem: String,
+    },
+}
+
+impl StoreError {
+    /// What to do about it, where that is known.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            StoreError::InUse { .. } => {
+                "stop that server first, or give this one another directory with --data".to_owned()
+            }
+            StoreError::Damaged { path, .. } => format!(
+                "restore a backup, or move {} away and start with a new store; sessions and runs are files of their own and stay",
+                path.display()
+            ),
+            StoreError::TooNew { .. } => {
+                "use the newer program, or restore a backup from before".to_owned()
+            }
+            StoreError::Full { .. } => "make room on the disk".to_owned(),
+            StoreError::Locked { .. } => "end the program that holds it, and try again".to_owned(),
+            _ => return None,
+        })
+    }
+}
+
+impl Store {
+    /// Opens the store in a data directory, and makes it where there is none.
+    pub(crate) fn open(directory: &Path) -> Result<Store, StoreError> {
+        let lock = StoreLock::take(directory)?;
+        let path = directory.join(FILE_NAME);
+        let mut connection = connect(&path).map_err(|error| store_error(&path, &error))?;
+        migrations::run(&mut connection, &path)?;
+        let (work, jobs) = channel::<Work>();
+        let started = thread::Builder::new()
+            .name("store".to_owned())
+            .spawn(move || {
+                for job in jobs {
+                    job(&mut connection);
+                }
+            });
+        started.map_err(|source| StoreError::Unusable {
+            path: path.clone(),
+            source,
+        })?;
+        Ok(Store {
+            work,
+            path: Arc::new(path),
+            _lock: Arc::new(lock),
+        })
+    }
+
+    /// Does some work with the connection, on its own thread.
+    pub(crate) async fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let job: Work = Box::new(move |connection| {
+            let _ = reply.send(work(connection));
+        });
+        let gone = || StoreError::Query {
+            path: self.path.as_ref().clone(),
+            problem: "its thread has ended".to_owned(),
+        };
+        self.work.send(job).map_err(|_| gone())?;
+        let done = answer.await.map_err(|_| gone())?;
+        done.map_err(|error| store_error(&self.path, &error))
+    }
+
+    /// Whether the store answers.
+    pub(crate) async fn ping(&self) -> Result<(), StoreError> {
+        self.call(|db| db.query_row("SELECT 1", [], |_| Ok(())))
+            .await
+    }
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(path)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    // A damaged file is told here, not in the middle of some request.
+    let check: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    if check != "ok" {
+        return Err(rusqlite::Error::SqliteFailure(
+            rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT),
+            Some(check),
+        ));
+    }
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    // With a write-ahead log a power cut loses at most the last writes, and `FULL` not even those.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    Ok(connection)
+}
+
+fn store_error(path: &Path, error: &rusqlite::Error) -> StoreError {
+    let path = path.to_owned();
+    let problem = error.to_string();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            StoreError::Damaged { path, problem }
+        }
+        Some(ErrorCode::DiskFull) => StoreError::Full { path },
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked { path },
+        _ => StoreError::Query { path, problem },
+    }
+}
+
+/// The time now in seconds since 1970, as the store keeps times.
+pub(crate) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! The store as its callers see it: what survives, and what is refused with which words.
+
+use super::{Role, Store, StoreError};
+use std::fs;
+use tempfile::tempdir;
+
+#[tokio::test]
+async fn what_was_written_is_there_after_a_new_start() {
+    let directory = tempdir().expect("a directory");
+    let store = Store::open(directory.path()).expect("a store");
+    let added = store
+        .add_user("u1", "ada", Role::Admin, None)
+        .await
+        .expect("written");
+    drop(store);
+    let store = reopened(directory.path());
+    assert_eq!(store.user_named("ADA").await.expect("read"), added);
+    let again = store
+        .add_user("u2", "Ada", Role::User, None)
+        .await
+        .expect("read");
+    assert_eq!(again, None, "a name is taken in every spelling");
+}
+
+/// The thread of the store that was dropped may need a moment to close the file.
+fn reopened(directory: &std::path::Path) -> Store {
+    for _ in 0..100 {
+        match Store::open(directory) {
+            Err(StoreError::InUse { .. }) => {
+                std::thread::sleep(std::time::Duration::from_millis(10))
+            }
+            other => return other.expect("a store"),
+        }
+    }
+    panic!("the store stays locked")
+}
+
+#[test]
+fn two_servers_on_one_store_are_refused() {
+    let directory = tempdir().expect("a directory");
+    let first = Store::open(directory.path()).expect("a store");
+    let second = Store::open(directory.path()).expect_err("in use");
+    assert!(matches!(second, StoreError::InUse { .. }), "{second}");
+    assert!(
+        second.to_string().contains(&std::process::id().to_string()),
+        "{second}"
+    );
+    assert!(second.hint().is_some());
+    drop(first);
+}
+
+#[test]
+fn a_damaged_store_is_told_at_the_start() {
+    let directory = tempdir().expect("a directory");
+    drop(Store::open(directory.path()).expect("a store"));
+    drop(reopened(directory.path()));
+    let path = directory.path().join("cellblock.db");
+    let _ = fs::remove_file(directory.path().join("cellblock.db-wal"));
+    for contents in [
+        b"no database at all, but long enough to be looked at closely".to_vec(),
+        damaged(&path),
+    ] {
+        fs::write(&path, contents).expect("written");
+        let error = Store::open(directory.path()).expect_err("damaged");
+        assert!(matches!(error, StoreError::Damaged { .. }), "{error:?}");
+        assert!(error.to_string().contains("cellblock.db"), "{error}");
+    }
+}
+
+/// The file with noise in its first pages.
+fn damaged(path: &std::path::Path) -> Vec<u8> {
+    let mut contents = fs::read(path).expect("a file");
+    for byte in contents.iter_mut().skip(100).take(9_000) {
+        *byte ^= 0xa5;
+    }
+    contents
+}
+
+#[test]
+fn a_store_of_a_newer_program_is_left_alone() {
+    let directory = tempdir().expect("a directory");
+    drop(Store::open(directory.path()).expect("a store"));
+    drop(reopened(directory.path()));
+    let path = directory.path().join("cellblock.db");
+    let file = rusqlite::Connection::open(&path).expect("a database");
+    file.pragma_update(None, "user_version", 99)
+        .expect("written");
+    drop(file);
+    let error = Store::open(directory.path()).expect_err("too new");
+    assert!(
+        matches!(error, StoreError::TooNew { found: 99, .. }),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_full_store_is_told_in_words_and_goes_on_when_there_is_room() {
+    let directory = tempdir().expect("a directory");
+    let store = Store::open(directory.path()).expect("a store");
+    let pages = |count: i64| {
+        store.call(move |db| {
+            db.pragma_update_and_check(None, "max_page_count", count, |row| row.get::<_, i64>(0))
+        })
+    };
+    let now = pages(1).await.expect("set");
+    let detail = "x".repeat(100_000);
+    let error = store
+        .add_audit(None, "test", None, Some(detail.clone()))
+        .await
+        .expect_err("full");
+    assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+    pages(now + 1_000).await.expect("set");
+    store
+        .add_audit(None, "test", None, Some(detail))
+        .await
+        .expect("written");
+}
+
+#[tokio::test]
+async fn a_store_that_another_program_locks_is_told_in_words() {
+    let directory = tempdir().expect("a directory");
+    let store = Store::open(directory.path()).expect("a store");
+    store
+        .call(|db| db.busy_timeout(std::time::Duration::from_millis(50)))
+        .await
+        .expect("set");
+    let other =
+        rusqlite::Connection::open(directory.path().join("cellblock.db")).expect("a database");
+    other.execute_batch("BEGIN EXCLUSIVE").expect("locked");
+    let error = store
+        .add_audit(None, "test", None, None)
+        .await
+        .expect_err("locked");
+    assert!(matches!(error, StoreError::Locked { .. }), "{error:?}");
+    other.execute_batch("ROLLBACK").expect("unlocked");
+    store
+        .add_audit(None, "test", None, None)
+        .await
+        .expect("written");
+}

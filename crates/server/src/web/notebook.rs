@@ -1,0 +1,80 @@
+//! Jupyter notebooks as HTML for the preview: Markdown, code and text outputs.
+//!
+//! HTML outputs of a notebook are left out: a preview of a file must not run its scripts.
+
+use serde_json::Value;
+
+use super::{ansi, highlight, markdown};
+
+/// The most cells of a preview.
+const MAX_CELLS: usize = 200;
+
+/// The HTML of the notebook `source`, or `None` if it is no notebook.
+pub(super) fn to_html(source: &str) -> Option<String> {
+    let notebook: Value = serde_json::from_str(source).ok()?;
+    let cells = notebook.get("cells")?.as_array()?;
+    let mut html = String::new();
+    for cell in cells.iter().take(MAX_CELLS) {
+        let text = joined(cell.get("source"));
+        match cell.get("cell_type").and_then(Value::as_str) {
+            Some("markdown") => html.push_str(&markdown::to_html(&text)),
+            Some("code") => {
+                push_block(&mut html, "code", &highlight::to_html(&text, "python"));
+                for output in cell
+                    .get("outputs")
+                    .and_then(Value::as_array)
+                    .into_iter()
+                    .flatten()
+                {
+                    push_block(&mut html, "output", &ansi::to_html(&text_of_output(output)));
+                }
+            }
+            _ => {}
+        }
+    }
+    Some(html)
+}
+
+fn push_block(html: &mut String, class: &str, body: &str) {
+    if !body.is_empty() {
+        html.push_str(&format!(
+            "<pre class=\"{class}\" tabindex=\"0\"><code>{body}</code></pre>"
+        ));
+    }
+}
+
+fn text_of_output(output: &Value) -> String {
+    let plain = output.get("data").and_then(|data| data.get("text/plain"));
+    joined(
+        output
+            .get("text")
+            .or(plain)
+            .or_else(|| output.get("traceback")),
+    )
+}
+
+/// A text that a notebook keeps as one text or as a list of lines.
+fn joined(value: Option<&Value>) -> String {
+    match value {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(lines)) => lines.iter().filter_map(Value::as_str).collect(),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notebook_shows_words_code_and_text_outputs_without_its_html() {
+        let source = r##"{"cells":[{"cell_type":"markdown","source":["# Hi\n"]},
+            {"cell_type":"code","source":"1","outputs":[{"data":{"text/plain":"<1>","text/html":"<script>"}}]}]}"##;
+        let html = to_html(source).unwrap();
+        assert!(
+            html.contains("<h3>Hi</h3>") && html.contains("&lt;1&gt;") && !html.contains("script"),
+            "{html}"
+        );
+        assert_eq!(to_html("{}"), None);
+    }
+}

@@ -1,0 +1,93 @@
+//! `POST /web/render`: texts to safe HTML, several in one request.
+
+use axum::Json;
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+
+use super::csv::Table;
+use super::{ansi, csv, highlight, markdown, notebook};
+
+/// The most texts in one request.
+const MAX_PARTS: usize = 200;
+/// The most bytes of all texts of one request.
+const MAX_BYTES: usize = 4_000_000;
+
+/// A text to render.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub(super) enum Part {
+    /// Markdown of an answer, a thought or a file.
+    Markdown { text: String },
+    /// Code in a language.
+    Code { text: String, language: String },
+    /// Output of a program, with terminal colours.
+    Ansi { text: String },
+    /// The content of a CSV file.
+    Csv { text: String },
+    /// The content of a Jupyter notebook.
+    Notebook { text: String },
+}
+
+impl Part {
+    fn text(&self) -> &str {
+        match self {
+            Self::Markdown { text }
+            | Self::Code { text, .. }
+            | Self::Ansi { text }
+            | Self::Csv { text }
+            | Self::Notebook { text } => text,
+        }
+    }
+
+    fn render(&self) -> Rendered {
+        match self {
+            Self::Markdown { text } => Rendered::Html {
+                html: markdown::to_html(text),
+            },
+            Self::Code { text, language } => Rendered::Html {
+                html: highlight::to_html(text, language),
+            },
+            Self::Ansi { text } => Rendered::Html {
+                html: ansi::to_html(text),
+            },
+            Self::Csv { text } => Rendered::Table {
+                table: csv::parse(text),
+            },
+            Self::Notebook { text } => Rendered::Html {
+                html: notebook::to_html(text).unwrap_or_else(|| highlight::to_html(text, "json")),
+            },
+        }
+    }
+}
+
+/// What a text became.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Rendered {
+    /// HTML that is safe to insert.
+    Html { html: String },
+    /// A table as data.
+    Table { table: Table },
+}
+
+pub(super) async fn render(Json(parts): Json<Vec<Part>>) -> Response {
+    let bytes: usize = parts.iter().map(|part| part.text().len()).sum();
+    if parts.len() > MAX_PARTS || bytes > MAX_BYTES {
+        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    }
+    // Megabytes of text take long enough to hold up other requests of this thread.
+    let rendered =
+        tokio::task::spawn_blocking(move || parts.iter().map(Part::render).collect::<Vec<_>>())
+            .await;
+    match rendered {
+        Ok(rendered) => Json(rendered).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// The limit of a request's body: the texts as JSON, in which a character may take six bytes.
+pub(super) fn body_limit() -> DefaultBodyLimit {
+    DefaultBodyLimit::max(6 * MAX_BYTES)
+}

@@ -1,0 +1,16 @@
+//! The server, asked as its callers ask it.
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::expect_used,
+    reason = "helpers of tests are tests"
+)]
+
+mod accounts;
+mod common;
+mod events;
+mod isolation;
+mod requests;
+mod runs;
+mod serving;
+mod sessions;

@@ -1,0 +1,78 @@
+// A call that waits for a person, inside the cell or step that made it. The arguments can be changed before it is allowed.
+
+import { h, icon, button, replace } from "./dom.js";
+import { t } from "./texts.js";
+
+/**
+ * @typedef {{ decision: "accept" | "always" } | { decision: "edit", arguments: any } | { decision: "reject" | "respond", text?: string }} Decision
+ */
+
+/**
+ * @param {{ tool: string, arguments: any, purpose?: string }} request
+ * @param {(decision: Decision) => Promise<void>} decide
+ */
+export function approvalCard(request, decide) {
+  const original = JSON.stringify(request.arguments ?? {}, null, 2);
+  const entries = Object.entries(request.arguments ?? {});
+  const problem = h("div", { class: "small bad-text", role: "alert", hidden: true });
+  const reason = h("input", { class: "input", placeholder: t("approval.reason"), "aria-label": t("approval.reason") });
+  /** @type {Array<() => [string, any]>} */
+  const readers = [];
+  const fields = entries.map(([name, value]) => {
+    const isText = typeof value === "string";
+    const text = isText ? value : JSON.stringify(value);
+    const input = h("textarea", { class: "input mono", rows: Math.min(10, text.split("\n").length), value: text, oninput: () => changed() });
+    readers.push(() => [name, isText ? input.value : JSON.parse(input.value)]);
+    return h("label", { class: "field" }, h("span", { class: "mono" }, name), input);
+  });
+  const accept = button({ icon: "check", label: t("approval.accept"), kind: "primary", onclick: () => void accepted() });
+  const buttons = h("div", { class: "row wrap" }, accept,
+    button({ label: t("approval.always"), onclick: () => void finish({ decision: "always" }) }),
+    button({ icon: "close", label: t("approval.reject"), kind: "danger", onclick: () => void finish({ decision: "reject", ...(reason.value ? { text: reason.value } : {}) }) }));
+  const card = h("section", { class: "approval card", "aria-label": t("approval.title", { tool: request.tool }) },
+    h("div", { class: "row" }, icon("shield"), h("strong", null, t("approval.title", { tool: request.tool }))),
+    h("p", { class: "small muted" }, request.purpose || t("approval.lead")), fields, problem, reason, buttons);
+
+  /** @returns {any} */
+  const read = () => Object.fromEntries(readers.map((reader) => reader()));
+
+  function changed() {
+    let isChanged = true;
+    try {
+      isChanged = JSON.stringify(read(), null, 2) !== original;
+      problem.hidden = true;
+    } catch {
+      problem.hidden = false;
+      problem.textContent = t("approval.invalid");
+    }
+    replace(accept, icon("check"), h("span", null, t(isChanged ? "approval.accept_edited" : "approval.accept")));
+    accept.disabled = !problem.hidden;
+  }
+
+  async function accepted() {
+    const edited = read();
+    await finish(JSON.stringify(edited, null, 2) === original ? { decision: "accept" } : { decision: "edit", arguments: edited });
+  }
+
+  /** @param {Decision} decision */
+  async function finish(decision) {
+    for (const control of buttons.querySelectorAll("button")) control.disabled = true;
+    try {
+      await decide(decision);
+      decidedCard(card, decision.decision);
+    } catch (error) {
+      problem.hidden = false;
+      problem.textContent = error instanceof Error ? error.message : String(error);
+      for (const control of buttons.querySelectorAll("button")) control.disabled = false;
+    }
+  }
+  return card;
+}
+
+/** Shows what was decided in place of the question, also where somebody else decided. @param {HTMLElement} card @param {string} decision */
+export function decidedCard(card, decision) {
+  const isRefused = decision === "reject" || decision === "dropped";
+  const word = t(isRefused ? "approval.reject" : decision === "edit" ? "approval.accept_edited" : "approval.accept");
+  card.classList.add("decided");
+  replace(card, h("div", { class: "row small muted" }, icon(isRefused ? "close" : "check"), t("approval.done", { decision: word })));
+}

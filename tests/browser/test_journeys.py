@@ -1,0 +1,328 @@
+"""What a person does with the web app, in a real browser."""
+
+import re
+
+from conftest import AXE, PASSWORD, ask, run
+from playwright.sync_api import expect
+import pytest
+
+
+def test_a_wrong_password_is_refused_and_the_right_one_opens_the_page_that_was_asked_for(browser, server, login):
+    page = browser.new_context(base_url=server.url).new_page()
+    page.goto("/sessions")
+    page.get_by_label("Name").fill("admin")
+    page.get_by_label("Password").fill("wrong password")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("alert")).to_contain_text("wrong")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("heading", name="Sessions")).to_be_visible()
+    page.context.close()
+
+
+def test_a_question_shows_thought_code_result_and_answer(open_page):
+    page = open_page("/")
+    exchange = ask(page, "What do 15000 become at 6 % compounded semi-annually?")
+    expect(exchange.locator(".answer")).to_contain_text("21386.41")
+    expect(exchange.locator(".answer strong")).to_have_text("21386.41")
+    exchange.locator(".work-details").evaluate("element => element.open = true")
+    expect(exchange.locator(".thought").first).to_contain_text("The formula is")
+    expect(exchange.locator("pre.code").first).to_contain_text("principal = 15000")
+    expect(exchange.locator("pre.output").first).to_contain_text("21386.41")
+    expect(exchange.locator(".cost")).to_contain_text("tokens")
+    # The page has an address, and shows the same after it is loaded again.
+    expect(page).to_have_url(re.compile("/chats/"))
+    page.reload()
+    expect(page.locator(".answer")).to_contain_text("21386.41")
+    page.get_by_role("link", name="Open the session").click()
+    expect(page.locator(".cells > .cell")).to_have_count(1)
+    expect(page.get_by_role("tabpanel")).to_contain_text("principal")
+
+
+def test_files_are_uploaded_plotted_and_downloaded(open_page):
+    page = open_page("/")
+    file = {"name": "cities.csv", "mimeType": "text/csv", "buffer": b"city,degrees\nOslo,4.5\nRome,19\nParis,12\n"}
+    page.locator("input[type=file]").set_input_files(file)
+    expect(page.locator(".chip")).to_contain_text("cities.csv")
+    exchange = ask(page, "Plot these cities")
+    expect(exchange.locator(".answer")).to_contain_text("Rome")
+    expect(exchange.locator(".image img")).to_have_count(1)
+    with page.expect_download() as download:
+        exchange.locator(".answer a[download]").first.click()
+    assert download.value.path().read_text() == "3 cities"
+
+
+def test_a_call_inside_a_running_cell_is_approved_with_an_edited_argument(open_page):
+    page = open_page("/")
+    exchange = ask(page, "Send the report")
+    card = exchange.get_by_label("send_report waits for your approval")
+    expect(card).to_be_visible()
+    card.get_by_label("to", exact=True).fill("ada@example.org")
+    card.get_by_role("button", name="Allow as edited").click()
+    expect(exchange.locator(".answer")).to_contain_text("was sent")
+    exchange.locator(".work-details").evaluate("element => element.open = true")
+    expect(exchange.locator("pre.output").first).to_contain_text("sent to ada@example.org")
+
+
+def test_a_run_is_stopped(open_page):
+    page = open_page("/")
+    exchange = ask(page, "Compute forever")
+    expect(exchange.locator("pre.output").first).to_contain_text("begun")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("button", name="Send")).to_be_visible()
+    expect(exchange.locator(".activity")).to_be_empty()
+
+
+def test_what_a_model_writes_is_never_markup(open_page):
+    page = open_page("/")
+    exchange = ask(page, "Be hostile")
+    expect(exchange.locator(".answer")).to_contain_text("<script>document.title = 'owned'</script>")
+    expect(exchange.locator(".answer script, .answer img, .answer a[href^=javascript]")).to_have_count(0)
+    assert page.title() != "owned"
+
+
+def test_the_slider_shows_variables_as_they_were_and_goes_back(new_session):
+    page = new_session()
+    for code in ["x = 1", "x = 2", "y = 3"]:
+        run(page, code)
+    panel = page.get_by_role("tabpanel")
+    expect(panel).to_contain_text("y")
+    slider = page.get_by_label("Moment in the session")
+    slider.focus()
+    slider.press("ArrowLeft")
+    slider.press("ArrowLeft")
+    expect(page.get_by_text("You are looking at the state after cell 1")).to_be_visible()
+    expect(panel.locator("summary")).to_have_text(["xint1"])
+    # Looking changes nothing: the session is where it was.
+    page.get_by_role("button", name="Back to now").click()
+    expect(panel.locator("summary")).to_have_text(["xint2", "yint3"])
+    slider.press("ArrowLeft")
+    slider.press("ArrowLeft")
+    page.get_by_role("button", name="Go back here").click()
+    expect(panel.locator("summary")).to_have_text(["xint1"])
+    expect(page.locator(".cell.undone")).to_have_count(2)
+    assert "1" in run(page, "x").inner_text()
+
+
+def test_a_fork_goes_its_own_way_and_is_compared(new_session):
+    page = new_session()
+    run(page, "best = 'West'")
+    page.get_by_role("button", name="Fork", exact=True).click()
+    expect(page.get_by_text("Forked. This is the copy.")).to_be_visible()
+    run(page, "best = 'East'\nopen('only.txt', 'w').write('x')")
+    page.get_by_role("tab", name="Branches").click()
+    page.get_by_role("link", name="Compare", exact=True).click()
+    expect(page.get_by_role("heading", name="Two branches, side by side")).to_be_visible()
+    row = page.get_by_role("row", name="best")
+    expect(row).to_contain_text("'East'")
+    expect(row).to_contain_text("'West'")
+    expect(page.get_by_role("row", name="only.txt")).to_contain_text("–")
+
+
+def test_a_crash_is_shown_as_restored_and_nothing_is_lost(new_session):
+    page = new_session()
+    run(page, "kept = 42")
+    cell = run(page, "import ctypes\nctypes.string_at(0)")
+    expect(cell.get_by_role("note")).to_contain_text("the session is back")
+    expect(cell.get_by_role("note")).to_contain_text("SIGSEGV")
+    assert "42" in run(page, "kept").inner_text()
+
+
+def test_two_tabs_see_the_same(new_session, open_page):
+    first = new_session()
+    run(first, "print('hello')")
+    second = open_page(first.url)
+    expect(second.locator(".cells > .cell")).to_have_count(1)
+    expect(second.locator("pre.output")).to_contain_text("hello")
+    run(second, "print('from the second tab')")
+    expect(first.locator("pre.output").nth(1)).to_contain_text("from the second tab")
+
+
+def test_code_can_ask_a_question(new_session):
+    page = new_session()
+    page.get_by_label("Code of a new cell").fill("name = input('Who? ')\nprint('Hello', name)")
+    page.get_by_label("Code of a new cell").press("Shift+Enter")
+    page.get_by_label("Who?").fill("Ada")
+    page.get_by_role("button", name="Answer").click()
+    expect(page.locator("pre.output")).to_contain_text("Hello Ada")
+
+
+def test_a_scratch_cell_leaves_the_session_as_it_is_until_it_is_applied(new_session):
+    page = new_session()
+    run(page, "x = 1")
+    page.get_by_label("Code of a new cell").fill("x = 100\nx")
+    page.get_by_role("button", name="Try in a fork").click()
+    scratch = page.get_by_label("Tried in a fork")
+    expect(scratch).to_contain_text("100")
+    expect(page.get_by_role("tabpanel").locator("summary")).to_have_text(["xint1"])
+    scratch.get_by_role("button", name="Apply here").click()
+    expect(page.get_by_role("tabpanel").locator("summary")).to_have_text(["xint100"])
+
+
+def test_html_of_a_cell_runs_only_in_its_frame(new_session):
+    page = new_session()
+    address = page.url
+    run(page, '''class Hostile:
+    def _repr_html_(self):
+        return """<p>shown</p><script>
+            const tried = [];
+            try { parent.document.title = 'owned'; } catch (error) { tried.push('page:' + error.name); }
+            try { top.location = 'https://example.org/'; } catch (error) { tried.push('top:' + error.name); }
+            fetch('/v1/me').then(() => tried.push('fetch:ok'), () => tried.push('fetch:refused')).then(() => {
+                document.body.append(tried.join(' ') + ' cookie:' + (() => { try { return document.cookie } catch (error) { return error.name } })());
+            });
+        </script>"""
+Hostile()''')
+    frame = page.frame_locator("iframe.frame")
+    expect(frame.locator("body")).to_contain_text("shown")
+    expect(frame.locator("body")).to_contain_text("page:SecurityError")
+    expect(frame.locator("body")).to_contain_text("fetch:refused")
+    expect(frame.locator("body")).to_contain_text("cookie:SecurityError")
+    assert page.url == address
+    assert "owned" not in page.title()
+
+
+def test_ten_thousand_lines_leave_the_page_usable(new_session):
+    page = new_session()
+    cell = run(page, "for i in range(10_000):\n    print('line', i)")
+    expect(cell.locator("pre.output")).to_contain_text("line 9999")
+    assert cell.locator("pre.output").evaluate("element => element.textContent.split('\\n').length") <= 3_000
+    expect(cell.locator(".lines-hidden")).to_contain_text("earlier lines")
+    assert "7" in run(page, "3 + 4").inner_text()
+
+
+def test_terminal_colours_and_progress_bars_are_shown(new_session):
+    page = new_session()
+    cell = run(page, "print('\\x1b[31mred\\x1b[0m <b>')\nprint('10%\\r100%')")
+    expect(cell.locator("pre.output .ansi-red")).to_have_text("red")
+    expect(cell.locator("pre.output")).to_have_text("red <b>\n100%\n")
+
+
+def test_a_table_sorts_by_its_columns(new_session):
+    page = new_session()
+    cell = run(page, "import pandas as pd\npd.DataFrame({'n': [2, 10, 1], 'c': ['b', 'a', None]})")
+    column = cell.locator("tbody td:nth-child(2)")
+    expect(column).to_have_text(["2", "10", "1"])
+    cell.get_by_role("button", name="n", exact=True).click()
+    expect(column).to_have_text(["1", "2", "10"])
+    cell.get_by_role("button", name="n", exact=True).click()
+    expect(column).to_have_text(["10", "2", "1"])
+
+
+def test_files_are_previewed(new_session):
+    page = new_session()
+    run(page, "open('a.csv', 'w').write('city,note\\nOslo,\"cold, dark\"\\n')\nopen('b.md', 'w').write('# Title')")
+    page.get_by_role("tab", name="Files").click()
+    page.get_by_role("button", name="Preview a.csv").click()
+    expect(page.get_by_role("dialog").locator("tbody td")).to_have_text(["Oslo", "cold, dark"])
+    page.get_by_role("dialog").get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Preview b.md").click()
+    expect(page.get_by_role("dialog").locator("h3")).to_have_text("Title")
+
+
+def test_the_editor_completes_names_and_indents(new_session):
+    page = new_session()
+    run(page, "revenue_total = 5")
+    editor = page.get_by_label("Code of a new cell")
+    editor.press_sequentially("reven")
+    editor.press("Control+Space")
+    expect(page.get_by_role("option")).to_have_text(["revenue_total"])
+    editor.press("Enter")
+    expect(editor).to_have_value("revenue_total")
+    editor.fill("")
+    editor.press_sequentially("if True:\npass")
+    expect(editor).to_have_value("if True:\n    pass")
+    expect(page.locator(".editor-shown .hl-keyword").first).to_have_text("if")
+
+
+def test_history_is_searched(open_page):
+    page = open_page("/")
+    exchange = ask(page, "What do 15000 become at 7 % compounded yearly?")
+    expect(exchange.locator(".answer")).to_contain_text("21386.41")
+    expect(page.locator(".chat-link").first).to_contain_text("at 7 %")
+    page.reload()
+    if page.get_by_role("searchbox").is_visible():
+        page.get_by_role("searchbox").fill("at 7 %")
+        expect(page.locator(".chat-link")).to_have_count(1)
+
+
+def test_a_run_shows_where_its_time_went(open_page):
+    page = open_page("/")
+    exchange = ask(page, "What do 15000 become at 6 % compounded monthly?")
+    expect(exchange.locator(".answer")).to_be_visible()
+    exchange.get_by_role("link", name="Where the time went").click()
+    expect(page.locator(".timeline li")).to_have_count(3)
+    expect(page.get_by_text("Events")).to_be_visible()
+
+
+def test_tokens_are_made_and_users_invited(open_page):
+    page = open_page("/admin/tokens")
+    page.get_by_role("button", name="New token").click()
+    page.get_by_role("dialog").get_by_label("Name").fill("notebook")
+    page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    expect(page.locator(".secret-text")).to_contain_text("cb_")
+    page.get_by_role("link", name="Users").click()
+    page.get_by_role("button", name="New user").click()
+    page.get_by_role("dialog").get_by_label("Name").fill("mei")
+    page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    expect(page.locator(".secret-text")).to_contain_text("/setup#")
+    expect(page.get_by_role("row", name="mei")).to_be_visible()
+
+
+def test_the_app_speaks_chinese(open_page):
+    page = open_page("/sessions", locale="zh-CN")
+    expect(page.get_by_role("heading", name="会话")).to_be_visible()
+    assert page.locator("html").get_attribute("lang") == "zh-Hans"
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen(new_session):
+    page = new_session(viewport={"width": 390, "height": 844}, has_touch=True)
+    run(page, "print('x' * 500)\n{i: 'word' * 9 for i in range(9)}")
+    width = "document.documentElement.scrollWidth"
+    assert page.evaluate(width) == 390
+    page.get_by_role("button", name="About this session").click()
+    expect(page.get_by_role("tab", name="Variables")).to_be_visible()
+    page.get_by_role("button", name="About this session").click()
+    page.get_by_role("button", name="Open menu").click()
+    page.get_by_role("link", name="Sessions").click()
+    expect(page.get_by_role("heading", name="Sessions")).to_be_visible()
+    assert page.evaluate(width) == 390
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not there")
+@pytest.mark.parametrize(("theme", "width"), [("light", 1360), ("dark", 1360), ("light", 390)])
+def test_axe_finds_no_violation(open_page, new_session, browser, server, theme, width):
+    found = {}
+    look = {"color_scheme": theme, "viewport": {"width": width, "height": 860}}
+    page = new_session(**look)
+    run(page, "import pandas as pd\nprint('text')\npd.DataFrame({'n': [1]})")
+    run(page, "1 / 0")
+    run(page, "import ctypes\nctypes.string_at(0)")
+    found["session"] = violations(page)
+    slider = page.get_by_label("Moment in the session")
+    slider.press("ArrowLeft")
+    found["time"] = violations(page)
+    page = open_page("/", **look)
+    found["welcome"] = violations(page)
+    exchange = ask(page, "What do 15000 become at 6 % compounded semi-annually?")
+    expect(exchange.locator(".answer")).to_contain_text("21386.41")
+    found["chat"] = violations(page)
+    for path in ["/sessions", "/runs", "/admin/tokens", "/admin/users", "/admin/audit"]:
+        page.goto(path)
+        page.wait_for_selector("h1")
+        found[path] = violations(page)
+    page = browser.new_context(base_url=server.url, **look).new_page()
+    page.goto("/login")
+    page.wait_for_selector("h1")
+    found["login"] = violations(page)
+    page.context.close()
+    assert {name: list_ for name, list_ in found.items() if list_} == {}
+
+
+def violations(page):
+    """What axe finds on a page, in short."""
+    page.wait_for_timeout(400)
+    # The page's policy refuses inline scripts; this way it is the browser's debugger that runs it.
+    page.evaluate(AXE.read_text())
+    result = page.evaluate("axe.run(document, {iframes: false})")
+    return [(entry["id"], entry["nodes"][0]["html"][:160]) for entry in result["violations"]]
