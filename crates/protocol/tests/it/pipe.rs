@@ -223,7 +223,7 @@ fn an_unknown_operation_is_answered_with_those_there_are() {
         (error.code, error.message.as_str()),
         (
             "unknown_op",
-            "there is no operation `exec`; there are open, run, compute, seed, vars, inspect, undo, fork, checkpoints, reset, interrupt, put_file, get_file, list_files, read_output, tools, close, tool_result, input"
+            "there is no operation `exec`; there are open, run, compute, seed, vars, inspect, undo, fork, checkpoints, reset, interrupt, put_file, get_file, list_files, read_output, spawn, proc_input, proc_close, proc_signal, proc_resize, procs, proc_attach, tools, close, tool_result, input"
         )
     );
     let error = parse_line(br#"{"id":1}"#).unwrap_err();

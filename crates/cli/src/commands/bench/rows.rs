@@ -44,7 +44,7 @@ pub(crate) enum Verdict {
 }
 
 impl Row {
-    pub(crate) const ALL: [Row; 28] = [
+    pub(crate) const ALL: [Row; 29] = [
         Row::PooledSession,
         Row::SessionOnDemand,
         Row::DirectCell,

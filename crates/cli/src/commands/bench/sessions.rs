@@ -4,7 +4,7 @@ use super::{Bench, GAP, milliseconds};
 use anyhow::{Context as _, ensure};
 use cellblock::env::{Environment, Requirements};
 use cellblock::{
-    Cell, Event, Host, Isolation, Session, SessionOptions, StateOutcome, Status, Strategy,
+    Cell, Event, Host, Isolation, Session, SessionOptions, Spawn, StateOutcome, Status, Strategy,
 };
 use std::collections::HashMap;
 use std::fs;
