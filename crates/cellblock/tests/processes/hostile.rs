@@ -95,7 +95,8 @@ fn many_processes_end_at_the_limit_and_go_on_after_it() {
             Ok(process) => processes.push(process),
             Err(error) => break error,
         }
-        assert!(processes.len() < 64, "there is no limit");
+        // Without a user namespace the kernel counts from what the user has, with room for what else comes.
+        assert!(processes.len() < 400, "there is no limit");
     };
     assert!(error.to_string().contains("processes"), "{error}");
     assert!(processes.len() >= 4, "{}", processes.len());

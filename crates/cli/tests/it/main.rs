@@ -29,6 +29,7 @@ mod pipe;
 mod pipe_calls;
 mod pipe_ends;
 mod pipe_memory;
+mod pipe_processes;
 mod private;
 mod repl;
 mod runs;
