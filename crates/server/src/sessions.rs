@@ -331,7 +331,7 @@ impl AppState {
 /// What came of a replay, as JSON.
 fn report_json(report: &Report) -> Value {
     let left_out = report.left_out.iter();
-    let left_out = left_out.map(|(cell, fate)| json!({"cell": cell, "fate": fate}));
+    let left_out = left_out.map(|left| json!({"cell": left.cell, "fate": left.fate}));
     let differences = report.differences.iter().map(|difference| {
         json!({"cell": difference.cell, "what": difference.what, "was": difference.was, "is": difference.is})
     });

@@ -11,9 +11,14 @@ pub(crate) fn event_json(
     displays: &DisplayFiles,
 ) -> (String, Map<String, Value>) {
     match event {
-        Event::Display { mime } => {
-            let mime = displays.bundle_json(&mime);
-            ("display".into(), Map::from_iter([("mime".into(), mime)]))
+        Event::Display(mut display) => {
+            let mime = displays.bundle_json(&std::mem::take(&mut display.mime));
+            let mut fields = match serde_json::to_value(&display) {
+                Ok(Value::Object(fields)) => fields,
+                _ => Map::new(),
+            };
+            fields.insert("mime".into(), mime);
+            ("display".into(), fields)
         }
         Event::Result { result } => {
             let result = result_json(*result, session, displays);
