@@ -132,6 +132,8 @@ _MODULES = {
     "options": "Container Env Limits Network",
     "records": "CellError Checkpoint CheckpointState Completeness Completion File FileChanges Frame Inspection PathStat "
     "ToolCallRecord Undone Usage Variable VariableChanges",
+    "templates": "Template template",
+    "tools": "Tool tool",
 }
 _LATER = {name: module for module, names in _MODULES.items() for name in names.split()}
 
