@@ -172,7 +172,7 @@ async fn read_output(mut output: Output, last_lines: LastLines, log: Option<Cont
             let logged = line_of(label, &line.stream.to_string(), &line.text);
             write(&logged);
             for text in log_pieces(format!("{logged}\n")) {
-                let _ = events.send(Event::Log { text });
+                events.send(Event::Log { text });
             }
         }
         let mut last_lines = last_lines.lock().unwrap_or_else(PoisonError::into_inner);

@@ -11,7 +11,7 @@ const MAX_EVENTS: usize = 4096;
 const MAX_BYTES: usize = 8 << 20;
 
 /// The newest events of a session. Adding one never waits: a reader that is too slow gets an [`EventGap`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct EventRing {
     kept: Mutex<Kept>,
     /// The number of the newest event, and whether it is the last one.
@@ -43,15 +43,6 @@ pub struct EventGap {
     pub oldest: u64,
     /// The newest event; 0 when there was none yet.
     pub newest: u64,
-}
-
-impl Default for EventRing {
-    fn default() -> Self {
-        Self {
-            kept: Mutex::default(),
-            newest: watch::Sender::default(),
-        }
-    }
 }
 
 impl EventRing {
