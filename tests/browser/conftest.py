@@ -103,7 +103,8 @@ def login(browser, server):
 
 def is_problem(message):
     """Whether a message of the console is a fault of the page. Output of cells, in its frame, may try what it likes."""
-    is_of_output = message.location["url"].endswith("/frame") or "sandboxed" in message.text
+    # Chromium tells the address of the page, and not that of the frame, for a request that the frame's policy refused.
+    is_of_output = message.location["url"].endswith("/frame") or any(word in message.text for word in ["sandboxed", "Connecting to", "Fetch API"])
     return message.type == "error" and not is_of_output and "Failed to load resource" not in message.text
 
 
