@@ -26,7 +26,7 @@ APPROVE = [
 HANG = ["This takes long.\n\n```python\nimport time\nprint('begun', flush=True)\ntime.sleep(600)\n```", "Never reached."]
 HOSTILE = ["Look at <script>document.title = 'owned'</script> and ![x](https://example.org/x.png) [y](javascript:alert(1))"]
 
-REPLIES = {"compounded": COMPOUND, "cities": PLOT, "report": APPROVE, "forever": HANG, "hostile": HOSTILE}
+REPLIES = {"compounded": COMPOUND, "cities": PLOT, "Send the report": APPROVE, "forever": HANG, "hostile": HOSTILE}
 
 
 def reply_to(messages):

@@ -69,7 +69,7 @@ def test_a_run_is_stopped(open_page):
     exchange = ask(page, "Compute forever")
     expect(exchange.locator("pre.output").first).to_contain_text("begun")
     page.get_by_role("button", name="Stop").click()
-    expect(page.get_by_role("button", name="Send")).to_be_visible()
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
     expect(exchange.locator(".activity")).to_be_empty()
 
 

@@ -53,5 +53,15 @@ export const remove = (path) => request("DELETE", path);
 /** A path whose parts are escaped one by one: `path("v1", "sessions", id)`. @param {...string} parts */
 export const path = (...parts) => `/${parts.map(encodeURIComponent).join("/")}`;
 
+/**
+ * Every cell of a session with its result. A session that ran no cell has no journal yet.
+ * @param {string} address of the session
+ * @returns {Promise<{ seq?: number | null, cells: any[] }>}
+ */
+export const journal = (address) => get(`${address}/journal`).catch((error) => {
+  if (error instanceof ApiError && error.status === 404) return { cells: [] };
+  throw error;
+});
+
 /** The address of a file of a session. @param {string} session @param {string} name */
 export const fileAddress = (session, name) => `${path("v1", "sessions", session, "files")}/${name.split("/").map(encodeURIComponent).join("/")}`;

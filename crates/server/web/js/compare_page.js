@@ -2,7 +2,7 @@
 
 import { h, icon, replace } from "./dom.js";
 import { t, size } from "./texts.js";
-import { get, path } from "./api.js";
+import { get, journal, path } from "./api.js";
 import { CellView } from "./cell_view.js";
 
 /** @typedef {import("./main.js").App} App */
@@ -27,10 +27,10 @@ export async function page(app, left, right) {
 /** @param {string} id */
 async function load(id) {
   const address = path("v1", "sessions", id);
-  const [about, variables, files, journal] = await Promise.all([
-    get(address), get(`${address}/vars`), get(`${address}/files`), get(`${address}/journal`),
+  const [about, variables, files, history] = await Promise.all([
+    get(address), get(`${address}/vars`), get(`${address}/files`), journal(address),
   ]);
-  return { id, about, variables: variables.vars, files: files.files, cells: journal.cells };
+  return { id, about, variables: variables.vars, files: files.files, cells: history.cells };
 }
 
 /** @param {Awaited<ReturnType<typeof load>>} branch */

@@ -2,7 +2,7 @@
 
 import { h, icon, button, replace, toast, announce, ask, stickToEnd } from "./dom.js";
 import { t } from "./texts.js";
-import { get, post, request, remove, path } from "./api.js";
+import { get, post, request, remove, journal, path } from "./api.js";
 import { follow } from "./stream.js";
 import { SessionModel } from "./session_model.js";
 import { CellView } from "./cell_view.js";
@@ -126,15 +126,15 @@ class SessionPage {
 
   /** The cells that ran before this page was opened. */
   async loadHistory() {
-    const journal = await get(`${this.address}/journal`);
-    for (const entry of journal.cells) {
+    const history = await journal(this.address);
+    for (const entry of history.cells) {
       const isUnfinished = entry.fate === "unfinished" && !entry.result;
       this.model.remember({ cell: entry.cell, code: entry.code, result: isUnfinished && this.about.state === "live" ? null : (entry.result ?? { status: "interrupted" }), isUndone: entry.fate === "undone" || entry.fate === "lost" });
     }
     this.model.isEnded = this.about.state === "closed";
     this.stateChanged();
     // The events of a cell that runs begin before the journal was read, so they are read from the oldest on.
-    return this.model.isRunning || journal.seq === null ? undefined : journal.seq;
+    return this.model.isRunning || typeof history.seq !== "number" ? undefined : history.seq;
   }
 
   /** @param {"open" | "lost"} state */
