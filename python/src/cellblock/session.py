@@ -231,8 +231,9 @@ class Session(SessionBase):
     ) -> Process:
         """Starts a process beside the interpreter, behind the same walls: `spawn(["make", "-j2"])`, or a line of the shell.
 
-        It needs no free interpreter. `stdin`: something will be written to it. `pty`: a terminal of so many columns and rows in place of
-        the pipes. `timeout`: ends it, with all that it started, after so many seconds. Raises `Refused` when it cannot be started.
+        It needs no free interpreter. `stdin`: something will be written to it. `pty`: a terminal of so many columns and rows in
+        place of the pipes. `timeout`: ends it, with all that it started, after so many seconds. Raises `Refused` when it cannot
+        be started.
         """
         from . import processes
 

@@ -15,4 +15,5 @@ mod random;
 mod walls;
 
 #[path = "../common/seed.rs"]
+#[allow(dead_code, reason = "other tests use the rest of it")]
 mod seed;

@@ -4,6 +4,7 @@ use crate::basics::{others, wait_for_output};
 use crate::common::{builder, open, run, wait};
 use crate::seed::{Dice, seed};
 use cellblock::{Process, ProcessStatus, Session, Spawn};
+use std::time::{Duration, Instant};
 
 /// One process, as the model knows it.
 struct Known {
@@ -121,15 +122,22 @@ impl Model {
             "{:?}",
             self.trace
         );
-        // Each has one `cat` and one `sleep`, and nothing else is left of any other.
-        let seen = others(&self.session);
-        let count = |name: &str| seen.iter().filter(|seen| *seen == name).count();
-        assert_eq!(
-            (count("cat"), count("sleep")),
-            (wanted.len(), wanted.len()),
-            "{seen:?} {:?}",
-            self.trace
-        );
+        // Each has one `cat` and one `sleep`, once it has come so far, and nothing else is left of any other.
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let seen = others(&self.session);
+            let count = |name: &str| seen.iter().filter(|seen| *seen == name).count();
+            if (count("cat"), count("sleep")) == (wanted.len(), wanted.len()) {
+                break;
+            }
+            let state = format!("{seen:?} {:?}", self.trace);
+            assert!(
+                Instant::now() < deadline,
+                "{} are wanted: {state}",
+                wanted.len()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 
