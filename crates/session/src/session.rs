@@ -9,7 +9,7 @@ use crate::files::workspace::Workspace;
 use crate::journal::{JournalStatus, Recorder};
 use crate::packages::Packages;
 use crate::paths::Layout;
-use crate::processes::{Process, Processes};
+use crate::processes::{Process, ProcessEvents, Processes};
 use crate::{Error, EventReader, Running};
 use cellblock_network::Connection;
 use cellblock_protocol::guest::{Reply, ToHead, ToolContent};
@@ -352,6 +352,12 @@ impl Session {
     /// The process goes on when its handle is dropped. It ends with the session, and when the session goes back to a checkpoint that is
     /// older than the process.
     pub async fn spawn(&self, spawn: Spawn) -> Result<Process, Error> {
+        let (process, _) = self.spawn_attached(spawn).await?;
+        Ok(process)
+    }
+
+    /// Starts a process and reads its output from the first byte on: nothing is lost between the start and the reader.
+    pub async fn spawn_attached(&self, spawn: Spawn) -> Result<(Process, ProcessEvents), Error> {
         let start_spawner = async |ends| {
             let (reply, started) = oneshot::channel();
             self.tell(Command::Immediate(ImmediateCommand::StartSpawner {

@@ -8,11 +8,8 @@ use std::time::Duration;
 #[test]
 fn a_reader_loses_nothing_of_a_flood() {
     let session = open(builder());
-    let process = spawn(
-        &session,
-        Spawn::shell("head -c 20000000 /dev/zero | tr '\\0' x; echo end"),
-    );
-    let mut events = process.attach(0);
+    let line = "head -c 20000000 /dev/zero | tr '\\0' x; echo end";
+    let (_, mut events) = wait(session.spawn_attached(Spawn::shell(line))).unwrap();
     let (mut read, mut last) = (0, Vec::new());
     while let Some(event) = wait(events.next()) {
         match event {

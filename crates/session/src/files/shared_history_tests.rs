@@ -56,7 +56,10 @@ async fn without_a_panic_all_is_put_back_and_nothing_is_said() {
     scene.cell_wrote(1, "one");
     scene.history.lock().catch_up();
     scene.cell_wrote(2, "two");
-    let failed = scene.history.go_back(1, Changes::default(), Vec::new()).await;
+    let failed = scene
+        .history
+        .go_back(1, Changes::default(), Vec::new())
+        .await;
     assert_eq!((failed, scene.contents()), (Vec::new(), "one".to_owned()));
     assert_eq!(scene.history.lock().flaw(), None);
 }
@@ -70,7 +73,10 @@ async fn after_a_panic_what_can_be_is_put_back_and_the_rest_is_told() {
     // From here on the lock was poisoned: nothing that is noted may be lost.
     scene.cell_wrote(2, "two");
     assert!(scene.history.lock().is_behind());
-    let failed = scene.history.go_back(1, Changes::default(), Vec::new()).await;
+    let failed = scene
+        .history
+        .go_back(1, Changes::default(), Vec::new())
+        .await;
     assert_eq!(
         (failed, scene.contents()),
         (vec![DAMAGE.to_owned()], "one".to_owned())
@@ -108,6 +114,9 @@ async fn a_copy_that_did_not_fit_is_a_flaw_until_there_is_room() {
     scene.history.lock().catch_up();
     assert_eq!(scene.history.lock().flaw(), None);
     scene.cell_wrote(2, "two");
-    let failed = scene.history.go_back(1, Changes::default(), Vec::new()).await;
+    let failed = scene
+        .history
+        .go_back(1, Changes::default(), Vec::new())
+        .await;
     assert_eq!((failed, scene.contents()), (Vec::new(), "one".to_owned()));
 }

@@ -93,7 +93,7 @@ impl Processes {
         self: &Arc<Self>,
         spawn: &Spawn,
         start_spawner: impl FnOnce(SpawnerEnds) -> F,
-    ) -> Result<Process, Error>
+    ) -> Result<(Process, ProcessEvents), Error>
     where
         F: Future<Output = Result<SpawnEnvironment, Error>>,
     {
@@ -123,11 +123,13 @@ impl Processes {
             registry.doomed.remove(&state.number)
         };
         drop(starting);
+        // Before anything is read: a reader from the beginning loses nothing.
+        let events = ProcessEvents::new(Arc::clone(&state.output), 0);
         tokio::spawn(started.run());
         if let Some(reason) = doom {
             state.request_end(reason).await;
         }
-        Ok(Process(state))
+        Ok((Process(state), events))
     }
 
     /// The process with this name. Those that ended a while ago are not there any more.

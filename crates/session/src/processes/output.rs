@@ -147,8 +147,15 @@ impl Kept {
         });
     }
 
+    /// Drops what is too much, whole pieces at a time. A piece that a reader has not read to its end stays: [`ProcessOutput::room`] bounds how
+    /// much comes after it.
     fn drop_oldest(&mut self) {
+        let slowest = self.readers.values().min().copied().unwrap_or(u64::MAX);
         while self.end - self.start > MAX_KEPT_BYTES || self.pieces.len() > MAX_PIECES {
+            let is_read = |piece: &Piece| piece.offset + piece.bytes.len() as u64 <= slowest;
+            if !self.pieces.front().is_some_and(is_read) {
+                return;
+            }
             let Some(oldest) = self.pieces.pop_front() else {
                 return;
             };
@@ -322,6 +329,28 @@ mod tests {
         assert!(kept.room() > 0);
         drop(events);
         assert_eq!(kept.room(), MAX_KEPT_BYTES);
+    }
+
+    #[tokio::test]
+    async fn a_reader_in_the_middle_of_a_piece_loses_nothing_of_it() {
+        let kept = Arc::new(ProcessOutput::default());
+        let mut events = ProcessEvents::new(Arc::clone(&kept), 0);
+        let (mut written, mut read) = (0, 0);
+        while read < 8 * MAX_KEPT_BYTES {
+            // A small piece is read, and then grows.
+            for bytes in [1_000, MAX_KEPT_BYTES] {
+                let bytes = vec![b'x'; kept.room().min(bytes) as usize];
+                kept.write(Stdout, &bytes);
+                written += bytes.len() as u64;
+            }
+            match events.next().await {
+                Some(ProcessEvent::Output { offset, bytes, .. }) => {
+                    assert_eq!(offset, read);
+                    read += bytes.len() as u64;
+                }
+                other => panic!("{other:?} after {read} of {written} bytes"),
+            }
+        }
     }
 
     #[tokio::test]

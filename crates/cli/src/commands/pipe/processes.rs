@@ -70,13 +70,13 @@ impl ProcessTask {
                         Err(error) => Err(error),
                     }
                 }
-                Operation::Spawn(spawn) => match self.session.spawn(*spawn).await {
-                    Ok(process) => {
+                Operation::Spawn(spawn) => match self.session.spawn_attached(*spawn).await {
+                    Ok((process, events)) => {
                         let info = process.info();
                         let answer = json!({"proc": info.proc, "pid": info.pid});
                         // The answer comes before the first event.
                         self.answer(id.clone(), Ok(answer)).await;
-                        self.forward(id, &process, process.attach(0));
+                        self.forward(id, &process, events);
                         continue;
                     }
                     Err(error) => Err(failed(error)),
