@@ -90,11 +90,6 @@ export class VariablesPanel {
       replace(place, h("p", { class: "small muted" }, error instanceof Error ? error.message : String(error)));
     }
   }
-
-  /** The names that begin with a prefix. @param {string} prefix */
-  names(prefix) {
-    return this.variables.map((variable) => variable.name).filter((name) => name.startsWith(prefix)).sort();
-  }
 }
 
 /** The most bytes of a file that the page shows. */

@@ -28,6 +28,16 @@ export class SessionModel {
     return this.list.filter((cell) => !cell.isUndone && cell.result?.state && cell.result.state.outcome !== "restored");
   }
 
+  /** The names that the cells have bound. */
+  get names() {
+    const names = new Set();
+    for (const cell of this.kept) {
+      for (const variable of cell.result.variables?.added ?? []) names.add(variable.name);
+      for (const name of cell.result.variables?.removed ?? []) names.delete(name);
+    }
+    return [...names].sort();
+  }
+
   /** The files after a cell, put together from what the cells before it wrote. @param {number} at */
   filesAfter(at) {
     /** @type {Map<string, { path: string, bytes: number, mime: string }>} */

@@ -211,7 +211,14 @@ class SessionPage {
   /** Shows variables and files as they were. @param {number | null} at */
   look(at) {
     this.at = at;
-    for (const [number, view] of this.views) view.element.classList.toggle("later", at !== null && number > at);
+    for (const [number, view] of this.views) {
+      const isLater = at !== null && number > at;
+      view.element.classList.toggle("later", isLater);
+      // At that moment the cell had not run: it is dimmed, and left out for keyboard and screen readers.
+      view.element.inert = isLater;
+      if (isLater) view.element.setAttribute("aria-hidden", "true");
+      else view.element.removeAttribute("aria-hidden");
+    }
     if (at !== null) this.views.get(at)?.element.scrollIntoView({ block: "nearest", behavior: "smooth" });
     void this.loadPanels();
   }
@@ -287,7 +294,7 @@ class SessionPage {
 
   /** @param {string} prefix */
   complete(prefix) {
-    return [...this.variables.names(prefix), ...KEYWORDS.filter((word) => word.startsWith(prefix))];
+    return [...this.model.names, ...KEYWORDS].filter((word) => word.startsWith(prefix));
   }
 
   togglePanel() {
