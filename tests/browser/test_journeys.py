@@ -107,8 +107,12 @@ def test_the_slider_shows_variables_as_they_were_and_goes_back(new_session):
 def test_a_fork_goes_its_own_way_and_is_compared(new_session):
     page = new_session()
     run(page, "best = 'West'")
+    original = page.url
     page.get_by_role("button", name="Fork", exact=True).click()
     expect(page.get_by_text("Forked. This is the copy.")).to_be_visible()
+    expect(page).not_to_have_url(original)
+    expect(page.locator(".cells > .cell")).to_have_count(1)
+    expect(page.get_by_role("tabpanel")).to_contain_text("best")
     run(page, "best = 'East'\nopen('only.txt', 'w').write('x')")
     page.get_by_role("tab", name="Branches").click()
     page.get_by_role("link", name="Compare", exact=True).click()
