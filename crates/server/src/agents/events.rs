@@ -33,7 +33,7 @@ impl Forwarder {
             while let Some(Some(event)) = events.recv().await {
                 self.tell_session();
                 self.keep(&event);
-                self.to_session(&event).await;
+                self.forward_to_session(&event).await;
                 self.to_run(event).await;
             }
         });
@@ -81,7 +81,7 @@ impl Forwarder {
     }
 
     /// Readers of the session see the cells of the agent like those of a person.
-    async fn to_session(&mut self, event: &RunEvent) {
+    async fn forward_to_session(&mut self, event: &RunEvent) {
         if let RunEvent::Code { code, .. } = event {
             self.begun = Some(code.clone());
         }
