@@ -2,9 +2,11 @@
 
 use crate::failure::Usage;
 use cellblock::{KeptWorkspaces, WorkspaceRetention, parse_duration, parse_size};
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// The time between two automatic removals.
 const TIME_BETWEEN_REMOVALS: Duration = Duration::from_secs(3600);
@@ -46,8 +48,15 @@ pub(crate) fn remove_expired_in_background(state: &Path) {
                 .is_ok_and(|elapsed| elapsed > TIME_BETWEEN_REMOVALS)
         });
         // Only where there is something to look at, and not in a state directory that does not exist yet.
-        if is_due && state.join("workspaces").is_dir() && fs::write(&stamp, "").is_ok() {
+        if is_due && state.join("workspaces").is_dir() && touch(&stamp).is_ok() {
             let _ = KeptWorkspaces::new(&state).remove_expired(retention);
         }
     });
+}
+
+/// Sets the time of a file that only its owner can read.
+fn touch(path: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.create(true).write(true).truncate(false).mode(0o600);
+    options.open(path)?.set_modified(SystemTime::now())
 }

@@ -126,7 +126,7 @@ impl Server {
         })
     }
 
-    /// The secret of the one-time link that makes the first administrator. `None` where there are users already, or where nobody logs in.
+    /// The secret of the one-time link that makes the first administrator. `None` where there are users already, or where there is no login.
     pub async fn first_start_secret(&self) -> Result<Option<String>, ServerError> {
         let store = self.state.store();
         if *self.state.authentication() != Authentication::Users || store.count_users().await? > 0 {

@@ -41,7 +41,7 @@ struct Inner {
     stop: CancellationToken,
 }
 
-/// The name of the one user where nobody logs in.
+/// The name of the only user where there is no login.
 const LOCAL_USER: &str = "local";
 
 impl AppState {
@@ -172,7 +172,7 @@ impl AppState {
         self.inner.readers.load(Ordering::Relaxed)
     }
 
-    /// The administrator that every caller is where nobody logs in.
+    /// The administrator that every caller is where there is no login.
     pub(crate) async fn local_user(&self) -> Result<User, ApiError> {
         let user = self
             .inner

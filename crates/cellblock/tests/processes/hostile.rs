@@ -1,4 +1,4 @@
-//! Processes that flood, that nobody reads, that fork away, and that take too much.
+//! Processes that flood, that have no reader, that fork away, and that take too much.
 
 use crate::basics::{others, shell, spawn, wait_for_output};
 use crate::common::{builder, open, run, wait};

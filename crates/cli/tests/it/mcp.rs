@@ -35,8 +35,9 @@ fn call(name: &str, arguments: Value) -> Value {
 #[test]
 fn a_client_on_standard_input_is_served_until_its_last_word() {
     let place = Place::new();
-    fs::write(place.path().join("notes.txt"), "hello").unwrap();
-    let mut client = serve(&place, &["--workspace", "."]);
+    fs::create_dir(place.path().join("files")).unwrap();
+    fs::write(place.path().join("files/notes.txt"), "hello").unwrap();
+    let mut client = serve(&place, &["--workspace", "files"]);
     let listed = client.ask(json!({"jsonrpc": "2.0", "id": 1, "method": "resources/list"}));
     let resources = listed["result"]["resources"].as_array().unwrap();
     let uris: Vec<&Value> = resources.iter().map(|resource| &resource["uri"]).collect();

@@ -44,9 +44,15 @@ fn shown(place: &Place, model: &FakeModel, more: &[&str], variables: &[(&str, &s
     without_times(&String::from_utf8(output.stderr).unwrap())
 }
 
-/// `answered in 4 steps, 0.3 s, …`: how long it took is another matter.
+/// `answered in 4 steps, 0.3 s, …`: how long it took is another matter, and so is where the workspace is.
 fn without_times(text: &str) -> String {
     let lines = text.lines().map(|line| {
+        if let Some((before, path)) = line.split_once("file /")
+            && path.contains("/workspaces/")
+        {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            return format!("{before}file …/{name}");
+        }
         let parts: Vec<&str> = line.split(", ").collect();
         match parts[..] {
             [steps, _, rest] if steps.contains("answered in") => format!("{steps}, … s, {rest}"),

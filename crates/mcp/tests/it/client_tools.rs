@@ -98,7 +98,17 @@ fn a_program_sees_nothing_of_our_environment_but_the_usual() {
         "{names:?}"
     );
     let usual = [
-        "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHOP_KEY", "TMPDIR", "TZ", "USER",
+        "CELLBLOCK_MCP_NESTING",
+        "HOME",
+        "LANG",
+        "LC_ALL",
+        "LC_CTYPE",
+        "LOGNAME",
+        "PATH",
+        "SHOP_KEY",
+        "TMPDIR",
+        "TZ",
+        "USER",
     ];
     assert!(names.iter().all(|name| usual.contains(name)), "{names:?}");
 }

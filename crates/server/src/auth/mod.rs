@@ -1,4 +1,4 @@
-//! Who sends a request: logins by cookie, API tokens, a header of a trusted proxy, or nobody in particular on a machine of one's own.
+//! Who sends a request: logins by cookie, API tokens, a header of a trusted proxy, or no login at all on the machine of a single person.
 
 mod caller;
 mod passwords;

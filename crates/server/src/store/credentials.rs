@@ -157,7 +157,7 @@ impl Store {
         .await
     }
 
-    /// The token with this id, whoever owns it.
+    /// The token with this id, of any owner.
     pub(crate) async fn token(&self, id: &str) -> Result<Option<TokenRow>, StoreError> {
         let id = id.to_owned();
         self.call(move |db| {

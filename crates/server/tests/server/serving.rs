@@ -61,7 +61,7 @@ async fn health_and_readiness_are_told_to_anyone() {
     task.await.expect("ended");
     assert!(
         TcpStream::connect(address).await.is_err(),
-        "nobody listens any more"
+        "there is no listener any more"
     );
 }
 

@@ -69,7 +69,7 @@ export function approvalCard(request, decide) {
   return card;
 }
 
-/** Shows what was decided in place of the question, also where somebody else decided. @param {HTMLElement} card @param {string} decision */
+/** Shows what was decided in place of the question, also where another person decided. @param {HTMLElement} card @param {string} decision */
 export function decidedCard(card, decision) {
   const isRefused = decision === "reject" || decision === "dropped";
   const word = t(isRefused ? "approval.reject" : decision === "edit" ? "approval.accept_edited" : "approval.accept");

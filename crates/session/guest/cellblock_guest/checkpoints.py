@@ -18,6 +18,9 @@ from .keepsakes import Keepsake
 from .libraries import modules
 from .wire import encode
 
+# Bound here: code may replace what `os` consists of.
+_getpid = os.getpid
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -61,7 +64,7 @@ def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], an
     frame = encode({**answer, "pid": _NOT_KNOWN_YET})
     place = frame.index(str(_NOT_KNOWN_YET).encode(), frame.index(b'"pid"'))
     has_threads = native.has_other_threads()
-    process = os.getpid()
+    process = _getpid()
     try:
         pid, left = native.stand_by(channel, next_channel, frame, place, has_threads)
     except native.ThreadInTheWay as error:

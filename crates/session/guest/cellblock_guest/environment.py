@@ -19,6 +19,9 @@ class CellEnvironment:
         self._before: dict[str, str | None] = {}
 
     def __enter__(self) -> None:
+        if not self._variables:
+            # Code may have changed what `os` consists of; a cell without variables needs none of it.
+            return
         self._before = {name: os.environ.get(name) for name in self._variables}
         os.environ.update(self._variables)
 

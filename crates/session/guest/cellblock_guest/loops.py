@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _HOLDER = "__asyncio_running_event_loop__"
 _OFFSET_OF_PROCESS = 24
 
+# Bound here: code may replace what `os` consists of.
+_getpid = os.getpid
+
 _loop: AbstractEventLoop | None = None
 
 
@@ -55,7 +58,7 @@ def renew_process_ids(before: int) -> None:
                 continue
             noted = ctypes.c_int.from_address(id(holder) + _OFFSET_OF_PROCESS)
             if noted.value == before:
-                noted.value = os.getpid()
+                noted.value = _getpid()
     except Exception:  # a Python without these functions
         pass
 

@@ -88,17 +88,17 @@ def _offered(value: Any) -> Mime:
             offered = offered[0]
         if isinstance(offered, dict):
             for name, data in offered.items():
-                content = content(data)
-                if type(name) is str and content is not None:
-                    mime[name] = content
+                form = content(data)
+                if type(name) is str and form is not None:
+                    mime[name] = form
     for method, name in _METHODS:
         if name not in mime and _has(kind, method):
             data = _attempt(value, method)
             if isinstance(data, tuple) and data:  # (data, metadata)
                 data = data[0]
-            content = content(data)
-            if content is not None:
-                mime[name] = content
+            form = content(data)
+            if form is not None:
+                mime[name] = form
     return mime
 
 

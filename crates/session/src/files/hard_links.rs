@@ -25,7 +25,7 @@ pub(crate) enum Linked {
     No,
     /// The file that it was a name of. Its contents may still be other ones.
     ToTheFile,
-    /// The file that has taken the place of that one, with its contents.
+    /// The file that has taken its place, with its contents.
     ToWhatWasPutBack,
 }
 

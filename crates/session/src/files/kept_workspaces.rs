@@ -77,6 +77,13 @@ impl KeptWorkspaces {
         }
     }
 
+    /// Removes a workspace that [`make`](Self::make) made, if nothing is in it.
+    pub fn remove_if_empty(&self, path: &Path) {
+        if path.parent() == Some(&self.directory) {
+            remove_if_empty(path);
+        }
+    }
+
     /// Lists all workspaces with their sizes, those first that were changed longest ago.
     pub fn list(&self) -> io::Result<Vec<KeptWorkspace>> {
         let entries = match fs::read_dir(&self.directory) {
@@ -156,6 +163,14 @@ fn create_lock(workspace: &Path) -> io::Result<File> {
     options.open(lock_path(workspace))
 }
 
+/// Removes a directory of a session that did not come to life; of a workspace, its lock file too.
+pub(crate) fn remove_unfinished(directory: &Path) {
+    let _ = remove_directory(directory);
+    if is_in_workspaces(directory) {
+        let _ = fs::remove_file(lock_path(directory));
+    }
+}
+
 /// Removes a workspace that was made for a session, with its lock file, if nothing is in it.
 pub(crate) fn remove_if_empty(workspace: &Path) {
     if fs::remove_dir(workspace).is_ok() {
@@ -164,11 +179,7 @@ pub(crate) fn remove_if_empty(workspace: &Path) {
 }
 
 fn open_lock(workspace: &Path) -> io::Result<Option<File>> {
-    let is_kept = workspace
-        .parent()
-        .and_then(Path::file_name)
-        .is_some_and(|name| name == "workspaces");
-    if !is_kept {
+    if !is_in_workspaces(workspace) {
         return Ok(None);
     }
     match OpenOptions::new().write(true).open(lock_path(workspace)) {
@@ -176,6 +187,11 @@ fn open_lock(workspace: &Path) -> io::Result<Option<File>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+fn is_in_workspaces(directory: &Path) -> bool {
+    let parent = directory.parent().and_then(Path::file_name);
+    parent.is_some_and(|name| name == "workspaces")
 }
 
 fn lock_path(workspace: &Path) -> PathBuf {

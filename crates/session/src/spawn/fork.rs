@@ -8,6 +8,7 @@ use crate::actor::{Actor, Fate};
 use crate::events::SessionEvents;
 use crate::files::fork_copy::{self, Copying};
 use crate::files::history::ChangeNotice;
+use crate::files::kept_workspaces::remove_unfinished;
 use crate::files::workspace::Workspace;
 use crate::network::NetworkListeners;
 use crate::runtime::RuntimeState;
@@ -18,9 +19,7 @@ use crate::spawn::sockets::{Sockets, SpawnedSession};
 use crate::wire::init_link::{PendingAnswer, PrepareFork};
 use cellblock_protocol::SessionOptions;
 use cellblock_protocol::guest::{Reply, ToHead};
-use cellblock_sandbox::{
-    Cgroup, ForkFailure, MemoryAllowance, SpawnRequest, ToInit, fork_request, remove_directory,
-};
+use cellblock_sandbox::{Cgroup, ForkFailure, MemoryAllowance, SpawnRequest, ToInit, fork_request};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -391,7 +390,7 @@ impl UnfinishedDirectories {
 impl Drop for UnfinishedDirectories {
     fn drop(&mut self) {
         for directory in &self.directories {
-            let _ = remove_directory(directory);
+            remove_unfinished(directory);
         }
     }
 }

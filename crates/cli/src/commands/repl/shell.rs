@@ -18,7 +18,6 @@ use cellblock::{
 };
 use rustyline::error::ReadlineError;
 use std::collections::BTreeSet;
-use std::fs;
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -147,11 +146,10 @@ impl Shell {
         for session in self.others.iter().chain([&self.session]) {
             session.close().await;
         }
-        let is_empty = |path: &PathBuf| fs::read_dir(path).is_ok_and(|mut it| it.next().is_none());
-        if let Some(path) = self.fresh.filter(is_empty)
+        if let Some(path) = &self.fresh
             && let Ok(dirs) = Dirs::from_process()
         {
-            let _ = KeptWorkspaces::new(&dirs.state).remove(&path);
+            KeptWorkspaces::new(&dirs.state).remove_if_empty(path);
         }
     }
 

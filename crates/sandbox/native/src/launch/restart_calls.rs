@@ -39,6 +39,11 @@ fn is_restarted(number: usize) -> bool {
     number != nr::CREAT && all.any(|restarted| *restarted == number)
 }
 
+/// Half of what a jump reaches, so that every slot of the page is in reach.
+const MAX_DISTANCE: usize = 1 << 30;
+const ADDRESSES_TRIED: usize = 8;
+const DISTANCE_BETWEEN_TRIES: usize = 64 << 20;
+
 /// The instructions that make the calls: a page of the process.
 pub struct RestartCode {
     page: usize,
@@ -46,24 +51,21 @@ pub struct RestartCode {
 }
 
 impl RestartCode {
-    /// A page near `function`: a jump reaches 2 GiB.
+    /// A page near `function`: a jump reaches 2 GiB. The kernel takes an address only as a wish, so several are tried.
     pub fn near(function: usize) -> Result<RestartCode> {
-        const PRIVATE_ANONYMOUS: usize = 0x22;
-        let hint = function & !(PAGE_BYTES - 1);
-        let words = [
-            hint,
-            PAGE_BYTES,
-            READ | EXECUTE,
-            PRIVATE_ANONYMOUS,
-            usize::MAX,
-            0,
-        ];
-        // SAFETY: a fresh mapping; the address is only a wish.
-        let page = unsafe { syscall(nr::MMAP, words) }?;
-        Ok(RestartCode {
-            page,
-            used_slots: 0,
-        })
+        let start = function & !(PAGE_BYTES - 1);
+        for step in 0..ADDRESSES_TRIED {
+            let page = map_page(start.wrapping_sub(step * DISTANCE_BETWEEN_TRIES))?;
+            if page.abs_diff(function) < MAX_DISTANCE {
+                return Ok(RestartCode {
+                    page,
+                    used_slots: 0,
+                });
+            }
+            // SAFETY: the page that was just mapped, and nothing uses it.
+            unsafe { syscall(nr::MUNMAP, [page, PAGE_BYTES]) }?;
+        }
+        Err(Errno::OVERFLOW)
     }
 
     /// Changes a function of libc so that its call is made again after an interruption. Says whether such a call was found.
@@ -93,6 +95,21 @@ impl RestartCode {
         self.used_slots += 1;
         Ok(true)
     }
+}
+
+/// Maps a page of code, at `hint` where that address is free.
+fn map_page(hint: usize) -> Result<usize> {
+    const PRIVATE_ANONYMOUS: usize = 0x22;
+    let words = [
+        hint,
+        PAGE_BYTES,
+        READ | EXECUTE,
+        PRIVATE_ANONYMOUS,
+        usize::MAX,
+        0,
+    ];
+    // SAFETY: a fresh mapping; the address is only a wish.
+    unsafe { syscall(nr::MMAP, words) }
 }
 
 /// Where the first call is that is made again, and its number.
