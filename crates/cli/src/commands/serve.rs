@@ -107,7 +107,7 @@ async fn serve(args: &ServeArgs, console: &Console) -> anyhow::Result<ExitCode> 
     let address = args.server.address().await?;
     let (tools, servers) = args.toolbox.gather(&python, &config, console).await?;
     let mut options = args.server.options()?;
-    options.agent = args.agent(tools.clone(), &config)?;
+    options.agent = args.agent(tools.clone(), &config, console).await?;
     options.check_address(address).map_err(refused)?;
     let builder = python.host_builder(Preload::Full).pool(POOL_SIZE);
     let host = args.environment.build(builder, None, console).await?;
@@ -150,17 +150,18 @@ async fn serve(args: &ServeArgs, console: &Console) -> anyhow::Result<ExitCode> 
 
 impl ServeArgs {
     /// The agent, where a model is chosen.
-    fn agent(
+    async fn agent(
         &self,
         tools: Vec<Arc<dyn DynamicTool>>,
         config: &Config,
+        console: &Console,
     ) -> anyhow::Result<Option<AgentSetup>> {
         let (agent, model) = self.agent.resolve_with(&self.model, config)?;
         if !model.is_chosen() {
             return Ok(None);
         }
         let builder = agent.set_up(Agent::builder().tools(tools), &model);
-        let setup = AgentSetup::new(model.open()?)
+        let setup = AgentSetup::new(model.open(console).await?)
             .builder(builder)
             .policy(self.approval.policy(config));
         Ok(Some(setup))

@@ -24,6 +24,7 @@ mod faults;
 mod help;
 mod hidden_marks;
 mod mcp;
+mod model;
 mod pages;
 mod pipe;
 mod pipe_calls;
