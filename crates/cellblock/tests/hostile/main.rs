@@ -20,8 +20,12 @@ mod left_behind;
 mod marks;
 mod ordinary;
 mod processes;
+mod random_calls;
 mod resources;
 mod scene;
+#[path = "../common/seed.rs"]
+#[allow(dead_code, reason = "other tests use the rest of it")]
+mod seed;
 mod standbys;
 mod unseen_memory;
 mod user_objects;
