@@ -10,8 +10,8 @@ use crate::files::temporary_file::TemporaryFile;
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Uid, chownat, fchown, fstat,
-    fstatfs, lgetxattr, linkat, mkdirat, openat, openat2, renameat, renameat_with, symlinkat,
-    unlinkat,
+    fstatfs, lgetxattr, linkat, mkdirat, mkfifoat, openat, openat2, renameat, renameat_with,
+    symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -220,6 +220,12 @@ impl Confined {
     pub fn make_link(&self, path: &Path, target: &Path) -> io::Result<()> {
         let (parent, name) = self.split(path, Links::AreNotFollowed)?;
         Ok(symlinkat(target, &parent, name)?)
+    }
+
+    /// Makes a named pipe that only its owner may use.
+    pub fn make_pipe(&self, path: &Path) -> io::Result<()> {
+        let (parent, name) = self.split(path, Links::AreNotFollowed)?;
+        Ok(mkfifoat(&parent, name, Mode::RUSR | Mode::WUSR)?)
     }
 
     fn give_to_owner(&self, parent: &Parent<'_>, name: &OsStr) -> io::Result<()> {
