@@ -28,7 +28,7 @@ pub(crate) fn runtime_builder() -> RuntimeBuilder {
 }
 
 /// The interpreter of the search path, with its standard library alone.
-fn interpreter() -> Interpreter {
+pub(crate) fn interpreter() -> Interpreter {
     let code = "import os, sys; print(os.path.realpath(sys.executable)); print(sys.base_prefix)";
     let output = Command::new("python3").args(["-I", "-c", code]).output();
     let text = String::from_utf8(output.unwrap().stdout).unwrap();
