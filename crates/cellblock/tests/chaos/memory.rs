@@ -1,8 +1,8 @@
 //! Memory and processes that run out: where no checkpoint can be made, the session says so, and what it says is true.
 
 use super::common::{builder, is_long, open, run, short, wait};
-use super::seed::{Dice, seed};
 use cellblock::{Cell, CellResult, CheckpointStatus, Event, Limits, Session, StateOutcome, Status};
+use cellblock_test_support::{Dice, seed};
 use std::time::Duration;
 use tokio::sync::broadcast;
 
