@@ -29,7 +29,7 @@ _FIRST_OF_THE_CODE = 3  # below it are the session's own streams
 _INDEX_HEADERS_BYTES = 96
 
 
-class Keepsake:
+class PreForkState:
     """What is shared with the head or lost with it, at a checkpoint."""
 
     def __init__(self, descriptors: list[tuple[int, int]], besides: tuple[int, ...]) -> None:
@@ -45,7 +45,7 @@ class Keepsake:
         for number, _ in descriptors:
             if number >= _FIRST_OF_THE_CODE and number not in besides:
                 try:
-                    self._open.append(_Kept(number))
+                    self._open.append(_OpenDescriptor(number))
                 except (OSError, ValueError):  # closed meanwhile, or no `/proc` behind these walls
                     pass
         # Files are mapped by code that has opened some, and stay mapped when they are closed; only SQLite's are looked after.
@@ -104,7 +104,7 @@ class Keepsake:
         return []
 
 
-class _Kept(Descriptor):
+class _OpenDescriptor(Descriptor):
     """An open descriptor, and what is behind it."""
 
     def __init__(self, number: int) -> None:
