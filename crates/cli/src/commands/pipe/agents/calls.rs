@@ -168,8 +168,8 @@ pub(crate) struct ClientTool {
 }
 
 impl ClientTool {
-    /// The client asks for approvals of its own tools itself, and bounds their time.
-    pub(crate) fn new(spec: ToolSpec, calls: &ClientCalls) -> Arc<dyn DynamicTool> {
+    /// Makes a tool from its description. The client asks for approvals of its own tools itself, and bounds their time.
+    pub(crate) fn shared(spec: ToolSpec, calls: &ClientCalls) -> Arc<dyn DynamicTool> {
         let mut definition = ToolDefinition::new(spec.name, spec.description, spec.parameters);
         definition.time_limit = Some(NO_TIME_LIMIT);
         Arc::new(ClientTool {

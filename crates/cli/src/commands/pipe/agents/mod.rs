@@ -355,7 +355,7 @@ impl AgentRun {
         let setup = RunSetup {
             files,
             host: self.shared_host(&args),
-            tools: tools.map(|spec| ClientTool::new(spec, calls)).collect(),
+            tools: tools.map(|spec| ClientTool::shared(spec, calls)).collect(),
             approver: (request.approvals == ApprovalsBy::Client)
                 .then(|| Arc::new(ClientApprover(calls.clone())) as Arc<dyn Approver>),
             ..RunSetup::default()
