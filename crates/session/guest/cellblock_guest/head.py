@@ -8,7 +8,22 @@ from _socket import socketpair  # type: ignore[import-not-found]
 from os import close, read, write
 
 from . import BUILTINS as __builtins__
-from . import checkpoints, comms, denials, entropy, errors, forks, hooks, inspection, outputs, pairs, places, plotting, seeds, surroundings
+from . import (
+    checkpoints,
+    comms,
+    denials,
+    entropy,
+    errors,
+    forks,
+    hooks,
+    inspection,
+    outputs,
+    pairs,
+    places,
+    plotting,
+    seeds,
+    surroundings,
+)
 from .bridge import Bridge
 from .channel import LOST, Channel
 from .compute import Compute
