@@ -24,5 +24,5 @@ pub use processes::{
     is_root, memory_in_process_namespace, memory_of, process, process_namespace, processes,
 };
 pub use seeds::{Dice, is_long, seed};
-pub use sessions::{open_session, python, runtime_builder, session_runtime};
+pub use sessions::{interpreter, open_session, python, runtime_builder, session_runtime};
 pub use waiting::{MINUTE, eventually, runtime, wait, within};

@@ -34,7 +34,7 @@ pub async fn open_session(options: SessionOptions) -> Result<Session, Error> {
 }
 
 /// [`python`] without its packages.
-fn interpreter() -> Python {
+pub fn interpreter() -> Python {
     let code = "import os, sys; print(os.path.realpath(sys.executable)); print(sys.base_prefix)";
     let output = Command::new(python()).args(["-I", "-c", code]).output();
     let text = String::from_utf8(output.unwrap().stdout).unwrap();

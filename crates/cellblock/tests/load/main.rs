@@ -15,7 +15,11 @@ mod common;
 mod crashes;
 mod forks;
 mod large;
+#[path = "../common/seed.rs"]
+#[allow(dead_code, reason = "other tests use the rest of it")]
+mod seed;
 mod sessions;
+mod storm;
 
 use common::{is_long, new_directory, new_host, runtime};
 use std::future::Future;

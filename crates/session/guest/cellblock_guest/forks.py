@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 
 from . import BUILTINS as __builtins__
-from . import checkpoints, descriptors, entropy, mappings, native, trees
+from . import checkpoints, descriptors, entropy, mappings, native, places, trees
 from .libraries import modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_WORKSPACE = "/workspace"
 _TEMPORARY = ("/tmp", "/dev/shm")
 
 
@@ -58,7 +57,7 @@ class _ParentState:
         try:
             self._directory = os.getcwd()
         except OSError:  # it was removed
-            self._directory = _WORKSPACE
+            self._directory = places.workspace()
         self._open = descriptors.Open.look(besides=(0, 1, 2, channel))
         self._temporary = [(path, tree) for path in _TEMPORARY if (tree := trees.Tree.of(path)) is not None]
         self._mappings = mappings.shared()
@@ -71,7 +70,7 @@ class _ParentState:
         try:
             os.chdir(self._directory)
         except OSError:
-            os.chdir(_WORKSPACE)
+            os.chdir(places.workspace())
         self._open.renew()
         # A library may have unmapped some when Python told it of the fork.
         present = {mapping.place for mapping in mappings.shared()}

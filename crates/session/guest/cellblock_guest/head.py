@@ -8,7 +8,7 @@ from _socket import socketpair  # type: ignore[import-not-found]
 from os import close, read, write
 
 from . import BUILTINS as __builtins__
-from . import checkpoints, comms, denials, entropy, errors, forks, hooks, inspection, outputs, pairs, plotting, seeds, surroundings
+from . import checkpoints, comms, denials, entropy, errors, forks, hooks, inspection, outputs, pairs, places, plotting, seeds, surroundings
 from .bridge import Bridge
 from .channel import LOST, Channel
 from .compute import Compute
@@ -72,6 +72,7 @@ class Head:
         try:
             self.resume(channel_fd)
             self._streams.share()
+            places.begin(os.getcwd())
             self._interpreter.begin(os.getcwd())
             self._greet()
             self._serve()

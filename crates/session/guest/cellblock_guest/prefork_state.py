@@ -11,7 +11,7 @@ import os
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, flock, ioctl, lockf
 
 from . import BUILTINS as __builtins__
-from . import epolls, mappings, native
+from . import epolls, mappings, native, places
 from .descriptors import Descriptor, same_again
 from .libraries import modules
 
@@ -25,7 +25,6 @@ _PIPE = 0o010000
 _SOCKET = 0o140000
 _FIONREAD = 0x541B
 _FIRST_OF_THE_CODE = 3  # below it are the session's own streams
-_WORKSPACE = "/workspace"
 # The two copies of the header of SQLite's index of a write-ahead log. Where they are no header, SQLite makes the index anew from the log.
 _INDEX_HEADERS_BYTES = 96
 
@@ -100,8 +99,8 @@ class PreForkState:
         try:
             os.chdir(self._directory)
         except OSError:
-            os.chdir(_WORKSPACE)
-            return [f"{self._directory}: the working directory is gone; it is {_WORKSPACE} now"]
+            os.chdir(places.workspace())
+            return [f"{self._directory}: the working directory is gone; it is {places.workspace()} now"]
         return []
 
 

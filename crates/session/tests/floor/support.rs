@@ -3,7 +3,7 @@
 use cellblock_protocol::{Cell, CellResult, Event, SessionOptions, Status, ToolSpec};
 use cellblock_session::{Running, Session};
 use cellblock_test_support::open_session;
-pub(crate) use cellblock_test_support::wait;
+pub(crate) use cellblock_test_support::{interpreter, runtime_builder, wait};
 use serde_json::json;
 use std::ops::Deref;
 use std::time::Duration;
