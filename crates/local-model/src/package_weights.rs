@@ -42,7 +42,14 @@ pub(crate) async fn collect(
         let (environments, python) = (environments.clone(), python.clone());
         let (partial, before) = (partial.to_owned(), state.bytes);
         let added = tokio::task::spawn_blocking(move || {
-            add_part(&requirement, &partial, before, &environments, &python, &cancel)
+            add_part(
+                &requirement,
+                &partial,
+                before,
+                &environments,
+                &python,
+                &cancel,
+            )
         });
         let added = added.await.map_err(io::Error::other);
         state.bytes = added.map_err(Error::io("add a part to", directory))??;

@@ -186,8 +186,8 @@ impl ServerFiles {
 
     /// Says that the server is used now.
     fn touch(&self) -> Result<(), Error> {
-        let touched = fs::File::create(&self.used)
-            .and_then(|file| file.set_modified(SystemTime::now()));
+        let touched =
+            fs::File::create(&self.used).and_then(|file| file.set_modified(SystemTime::now()));
         touched.map_err(Error::io("write", &self.used))
     }
 

@@ -77,7 +77,10 @@ async fn a_server_that_no_process_uses_ends() {
 async fn weights_that_cannot_be_loaded_are_an_error_with_the_servers_words() {
     let fixture = Fixture::new();
     let error = fixture.serve("broken.gguf", IDLE).await.unwrap_err();
-    assert!(error.to_string().contains("tensor data is out of bounds"), "{error}");
+    assert!(
+        error.to_string().contains("tensor data is out of bounds"),
+        "{error}"
+    );
 }
 
 #[tokio::test]

@@ -189,11 +189,15 @@ impl Zygote {
             .await
             .inspect_err(|_| self.dead.store(true, Ordering::Relaxed))
             .map_err(Error::system("asking the launcher for a mount"))?;
-        let message =
-            FromLauncher::from_bytes(&packet.bytes).map_err(|error| Error::Workspace {
+        let message = FromLauncher::from_bytes(&packet.bytes).map_err(|error| {
+            if error.is_id_map_unsupported() {
+                return Error::Sandbox(error);
+            }
+            Error::Workspace {
                 path: path.to_owned(),
                 problem: error.to_string(),
-            })?;
+            }
+        })?;
         match (message, packet.descriptors.pop()) {
             (FromLauncher::Mounted, Some(mount)) => Ok(mount),
             _ => Err(cellblock_sandbox::Error::Protocol {
