@@ -7,7 +7,7 @@ use crate::cell_run::{
 };
 use crate::config::ConfigArgs;
 use crate::failure::Usage;
-use crate::terminal::{Console, Style, milliseconds, size};
+use crate::terminal::{Console, Place, Style, milliseconds, size};
 use crate::{failure, process};
 use cellblock::{
     Cell, CellResult, ForModel, MAX_CODE_BYTES, Preload, Script, Session, SessionOptions, Status,
@@ -168,7 +168,7 @@ impl ExecArgs {
             return Ok(());
         }
         if !is_plain_exit(result) {
-            print_outcome(finished, limit, console)?;
+            print_outcome(finished, limit, Place::Exec, console)?;
         } else if finished.is_mid_line && console.out_is_terminal() {
             console.print("\n")?;
         }

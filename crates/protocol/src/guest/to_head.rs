@@ -32,6 +32,9 @@ pub enum ToHead {
         /// The value of the last expression is not looked at.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         silent: bool,
+        /// The value of the last expression is `_` from now on.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        keep_value: bool,
         /// Answer questions while it runs.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         watched: bool,

@@ -9,7 +9,7 @@ from resource import RLIMIT_DATA, RUSAGE_CHILDREN, RUSAGE_SELF, getrlimit, getru
 from time import process_time
 
 from . import BUILTINS as __builtins__
-from . import errors, loops
+from . import errors, loops, native, recursion
 from .interrupts import Interrupts
 from .libraries import modules
 from .programs import VALUE, Compiler
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _COROUTINE = 0x80
 _WORTH_A_RESET = 16 << 20
-_MIN_RECURSION = 500  # what our own code needs, with room to spare
 
 
 class Interpreter:
@@ -47,6 +46,7 @@ class Interpreter:
         self._profile: Any = None
         self._peak = 0
         self._floor = 0
+        self._keeps_value = False  # whether `_` is the value of an earlier cell
         self.forked = False  # set in a process that user code forked from this one
         self.namespace: dict[str, Any] = self._module.__dict__
         self.variables = Variables(self.namespace)
@@ -57,8 +57,11 @@ class Interpreter:
         self._workspace = workspace
         self._floor = getrusage(RUSAGE_SELF).ru_maxrss * 1024
 
-    def run(self, number: int, source: str, script: Frame | None = None) -> Frame:
-        """Run a cell, which may be a script with a name and arguments. The answer is its `done` frame."""
+    def run(self, number: int, source: str, script: Frame | None = None, keep_value: bool = False) -> Frame:
+        """Run a cell, which may be a script with a name and arguments. The answer is its `done` frame.
+
+        With `keep_value` the value is `_` from then on.
+        """
         started = _cpu_time()
         self._reset_peak()
         done = outcome(number)
@@ -74,6 +77,9 @@ class Interpreter:
                 value = self._evaluate(code)
                 if value is not None and not self._display.is_silent:
                     done["value"] = self._display.value(value)
+                    if keep_value:
+                        self._keep(value)
+                        touched = True
                     del value
             except BaseException as error:
                 if self.forked:
@@ -113,6 +119,9 @@ class Interpreter:
         """Forget all variables."""
         self._compiler = Compiler()
         self.namespace.clear()
+        if self._keeps_value:
+            self._keeps_value = False
+            vars(builtins).pop("_", None)
         self._mend()
         self.variables.forget_changes()
 
@@ -125,6 +134,11 @@ class Interpreter:
     def forget(self, filename: str) -> None:
         """Drop the source of a cell that was none."""
         self._sources.remove(filename)
+
+    def _keep(self, value: Any) -> None:
+        # Where Python's own prompt puts it: a variable `_` of the user's comes first.
+        vars(builtins)["_"] = value
+        self._keeps_value = True
 
     def _begin_script(self, script: Frame) -> str:
         """Let the code find itself as Python runs a script. The answer is the name of its file."""
@@ -151,6 +165,7 @@ class Interpreter:
         modules["__main__"] = self._module
 
     def _evaluate(self, code: CodeType) -> Any:
+        recursion.exclude_own_frames()
         try:
             if self._trace is not None or self._profile is not None:
                 sys.settrace(self._trace)
@@ -165,8 +180,7 @@ class Interpreter:
             if self._trace is not None or self._profile is not None:
                 sys.setprofile(None)
                 sys.settrace(None)
-            if sys.getrecursionlimit() < _MIN_RECURSION:
-                sys.setrecursionlimit(_MIN_RECURSION)
+            recursion.mend()
 
     def _explain(self, error: BaseException) -> dict[str, Any]:
         try:
@@ -189,7 +203,9 @@ class Interpreter:
 
 
 def _take_reserve() -> None:
-    """A cell may keep what it filled the memory with. The soft limit goes, so that the next cell can run and clear it away."""
+    """A cell may keep what it filled the memory with. The soft limit goes up, so that the next cell can run and clear it away."""
+    if native.take_memory_reserve():
+        return
     try:
         _, hard = getrlimit(RLIMIT_DATA)
         setrlimit(RLIMIT_DATA, (hard, hard))

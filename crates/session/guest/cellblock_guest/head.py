@@ -169,7 +169,7 @@ class Head:
             self._display.is_silent = False
 
     def _run_cell(self, request: Frame) -> Frame:
-        cell = request["cell"], request["code"], request.get("script")
+        cell = request["cell"], request["code"], request.get("script"), bool(request.get("keep_value"))
         if request.get("watched"):
             with Watcher(self.channel, self._answer_meanwhile):
                 return self._interpreter.run(*cell)

@@ -22,6 +22,7 @@ pub(super) const SEALED: Rules = Rules {
     changes: Changes::Free,
     blocks: Blocks::ByWriting,
     metadata: Metadata::Free,
+    ids: Ids::OnlyOwn,
 };
 pub(super) const BARE: Rules = Rules {
     sockets: Sockets::PairsOnly,
@@ -33,6 +34,7 @@ pub(super) const BARE: Rules = Rules {
     changes: Changes::Free,
     blocks: Blocks::ByReserving,
     metadata: Metadata::ByInit,
+    ids: Ids::Free,
 };
 
 pub(super) fn decide(rules: Rules, number: usize, arguments: [u64; 6]) -> Verdict {
@@ -289,12 +291,12 @@ fn tracing_is_refused_and_being_traced_is_asked_about() {
 }
 
 #[test]
-fn a_session_cannot_raise_its_limit_of_processes() {
+fn init_sets_the_limit_of_processes_in_the_place_of_a_session() {
     const PROCESSES: u64 = 6;
     let somewhere = 0x7FFF_0000_0000;
     let set = |resource, new| decide(SEALED, nr::PRLIMIT64, [0, resource, new, 0, 0, 0]);
-    assert_eq!(set(PROCESSES, 0x1000), Refused(1));
-    assert_eq!(set(PROCESSES, somewhere), Refused(1));
+    assert_eq!(set(PROCESSES, 0x1000), Asked);
+    assert_eq!(set(PROCESSES, somewhere), Asked);
     assert_eq!([set(PROCESSES, 0), set(7, somewhere)], [Allowed; 2]);
     assert_eq!(
         decide(SEALED, nr::PRLIMIT64, [5, 7, somewhere, 0, 0, 0]),
@@ -302,8 +304,43 @@ fn a_session_cannot_raise_its_limit_of_processes() {
     );
     assert_eq!(
         [6, 7].map(|resource| decide(SEALED, nr::SETRLIMIT, [resource, 1, 0, 0, 0, 0])),
-        [Refused(1), Allowed]
+        [Asked, Allowed]
     );
+}
+
+#[test]
+fn ids_of_others_are_refused_and_the_own_ones_are_not() {
+    const OWN: u64 = 1000;
+    const UNCHANGED: u64 = 0xFFFF_FFFF;
+    for (number, first, count) in [
+        (nr::SETUID, 0, 1),
+        (nr::SETGID, 0, 1),
+        (nr::SETREUID, 0, 2),
+        (nr::SETREGID, 0, 2),
+        (nr::SETRESUID, 0, 3),
+        (nr::SETRESGID, 0, 3),
+        (nr::CHOWN, 1, 2),
+        (nr::LCHOWN, 1, 2),
+        (nr::FCHOWN, 1, 2),
+        (nr::FCHOWNAT, 2, 2),
+    ] {
+        let mut arguments = [7; 6];
+        arguments[first..first + count].fill(OWN);
+        assert_eq!(decide(SEALED, number, arguments), Allowed, "{number}");
+        for id in first..first + count {
+            let mut with = |value| {
+                let mut arguments = arguments;
+                arguments[id] = value;
+                decide(SEALED, number, arguments)
+            };
+            assert_eq!(
+                [with(UNCHANGED), with(u64::MAX), with(0), with(1001)],
+                [Allowed, Allowed, Refused(1), Refused(1)],
+                "{number}"
+            );
+        }
+    }
+    assert_eq!(decide(BARE, nr::SETUID, [0; 6]), Allowed);
 }
 
 #[test]
