@@ -11,6 +11,7 @@ use crate::commands::env::EnvArgs;
 use crate::commands::eval::EvalArgs;
 use crate::commands::exec::ExecArgs;
 use crate::commands::mcp::McpArgs;
+use crate::commands::model::ModelCommandArgs;
 use crate::commands::pipe::PipeArgs;
 use crate::commands::repl::ReplArgs;
 use crate::commands::runs::RunsArgs;
@@ -43,6 +44,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Chat(args) => commands::chat::run(&args, &console),
         Command::Eval(args) => commands::eval::run(*args, &console),
         Command::Runs(args) => commands::runs::run(args, &console),
+        Command::Model(args) => commands::model::run(args, &console),
         Command::Exec(args) => commands::exec::run(args, &console),
         Command::Repl(args) => commands::repl::run(args, console.clone()),
         Command::Pipe(args) => commands::pipe::run(args, &console),
@@ -107,6 +109,8 @@ pub(crate) enum Command {
     Runs(RunsArgs),
     /// Run tasks with checks against a model, and print how well it did
     Eval(Box<EvalArgs>),
+    /// Bring, serve and remove models that run on this machine
+    Model(ModelCommandArgs),
     /// Run one snippet and end with its outcome
     Exec(ExecArgs),
     /// Work in a session at the terminal

@@ -60,8 +60,10 @@ pub(crate) async fn collect(
         done: state.bytes,
         total: Some(model.bytes),
     });
+    let checked = check_hash(partial, model.sha256).await;
+    // Not before: a check that is interrupted must not cost the whole download.
     state.remove();
-    check_hash(partial, model.sha256).await
+    checked
 }
 
 /// Installs one part, adds it to the weights, and returns their new length.

@@ -92,3 +92,16 @@ async fn the_servers_key_is_readable_by_its_owner_alone() {
     assert_eq!((mode & 0o777, used.key().len()), (0o600, 48));
     fixture.models.stop("small").await.unwrap();
 }
+
+#[tokio::test]
+async fn a_server_that_was_killed_is_not_taken_for_one_that_runs() {
+    let fixture = Fixture::new();
+    let used = fixture.serve("a.gguf", IDLE).await.unwrap();
+    let first = used.status.clone();
+    let pid = rustix::process::Pid::from_raw(first.pid as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    assert!(fixture.is_gone().await);
+    let again = fixture.serve("a.gguf", IDLE).await.unwrap();
+    assert_ne!(again.status.pid, first.pid);
+    fixture.models.stop("small").await.unwrap();
+}

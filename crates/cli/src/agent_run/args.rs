@@ -133,13 +133,6 @@ impl ModelArgs {
         self.base_url.take_if(|url| url.contains('@'));
     }
 
-    /// The model that the flags and the environment name.
-    pub(crate) fn open(&self) -> anyhow::Result<Arc<dyn Model>> {
-        self.choice()?
-            .open(|name| std::env::var(name).ok())
-            .map_err(|error| Usage::plain(error.to_string()))
-    }
-
     /// Whether the flags or the environment name a model.
     pub(crate) fn is_chosen(&self) -> bool {
         self.choice().is_ok()

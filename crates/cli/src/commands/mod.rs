@@ -11,6 +11,7 @@ pub(crate) mod env;
 pub(crate) mod eval;
 pub(crate) mod exec;
 pub(crate) mod mcp;
+pub(crate) mod model;
 pub(crate) mod pipe;
 pub(crate) mod repl;
 pub(crate) mod runs;

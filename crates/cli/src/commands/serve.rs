@@ -114,7 +114,7 @@ async fn serve(args: &ServeArgs, console: &Console) -> anyhow::Result<ExitCode> 
     let mut options = args.server.options(demo.as_ref())?;
     options.agent = match &demo {
         Some(demo) => Some(demo.demo.agent()),
-        None => args.agent(tools.clone(), &config)?,
+        None => args.agent(tools.clone(), &config, console).await?,
     };
     options.check_address(address).map_err(refused)?;
     let builder = python.host_builder(Preload::Full).pool(POOL_SIZE);
@@ -180,17 +180,18 @@ impl DemoServer {
 
 impl ServeArgs {
     /// The agent, where a model is chosen.
-    fn agent(
+    async fn agent(
         &self,
         tools: Vec<Arc<dyn DynamicTool>>,
         config: &Config,
+        console: &Console,
     ) -> anyhow::Result<Option<AgentSetup>> {
         let (agent, model) = self.agent.resolve_with(&self.model, config)?;
         if !model.is_chosen() {
             return Ok(None);
         }
         let builder = agent.set_up(Agent::builder().tools(tools), &model);
-        let setup = AgentSetup::new(model.open()?)
+        let setup = AgentSetup::new(model.open(console).await?)
             .builder(builder)
             .policy(self.approval.policy(config));
         Ok(Some(setup))

@@ -45,6 +45,8 @@ help! {
     the_help_of_tools_call: ["tools", "call", "--help"];
     the_help_of_trace: ["trace", "--help"];
     the_help_of_mcp: ["mcp", "--help"];
+    the_help_of_model: ["model", "--help"];
+    the_help_of_model_get: ["model", "get", "--help"];
     the_help_of_serve: ["serve", "--help"];
     the_help_of_completions: ["completions", "--help"];
 }

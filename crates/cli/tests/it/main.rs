@@ -25,6 +25,7 @@ mod help;
 mod hidden_marks;
 mod hints;
 mod mcp;
+mod model;
 mod pages;
 mod pipe;
 mod pipe_calls;
