@@ -7,6 +7,7 @@
 
 mod agents;
 mod auth;
+mod backup;
 mod demo;
 mod error;
 mod http;
@@ -18,10 +19,12 @@ mod server;
 mod sessions;
 mod state;
 mod store;
+mod tls;
 mod web;
 
 pub use agents::AgentSetup;
 pub use auth::Authentication;
+pub use backup::{backup, restore};
 pub use demo::Demo;
 pub use error::{ApiError, ServerError};
 pub use quotas::Quotas;
@@ -29,3 +32,4 @@ pub use routes::openapi::document as openapi_document;
 pub use server::{Server, ServerOptions, Transport};
 pub use state::AppState;
 pub use store::StoreError;
+pub use tls::Tls;

@@ -1,19 +1,26 @@
 //! The routes: one table from which the router and the OpenAPI document are made.
 
 mod accounts;
+mod archive;
 mod cells;
 mod chats;
 pub(crate) mod completions;
+mod evaluations;
 mod files;
 mod login;
+mod machine;
 pub(crate) mod mcp;
 pub(crate) mod openapi;
+mod processes;
+mod questions;
 mod runs;
 mod service;
 mod sessions;
+mod shares;
 pub(crate) mod sse;
 mod table;
 mod tokens;
+mod uploads;
 
 pub(crate) use chats::{fork_chat, new_chat};
 pub(crate) use table::{BodyKind, Route};
@@ -39,8 +46,14 @@ pub(crate) fn all() -> Vec<Route> {
         tokens::routes(),
         sessions::routes(),
         cells::routes(),
+        questions::routes(),
         files::routes(),
+        archive::routes(),
+        processes::routes(),
         chats::routes(),
+        shares::routes(),
+        evaluations::routes(),
+        machine::routes(),
         completions::routes(),
         mcp::routes(),
         runs::routes(),

@@ -7,11 +7,16 @@
 )]
 
 mod accounts;
+mod backup;
 mod common;
 mod demo;
+mod evaluations;
 mod events;
+mod files;
 mod isolation;
+mod processes;
 mod requests;
 mod runs;
 mod serving;
 mod sessions;
+mod shares;
