@@ -346,7 +346,8 @@ impl AgentRun {
     async fn prepare(&self, request: AgentRequest) -> anyhow::Result<Ready> {
         let console = self.server.console.clone();
         let options = RunOptions::read(&request.options)?;
-        let (args, _) = options.args.resolve()?;
+        let (mut args, _) = options.args.resolve()?;
+        args.model = args.model.or_found(&console).await?;
         let untrusted = args.session.untrusted_directories();
         let paths: Vec<PathBuf> = request.files.iter().map(PathBuf::from).collect();
         let files = tokio::task::spawn_blocking(move || read_files(&paths, &untrusted)).await??;
@@ -360,7 +361,7 @@ impl AgentRun {
                 .then(|| Arc::new(ClientApprover(calls.clone())) as Arc<dyn Approver>),
             ..RunSetup::default()
         };
-        let model = args.model.open()?;
+        let model = args.model.open(&console).await?;
         let (mut builder, servers) = args.agent(model, setup, &console).await?;
         builder = builder.verify(match options.verify {
             true => Verify::On,
