@@ -223,6 +223,7 @@ mod tests {
         let launch = Launch {
             walls: walls::FILES | walls::NAMESPACES,
             first_id: 7,
+            shared_id: 0,
             temporary_bytes: u64::MAX,
         };
         let mut bytes = launch.to_bytes().to_vec();

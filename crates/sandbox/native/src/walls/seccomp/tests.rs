@@ -41,6 +41,16 @@ pub(super) fn decide(rules: Rules, number: usize, arguments: [u64; 6]) -> Verdic
     run(rules, X86_64, number as u32, arguments)
 }
 
+/// Arguments of a call that names no user and no group but the session's own.
+fn with_own_ids(number: usize) -> [u64; 6] {
+    let own = u64::from(users::SESSION_ID);
+    match number {
+        nr::CHOWN | nr::LCHOWN | nr::FCHOWN => [0, own, own, 0, 0, 0],
+        nr::FCHOWNAT => [0, 0, own, own, 0, 0],
+        _ => [0; 6],
+    }
+}
+
 fn run(rules: Rules, architecture: u32, number: u32, arguments: [u64; 6]) -> Verdict {
     let mut program = Program::new();
     program.build(rules);
@@ -328,7 +338,7 @@ fn ids_of_others_are_refused_and_the_own_ones_are_not() {
         arguments[first..first + count].fill(OWN);
         assert_eq!(decide(SEALED, number, arguments), Allowed, "{number}");
         for id in first..first + count {
-            let mut with = |value| {
+            let with = |value| {
                 let mut arguments = arguments;
                 arguments[id] = value;
                 decide(SEALED, number, arguments)
@@ -383,8 +393,8 @@ fn init_hears_of_changes_to_files_where_it_keeps_them() {
     for &number in CHANGES.iter().chain(METADATA_CHANGES) {
         assert_eq!(
             [
-                decide(KEEPING, number, [0; 6]),
-                decide(SEALED, number, [0; 6])
+                decide(KEEPING, number, with_own_ids(number)),
+                decide(SEALED, number, with_own_ids(number))
             ],
             [Asked, Allowed],
             "call {number}"
@@ -427,8 +437,8 @@ fn what_landlock_does_not_look_at_is_init_s_to_do_where_it_alone_guards_files() 
         (nr::CHMOD, [0, mode, 0, 0, 0, 0]),
         (nr::FCHMODAT, [0, 0, mode, 0, 0, 0]),
         (nr::FCHMODAT2, [0, 0, mode, empty_path, 0, 0]),
-        (nr::LCHOWN, [0; 6]),
-        (nr::FCHOWNAT, [0; 6]),
+        (nr::LCHOWN, with_own_ids(nr::LCHOWN)),
+        (nr::FCHOWNAT, with_own_ids(nr::FCHOWNAT)),
         (nr::UTIMENSAT, [0; 6]),
         (nr::UTIME, [0; 6]),
         (nr::TRUNCATE, [0; 6]),
