@@ -7,6 +7,7 @@
 
 mod agents;
 mod auth;
+mod e2b;
 mod error;
 mod http;
 mod live;
@@ -24,6 +25,6 @@ pub use auth::Authentication;
 pub use error::{ApiError, ServerError};
 pub use quotas::Quotas;
 pub use routes::openapi::document as openapi_document;
-pub use server::{Server, ServerOptions, Transport};
+pub use server::{E2bOptions, Server, ServerOptions, Transport};
 pub use state::AppState;
 pub use store::StoreError;

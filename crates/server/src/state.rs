@@ -2,6 +2,7 @@
 
 use crate::agents::{AgentSetup, Chats, LiveRuns};
 use crate::auth::{Authentication, LoginTries, random_id, validate_user_name};
+use crate::e2b::Sandboxes;
 use crate::error::ApiError;
 use crate::http::HostRules;
 use crate::live::Registry;
@@ -37,6 +38,7 @@ struct Inner {
     rates: CellRates,
     metrics: Metrics,
     readers: Arc<AtomicUsize>,
+    sandboxes: Sandboxes,
     local_user: tokio::sync::OnceCell<User>,
     stop: CancellationToken,
 }
@@ -62,6 +64,7 @@ impl AppState {
                 rates: CellRates::default(),
                 metrics: Metrics::default(),
                 readers: Arc::default(),
+                sandboxes: Sandboxes::default(),
                 local_user: tokio::sync::OnceCell::new(),
                 stop: CancellationToken::new(),
             }),
@@ -90,6 +93,11 @@ impl AppState {
 
     pub(crate) fn chats(&self) -> &Chats {
         &self.inner.chats
+    }
+
+    /// The sandboxes of programs that speak the E2B API.
+    pub(crate) fn sandboxes(&self) -> &Sandboxes {
+        &self.inner.sandboxes
     }
 
     /// The sessions of MCP clients.
