@@ -2,6 +2,7 @@
 
 use crate::agents::{AgentSetup, Chats, LiveRuns};
 use crate::auth::{Authentication, LoginTries, random_id, validate_user_name};
+use crate::demo::Entrance;
 use crate::e2b::Sandboxes;
 use crate::error::ApiError;
 use crate::http::HostRules;
@@ -40,6 +41,7 @@ struct Inner {
     readers: Arc<AtomicUsize>,
     sandboxes: Sandboxes,
     local_user: tokio::sync::OnceCell<User>,
+    entrance: OnceLock<Entrance>,
     stop: CancellationToken,
 }
 
@@ -66,6 +68,7 @@ impl AppState {
                 readers: Arc::default(),
                 sandboxes: Sandboxes::default(),
                 local_user: tokio::sync::OnceCell::new(),
+                entrance: OnceLock::new(),
                 stop: CancellationToken::new(),
             }),
         }
@@ -178,6 +181,16 @@ impl AppState {
     /// The number of readers of events.
     pub(crate) fn readers(&self) -> usize {
         self.inner.readers.load(Ordering::Relaxed)
+    }
+
+    /// The link to the demonstration, where the server is one.
+    pub(crate) fn entrance(&self) -> Option<&Entrance> {
+        self.inner.entrance.get()
+    }
+
+    /// Sets the link to the demonstration. Only the first call counts.
+    pub(crate) fn set_entrance(&self, entrance: Entrance) {
+        let _ = self.inner.entrance.set(entrance);
     }
 
     /// The administrator that every caller is where there is no login.

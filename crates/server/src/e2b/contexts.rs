@@ -5,13 +5,12 @@
 
 use super::create::sandbox_limits;
 use super::error::E2bError;
-use super::paths::{HOME, absolute};
 use super::sandbox::{Sandbox, lock};
 use crate::auth::random_id;
 use crate::live::LiveSession;
 use crate::state::AppState;
 use axum::http::StatusCode;
-use cellblock_protocol::{Cell, Journaling, SessionOptions, Status};
+use cellblock_protocol::{Cell, Journaling, SessionOptions, Status, WorkspacePlace};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -91,7 +90,7 @@ impl CodeContext {
         Arc::new(CodeContext {
             id: CodeContext::default_id(live, language),
             language,
-            cwd: HOME.to_owned(),
+            cwd: live.session.workspace_at().to_string_lossy().into_owned(),
             live: Arc::clone(live),
             ownership: Ownership::Sandboxes,
             turn: Mutex::new(()),
@@ -113,7 +112,7 @@ impl CodeContext {
             ));
         }
         let cwd = cwd.filter(|cwd| !cwd.is_empty());
-        let cwd = cwd.map_or_else(|| HOME.to_owned(), |cwd| absolute(&cwd));
+        let cwd = cwd.map_or_else(|| sandbox.home(), |cwd| sandbox.absolute(&cwd));
         let (live, ownership) = match language {
             Language::Python => (open_beside(state, sandbox).await?, Ownership::Own),
             Language::Bash => (Arc::clone(&sandbox.live), Ownership::Sandboxes),
@@ -220,6 +219,7 @@ async fn open_beside(state: &AppState, sandbox: &Sandbox) -> Result<Arc<LiveSess
     state.check_sandbox_quota(&sandbox.caller, memory)?;
     let options = SessionOptions {
         workspace: Some(sandbox.live.session.workspace().to_owned()),
+        workspace_at: place_of(&sandbox.live.session),
         journal: Journaling::In(state.data("journals")),
         limits,
         network: state.network_of(&sandbox.settings),
@@ -231,4 +231,11 @@ async fn open_beside(state: &AppState, sandbox: &Sandbox) -> Result<Arc<LiveSess
         .await
         .map_err(crate::error::ApiError::from)?;
     state.adopt_copy(&sandbox.caller, session, memory, 0).await
+}
+
+/// The place of a session's workspace, for another session on the same files.
+fn place_of(session: &cellblock_host::Session) -> WorkspacePlace {
+    let path = session.workspace_at().to_string_lossy().into_owned();
+    // Without a view of its own, a session finds the workspace where the host has it.
+    WorkspacePlace::new(path).unwrap_or_default()
 }

@@ -3,6 +3,7 @@
 use super::ENVD_VERSION;
 use super::error::E2bError;
 use super::network_hint::NetworkHint;
+use super::paths::HOME;
 use super::sandbox::{
     AtEnd, FileMetadata, Internet, KeptSnapshot, Life, Resume, RunState, Sandbox, Settings, lock,
 };
@@ -15,7 +16,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use cellblock_host::Session;
-use cellblock_protocol::{Limits, NetworkRule, SessionOptions};
+use cellblock_protocol::{Limits, NetworkRule, SessionOptions, WorkspacePlace};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -206,18 +207,30 @@ impl AppState {
         if let Some(snapshot) = self.sandboxes().snapshot(caller.id(), &settings.template) {
             return self.open_snapshot(caller, &snapshot, settings, life).await;
         }
-        let options = SessionOptions {
-            env: self.environment_of_template(&settings.template)?,
-            limits: sandbox_limits(),
-            network: self.network_of(&settings),
-            ..SessionOptions::default()
+        let env = self.environment_of_template(&settings.template)?;
+        let open = async |place: WorkspacePlace| {
+            let options = SessionOptions {
+                env: env.clone(),
+                workspace_at: place,
+                limits: sandbox_limits(),
+                network: self.network_of(&settings),
+                ..SessionOptions::default()
+            };
+            let new = NewSession {
+                title: Some(format!("E2B sandbox ({})", settings.template)),
+                options,
+                chat: None,
+            };
+            self.open_checked_session(caller, new).await
         };
-        let new = NewSession {
-            title: Some(format!("E2B sandbox ({})", settings.template)),
-            options,
-            chat: None,
+        let home = WorkspacePlace::new(HOME).unwrap_or_default();
+        let live = match open(home).await {
+            // Walls without a view of their own cannot put the workspace anywhere.
+            Err(error) if error.status() == StatusCode::UNPROCESSABLE_ENTITY => {
+                open(WorkspacePlace::default()).await?
+            }
+            other => other?,
         };
-        let live = self.open_checked_session(caller, new).await?;
         self.add_sandbox(
             caller,
             live,

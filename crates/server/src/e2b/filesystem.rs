@@ -1,7 +1,7 @@
 //! The methods of `filesystem.Filesystem` that answer at once.
 
 use super::connect::{RpcCode, RpcError};
-use super::paths::{USER, absolute};
+use super::paths::USER;
 use super::sandbox::{FileMetadata, Sandbox, lock};
 use super::time::{from_unix, rfc3339};
 use cellblock_protocol::{FileKind, FileStat};
@@ -33,12 +33,12 @@ pub(super) struct MoveRequest {
 
 /// Describes what is at a path.
 pub(super) async fn stat(sandbox: &Sandbox, request: PathRequest) -> Result<Value, RpcError> {
-    Ok(json!({"entry": entry_at(sandbox, &absolute(&request.path)).await?}))
+    Ok(json!({"entry": entry_at(sandbox, &sandbox.absolute(&request.path)).await?}))
 }
 
 /// Lists a directory.
 pub(super) async fn list_dir(sandbox: &Sandbox, request: ListRequest) -> Result<Value, RpcError> {
-    let path = absolute(&request.path);
+    let path = sandbox.absolute(&request.path);
     let paths = sandbox.live.session.paths();
     let found = paths.stat(&path).await?;
     if found.kind == FileKind::File {
@@ -57,7 +57,7 @@ pub(super) async fn list_dir(sandbox: &Sandbox, request: ListRequest) -> Result<
 
 /// Makes a directory, with those above it.
 pub(super) async fn make_dir(sandbox: &Sandbox, request: PathRequest) -> Result<Value, RpcError> {
-    let path = absolute(&request.path);
+    let path = sandbox.absolute(&request.path);
     let paths = sandbox.live.session.paths();
     if let Ok(found) = paths.stat(&path).await {
         return Err(match found.kind {
@@ -76,7 +76,10 @@ pub(super) async fn make_dir(sandbox: &Sandbox, request: PathRequest) -> Result<
 
 /// Renames a file or a directory.
 pub(super) async fn move_entry(sandbox: &Sandbox, request: MoveRequest) -> Result<Value, RpcError> {
-    let (from, to) = (absolute(&request.source), absolute(&request.destination));
+    let (from, to) = (
+        sandbox.absolute(&request.source),
+        sandbox.absolute(&request.destination),
+    );
     let paths = sandbox.live.session.paths();
     paths.stat(&from).await?;
     if let Some((parent, _)) = to.rsplit_once('/').filter(|(parent, _)| !parent.is_empty()) {
@@ -96,7 +99,7 @@ pub(super) async fn move_entry(sandbox: &Sandbox, request: MoveRequest) -> Resul
 
 /// Removes a file, or a directory with all that is in it. A path at which nothing is counts as removed.
 pub(super) async fn remove(sandbox: &Sandbox, request: PathRequest) -> Result<Value, RpcError> {
-    let path = absolute(&request.path);
+    let path = sandbox.absolute(&request.path);
     let removed = sandbox.live.session.paths().remove(&path).await;
     match removed.map_err(RpcError::from) {
         Ok(()) => {}

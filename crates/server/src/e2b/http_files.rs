@@ -2,7 +2,6 @@
 
 use super::error::E2bError;
 use super::lookup::{check_user, check_user_name};
-use super::paths::absolute;
 use super::sandbox::{MAX_FILES_WITH_METADATA, RunState, Sandbox, lock};
 use super::signature::{SignedFile, SignedOperation};
 use crate::state::AppState;
@@ -97,10 +96,10 @@ impl FileQuery {
     }
 
     /// Where the file is. Refused where the request names none.
-    fn path(&self) -> Result<String, E2bError> {
+    fn path(&self, sandbox: &Sandbox) -> Result<String, E2bError> {
         let path = self.path.as_deref().filter(|path| !path.is_empty());
         let path = path.ok_or_else(|| E2bError::bad_request("the request names no path"))?;
-        Ok(absolute(path))
+        Ok(sandbox.absolute(path))
     }
 }
 
@@ -144,7 +143,7 @@ async fn download(
     headers: &HeaderMap,
 ) -> Result<Response, E2bError> {
     check_user_name(query.username.as_deref().unwrap_or(""))?;
-    let path = query.path()?;
+    let path = query.path(sandbox)?;
     let paths = sandbox.live.session.paths();
     let found = paths.stat(&path).await?;
     if found.kind == FileKind::Directory {
@@ -239,7 +238,11 @@ async fn upload(
     let mut written = Vec::new();
     if !is_multipart {
         let pieces = request.into_body().into_data_stream();
-        written.push(upload.write(query.path()?, pieces.map_err(broken)).await?);
+        written.push(
+            upload
+                .write(query.path(sandbox)?, pieces.map_err(broken))
+                .await?,
+        );
         return Ok(Json(written));
     }
     let malformed = |error: &dyn std::fmt::Display| E2bError::bad_request(error.to_string());
@@ -259,11 +262,11 @@ async fn upload(
             )));
         }
         let path = match &query.path {
-            Some(_) => query.path()?,
+            Some(_) => query.path(sandbox)?,
             None => {
                 let name = part.file_name().filter(|name| !name.is_empty());
                 let name = name.ok_or_else(|| E2bError::bad_request("a part has no file name"))?;
-                absolute(name)
+                sandbox.absolute(name)
             }
         };
         written.push(upload.write(path, part.map_err(broken)).await?);

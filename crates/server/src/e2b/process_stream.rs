@@ -4,7 +4,6 @@ use super::connect::{
     ClientGone, RpcCode, RpcError, StreamSender, failed_stream, keepalive_of, stream_response,
     timeout_of,
 };
-use super::paths::{HOME, absolute};
 use super::process::{Pty, Selector};
 use super::sandbox::Sandbox;
 use axum::http::HeaderMap;
@@ -79,7 +78,7 @@ pub(super) async fn connect(
 async fn spawn_of(sandbox: &Sandbox, request: StartRequest) -> Result<Spawn, RpcError> {
     let config = request.process;
     let cwd = config.cwd.filter(|cwd| !cwd.is_empty());
-    let cwd = cwd.map_or_else(|| HOME.to_owned(), |cwd| absolute(&cwd));
+    let cwd = cwd.map_or_else(|| sandbox.home(), |cwd| sandbox.absolute(&cwd));
     if sandbox.live.session.paths().stat(&cwd).await.is_err() {
         return Err(RpcError::invalid(format!("cwd '{cwd}' does not exist")));
     }

@@ -8,7 +8,6 @@ use super::connect::{
     timeout_of,
 };
 use super::filesystem::entry_at;
-use super::paths::absolute;
 use super::sandbox::{Sandbox, lock};
 use crate::auth::random_id;
 use axum::http::HeaderMap;
@@ -154,7 +153,7 @@ async fn wait_until(at: Option<Instant>) {
 
 impl DirectoryWatcher {
     async fn new(sandbox: &Sandbox, request: WatchRequest) -> Result<DirectoryWatcher, RpcError> {
-        let path = absolute(&request.path);
+        let path = sandbox.absolute(&request.path);
         let found = sandbox.live.session.paths().stat(&path).await?;
         if found.kind != FileKind::Directory {
             return Err(RpcError::invalid(format!("path {path} is not a directory")));

@@ -8,6 +8,7 @@
 
 mod accounts;
 mod common;
+mod demo;
 mod e2b;
 mod events;
 mod isolation;
