@@ -49,6 +49,11 @@ impl ApiError {
         self
     }
 
+    /// After how many seconds the same request may succeed, where that is known.
+    pub(crate) fn seconds_to_wait(&self) -> Option<u64> {
+        self.retry_after
+    }
+
     /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         self.status

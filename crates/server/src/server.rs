@@ -56,6 +56,18 @@ pub struct ServerOptions {
     pub agent: Option<AgentSetup>,
     /// The MCP server behind `/mcp`. Without it that path does not exist.
     pub mcp: Option<cellblock_mcp::Server>,
+    /// How programs that speak the E2B API find the server.
+    pub e2b: E2bOptions,
+}
+
+/// How programs that speak the E2B API find a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct E2bOptions {
+    /// The domain under which sandboxes have host names of their own: `api.DOMAIN` and `PORT-ID.DOMAIN`. Without one, programs use one
+    /// address for everything.
+    pub domain: Option<String>,
+    /// The hosts that sandboxes reach: none, unless they are named here.
+    pub network: Vec<cellblock_protocol::NetworkRule>,
 }
 
 /// How browsers reach a server.
@@ -89,6 +101,7 @@ impl ServerOptions {
             quotas: Quotas::default(),
             agent: None,
             mcp: None,
+            e2b: E2bOptions::default(),
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::agents::{AgentSetup, Chats, LiveRuns};
 use crate::auth::{Authentication, LoginTries, random_id, validate_user_name};
 use crate::demo::Entrance;
+use crate::e2b::Sandboxes;
 use crate::error::ApiError;
 use crate::http::HostRules;
 use crate::live::Registry;
@@ -38,6 +39,7 @@ struct Inner {
     rates: CellRates,
     metrics: Metrics,
     readers: Arc<AtomicUsize>,
+    sandboxes: Sandboxes,
     local_user: tokio::sync::OnceCell<User>,
     entrance: OnceLock<Entrance>,
     stop: CancellationToken,
@@ -64,6 +66,7 @@ impl AppState {
                 rates: CellRates::default(),
                 metrics: Metrics::default(),
                 readers: Arc::default(),
+                sandboxes: Sandboxes::default(),
                 local_user: tokio::sync::OnceCell::new(),
                 entrance: OnceLock::new(),
                 stop: CancellationToken::new(),
@@ -93,6 +96,11 @@ impl AppState {
 
     pub(crate) fn chats(&self) -> &Chats {
         &self.inner.chats
+    }
+
+    /// The sandboxes of programs that speak the E2B API.
+    pub(crate) fn sandboxes(&self) -> &Sandboxes {
+        &self.inner.sandboxes
     }
 
     /// The sessions of MCP clients.

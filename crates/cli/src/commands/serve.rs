@@ -13,7 +13,7 @@ use cellblock::agent::Agent;
 use cellblock::env::Dirs;
 use cellblock::mcp::with_tools_for_clients;
 use cellblock::tools::{Approval, DynamicTool, Registry};
-use cellblock::{Host, Preload, SessionOptions, parse_size};
+use cellblock::{Host, NetworkRule, Preload, SessionOptions, parse_size};
 use cellblock_server::{
     AgentSetup, Authentication, Demo, Quotas, Server, ServerError, ServerOptions, Tls, Transport,
 };
@@ -91,6 +91,12 @@ struct ServerArgs {
     /// A limit of every user: sessions, memory, disk, cells_per_minute, seconds_per_day, cost_per_day or runs
     #[arg(long = "quota", value_name = "NAME=VALUE")]
     quotas: Vec<String>,
+    /// Programs that speak the E2B API find sandboxes below this domain; TLS and its names lead here
+    #[arg(long, value_name = "DOMAIN", requires = "behind_proxy")]
+    e2b_domain: Option<String>,
+    /// A host that sandboxes of the E2B API reach; by default they reach none
+    #[arg(long = "e2b-allow", value_name = "HOST")]
+    e2b_hosts: Vec<NetworkRule>,
 }
 
 const EXAMPLES: &str = "\
@@ -163,6 +169,9 @@ async fn serve(args: &ServeArgs, console: &Console) -> anyhow::Result<ExitCode> 
     };
     let url = format!("{scheme}://{}", listener.local_addr()?);
     console.say(&format!("serving at {url}"));
+    console.say(&format!(
+        "for programs that speak the E2B API: E2B_API_URL={url} E2B_SANDBOX_URL={url} and a token as E2B_API_KEY"
+    ));
     if let Some(demo) = &demo {
         let path = demo.demo.prepare(&server).await.map_err(refused)?;
         console.say(&format!("look around, until Ctrl-C, at {url}{path}"));
@@ -270,6 +279,11 @@ impl ServerArgs {
             options.transport = Transport::Tls(tls);
         }
         options.allowed_hosts = self.allowed_hosts.clone();
+        if let Some(domain) = &self.e2b_domain {
+            options.allowed_hosts.push(format!("*.{domain}"));
+        }
+        options.e2b.domain = self.e2b_domain.clone();
+        options.e2b.network = self.e2b_hosts.clone();
         options.admins = self.admins.clone();
         options.quotas = quotas(&self.quotas)?;
         Ok(options)

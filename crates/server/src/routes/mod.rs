@@ -25,6 +25,7 @@ mod uploads;
 pub(crate) use chats::{fork_chat, new_chat};
 pub(crate) use table::{BodyKind, Route};
 
+use crate::e2b;
 use crate::error::ApiError;
 use crate::http::{add_security_headers, check_request};
 use crate::state::AppState;
@@ -88,7 +89,9 @@ pub(crate) fn router(state: &AppState) -> Router {
     }
     router
         .merge(web::router())
+        .merge(e2b::router(state))
         .fallback(|| async { ApiError::not_found("path") })
+        .layer(from_fn_with_state(state.clone(), e2b::dispatch))
         .layer(from_fn_with_state(state.clone(), check_request))
         .layer(from_fn_with_state(state.clone(), add_security_headers))
         .layer(from_fn_with_state(state.clone(), count))

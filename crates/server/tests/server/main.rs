@@ -10,6 +10,7 @@ mod accounts;
 mod backup;
 mod common;
 mod demo;
+mod e2b;
 mod evaluations;
 mod events;
 mod files;
