@@ -23,9 +23,6 @@ mod processes;
 mod random_calls;
 mod resources;
 mod scene;
-#[path = "../common/seed.rs"]
-#[allow(dead_code, reason = "other tests use the rest of it")]
-mod seed;
 mod standbys;
 mod unseen_memory;
 mod user_objects;

@@ -2,7 +2,7 @@
 
 use super::common::{behind, is_long, run, short, wait};
 use super::scene::Scene;
-use super::seed::{Dice, seed};
+use cellblock_test_support::{Dice, seed};
 use cellblock::{Cell, Isolation, Limits, Rung, Session};
 use serde_json::Map;
 use std::time::Duration;
@@ -54,7 +54,7 @@ fn rounds(session: &Session, dice: &mut Dice, numbers: &str) {
     let rounds = if is_long() { 1500 } else { 25 };
     run(session, CALLS);
     for round in 0..rounds {
-        let seed = dice.next();
+        let seed = dice.number();
         let cell = format!("round({seed}, 60, {numbers})");
         let result = run(session, Cell::new(cell).timeout(Duration::from_secs(20)));
         // A child of the cell may have taken the memory or the descriptors away that the cell needs, but not from the host.
