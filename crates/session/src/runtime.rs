@@ -9,7 +9,7 @@ use crate::spawn::pool::{Pool, PoolState};
 use crate::spawn::zygote::{Zygote, ZygotePlan};
 use crate::{Error, Session};
 use cellblock_network::Proxies;
-use cellblock_protocol::{Isolation, Rung, SessionOptions, Wall};
+use cellblock_protocol::{Isolation, Rung, SessionOptions, Wall, WorkspacePlace};
 use cellblock_sandbox::{
     Cgroups, Probe, Reach, SessionIds, View, claim_directory, native_walls, private_directory,
     reachable_rung, remove_directory,
@@ -37,6 +37,7 @@ pub struct RuntimeBuilder {
     python: Python,
     isolation: Isolation,
     preload: Preload,
+    place: WorkspacePlace,
     pool: usize,
     proxies: Arc<Proxies>,
     state: PathBuf,
@@ -50,6 +51,8 @@ pub(crate) struct RuntimeState {
     pub(crate) described: String,
     pub(crate) walls: u64,
     pub(crate) view: View,
+    /// Where sessions with a view have their workspace.
+    pub(crate) place: WorkspacePlace,
     pub(crate) state: PathBuf,
     pub(crate) cgroups: Option<Cgroups>,
     pub(crate) watcher: Arc<Watcher>,
@@ -72,6 +75,7 @@ impl Runtime {
             python,
             isolation: Isolation::default(),
             preload: Preload::default(),
+            place: WorkspacePlace::default(),
             pool: 0,
             proxies: Arc::default(),
             state: state.into(),
@@ -126,6 +130,14 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Chooses where sessions have their workspace. It is a property of the runtime: the zygote's root has a directory there.
+    ///
+    /// Only the rung `full` has a root of its own. On the others the start fails, unless the place is the default.
+    pub fn workspace_at(mut self, place: WorkspacePlace) -> RuntimeBuilder {
+        self.place = place;
+        self
+    }
+
     /// How many sessions are kept ready ahead of demand. None unless told.
     pub fn pool(mut self, size: usize) -> RuntimeBuilder {
         self.pool = size;
@@ -167,6 +179,7 @@ impl RuntimeBuilder {
             python,
             isolation,
             preload,
+            place,
             pool,
             proxies,
             state,
@@ -175,6 +188,11 @@ impl RuntimeBuilder {
         let walls = native_walls(rung, &isolation);
         // Sessions of root's run as another user, who cannot enter root's directories; with a view, mounts lead there.
         let has_view = rung == Rung::Full && !isolation.without.contains(&Wall::Files);
+        if !has_view && !place.is_default() {
+            return Err(Error::Refused(format!(
+                "the workspace can be at {place} only in a session with files of its own, and this one has the isolation `{isolation}` on the rung `{rung}`: the rung must be `full`, with the wall files"
+            )));
+        }
         let needs_open_directory = match SessionIds::of(walls) {
             SessionIds::Each { .. } => !has_view,
             SessionIds::Shared { .. } => true,
@@ -190,11 +208,12 @@ impl RuntimeBuilder {
         claim(&state, &cache)?;
         remove_orphans(&state.join("sessions"));
         let guest = guest::lay_out(&cache, &python)?;
-        let view = View::new(&python.prefixes, &guest);
+        let view = View::new(&python.prefixes, &guest, &place)?;
         let plan = ZygotePlan {
             python,
             walls,
             view: view.clone(),
+            place: place.clone(),
             guest,
             preload,
         };
@@ -209,6 +228,7 @@ impl RuntimeBuilder {
             described,
             walls,
             view,
+            place,
             state,
             cgroups: if rung == Rung::None {
                 None

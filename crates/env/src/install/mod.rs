@@ -24,6 +24,7 @@ use crate::{
 pub(crate) use build::EnvironmentBuild;
 pub(crate) use first_import::refresh_fonts;
 pub(crate) use package_sources::EXTRA_HOSTS_VARIABLE;
+pub(crate) use staging::CACHE_DIRECTORY;
 pub use sandbox::{
     CommandFailure, InstallerSandbox, OpenSandbox, ProgramEnd, ProxySettings, SandboxCommand,
     SandboxError, SandboxOptions, SandboxStrength, UnreachedHost,
