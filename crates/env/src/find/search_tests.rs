@@ -192,14 +192,11 @@ fn a_python_that_answers_slowly_is_waited_for_where_there_is_no_other() {
     let real = real_python();
     let slow = machine.path("bin/python3");
     // Slow when it is started by this path, as from a cold disk; each start is another sleep.
-    machine.program(
-        "python3",
-        &format!("/bin/sleep 3; exec {real:?} \"$@\""),
-    );
+    machine.program("python3", &format!("/bin/sleep 3; exec {real:?} \"$@\""));
     let search = machine.search().probe_timeout(Duration::from_secs(2));
     let search = search.on_wait(|path, _| TOLD.lock().unwrap().push(path.to_owned()));
     assert_eq!(search.find().unwrap().executable, real);
-    assert_eq!(*TOLD.lock().unwrap(), [slow.clone()]);
+    assert_eq!(*TOLD.lock().unwrap(), std::slice::from_ref(&slow));
     search.explicit(&slow).find().unwrap();
 }
 
