@@ -2,8 +2,8 @@
 
 use super::common::{behind, is_long, run, short, wait};
 use super::scene::Scene;
-use cellblock_test_support::{Dice, seed};
 use cellblock::{Cell, Isolation, Limits, Rung, Session};
+use cellblock_test_support::{Dice, seed};
 use serde_json::Map;
 use std::time::Duration;
 
