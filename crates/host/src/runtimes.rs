@@ -2,7 +2,7 @@
 
 use crate::Error;
 use cellblock_env::{Dirs, Environment, Environments, InUseLock};
-use cellblock_protocol::Isolation;
+use cellblock_protocol::{Isolation, Shell};
 use cellblock_session::{Preload, Python, Runtime};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub(crate) struct Runtimes {
     in_use: Mutex<HashMap<PathBuf, InUseLock>>,
 }
 
-type Key = (PathBuf, String);
+type Key = (PathBuf, String, Shell);
 
 #[derive(Debug)]
 struct Warm {
@@ -68,9 +68,10 @@ impl Runtimes {
         self: &Arc<Self>,
         environment: &Environment,
         isolation: &Isolation,
+        shell: Shell,
     ) -> Result<Runtime, Error> {
         let mut warm = self.warm.lock().await;
-        let key = (environment.python.clone(), format!("{isolation:?}"));
+        let key = (environment.python.clone(), format!("{isolation:?}"), shell);
         if let Some(known) = warm.get_mut(&key) {
             known.used = Instant::now();
             return Ok(known.runtime.clone());
@@ -86,6 +87,7 @@ impl Runtimes {
         )
         .isolation(isolation.clone())
         .preload(self.preload)
+        .shell(shell)
         .pool(self.pool)
         .start()
         .await?;
@@ -125,10 +127,10 @@ impl Runtimes {
                     return;
                 };
                 let mut warm = runtimes.warm.lock().await;
-                warm.retain(|(python, _), known| {
+                warm.retain(|(python, ..), known| {
                     *python == runtimes.own || known.used.elapsed() < runtimes.keep_warm
                 });
-                if warm.keys().all(|(python, _)| *python == runtimes.own) {
+                if warm.keys().all(|(python, ..)| *python == runtimes.own) {
                     runtimes.has_idle_check.store(false, Ordering::Relaxed);
                     return;
                 }
@@ -139,7 +141,7 @@ impl Runtimes {
     /// The Pythons that are warm now.
     pub(crate) async fn warm(&self) -> Vec<PathBuf> {
         let warm = self.warm.lock().await;
-        let mut pythons: Vec<PathBuf> = warm.keys().map(|(python, _)| python.clone()).collect();
+        let mut pythons: Vec<PathBuf> = warm.keys().map(|(python, ..)| python.clone()).collect();
         pythons.sort();
         pythons
     }

@@ -9,6 +9,7 @@ mod agents;
 mod auth;
 mod error;
 mod http;
+mod jupyter;
 mod live;
 mod metrics;
 mod quotas;

@@ -9,7 +9,7 @@ use crate::spawn::pool::{Pool, PoolState};
 use crate::spawn::zygote::{Zygote, ZygotePlan};
 use crate::{Error, Session};
 use cellblock_network::Proxies;
-use cellblock_protocol::{Isolation, Rung, SessionOptions, Wall};
+use cellblock_protocol::{Isolation, Rung, SessionOptions, Shell, Wall};
 use cellblock_sandbox::{
     Cgroups, Probe, Reach, View, claim_directory, native_walls, private_directory, reachable_rung,
     remove_directory,
@@ -37,6 +37,7 @@ pub struct RuntimeBuilder {
     python: Python,
     isolation: Isolation,
     preload: Preload,
+    shell: Shell,
     pool: usize,
     proxies: Arc<Proxies>,
     state: PathBuf,
@@ -72,6 +73,7 @@ impl Runtime {
             python,
             isolation: Isolation::default(),
             preload: Preload::default(),
+            shell: Shell::default(),
             pool: 0,
             proxies: Arc::default(),
             state: state.into(),
@@ -126,6 +128,12 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Chooses the language of cells. Plain Python unless told.
+    pub fn shell(mut self, shell: Shell) -> RuntimeBuilder {
+        self.shell = shell;
+        self
+    }
+
     /// How many sessions are kept ready ahead of demand. None unless told.
     pub fn pool(mut self, size: usize) -> RuntimeBuilder {
         self.pool = size;
@@ -167,6 +175,7 @@ impl RuntimeBuilder {
             python,
             isolation,
             preload,
+            shell,
             pool,
             proxies,
             state,
@@ -193,6 +202,7 @@ impl RuntimeBuilder {
             view: view.clone(),
             guest,
             preload,
+            shell,
         };
         let described = Isolation {
             rung: Some(rung),

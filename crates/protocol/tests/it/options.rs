@@ -19,7 +19,7 @@ fn everything_has_a_default() {
 #[test]
 fn every_option_is_read() {
     let options = read(json!({
-        "session": "a.b-c_1", "workspace": "/home/me/data", "env": "science", "strategy": "direct", "atomic": true,
+        "session": "a.b-c_1", "workspace": "/home/me/data", "env": "science", "shell": "ipython", "strategy": "direct", "atomic": true,
         "arming": "lazy", "isolation": "landlock", "container": {"image": "own:1"}, "network": ["example.org"], "credentials": ["example.org Authorization: Bearer env:TOKEN"], "limits": {"wall": "5s"}, "imports": ["np", "math"],
         "seed": {"größe": 3, "raw": {"$bytes": "AAE="}}, "setup": "import os", "journal": "/home/me/journals", "replay": "5s",
     }));
@@ -27,6 +27,7 @@ fn every_option_is_read() {
         session: Some("a.b-c_1".to_owned()),
         workspace: Some(PathBuf::from("/home/me/data")),
         env: Some("science".to_owned()),
+        shell: Shell::Ipython,
         strategy: Strategy::Direct,
         atomic: true,
         arming: Arming::Lazy,

@@ -74,6 +74,7 @@ pub(crate) fn router(state: &AppState) -> Router {
     }
     router
         .merge(web::router())
+        .merge(crate::jupyter::router(state))
         .fallback(|| async { ApiError::not_found("path") })
         .layer(from_fn_with_state(state.clone(), check_request))
         .layer(from_fn_with_state(state.clone(), add_security_headers))

@@ -10,6 +10,7 @@ mod accounts;
 mod common;
 mod events;
 mod isolation;
+mod jupyter;
 mod requests;
 mod runs;
 mod serving;

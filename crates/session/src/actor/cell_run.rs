@@ -186,6 +186,7 @@ impl CellRun {
             script: self.cell.script.clone(),
             env: self.cell.env.clone(),
             silent: self.cell.silent,
+            count: self.cell.count,
             watched: actor.options.strategy == Strategy::Thread,
         });
         self.outgoing.extend(actor.shared.packages.message());
