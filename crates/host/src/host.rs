@@ -7,7 +7,7 @@ use cellblock_env::{
     Cancel, Dirs, Environment, EnvironmentStatus, Environments, Interpreter, Progress,
     Requirements, Search,
 };
-use cellblock_protocol::{Isolation, Journaling, SessionOptions, Shell};
+use cellblock_protocol::{Isolation, Journaling, SessionOptions, Shell, WorkspacePlace};
 use cellblock_session::journal::Journals;
 use cellblock_session::{Containers, Engine, Preload, Runtime, Session};
 use std::path::{Path, PathBuf};
@@ -77,16 +77,16 @@ impl Host {
         if options.container.is_some() {
             return Ok(self.containers()?.open(options).await?);
         }
-        let made;
-        let environment = match options.env.as_deref() {
-            None => &self.state.environment,
-            Some(env) if env == OWN_ENVIRONMENT => &self.state.environment,
+        let runtime = match options.env.as_deref() {
+            None => self.runtime_for(&self.state.environment, &options).await?,
+            Some(env) if env == OWN_ENVIRONMENT => {
+                self.runtime_for(&self.state.environment, &options).await?
+            }
             Some(env) => {
-                made = self.environment_of(env).await?;
-                &made
+                let environment = self.environment_of(env).await?;
+                self.runtime_for(&environment, &options).await?
             }
         };
-        let runtime = self.runtime_for(environment, &options).await?;
         Ok(runtime.open(options).await?)
     }
 
@@ -157,19 +157,23 @@ impl Host {
         environment: &Environment,
         isolation: &Isolation,
     ) -> Result<Runtime, Error> {
+        let place = WorkspacePlace::default();
         let runtimes = &self.state.runtimes;
-        runtimes.get(environment, isolation, Shell::Plain).await
+        runtimes
+            .get(environment, isolation, &place, Shell::Plain)
+            .await
     }
 
-    /// The runtime for the walls and the shell of these options.
+    /// The runtime that a session with these options is opened in.
     async fn runtime_for(
         &self,
         environment: &Environment,
         options: &SessionOptions,
     ) -> Result<Runtime, Error> {
         let runtimes = &self.state.runtimes;
+        let (isolation, place) = (&options.isolation, &options.workspace_at);
         runtimes
-            .get(environment, &options.isolation, options.shell)
+            .get(environment, isolation, place, options.shell)
             .await
     }
 

@@ -39,6 +39,7 @@ mod state;
 mod text;
 mod tool;
 mod variable;
+mod workspace_place;
 
 pub use answer::{CheckpointEntry, CheckpointList, Computed, FileContents, Opened, Undone};
 pub use cell::{Cell, MAX_CODE_BYTES, Script};
@@ -78,3 +79,4 @@ pub use state::{CheckpointState, CheckpointStatus, State, StateOutcome};
 pub use text::{strip_terminal_escapes, visible_json, visible_name, visible_text};
 pub use tool::ToolSpec;
 pub use variable::{Inspection, Variable};
+pub use workspace_place::WorkspacePlace;

@@ -12,7 +12,7 @@ use crate::invalid::{Invalid, shown_text};
 use crate::seed::validate_seed;
 use crate::{
     Cell, ContainerOptions, CredentialRule, Isolation, Journaling, Limits, MAX_NETWORK_RULES,
-    NetworkRule, Replay, Seed,
+    NetworkRule, Replay, Seed, WorkspacePlace,
 };
 
 /// How a session is to be. Everything has a default, and unknown fields are refused.
@@ -25,6 +25,9 @@ pub struct SessionOptions {
     /// A directory of the user's to work in; absent, a fresh one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<PathBuf>,
+    /// Where code finds the workspace: `/workspace`, unless another path is chosen. It needs the rung `full` or a container.
+    #[serde(skip_serializing_if = "WorkspacePlace::is_default")]
+    pub workspace_at: WorkspacePlace,
     /// The dependency environment, by name; absent, the Python that the host found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub env: Option<String>,
@@ -69,6 +72,7 @@ impl SessionOptions {
     const FIELDS: &'static [&'static str] = &[
         "session",
         "workspace",
+        "workspace_at",
         "env",
         "container",
         "shell",
@@ -147,6 +151,7 @@ impl TryFrom<Map<String, Value>> for SessionOptions {
         let options = Self {
             session: fields.optional("session")?,
             workspace: fields.optional::<String>("workspace")?.map(PathBuf::from),
+            workspace_at: fields.optional("workspace_at")?.unwrap_or_default(),
             env: fields.optional("env")?,
             container: fields.optional("container")?,
             strategy: fields.optional("strategy")?.unwrap_or_default(),

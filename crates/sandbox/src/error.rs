@@ -43,6 +43,14 @@ pub enum Error {
         /// The path.
         path: PathBuf,
     },
+    /// The workspace cannot be where the session sees something else.
+    #[error("the workspace cannot be at {}: the session's Python is in {}, and one would cover the other", place.display(), shown.display())]
+    PlaceTaken {
+        /// Where the workspace was to be.
+        place: PathBuf,
+        /// What is shown there.
+        shown: PathBuf,
+    },
     /// The other side sent something that makes no sense.
     #[error("{process} sent a message that makes no sense")]
     Protocol {

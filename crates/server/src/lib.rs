@@ -7,6 +7,7 @@
 
 mod agents;
 mod auth;
+mod demo;
 mod error;
 mod http;
 mod jupyter;
@@ -22,6 +23,7 @@ mod web;
 
 pub use agents::AgentSetup;
 pub use auth::Authentication;
+pub use demo::Demo;
 pub use error::{ApiError, ServerError};
 pub use quotas::Quotas;
 pub use routes::openapi::document as openapi_document;

@@ -139,6 +139,11 @@ impl Server {
         Ok(Some(secret.0))
     }
 
+    /// What all requests share.
+    pub(crate) fn state(&self) -> &AppState {
+        &self.state
+    }
+
     /// Answers requests without a socket.
     pub fn router(&self) -> Router {
         routes::router(&self.state)

@@ -2,6 +2,7 @@
 
 use crate::agents::{AgentSetup, Chats, LiveRuns};
 use crate::auth::{Authentication, LoginTries, random_id, validate_user_name};
+use crate::demo::Entrance;
 use crate::error::ApiError;
 use crate::http::HostRules;
 use crate::live::Registry;
@@ -38,6 +39,7 @@ struct Inner {
     metrics: Metrics,
     readers: Arc<AtomicUsize>,
     local_user: tokio::sync::OnceCell<User>,
+    entrance: OnceLock<Entrance>,
     stop: CancellationToken,
 }
 
@@ -63,6 +65,7 @@ impl AppState {
                 metrics: Metrics::default(),
                 readers: Arc::default(),
                 local_user: tokio::sync::OnceCell::new(),
+                entrance: OnceLock::new(),
                 stop: CancellationToken::new(),
             }),
         }
@@ -170,6 +173,16 @@ impl AppState {
     /// The number of readers of events.
     pub(crate) fn readers(&self) -> usize {
         self.inner.readers.load(Ordering::Relaxed)
+    }
+
+    /// The link to the demonstration, where the server is one.
+    pub(crate) fn entrance(&self) -> Option<&Entrance> {
+        self.inner.entrance.get()
+    }
+
+    /// Sets the link to the demonstration. Only the first call counts.
+    pub(crate) fn set_entrance(&self, entrance: Entrance) {
+        let _ = self.inner.entrance.set(entrance);
     }
 
     /// The administrator that every caller is where there is no login.

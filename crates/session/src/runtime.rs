@@ -9,7 +9,7 @@ use crate::spawn::pool::{Pool, PoolState};
 use crate::spawn::zygote::{Zygote, ZygotePlan};
 use crate::{Error, Session};
 use cellblock_network::Proxies;
-use cellblock_protocol::{Isolation, Rung, SessionOptions, Shell, Wall};
+use cellblock_protocol::{Isolation, Rung, SessionOptions, Shell, Wall, WorkspacePlace};
 use cellblock_sandbox::{
     Cgroups, Probe, Reach, View, claim_directory, native_walls, private_directory, reachable_rung,
     remove_directory,
@@ -38,6 +38,7 @@ pub struct RuntimeBuilder {
     isolation: Isolation,
     preload: Preload,
     shell: Shell,
+    place: WorkspacePlace,
     pool: usize,
     proxies: Arc<Proxies>,
     state: PathBuf,
@@ -51,6 +52,8 @@ pub(crate) struct RuntimeState {
     pub(crate) described: String,
     pub(crate) walls: u64,
     pub(crate) view: View,
+    /// Where sessions with a view have their workspace.
+    pub(crate) place: WorkspacePlace,
     pub(crate) state: PathBuf,
     pub(crate) cgroups: Option<Cgroups>,
     pub(crate) watcher: Arc<Watcher>,
@@ -74,6 +77,7 @@ impl Runtime {
             isolation: Isolation::default(),
             preload: Preload::default(),
             shell: Shell::default(),
+            place: WorkspacePlace::default(),
             pool: 0,
             proxies: Arc::default(),
             state: state.into(),
@@ -134,6 +138,14 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Chooses where sessions have their workspace. It is a property of the runtime: the zygote's root has a directory there.
+    ///
+    /// Only the rung `full` has a root of its own. On the others the start fails, unless the place is the default.
+    pub fn workspace_at(mut self, place: WorkspacePlace) -> RuntimeBuilder {
+        self.place = place;
+        self
+    }
+
     /// How many sessions are kept ready ahead of demand. None unless told.
     pub fn pool(mut self, size: usize) -> RuntimeBuilder {
         self.pool = size;
@@ -176,6 +188,7 @@ impl RuntimeBuilder {
             isolation,
             preload,
             shell,
+            place,
             pool,
             proxies,
             state,
@@ -184,6 +197,11 @@ impl RuntimeBuilder {
         let walls = native_walls(rung, &isolation);
         // Sessions of root's run as another user, who cannot enter root's directories; with a view, mounts lead there.
         let has_view = rung == Rung::Full && !isolation.without.contains(&Wall::Files);
+        if !has_view && !place.is_default() {
+            return Err(Error::Refused(format!(
+                "the workspace can be at {place} only in a session with files of its own, and this one has the isolation `{isolation}` on the rung `{rung}`: the rung must be `full`, with the wall files"
+            )));
+        }
         let is_other_user = rung != Rung::None && cellblock_sandbox::first_id() != 0;
         let (state, cache) = if is_other_user && !has_view {
             // Only root can write there: in a directory of everybody's, others could put code or links in our way.
@@ -195,11 +213,12 @@ impl RuntimeBuilder {
         claim(&state, &cache)?;
         remove_orphans(&state.join("sessions"));
         let guest = guest::lay_out(&cache, &python)?;
-        let view = View::new(&python.prefixes, &guest);
+        let view = View::new(&python.prefixes, &guest, &place)?;
         let plan = ZygotePlan {
             python,
             walls,
             view: view.clone(),
+            place: place.clone(),
             guest,
             preload,
             shell,
@@ -215,6 +234,7 @@ impl RuntimeBuilder {
             described,
             walls,
             view,
+            place,
             state,
             cgroups: if rung == Rung::None {
                 None

@@ -215,15 +215,15 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(ground: &Ground, snippet: &Snippet, isolation: &Isolation) -> Scene {
+    fn new(test_directory: &Ground, snippet: &Snippet, isolation: &Isolation) -> Scene {
         let (mark, victim) = (token(), Child::sleeping());
-        let mut doors = ground.doors.clone();
+        let mut doors = test_directory.doors.clone();
         let mut door = |name: &str, value: Value| drop(doors.insert(name.to_owned(), value));
         door("mark", mark.clone().into());
         door("victim", victim.pid().into());
         door(
             "outside",
-            ground.directory.path().join(&mark).to_str().into(),
+            test_directory.directory.path().join(&mark).to_str().into(),
         );
         door("temporary", format!("/tmp/cellblock-{mark}").into());
         door("shared", format!("/dev/shm/cellblock-{mark}").into());
@@ -233,7 +233,7 @@ impl Scene {
             (snippet.family == "neighbours").then(|| start_neighbour(&mark, isolation, &mut door));
         let marked = marks::OF_FILES
             .contains(&snippet.canary())
-            .then(|| Marked::new(ground.directory.path(), &mark));
+            .then(|| Marked::new(test_directory.directory.path(), &mark));
         if let Some(marked) = &marked {
             door("marked", marked.file.to_str().into());
             door("names", marked.directory.to_str().into());

@@ -42,10 +42,10 @@ fn every_way_out_is_open_without_walls_and_shut_behind_them() {
         return;
     };
     let begin = Instant::now();
-    let ground = Ground::new(&stage);
-    let possible = |snippet: &&Snippet| has_needed(snippet) && ground.has(snippet);
+    let test_directory = Ground::new(&stage);
+    let possible = |snippet: &&Snippet| has_needed(snippet) && test_directory.has(snippet);
     let tried: Vec<&Snippet> = CORPUS.iter().filter(possible).collect();
-    let problems: Vec<String> = each_at_once(&tried, |snippet| problems(&ground, snippet))
+    let problems: Vec<String> = each_at_once(&tried, |snippet| problems(&test_directory, snippet))
         .into_iter()
         .flatten()
         .collect();
@@ -73,24 +73,24 @@ fn has_needed(snippet: &Snippet) -> bool {
 }
 
 /// What is wrong with a snippet, or with the walls.
-fn problems(ground: &Ground, snippet: &Snippet) -> Vec<String> {
+fn problems(test_directory: &Ground, snippet: &Snippet) -> Vec<String> {
     let mut problems = Vec::new();
-    let (reached, said) = ground.reaches(snippet, &Isolation::on(Rung::None));
+    let (reached, said) = test_directory.reaches(snippet, &Isolation::on(Rung::None));
     if !reached {
         problems.push(format!(
             "{snippet} does not even get out where there are no walls: {said}"
         ));
     }
-    let (reached, said) = ground.reaches(snippet, &Isolation::default());
+    let (reached, said) = test_directory.reaches(snippet, &Isolation::default());
     if reached {
         problems.push(format!("{snippet} GOT OUT: {said}"));
     }
-    let (reached, said) = ground.reaches_from(Start::Fork, snippet, &Isolation::default());
+    let (reached, said) = test_directory.reaches_from(Start::Fork, snippet, &Isolation::default());
     if reached {
         problems.push(format!("{snippet} GOT OUT of a fork: {said}"));
     }
     // What a machine without namespaces offers.
-    let (reached, said) = ground.reaches(snippet, &Isolation::on(Rung::Landlock));
+    let (reached, said) = test_directory.reaches(snippet, &Isolation::on(Rung::Landlock));
     match (reached, snippet.note("landlock")) {
         (true, None) => problems.push(format!("{snippet} GOT OUT of the rung `landlock`: {said}")),
         (false, Some(why)) => problems.push(format!(

@@ -12,10 +12,6 @@ mod support;
 #[path = "../common/working_threads.rs"]
 mod working_threads;
 
-#[path = "../common/seed.rs"]
-#[allow(dead_code, reason = "the chaos tests use the rest of it")]
-mod seed;
-
 mod attributes;
 mod checkpoints;
 mod crashes;

@@ -15,7 +15,7 @@ use cellblock::mcp::with_tools_for_clients;
 use cellblock::tools::{Approval, DynamicTool, Registry};
 use cellblock::{Host, Preload, SessionOptions, parse_size};
 use cellblock_server::{
-    AgentSetup, Authentication, Quotas, Server, ServerError, ServerOptions, Transport,
+    AgentSetup, Authentication, Demo, Quotas, Server, ServerError, ServerOptions, Transport,
 };
 use clap::Args;
 use serde_json::{Value, json};
@@ -58,6 +58,9 @@ struct ServerArgs {
     /// The directory with everything that outlives the server [default: server in the state directory]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Show everything with recorded replies, a prepared conversation and nothing to configure
+    #[arg(long, conflicts_with_all = ["data", "no_auth", "auth_header", "behind_proxy", "model"])]
+    demo: bool,
     /// Let everyone on this machine in, as the same administrator
     #[arg(long, conflicts_with = "auth_header")]
     no_auth: bool,
@@ -84,6 +87,7 @@ Ctrl-C ends the requests that are under way, then the sessions; they come back f
 
 Examples:
   cellblock serve                                    for a browser on this machine
+  cellblock serve --demo                             a look around, without a key
   cellblock serve --model gpt-4o-mini                with an agent
   cellblock serve --no-auth --listen 127.0.0.1:8000  for programs on this machine, without a login
   cellblock serve --listen 0.0.0.0:8742 --behind-proxy --allow-host box.example.org
@@ -106,8 +110,12 @@ async fn serve(args: &ServeArgs, console: &Console) -> anyhow::Result<ExitCode> 
     let python = args.python.resolve(&config)?;
     let address = args.server.address().await?;
     let (tools, servers) = args.toolbox.gather(&python, &config, console).await?;
-    let mut options = args.server.options()?;
-    options.agent = args.agent(tools.clone(), &config)?;
+    let demo = args.server.demo.then(DemoServer::new).transpose()?;
+    let mut options = args.server.options(demo.as_ref())?;
+    options.agent = match &demo {
+        Some(demo) => Some(demo.demo.agent()),
+        None => args.agent(tools.clone(), &config)?,
+    };
     options.check_address(address).map_err(refused)?;
     let builder = python.host_builder(Preload::Full).pool(POOL_SIZE);
     let host = args.environment.build(builder, None, console).await?;
@@ -121,7 +129,10 @@ async fn serve(args: &ServeArgs, console: &Console) -> anyhow::Result<ExitCode> 
         .with_context(|| format!("cannot listen on {address}"))?;
     let url = format!("http://{}", listener.local_addr()?);
     console.say(&format!("serving at {url}"));
-    if let Some(secret) = server.first_start_secret().await.map_err(refused)? {
+    if let Some(demo) = &demo {
+        let path = demo.demo.prepare(&server).await.map_err(refused)?;
+        console.say(&format!("look around, until Ctrl-C, at {url}{path}"));
+    } else if let Some(secret) = server.first_start_secret().await.map_err(refused)? {
         console.say(&format!(
             "make the administrator, within a day, at {url}/setup#{secret}"
         ));
@@ -146,6 +157,25 @@ async fn serve(args: &ServeArgs, console: &Console) -> anyhow::Result<ExitCode> 
     };
     servers.close().await;
     Ok(status)
+}
+
+/// A demonstration, with a data directory that is removed when it ends.
+struct DemoServer {
+    demo: Demo,
+    directory: tempfile::TempDir,
+}
+
+impl DemoServer {
+    fn new() -> anyhow::Result<DemoServer> {
+        let directory = tempfile::Builder::new()
+            .prefix("cellblock-demo-")
+            .tempdir()
+            .context("there is no place for the data of the demonstration")?;
+        Ok(DemoServer {
+            demo: Demo::default(),
+            directory,
+        })
+    }
 }
 
 impl ServeArgs {
@@ -186,10 +216,11 @@ impl ServeArgs {
 }
 
 impl ServerArgs {
-    fn options(&self) -> anyhow::Result<ServerOptions> {
-        let data = match &self.data {
-            Some(data) => data.clone(),
-            None => Dirs::from_process()?.state.join("server"),
+    fn options(&self, demo: Option<&DemoServer>) -> anyhow::Result<ServerOptions> {
+        let data = match (&self.data, demo) {
+            (_, Some(demo)) => demo.directory.path().to_owned(),
+            (Some(data), None) => data.clone(),
+            (None, None) => Dirs::from_process()?.state.join("server"),
         };
         let mut options = ServerOptions::new(data);
         options.authentication = match &self.auth_header {

@@ -28,6 +28,7 @@ pub use sandbox::{
     CommandFailure, InstallerSandbox, OpenSandbox, ProgramEnd, ProxySettings, SandboxCommand,
     SandboxError, SandboxOptions, SandboxStrength, UnreachedHost,
 };
+pub(crate) use staging::CACHE_DIRECTORY;
 
 /// The time limit of one step. Half a gigabyte over a slow line takes a while; after half an hour the
 /// index does not answer.

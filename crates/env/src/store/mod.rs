@@ -14,7 +14,9 @@ use crate::{
     Cancel, Dirs, Error, InstallerSandbox, Interpreter, Progress, Requirements, Search, Step,
     Variables, dirs,
     find::font_fingerprint,
-    install::{EnvironmentBuild, InstallContext, installer_variables, refresh_fonts},
+    install::{
+        CACHE_DIRECTORY, EnvironmentBuild, InstallContext, installer_variables, refresh_fonts,
+    },
     requirements::{Requirement, is_python_in_range, normalize_name},
 };
 
@@ -97,6 +99,16 @@ impl Environments {
     pub fn layers_directory(&self) -> Result<&Path, Error> {
         dirs::create(&self.layers)?;
         Ok(&self.layers)
+    }
+
+    /// Removes the download cache of the installers, except while one uses it. For packages that are needed
+    /// once and are large.
+    pub fn remove_downloads(&self) {
+        let cache = self.tools.join(CACHE_DIRECTORY);
+        if let Some(_lock) = FileLock::try_acquire(&FileLock::path_for(&cache)) {
+            // A cache that stays is used again, or thrown away when it is too large.
+            let _ = dirs::remove(&cache);
+        }
     }
 
     /// Whether the environment exists. Reads a few files; starts no program and waits for nothing.

@@ -26,7 +26,11 @@ async fn an_error_is_told_once_and_the_cells_that_wait_are_aborted() {
     let mut client = Client::start();
     client.run("x = 1").await;
     let failing = client
-        .send(Channel::Shell, "execute_request", json!({"code": "1/0"}))
+        .send(
+            Channel::Shell,
+            "execute_request",
+            json!({"code": "import time; time.sleep(2); 1/0"}),
+        )
         .await;
     let mut waiting = Vec::new();
     for _ in 0..1000 {

@@ -15,6 +15,7 @@ pub(crate) mod sse;
 mod table;
 mod tokens;
 
+pub(crate) use chats::{fork_chat, new_chat};
 pub(crate) use table::{BodyKind, Route};
 
 use crate::error::ApiError;

@@ -35,6 +35,7 @@ const PAGES: &[&str] = &[
     "/",
     "/login",
     "/setup",
+    "/enter",
     "/chats/{id}",
     "/sessions",
     "/sessions/{id}",

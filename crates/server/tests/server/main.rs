@@ -8,6 +8,7 @@
 
 mod accounts;
 mod common;
+mod demo;
 mod events;
 mod isolation;
 mod jupyter;

@@ -37,6 +37,7 @@ void start();
 async function start() {
   const login = () => import("./login.js");
   if (location.pathname === "/setup") return (await login()).setupPage(root, () => location.assign("/"));
+  if (location.pathname === "/enter") return (await login()).enterPage(root);
   const [user, models] = await Promise.all([whoAmI(), modelNames()]);
   if (!user) return (await login()).loginPage(root, () => location.assign(returnAddress()));
   onLogout.run = () => location.assign("/login");

@@ -8,7 +8,7 @@ from _socket import socketpair  # type: ignore[import-not-found]
 from os import close, read, write
 
 from . import BUILTINS as __builtins__
-from . import checkpoints, comms, denials, entropy, errors, forks, hooks, inspection, outputs, pairs, plotting, seeds, surroundings
+from . import checkpoints, comms, denials, entropy, errors, forks, hooks, inspection, outputs, pairs, places, plotting, seeds, surroundings
 from .bridge import Bridge
 from .channel import LOST, Channel
 from .compute import Compute
@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-    from .keepsakes import Keepsake
+    from .prefork_state import PreForkState
     from .wire import Frame
 
 _exit = os._exit
@@ -49,7 +49,7 @@ class Head:
         comms.connect(self._emit)
         self._compute = Compute(self._interpreter.namespace)
         self._imports: list[str] = []
-        self._keepsake: Keepsake | None = None  # in a copy that was woken, until the host has put its files back
+        self._prefork_state: PreForkState | None = None  # in a copy that was woken, until the host has put its files back
         self._request: Frame | None = None
         self._reply: bytes | None = None
         self._sent: list[int] = []
@@ -72,6 +72,7 @@ class Head:
         try:
             self.resume(channel_fd)
             self._streams.share()
+            places.begin(os.getcwd())
             self._interpreter.begin(os.getcwd())
             self._greet()
             self._serve()
@@ -182,7 +183,7 @@ class Head:
         try:
             reason = self._stand_by(next_channel, answer)
         except checkpoints.Woken as woken:
-            self._keepsake = woken.keepsake
+            self._prefork_state = woken.prefork_state
             self.resume(next_channel)
             self._greet(woken.standby)
             return
@@ -298,8 +299,8 @@ class Head:
         """The files are as they were at the checkpoint: put right what leads to them, and say what could not be."""
         # What the head that died had printed of an incomplete line.
         self._streams.flush()
-        keepsake, self._keepsake = self._keepsake, None
-        return {"lost": [] if keepsake is None else keepsake.settle()}
+        prefork_state, self._prefork_state = self._prefork_state, None
+        return {"lost": [] if prefork_state is None else prefork_state.settle()}
 
     def _reset(self, request: Frame) -> Frame:
         self._interpreter.clear()

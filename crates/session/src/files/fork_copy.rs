@@ -301,7 +301,11 @@ mod tests {
             most,
             ChangeNotice::BeforeChange,
         )?
-        .carry_out(&Processes::of(std::os::unix::process::parent_id(), itself))
+        .carry_out(&Processes::of(
+            std::os::unix::process::parent_id(),
+            itself,
+            Path::new("/workspace"),
+        ))
     }
 
     #[test]

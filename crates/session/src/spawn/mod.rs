@@ -17,7 +17,6 @@ use crate::files::session_files::Files;
 use crate::files::workspace::Workspace;
 use crate::network::NetworkListeners;
 use crate::packages::Packages;
-use crate::paths::WORKSPACE;
 use crate::runtime::RuntimeState;
 use crate::session::{MAX_LOG_EVENTS, Session};
 use crate::spawn::fork::{Lineage, UnfinishedDirectories};
@@ -180,7 +179,7 @@ impl RuntimeState {
             isolation: self.described.clone(),
             python: self.python().executable.clone(),
             has_view: self.has_view(),
-            workspace: self.has_view().then(|| WORKSPACE.into()),
+            workspace: self.has_view().then(|| self.place.as_path().to_owned()),
         }
     }
 
@@ -216,7 +215,7 @@ impl RuntimeState {
                 });
             }
         };
-        let processes = Processes::of(zygote.launcher_pid, init);
+        let processes = Processes::of(zygote.launcher_pid, init, self.place.as_path());
         let session = SpawnedSession {
             borrowed,
             spawn_request: Some(spawn_request),

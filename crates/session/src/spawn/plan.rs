@@ -6,14 +6,13 @@ use crate::files::borrowed::BorrowedDirectory;
 use crate::files::history::ChangeNotice;
 use crate::files::workspace::Workspace;
 use crate::network::{self, NetworkListeners};
-use crate::paths::WORKSPACE;
 use crate::runtime::RuntimeState;
 use cellblock_protocol::{Rung, SessionOptions, Wall};
 use cellblock_sandbox::{Cgroup, SpawnRequest};
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Our own processes in a session: init, the head, and what the interpreter starts for itself.
@@ -72,7 +71,7 @@ impl RuntimeState {
         };
         let has_view = self.has_view();
         let working_directory = if has_view {
-            PathBuf::from(WORKSPACE)
+            self.place.as_path().to_owned()
         } else {
             workspace.path().to_owned()
         };

@@ -3,11 +3,12 @@
 use crate::wire::packets::Exchange;
 use crate::wire::packets::Packets;
 use crate::{Error, Preload, Python};
-use cellblock_protocol::Shell;
+use cellblock_protocol::{Shell, WorkspacePlace};
 use cellblock_sandbox::{
     Exit, FromLauncher, GUEST_DIRECTORY, LaunchPlan, Launched, Packet, View, mount_request,
 };
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::io::{self, Read as _};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 /// The most bytes of standard error that are kept of the zygote.
 const MAX_STDERR_BYTES: u64 = 64 << 10;
 
-/// The environment of every process of a session.
+/// The variables of every process of a session. A workspace that is a home is also `HOME`, see [`home_variables`].
 pub(crate) const VARIABLES: &[(&str, &str)] = &[
     ("PATH", "/usr/local/bin:/usr/bin:/bin"),
     ("HOME", "/tmp"),
@@ -41,12 +42,25 @@ pub(crate) const VARIABLES: &[(&str, &str)] = &[
     ("NUMEXPR_NUM_THREADS", "1"),
 ];
 
+/// The variables that a place of the workspace adds to [`VARIABLES`].
+pub(crate) fn home_variables(place: &WorkspacePlace) -> Vec<(&'static str, String)> {
+    match place.home_of() {
+        Some(name) => vec![
+            ("HOME", place.to_string()),
+            ("USER", name.to_owned()),
+            ("LOGNAME", name.to_owned()),
+        ],
+        None => Vec::new(),
+    }
+}
+
 /// How a zygote is started.
 #[derive(Clone, Debug)]
 pub(crate) struct ZygotePlan {
     pub(crate) python: Python,
     pub(crate) walls: u64,
     pub(crate) view: View,
+    pub(crate) place: WorkspacePlace,
     pub(crate) guest: PathBuf,
     pub(crate) preload: Preload,
     pub(crate) shell: Shell,
@@ -236,10 +250,13 @@ impl ZygotePlan {
             .as_ref()
             .map(|path| path.display().to_string())
             .unwrap_or_default();
-        for (name, value) in VARIABLES
+        let mut variables: BTreeMap<&str, String> = VARIABLES
             .iter()
-            .chain(&[("CELLBLOCK_FONT_CACHE", fonts.as_str())])
-        {
+            .map(|(name, value)| (*name, (*value).to_owned()))
+            .collect();
+        variables.extend(home_variables(&self.place));
+        variables.insert("CELLBLOCK_FONT_CACHE", fonts);
+        for (name, value) in &variables {
             plan = plan.variable(name, value)?;
         }
         Ok(if plan.has_view() {
