@@ -12,6 +12,7 @@ mod demo;
 mod e2b;
 mod error;
 mod http;
+mod jupyter;
 mod live;
 mod metrics;
 mod quotas;

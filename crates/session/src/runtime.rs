@@ -9,7 +9,7 @@ use crate::spawn::pool::{Pool, PoolState};
 use crate::spawn::zygote::{Zygote, ZygotePlan};
 use crate::{Error, Session};
 use cellblock_network::Proxies;
-use cellblock_protocol::{Isolation, Rung, SessionOptions, Wall, WorkspacePlace};
+use cellblock_protocol::{Isolation, Rung, SessionOptions, Shell, Wall, WorkspacePlace};
 use cellblock_sandbox::{
     Cgroups, Probe, Reach, SessionIds, View, claim_directory, native_walls, private_directory,
     reachable_rung, remove_directory,
@@ -37,6 +37,7 @@ pub struct RuntimeBuilder {
     python: Python,
     isolation: Isolation,
     preload: Preload,
+    shell: Shell,
     place: WorkspacePlace,
     pool: usize,
     proxies: Arc<Proxies>,
@@ -75,6 +76,7 @@ impl Runtime {
             python,
             isolation: Isolation::default(),
             preload: Preload::default(),
+            shell: Shell::default(),
             place: WorkspacePlace::default(),
             pool: 0,
             proxies: Arc::default(),
@@ -130,6 +132,12 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Chooses the language of cells. Plain Python unless told.
+    pub fn shell(mut self, shell: Shell) -> RuntimeBuilder {
+        self.shell = shell;
+        self
+    }
+
     /// Chooses where sessions have their workspace. It is a property of the runtime: the zygote's root has a directory there.
     ///
     /// Only the rung `full` has a root of its own. On the others the start fails, unless the place is the default.
@@ -179,6 +187,7 @@ impl RuntimeBuilder {
             python,
             isolation,
             preload,
+            shell,
             place,
             pool,
             proxies,
@@ -216,6 +225,7 @@ impl RuntimeBuilder {
             place: place.clone(),
             guest,
             preload,
+            shell,
         };
         let described = Isolation {
             rung: Some(rung),

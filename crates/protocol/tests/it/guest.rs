@@ -30,6 +30,7 @@ fn operations_are_written_as_the_guest_reads_them() {
                 env: Default::default(),
                 silent: false,
                 keep_value: false,
+                count: None,
                 watched: false,
             },
             json!({"op": "run", "cell": 1, "code": "1+1"}),

@@ -19,7 +19,7 @@ fn everything_has_a_default() {
 #[test]
 fn every_option_is_read() {
     let options = read(json!({
-        "session": "a.b-c_1", "workspace": "/home/me/data", "workspace_at": "/home/user", "env": "science", "strategy": "direct", "atomic": true,
+        "session": "a.b-c_1", "workspace": "/home/me/data", "workspace_at": "/home/user", "env": "science", "shell": "ipython", "strategy": "direct", "atomic": true,
         "arming": "lazy", "isolation": "landlock", "container": {"image": "own:1"}, "network": ["example.org"], "credentials": ["example.org Authorization: Bearer env:TOKEN"], "limits": {"wall": "5s"}, "imports": ["np", "math"],
         "seed": {"größe": 3, "raw": {"$bytes": "AAE="}}, "setup": "import os", "journal": "/home/me/journals", "replay": "5s",
     }));
@@ -28,6 +28,7 @@ fn every_option_is_read() {
         workspace: Some(PathBuf::from("/home/me/data")),
         workspace_at: "/home/user".parse().unwrap(),
         env: Some("science".to_owned()),
+        shell: Shell::Ipython,
         strategy: Strategy::Direct,
         atomic: true,
         arming: Arming::Lazy,

@@ -90,6 +90,7 @@ pub(crate) fn router(state: &AppState) -> Router {
     router
         .merge(web::router())
         .merge(e2b::router(state))
+        .merge(crate::jupyter::router(state))
         .fallback(|| async { ApiError::not_found("path") })
         .layer(from_fn_with_state(state.clone(), e2b::dispatch))
         .layer(from_fn_with_state(state.clone(), check_request))

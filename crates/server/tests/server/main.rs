@@ -15,6 +15,7 @@ mod evaluations;
 mod events;
 mod files;
 mod isolation;
+mod jupyter;
 mod processes;
 mod requests;
 mod runs;

@@ -187,6 +187,7 @@ impl CellRun {
             env: self.cell.env.clone(),
             silent: self.cell.silent,
             keep_value: self.cell.keep_value,
+            count: self.cell.count,
             watched: actor.options.strategy == Strategy::Thread,
         });
         self.outgoing.extend(actor.shared.packages.message());
