@@ -62,6 +62,7 @@ pub fn executor_telling(
     let names = packages.iter().map(|package| package.name.clone());
     let packages: Vec<String> = names.collect();
     let surroundings = surroundings(&options, &files);
+    let workspace = options.workspace_at.to_string();
     let open = move |request: SessionRequest| -> cellblock_tools::SessionFuture {
         let (host, files, opened) = (host.clone(), files.clone(), Arc::clone(&opened));
         let mut options = options.clone();
@@ -84,6 +85,7 @@ pub fn executor_telling(
     };
     LocalExecutor::new(open)
         .dependencies(packages)
+        .workspace(workspace)
         .surroundings(surroundings)
 }
 

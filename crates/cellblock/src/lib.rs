@@ -38,10 +38,10 @@ pub use cellblock_protocol::{
     ForModel, Frame, HostPattern, Inspection, Invalid, Isolation, Journaling, Limits, Locale,
     Locals, MAX_CODE_BYTES, MAX_NETWORK_RULES, MimeBundle, MimeContent, NetworkRule, Opened,
     ProcessEnd, ProcessInfo, ProcessStatus, ProcessStream, Replay, Rung, Script, SecretPlace, Seed,
-    SessionEvent, SessionOptions, Spawn, State, StateOutcome, Status, Strategy, Stream,
+    SessionEvent, SessionOptions, Shell, Spawn, State, StateOutcome, Status, Strategy, Stream,
     TerminalSize, ToolArguments, ToolCall, ToolOutcome, ToolSpec, Truncated, Undone, Usage,
-    Variable, VariableChange, VariableChanges, Wall, bytes_seed, codec, guest, import_statement,
-    memory_when_parsed, mime_of, parse_duration, parse_size, pipe, signal_name,
+    Variable, VariableChange, VariableChanges, Wall, WorkspacePlace, bytes_seed, codec, guest,
+    import_statement, memory_when_parsed, mime_of, parse_duration, parse_size, pipe, signal_name,
     strip_terminal_escapes, validate_seed, validate_session_id, visible_json, visible_name,
     visible_text,
 };

@@ -10,6 +10,7 @@ use crate::commands::doctor::DoctorArgs;
 use crate::commands::env::EnvArgs;
 use crate::commands::eval::EvalArgs;
 use crate::commands::exec::ExecArgs;
+use crate::commands::jupyter::JupyterArgs;
 use crate::commands::mcp::McpArgs;
 use crate::commands::model::ModelCommandArgs;
 use crate::commands::pipe::PipeArgs;
@@ -57,6 +58,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Tools(args) => commands::tools::run(args, &console),
         Command::Config(args) => commands::config::run(&args, &console),
         Command::Trace(args) => commands::trace::run(&args, &console),
+        Command::Jupyter(args) => commands::jupyter::run(args, &console),
         Command::Mcp(args) => commands::mcp::run(*args, &console),
         Command::Serve(args) => commands::serve::run(&args, &console),
         Command::Bench(args) => commands::bench::run(args, &console),
@@ -135,6 +137,8 @@ pub(crate) enum Command {
     Config(Box<ShowConfigArgs>),
     /// Show where the time of a run went
     Trace(TraceArgs),
+    /// The kernel for Jupyter notebooks: install, list and remove it
+    Jupyter(JupyterArgs),
     /// Serve the tools to MCP clients, each with a session of its own
     Mcp(Box<McpArgs>),
     /// Serve sessions and the agent over HTTP, to programs and browsers

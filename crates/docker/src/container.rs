@@ -129,21 +129,21 @@ pub enum Mount {
         /// The path on the host.
         source: PathBuf,
         /// The path in the container.
-        target: &'static str,
+        target: String,
     },
     /// A file or directory of the host that the container may only read.
     ReadOnly {
         /// The path on the host.
         source: PathBuf,
         /// The path in the container.
-        target: &'static str,
+        target: String,
     },
     /// A volume of the engine, read-only. The engine creates a volume that does not exist.
     Volume {
         /// The volume's name.
         name: String,
         /// The path in the container.
-        target: &'static str,
+        target: String,
     },
 }
 

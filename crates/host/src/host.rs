@@ -7,7 +7,7 @@ use cellblock_env::{
     Cancel, Dirs, Environment, EnvironmentStatus, Environments, Interpreter, Progress,
     Requirements, Search,
 };
-use cellblock_protocol::{Isolation, Journaling, SessionOptions};
+use cellblock_protocol::{Isolation, Journaling, SessionOptions, Shell, WorkspacePlace};
 use cellblock_session::journal::Journals;
 use cellblock_session::{Containers, Engine, Preload, Runtime, Session};
 use std::path::{Path, PathBuf};
@@ -78,11 +78,13 @@ impl Host {
             return Ok(self.containers()?.open(options).await?);
         }
         let runtime = match options.env.as_deref() {
-            None => self.runtime(&options.isolation).await?,
-            Some(env) if env == OWN_ENVIRONMENT => self.runtime(&options.isolation).await?,
+            None => self.runtime_for(&self.state.environment, &options).await?,
+            Some(env) if env == OWN_ENVIRONMENT => {
+                self.runtime_for(&self.state.environment, &options).await?
+            }
             Some(env) => {
                 let environment = self.environment_of(env).await?;
-                self.runtime_in(&environment, &options.isolation).await?
+                self.runtime_for(&environment, &options).await?
             }
         };
         Ok(runtime.open(options).await?)
@@ -96,7 +98,7 @@ impl Host {
     ) -> Result<Session, Error> {
         options.env = None;
         self.journaled(&mut options)?;
-        let runtime = self.runtime_in(environment, &options.isolation).await?;
+        let runtime = self.runtime_for(environment, &options).await?;
         Ok(runtime.open(options).await?)
     }
 
@@ -155,7 +157,24 @@ impl Host {
         environment: &Environment,
         isolation: &Isolation,
     ) -> Result<Runtime, Error> {
-        self.state.runtimes.get(environment, isolation).await
+        let place = WorkspacePlace::default();
+        let runtimes = &self.state.runtimes;
+        runtimes
+            .get(environment, isolation, &place, Shell::Plain)
+            .await
+    }
+
+    /// The runtime that a session with these options is opened in.
+    async fn runtime_for(
+        &self,
+        environment: &Environment,
+        options: &SessionOptions,
+    ) -> Result<Runtime, Error> {
+        let runtimes = &self.state.runtimes;
+        let (isolation, place) = (&options.isolation, &options.workspace_at);
+        runtimes
+            .get(environment, isolation, place, options.shell)
+            .await
     }
 
     /// The Pythons that are warm now: a session of theirs needs no start of an interpreter.

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use cellblock_env::{Dirs, Environment, Environments, InUseLock};
-use cellblock_protocol::Isolation;
+use cellblock_protocol::{Isolation, Shell, WorkspacePlace};
 use cellblock_session::{Preload, Python, Runtime};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -33,7 +33,17 @@ pub(crate) struct Runtimes {
     in_use: Mutex<HashMap<PathBuf, InUseLock>>,
 }
 
-type Key = (PathBuf, String);
+/// The most runtimes with another place of the workspace that are kept warm. Each is an interpreter of its own.
+const MAX_WARM_PLACES: usize = 8;
+
+/// What sessions of one runtime have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    python: PathBuf,
+    isolation: String,
+    place: WorkspacePlace,
+    shell: Shell,
+}
 
 #[derive(Debug)]
 struct Warm {
@@ -68,9 +78,16 @@ impl Runtimes {
         self: &Arc<Self>,
         environment: &Environment,
         isolation: &Isolation,
+        place: &WorkspacePlace,
+        shell: Shell,
     ) -> Result<Runtime, Error> {
         let mut warm = self.warm.lock().await;
-        let key = (environment.python.clone(), format!("{isolation:?}"));
+        let key = Key {
+            python: environment.python.clone(),
+            isolation: format!("{isolation:?}"),
+            place: place.clone(),
+            shell,
+        };
         if let Some(known) = warm.get_mut(&key) {
             known.used = Instant::now();
             return Ok(known.runtime.clone());
@@ -86,11 +103,16 @@ impl Runtimes {
         )
         .isolation(isolation.clone())
         .preload(self.preload)
+        .shell(shell)
+        .workspace_at(place.clone())
         .pool(self.pool)
         .start()
         .await?;
-        if environment.python != self.own {
+        if !self.is_own(&key) {
             self.drop_idle_runtimes_later();
+        }
+        if !place.is_default() {
+            make_room_for_place(&mut warm);
         }
         let entry = Warm {
             runtime: runtime.clone(),
@@ -98,6 +120,11 @@ impl Runtimes {
         };
         warm.insert(key, entry);
         Ok(runtime)
+    }
+
+    /// Whether a runtime is one of the host's own, which stay.
+    fn is_own(&self, key: &Key) -> bool {
+        key.python == self.own && key.place.is_default()
     }
 
     fn python(&self, environment: &Environment) -> Result<Python, Error> {
@@ -125,10 +152,10 @@ impl Runtimes {
                     return;
                 };
                 let mut warm = runtimes.warm.lock().await;
-                warm.retain(|(python, _), known| {
-                    *python == runtimes.own || known.used.elapsed() < runtimes.keep_warm
+                warm.retain(|key, known| {
+                    runtimes.is_own(key) || known.used.elapsed() < runtimes.keep_warm
                 });
-                if warm.keys().all(|(python, _)| *python == runtimes.own) {
+                if warm.keys().all(|key| runtimes.is_own(key)) {
                     runtimes.has_idle_check.store(false, Ordering::Relaxed);
                     return;
                 }
@@ -139,8 +166,20 @@ impl Runtimes {
     /// The Pythons that are warm now.
     pub(crate) async fn warm(&self) -> Vec<PathBuf> {
         let warm = self.warm.lock().await;
-        let mut pythons: Vec<PathBuf> = warm.keys().map(|(python, _)| python.clone()).collect();
+        let mut pythons: Vec<PathBuf> = warm.keys().map(|key| key.python.clone()).collect();
         pythons.sort();
+        pythons.dedup();
         pythons
+    }
+}
+
+/// Drops the runtime with a place of its own that was used longest ago, if there is no room for another. Its sessions live on.
+fn make_room_for_place(warm: &mut HashMap<Key, Warm>) {
+    let others = warm.iter().filter(|(key, _)| !key.place.is_default());
+    let oldest = others.clone().min_by_key(|(_, known)| known.used);
+    if others.count() >= MAX_WARM_PLACES
+        && let Some(key) = oldest.map(|(key, _)| key.clone())
+    {
+        warm.remove(&key);
     }
 }

@@ -5,7 +5,7 @@ use crate::{Error, Host, Session};
 use cellblock_env::Requirements;
 use cellblock_protocol::{
     ContainerOptions, CredentialRule, Isolation, Journaling, Limits, NetworkRule, Replay,
-    SessionOptions, Strategy,
+    SessionOptions, Strategy, WorkspacePlace,
 };
 use serde_json::Value;
 use std::path::PathBuf;
@@ -54,6 +54,14 @@ impl SessionBuilder {
     /// A directory of the user's instead of a fresh one.
     pub fn workspace(mut self, path: impl Into<PathBuf>) -> SessionBuilder {
         self.options.workspace = Some(path.into());
+        self
+    }
+
+    /// Where code finds the workspace, such as `/home/user` or `/mnt/data`. `/workspace`, unless told.
+    ///
+    /// Sessions with another place are forked from an interpreter of their own, which the first of them starts.
+    pub fn workspace_at(mut self, place: WorkspacePlace) -> SessionBuilder {
+        self.options.workspace_at = place;
         self
     }
 

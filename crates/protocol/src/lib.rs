@@ -39,6 +39,7 @@ mod state;
 mod text;
 mod tool;
 mod variable;
+mod workspace_place;
 
 pub use answer::{CheckpointEntry, CheckpointList, Computed, FileContents, Opened, Undone};
 pub use cell::{Cell, MAX_CODE_BYTES, Script};
@@ -59,7 +60,7 @@ pub use json_text::ToolArguments;
 pub use limits::Limits;
 pub use mime::{MimeBundle, MimeContent};
 pub use network::{HostPattern, MAX_NETWORK_RULES, NetworkRule};
-pub use options::{Arming, SessionOptions, Strategy, validate_session_id};
+pub use options::{Arming, SessionOptions, Shell, Strategy, validate_session_id};
 pub use process::{
     MAX_SPAWN_BYTES, MAX_SPAWN_STRINGS, ProcessEnd, ProcessInfo, ProcessStatus, ProcessStream,
     Spawn, TerminalSize,
@@ -78,3 +79,4 @@ pub use state::{CheckpointState, CheckpointStatus, State, StateOutcome};
 pub use text::{strip_terminal_escapes, visible_json, visible_name, visible_text};
 pub use tool::ToolSpec;
 pub use variable::{Inspection, Variable};
+pub use workspace_place::WorkspacePlace;

@@ -12,7 +12,7 @@ use crate::invalid::{Invalid, shown_text};
 use crate::seed::validate_seed;
 use crate::{
     Cell, ContainerOptions, CredentialRule, Isolation, Journaling, Limits, MAX_NETWORK_RULES,
-    NetworkRule, Replay, Seed,
+    NetworkRule, Replay, Seed, WorkspacePlace,
 };
 
 /// How a session is to be. Everything has a default, and unknown fields are refused.
@@ -25,12 +25,18 @@ pub struct SessionOptions {
     /// A directory of the user's to work in; absent, a fresh one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<PathBuf>,
+    /// Where code finds the workspace: `/workspace`, unless another path is chosen. It needs the rung `full` or a container.
+    #[serde(skip_serializing_if = "WorkspacePlace::is_default")]
+    pub workspace_at: WorkspacePlace,
     /// The dependency environment, by name; absent, the Python that the host found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub env: Option<String>,
     /// Present, it lives in a container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<ContainerOptions>,
+    /// The language of cells: Python alone, or as in notebooks.
+    #[serde(skip_serializing_if = "Shell::is_plain")]
+    pub shell: Shell,
     /// How cells run.
     pub strategy: Strategy,
     /// Whether a cell that fails leaves nothing behind. A cell can say otherwise.
@@ -66,8 +72,10 @@ impl SessionOptions {
     const FIELDS: &'static [&'static str] = &[
         "session",
         "workspace",
+        "workspace_at",
         "env",
         "container",
+        "shell",
         "strategy",
         "atomic",
         "arming",
@@ -143,6 +151,7 @@ impl TryFrom<Map<String, Value>> for SessionOptions {
         let options = Self {
             session: fields.optional("session")?,
             workspace: fields.optional::<String>("workspace")?.map(PathBuf::from),
+            workspace_at: fields.optional("workspace_at")?.unwrap_or_default(),
             env: fields.optional("env")?,
             container: fields.optional("container")?,
             strategy: fields.optional("strategy")?.unwrap_or_default(),
@@ -157,6 +166,7 @@ impl TryFrom<Map<String, Value>> for SessionOptions {
             setup: fields.optional("setup")?,
             journal: fields.optional("journal")?.unwrap_or_default(),
             replay: fields.optional("replay")?.unwrap_or_default(),
+            shell: fields.optional("shell")?.unwrap_or_default(),
         };
         fields.finish(Self::FIELDS)?;
         options.validate()?;
@@ -213,6 +223,43 @@ impl Field for Strategy {
             Some("process") => Ok(Self::Process),
             Some("thread") => Ok(Self::Thread),
             Some("direct") => Ok(Self::Direct),
+            _ => Err(Self::refuse(name, &value)),
+        }
+    }
+}
+
+/// The language of cells.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shell {
+    /// Python alone.
+    #[default]
+    Plain,
+    /// As in notebooks: magics, `!command`, `In` and `Out`. Python alone where IPython is not installed.
+    Ipython,
+}
+
+impl Shell {
+    /// The word that stands in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Ipython => "ipython",
+        }
+    }
+
+    fn is_plain(&self) -> bool {
+        *self == Self::Plain
+    }
+}
+
+impl Field for Shell {
+    const EXPECTED: &'static str = "plain or ipython";
+
+    fn read(name: &str, value: Value) -> Result<Self, Invalid> {
+        match value.as_str() {
+            Some("plain") => Ok(Self::Plain),
+            Some("ipython") => Ok(Self::Ipython),
             _ => Err(Self::refuse(name, &value)),
         }
     }

@@ -49,6 +49,11 @@ impl ApiError {
         self
     }
 
+    /// After how many seconds the same request may succeed, where that is known.
+    pub(crate) fn seconds_to_wait(&self) -> Option<u64> {
+        self.retry_after
+    }
+
     /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         self.status
@@ -125,10 +130,14 @@ impl From<SessionError> for ApiError {
             SessionError::Invalid(_) | SessionError::Refused(_) | SessionError::Sandbox(_) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
-            SessionError::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            SessionError::File { source, .. } | SessionError::Path { source, .. }
+                if source.kind() == std::io::ErrorKind::NotFound =>
+            {
                 StatusCode::NOT_FOUND
             }
-            SessionError::File { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+            SessionError::File { .. } | SessionError::Path { .. } => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         ApiError::new(status, error.code(), error.to_string())

@@ -31,8 +31,17 @@ impl AppState {
         caller: &Caller,
         new: NewSession,
     ) -> Result<Arc<LiveSession>, ApiError> {
+        self.check_options(caller, &new.options)?;
+        self.open_checked_session(caller, new).await
+    }
+
+    /// Opens a session whose options the server itself decided, within the limits of its user.
+    pub(crate) async fn open_checked_session(
+        &self,
+        caller: &Caller,
+        new: NewSession,
+    ) -> Result<Arc<LiveSession>, ApiError> {
         let mut options = new.options;
-        self.check_options(caller, &options)?;
         let memory = options.limits.memory;
         self.check_session_quota(&caller.user, memory)?;
         let id = random_id("s")?;

@@ -2,6 +2,8 @@
 
 use crate::agents::{AgentSetup, Chats, LiveRuns};
 use crate::auth::{Authentication, LoginTries, random_id, validate_user_name};
+use crate::demo::Entrance;
+use crate::e2b::Sandboxes;
 use crate::error::ApiError;
 use crate::http::HostRules;
 use crate::live::Registry;
@@ -9,7 +11,7 @@ use crate::metrics::Metrics;
 use crate::quotas::{CellRates, Quotas};
 use crate::routes::completions::Remembered;
 use crate::routes::mcp::McpSessions;
-use crate::server::{ServerOptions, Transport};
+use crate::server::ServerOptions;
 use crate::store::{Role, Store, User};
 use cellblock_host::Host;
 use std::path::PathBuf;
@@ -37,7 +39,9 @@ struct Inner {
     rates: CellRates,
     metrics: Metrics,
     readers: Arc<AtomicUsize>,
+    sandboxes: Sandboxes,
     local_user: tokio::sync::OnceCell<User>,
+    entrance: OnceLock<Entrance>,
     stop: CancellationToken,
 }
 
@@ -62,7 +66,9 @@ impl AppState {
                 rates: CellRates::default(),
                 metrics: Metrics::default(),
                 readers: Arc::default(),
+                sandboxes: Sandboxes::default(),
                 local_user: tokio::sync::OnceCell::new(),
+                entrance: OnceLock::new(),
                 stop: CancellationToken::new(),
             }),
         }
@@ -90,6 +96,11 @@ impl AppState {
 
     pub(crate) fn chats(&self) -> &Chats {
         &self.inner.chats
+    }
+
+    /// The sandboxes of programs that speak the E2B API.
+    pub(crate) fn sandboxes(&self) -> &Sandboxes {
+        &self.inner.sandboxes
     }
 
     /// The sessions of MCP clients.
@@ -134,7 +145,7 @@ impl AppState {
 
     /// Whether browsers reach the server by TLS.
     pub(crate) fn is_behind_tls(&self) -> bool {
-        self.inner.options.transport == Transport::BehindTls
+        self.inner.options.transport.is_encrypted()
     }
 
     /// The names that a request may have in its header `Host`.
@@ -170,6 +181,16 @@ impl AppState {
     /// The number of readers of events.
     pub(crate) fn readers(&self) -> usize {
         self.inner.readers.load(Ordering::Relaxed)
+    }
+
+    /// The link to the demonstration, where the server is one.
+    pub(crate) fn entrance(&self) -> Option<&Entrance> {
+        self.inner.entrance.get()
+    }
+
+    /// Sets the link to the demonstration. Only the first call counts.
+    pub(crate) fn set_entrance(&self, entrance: Entrance) {
+        let _ = self.inner.entrance.set(entrance);
     }
 
     /// The administrator that every caller is where there is no login.

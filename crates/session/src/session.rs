@@ -101,9 +101,15 @@ impl Session {
         &self.shared.id
     }
 
-    /// The workspace, as the host calls it. Cells call it `/workspace`.
+    /// The path of the workspace on the host. Cells find it at [`workspace_at`](Session::workspace_at).
     pub fn workspace(&self) -> &Path {
         self.shared.workspace.path()
+    }
+
+    /// The path of the workspace, as cells know it: `/workspace`, unless another was chosen. On a rung without a view it is the path
+    /// on the host.
+    pub fn workspace_at(&self) -> &Path {
+        &self.shared.layout.workspace
     }
 
     /// The Python that it runs on, as [`Python::executable`](crate::Python::executable) named it.

@@ -1,8 +1,8 @@
 //! Where code runs and tools are called.
 
 use crate::support::{GetSecretTool, python, wait};
-use cellblock::{Cell, Locale, Status};
 use cellblock_agent::{Executor, ExecutorOptions, ForkKind, NoopExecutor, WorkspaceChoice};
+use cellblock_protocol::{Cell, Locale, Status};
 use cellblock_tools::{Approval, ApprovalMode, ApprovalPolicy, Call, Registry};
 use serde_json::json;
 

@@ -1,8 +1,8 @@
 //! The words for the model.
 
 use crate::support::facts;
-use cellblock::Locale;
 use cellblock_agent::{Format, Prompt, PromptPart};
+use cellblock_protocol::Locale;
 use std::collections::BTreeMap;
 
 fn placeholders(text: &str) -> Vec<&str> {

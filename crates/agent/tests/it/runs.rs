@@ -3,9 +3,9 @@
 use crate::support::{
     GetSecretTool, ProvideAnswerTool, answers, calls, keeper, runs, scripted, wait,
 };
-use cellblock::Status;
 use cellblock_agent::{Agent, CancellationToken, Format, NoopExecutor, RunEvent, RunStatus};
 use cellblock_model::{Message, Reply, ScriptedModel};
+use cellblock_protocol::Status;
 use serde_json::json;
 
 const QUESTION: &str = "What do 15000 become at 6 % compounded semi-annually for 6 years?";
@@ -277,7 +277,7 @@ fn everything_that_happens_is_told_as_it_happens() {
     let events = kept.lock().unwrap();
     let output = events.iter().find_map(|event| match event {
         RunEvent::Cell {
-            event: cellblock::Event::Stdout { text },
+            event: cellblock_protocol::Event::Stdout { text },
         } => Some(text.clone()),
         _ => None,
     });

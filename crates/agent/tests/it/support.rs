@@ -1,52 +1,17 @@
 //! Sessions, facts and models for tests.
 
-use cellblock::env::Dirs;
-use cellblock::{Host, Locale, Preload, PythonChoice, SessionOptions};
 use cellblock_agent::{
     Agent, AgentBuilder, Format, FormatContext, LocalExecutor, Observer, RunEvent, SessionRequest,
 };
 use cellblock_model::{Capabilities, Reply, ScriptedModel, ToolCall};
+use cellblock_protocol::{Locale, SessionOptions};
+use cellblock_test_support::open_session;
+pub use cellblock_test_support::wait;
 use cellblock_tools::{Context, Registry, RegistryBuilder, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex};
-use std::time::Duration;
-use tokio::runtime::{Builder, Runtime};
-
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
-    let mut builder = Builder::new_multi_thread();
-    builder.worker_threads(2).enable_all().build().unwrap()
-});
-
-/// Waits for anything that is asynchronous, but not for ever.
-pub fn wait<T>(future: impl Future<Output = T>) -> T {
-    RUNTIME
-        .block_on(async { tokio::time::timeout(Duration::from_secs(90), future).await })
-        .expect("it did not end in time")
-}
-
-static HOST: LazyLock<Host> = LazyLock::new(|| {
-    let host = Host::builder().python(PythonChoice::StandardLibrary);
-    host.preload(Preload::None).dirs(dirs()).build().unwrap()
-});
-
-/// The user's cache, and workspaces of this test program, removed by the next one.
-fn dirs() -> Dirs {
-    let name = |process: &str| format!("cellblock-agent-tests-{process}");
-    for entry in std::fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
-        let file = entry.file_name().to_string_lossy().into_owned();
-        let process = file.strip_prefix(&name(""));
-        if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
-    }
-    Dirs {
-        state: std::env::temp_dir().join(name(&std::process::id().to_string())),
-        ..Dirs::from_process().unwrap()
-    }
-}
 
 /// Sessions with the standard library.
 pub fn python() -> LocalExecutor {
@@ -56,7 +21,7 @@ pub fn python() -> LocalExecutor {
                 seed: wanted.seed,
                 ..SessionOptions::default()
             };
-            Ok(HOST.open(options).await?)
+            Ok(open_session(options).await?)
         })
     })
 }

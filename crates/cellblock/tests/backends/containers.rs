@@ -1,6 +1,6 @@
 //! What is true of containers alone.
 
-use super::common::{ground, open, run, wait};
+use super::common::{open, run, test_directory, wait};
 use super::ground::docker;
 use super::log::logged;
 use super::relay::Relay;
@@ -22,7 +22,7 @@ fn engine_socket() -> PathBuf {
 
 /// Containers of an engine that is reached at `socket`.
 fn containers(socket: &Path, state: &Path) -> Containers {
-    Containers::new(Engine::at(socket), state, ground().join("cache"))
+    Containers::new(Engine::at(socket), state, test_directory().join("cache"))
 }
 
 fn options(container: ContainerOptions) -> SessionOptions {
@@ -122,7 +122,7 @@ fn what_is_printed_is_logged_with_where_it_comes_from() {
 #[test]
 fn code_runs_as_the_owner_of_the_users_directory() {
     let Some(docker) = docker() else { return };
-    let directory = ground().join("given-by-somebody");
+    let directory = test_directory().join("given-by-somebody");
     fs::create_dir(&directory).unwrap();
     // Only root can give a directory away, and only root's tests need to.
     let _ = std::os::unix::fs::chown(&directory, Some(4711), Some(4712));
@@ -181,13 +181,13 @@ fn packages_in_the_volume_can_be_imported_and_not_changed() {
 fn a_missing_image_or_engine_is_told_with_what_to_do() {
     let Some(_docker) = docker() else { return };
     let missing = ContainerOptions::image("cellblock-no-such-image:1");
-    let state = ground().join("state-of-nothing");
+    let state = test_directory().join("state-of-nothing");
     let opened = wait(containers(&engine_socket(), &state).open(options(missing)));
     assert_eq!(
         opened.unwrap_err().to_string(),
         "the container engine has no image cellblock-no-such-image:1; `docker pull cellblock-no-such-image:1` brings it"
     );
-    let nowhere = ground().join("no-engine");
+    let nowhere = test_directory().join("no-engine");
     let opened = wait(containers(&nowhere, &state).open(options(ContainerOptions::default())));
     let message = opened.unwrap_err().to_string();
     assert!(message.contains("start Docker"), "{message}");
@@ -201,9 +201,10 @@ fn a_missing_image_or_engine_is_told_with_what_to_do() {
 #[test]
 fn an_engine_that_dies_ends_the_cell_and_the_container() {
     let Some(docker) = docker() else { return };
-    let relay = Relay::new(ground().join("relay"), &engine_socket());
+    let relay = Relay::new(test_directory().join("relay"), &engine_socket());
     let session = wait(
-        containers(&relay.path, &ground().join("state")).open(options(docker.container().unwrap())),
+        containers(&relay.path, &test_directory().join("state"))
+            .open(options(docker.container().unwrap())),
     )
     .unwrap();
     let begun = Instant::now();

@@ -24,7 +24,7 @@ macro_rules! on_each_backend {
         }
         mod docker {
             $(#[test] fn $name() {
-                if let Some(ground) = super::ground::docker() { super::suite::$name(ground); }
+                if let Some(test_directory) = super::ground::docker() { super::suite::$name(test_directory); }
             })*
         }
     };

@@ -22,8 +22,8 @@ fn value(session: &Session, code: &str) -> String {
 }
 
 /// What becomes of the session after a cell whose process ended.
-fn assert_survived(ground: &Ground, session: &Session, result: &CellResult) {
-    if ground.has_checkpoints() {
+fn assert_survived(test_directory: &Ground, session: &Session, result: &CellResult) {
+    if test_directory.has_checkpoints() {
         assert_eq!(result.state.outcome, StateOutcome::Restored, "{result:?}");
         assert_eq!(value(session, "x"), "1");
         return;
@@ -33,16 +33,16 @@ fn assert_survived(ground: &Ground, session: &Session, result: &CellResult) {
     assert!(message.contains("has ended"), "{message}");
 }
 
-pub(crate) fn variables_live_from_cell_to_cell(ground: Ground) {
-    let session = ground.session();
+pub(crate) fn variables_live_from_cell_to_cell(test_directory: Ground) {
+    let session = test_directory.session();
     run(&session, "x = 20\ndef twice(n): return 2 * n");
     assert_eq!(value(&session, "twice(x) + 2"), "42");
     let result = run(&session, "import sys; sys.version_info[0]");
     assert_eq!((result.cell, result.status), (3, Status::Success));
 }
 
-pub(crate) fn output_comes_in_order_and_as_it_is_written(ground: Ground) {
-    let session = ground.session();
+pub(crate) fn output_comes_in_order_and_as_it_is_written(test_directory: Ground) {
+    let session = test_directory.session();
     let code = "import sys
 for n in range(3):
     print('out', n)
@@ -55,8 +55,8 @@ for n in range(3):
     assert!(result.stdout.len() < 1_100_000);
 }
 
-pub(crate) fn an_exception_is_a_failure_and_the_session_goes_on(ground: Ground) {
-    let session = ground.session();
+pub(crate) fn an_exception_is_a_failure_and_the_session_goes_on(test_directory: Ground) {
+    let session = test_directory.session();
     let result = run(&session, "x = 1\nx / 0");
     assert_eq!(result.status, Status::Failure);
     let error = result.error.unwrap();
@@ -69,8 +69,8 @@ pub(crate) fn an_exception_is_a_failure_and_the_session_goes_on(ground: Ground) 
     assert_eq!(value(&session, "x"), "1");
 }
 
-pub(crate) fn files_of_the_workspace_are_the_hosts_files(ground: Ground) {
-    let session = ground.session();
+pub(crate) fn files_of_the_workspace_are_the_hosts_files(test_directory: Ground) {
+    let session = test_directory.session();
     wait(session.put_file("given/a.txt", b"from the host".to_vec())).unwrap();
     let code = "import os
 text = open('given/a.txt').read()
@@ -84,8 +84,8 @@ os.getcwd(), text";
     assert_eq!((written.uid(), written.gid()), (owner.uid(), owner.gid()));
 }
 
-pub(crate) fn a_result_names_what_changed(ground: Ground) {
-    let session = ground.session();
+pub(crate) fn a_result_names_what_changed(test_directory: Ground) {
+    let session = test_directory.session();
     run(&session, "a = 1\nb = 2");
     let result = run(
         &session,
@@ -100,8 +100,8 @@ pub(crate) fn a_result_names_what_changed(ground: Ground) {
     assert_eq!(result.files.created[0].path, "new.txt");
 }
 
-pub(crate) fn a_cell_that_takes_too_long_is_stopped(ground: Ground) {
-    let session = ground.session();
+pub(crate) fn a_cell_that_takes_too_long_is_stopped(test_directory: Ground) {
+    let session = test_directory.session();
     run(&session, "x = 1");
     let begun = Instant::now();
     let result = run(
@@ -112,11 +112,11 @@ pub(crate) fn a_cell_that_takes_too_long_is_stopped(ground: Ground) {
     assert_eq!(result.status, Status::Timeout);
     assert_eq!(result.stdout, "begun\n");
     assert!(begun.elapsed() < Duration::from_secs(20));
-    assert_survived(&ground, &session, &result);
+    assert_survived(&test_directory, &session, &result);
 }
 
-pub(crate) fn an_interrupted_cell_leaves_the_variables_alone(ground: Ground) {
-    let session = ground.session();
+pub(crate) fn an_interrupted_cell_leaves_the_variables_alone(test_directory: Ground) {
+    let session = test_directory.session();
     run(&session, "x = 1");
     let result = interrupted(
         &session,
@@ -127,8 +127,8 @@ pub(crate) fn an_interrupted_cell_leaves_the_variables_alone(ground: Ground) {
     assert_eq!(value(&session, "x"), "1");
 }
 
-pub(crate) fn a_cell_that_does_not_listen_to_an_interrupt_is_ended(ground: Ground) {
-    let session = ground.session();
+pub(crate) fn a_cell_that_does_not_listen_to_an_interrupt_is_ended(test_directory: Ground) {
+    let session = test_directory.session();
     run(&session, "x = 1");
     let result = interrupted(
         &session,
@@ -138,7 +138,7 @@ print('begun', flush=True)
 time.sleep(60)",
     );
     assert_eq!(result.status, Status::Interrupted, "{result:?}");
-    assert_survived(&ground, &session, &result);
+    assert_survived(&test_directory, &session, &result);
 }
 
 /// Interrupts a cell once it has printed something.
@@ -155,31 +155,31 @@ fn interrupted(session: &Session, code: &str) -> CellResult {
     })
 }
 
-pub(crate) fn a_crash_is_told_with_its_signal(ground: Ground) {
-    let session = ground.session();
+pub(crate) fn a_crash_is_told_with_its_signal(test_directory: Ground) {
+    let session = test_directory.session();
     run(&session, "x = 1");
     let result = run(&session, "import ctypes; ctypes.string_at(0)");
     assert_eq!((result.status, result.signal), (Status::Crashed, Some(11)));
-    assert_survived(&ground, &session, &result);
+    assert_survived(&test_directory, &session, &result);
 }
 
-pub(crate) fn an_exit_is_told_with_its_code(ground: Ground) {
-    let session = ground.session();
+pub(crate) fn an_exit_is_told_with_its_code(test_directory: Ground) {
+    let session = test_directory.session();
     run(&session, "x = 1");
     let result = run(&session, "import os; os._exit(7)");
     assert_eq!(
         (result.status, result.exit_code),
         (Status::Crashed, Some(7))
     );
-    assert_survived(&ground, &session, &result);
+    assert_survived(&test_directory, &session, &result);
 }
 
-pub(crate) fn more_memory_than_allowed_is_a_clean_error_or_a_clear_end(ground: Ground) {
+pub(crate) fn more_memory_than_allowed_is_a_clean_error_or_a_clear_end(test_directory: Ground) {
     let limits = Limits {
         memory: 256 << 20,
         ..Limits::default()
     };
-    let session = super::common::open(ground.builder().limits(limits));
+    let session = super::common::open(test_directory.builder().limits(limits));
     run(&session, "x = 1");
     let result = run(&session, "large = bytearray(1 << 30)");
     assert_eq!(result.error.unwrap().type_, "MemoryError");
@@ -193,15 +193,15 @@ while True:
     let result = run(&session, hoard);
     assert_eq!(result.status, Status::Crashed, "{result:?}");
     assert_eq!(result.error.as_ref().unwrap().type_, "MemoryLimit");
-    assert_survived(&ground, &session, &result);
+    assert_survived(&test_directory, &session, &result);
 }
 
-pub(crate) fn processes_are_counted(ground: Ground) {
+pub(crate) fn processes_are_counted(test_directory: Ground) {
     let limits = Limits {
         processes: 10,
         ..Limits::default()
     };
-    let session = super::common::open(ground.builder().limits(limits));
+    let session = super::common::open(test_directory.builder().limits(limits));
     let code = "import os, time
 children = []
 try:
@@ -218,13 +218,13 @@ print(len(children) < 40)";
     assert_eq!(run(&session, code).stdout, "BlockingIOError\nTrue\n");
 }
 
-pub(crate) fn what_is_written_is_counted_with_and_without_a_name(ground: Ground) {
+pub(crate) fn what_is_written_is_counted_with_and_without_a_name(test_directory: Ground) {
     let limits = Limits {
         disk: 16 << 20,
         ..Limits::default()
     };
     for nameless in ["", "os.unlink('large')"] {
-        let session = super::common::open(ground.builder().limits(limits.clone()));
+        let session = super::common::open(test_directory.builder().limits(limits.clone()));
         run(&session, "x = 1");
         let code = format!(
             "import os, time
@@ -245,10 +245,10 @@ time.sleep(20)"
     }
 }
 
-pub(crate) fn there_is_no_network(ground: Ground) {
+pub(crate) fn there_is_no_network(test_directory: Ground) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let session = ground.session();
+    let session = test_directory.session();
     let code = format!("import socket; socket.create_connection(('127.0.0.1', {port}), timeout=3)");
     let error = run(&session, code.as_str()).error.unwrap();
     assert!(error.type_.contains("Error"), "{error:?}");
@@ -261,7 +261,7 @@ pub(crate) fn there_is_no_network(ground: Ground) {
     );
 }
 
-pub(crate) fn what_was_allowed_on_the_network_is_reached(ground: Ground) {
+pub(crate) fn what_was_allowed_on_the_network_is_reached(test_directory: Ground) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
@@ -274,13 +274,13 @@ pub(crate) fn what_was_allowed_on_the_network_is_reached(ground: Ground) {
         "from urllib.request import urlopen\nprint(urlopen('http://localhost:{port}/', timeout=10).read())"
     );
     let rule = format!("localhost:{port}").parse().unwrap();
-    let session = super::common::open(ground.builder().allow_net(rule));
+    let session = super::common::open(test_directory.builder().allow_net(rule));
     assert_eq!(run(&session, fetch.as_str()).stdout, "b'a page'\n");
     let refused = run(&session, fetch.replace("localhost", "example.org").as_str());
     let message = refused.error.unwrap().traceback;
     assert!(message.contains("may not reach example.org"), "{message}");
     let rule = format!("tcp://localhost:{port}").parse().unwrap();
-    let session = super::common::open(ground.builder().allow_net(rule));
+    let session = super::common::open(test_directory.builder().allow_net(rule));
     let raw = format!(
         "import socket
 with socket.create_connection(('localhost', {port}), timeout=10) as connection:
@@ -290,8 +290,8 @@ with socket.create_connection(('localhost', {port}), timeout=10) as connection:
     assert_eq!(run(&session, raw.as_str()).stdout, "b'HTTP/1.1 200 OK'\n");
 }
 
-pub(crate) fn only_the_workspace_and_tmp_can_be_changed(ground: Ground) {
-    let session = ground.session();
+pub(crate) fn only_the_workspace_and_tmp_can_be_changed(test_directory: Ground) {
+    let session = test_directory.session();
     let code = "import os
 def attempt(path):
     try:
@@ -305,21 +305,21 @@ def attempt(path):
     assert_eq!(found.matches("written").count(), 2, "{found}");
 }
 
-pub(crate) fn seeds_imports_and_setup_come_before_the_first_cell(ground: Ground) {
-    let builder = ground
+pub(crate) fn seeds_imports_and_setup_come_before_the_first_cell(test_directory: Ground) {
+    let builder = test_directory
         .builder()
         .variable("n", 9)
         .import("math")
         .setup("root = math.sqrt(n)");
     let session = super::common::open(builder);
     assert_eq!(value(&session, "root"), "3.0");
-    let broken = ground.builder().setup("1/0");
+    let broken = test_directory.builder().setup("1/0");
     let message = wait(broken.start()).unwrap_err().to_string();
     assert!(message.contains("ZeroDivisionError"), "{message}");
 }
 
-pub(crate) fn a_question_is_answered(ground: Ground) {
-    let session = ground.session();
+pub(crate) fn a_question_is_answered(test_directory: Ground) {
+    let session = test_directory.session();
     let result = wait(async {
         let mut running = session.start("name = input('Who? ')\nname").unwrap();
         loop {
@@ -333,8 +333,8 @@ pub(crate) fn a_question_is_answered(ground: Ground) {
     assert_eq!(result.value.unwrap().repr, "'Ada'");
 }
 
-pub(crate) fn tools_can_be_called_from_code(ground: Ground) {
-    let session = ground.session();
+pub(crate) fn tools_can_be_called_from_code(test_directory: Ground) {
+    let session = test_directory.session();
     let tool: ToolSpec = serde_json::from_value(json!({
         "name": "double",
         "description": "Twice as much.",
@@ -360,16 +360,16 @@ pub(crate) fn tools_can_be_called_from_code(ground: Ground) {
     assert_eq!(result.value.unwrap().repr, "42");
 }
 
-pub(crate) fn an_expression_is_computed_beside_the_session(ground: Ground) {
-    let session = ground.session();
+pub(crate) fn an_expression_is_computed_beside_the_session(test_directory: Ground) {
+    let session = test_directory.session();
     run(&session, "x = [1, 2]");
     let computed = wait(session.compute("x.append(3) or len(x)", "")).unwrap();
     assert!(format!("{computed:?}").contains('3'), "{computed:?}");
     assert_eq!(value(&session, "x"), "[1, 2]");
 }
 
-pub(crate) fn variables_can_be_listed_looked_at_and_forgotten(ground: Ground) {
-    let session = ground.session();
+pub(crate) fn variables_can_be_listed_looked_at_and_forgotten(test_directory: Ground) {
+    let session = test_directory.session();
     run(&session, "numbers = [1, 2, 3]");
     let names: Vec<String> = wait(session.vars())
         .unwrap()
@@ -382,9 +382,9 @@ pub(crate) fn variables_can_be_listed_looked_at_and_forgotten(ground: Ground) {
     assert!(wait(session.vars()).unwrap().is_empty());
 }
 
-pub(crate) fn a_room_of_the_agents_executor_is_made_when_it_is_needed(ground: Ground) {
+pub(crate) fn a_room_of_the_agents_executor_is_made_when_it_is_needed(test_directory: Ground) {
     let options = SessionOptions {
-        container: ground.container(),
+        container: test_directory.container(),
         ..SessionOptions::default()
     };
     let executor = executor(host().clone(), options, Vec::new());
@@ -414,8 +414,8 @@ pub(crate) fn a_room_of_the_agents_executor_is_made_when_it_is_needed(ground: Gr
     wait(room.close());
 }
 
-pub(crate) fn a_session_that_was_closed_says_so(ground: Ground) {
-    let session = ground.session();
+pub(crate) fn a_session_that_was_closed_says_so(test_directory: Ground) {
+    let session = test_directory.session();
     run(&session, "x = 1");
     wait(session.close());
     let message = wait(session.run("x")).unwrap_err().to_string();

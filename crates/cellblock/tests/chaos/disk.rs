@@ -86,8 +86,8 @@ fn a_workspace_that_is_full_fails_the_cell_and_goes_back_whole() {
     else {
         return;
     };
-    let ground = new_directory();
-    let host = new_host(ground.path());
+    let test_directory = new_directory();
+    let host = new_host(test_directory.path());
     let session = open_in(&host, &disk.join("workspace"));
     run(
         &session,
@@ -119,8 +119,8 @@ fn a_file_for_which_there_is_no_room_any_more_is_named() {
     let Some(disk) = small_disk("disk::a_file_for_which_there_is_no_room_any_more_is_named") else {
         return;
     };
-    let ground = new_directory();
-    let host = new_host(ground.path());
+    let test_directory = new_directory();
+    let host = new_host(test_directory.path());
     let session = open_in(&host, &disk.join("workspace"));
     run(
         &session,

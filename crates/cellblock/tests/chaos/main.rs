@@ -14,9 +14,6 @@ mod common;
 mod disk;
 mod memory;
 mod scenes;
-#[path = "../common/seed.rs"]
-#[allow(dead_code, reason = "other tests use the rest of it")]
-mod seed;
 mod storm;
 mod survivor;
 mod victims;

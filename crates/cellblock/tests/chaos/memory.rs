@@ -1,8 +1,8 @@
 //! Memory and processes that run out: where no checkpoint can be made, the session says so, and what it says is true.
 
 use super::common::{builder, is_long, open, run, short, wait};
-use super::seed::{Dice, seed};
 use cellblock::{Cell, CellResult, CheckpointStatus, Event, Limits, Session, StateOutcome, Status};
+use cellblock_test_support::{Dice, seed};
 use std::time::Duration;
 use tokio::sync::broadcast;
 
@@ -79,9 +79,17 @@ const LOOK: &str = "print(*(f'{len(block)}/{filling(block)}' for block in blocks
 
 #[test]
 fn a_session_that_is_full_to_the_brim_never_mixes_two_states() {
-    let seed = seed("memory");
+    fill_to_the_brim(seed("memory"), if is_long() { 1500 } else { 40 });
+}
+
+/// With this seed the kernel killed the head while it copied itself, again and again: the cells that ran again filled memory to the same byte.
+#[test]
+fn a_session_whose_cells_run_again_to_the_brim_gets_on() {
+    fill_to_the_brim(1_554_218_619_109_897_888, if is_long() { 450 } else { 20 });
+}
+
+fn fill_to_the_brim(seed: u64, steps: usize) {
     let mut dice = Dice::new(seed);
-    let steps = if is_long() { 1500 } else { 40 };
     let mut brim = Brim::new();
     for number in 0..steps {
         let step = Step::thrown(&mut dice);

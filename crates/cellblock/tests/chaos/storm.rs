@@ -1,10 +1,10 @@
 //! Head, standbys, init and zygote killed at random, at any moment, one or several.
 
 use super::common::{is_long, new_directory, new_host, within};
-use super::seed::{Dice, seed};
 use super::survivor::{Heard, Kept, Survivor};
 use super::victims::{Role, Victims};
 use cellblock::Host;
+use cellblock_test_support::{Dice, seed};
 use std::thread;
 use std::time::Duration;
 

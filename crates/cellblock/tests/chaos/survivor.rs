@@ -1,6 +1,6 @@
 //! A session that things happen to, and what should be in it.
 
-use super::common::{MINUTE, RUNTIME};
+use super::common::{MINUTE, runtime};
 use super::victims::Processes;
 use cellblock::{Cell, CellResult, Event, Host, Session, StateOutcome, Status};
 use cellblock_session::Error;
@@ -209,7 +209,7 @@ impl Survivor {
 
 /// Waits, but not for ever.
 pub(crate) fn bounded<T>(future: impl Future<Output = T>, what: impl FnOnce() -> String) -> T {
-    match RUNTIME.block_on(async { tokio::time::timeout(MINUTE, future).await }) {
+    match runtime().block_on(async { tokio::time::timeout(MINUTE, future).await }) {
         Ok(done) => done,
         Err(_) => panic!("it hangs: not over within a minute: {}", what()),
     }

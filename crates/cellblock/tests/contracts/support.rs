@@ -5,19 +5,14 @@ use cellblock::{
     Cell, CellResult, Error, Event, Host, Preload, PythonChoice, Running, Session, SessionBuilder,
     Status, ToolSpec,
 };
+use cellblock_test_support::{command_lines, test_directory};
+#[allow(unused_imports, reason = "each test binary uses a part of it")]
+pub(crate) use cellblock_test_support::{eventually, is_root, wait};
 use serde_json::{Value, json};
-use std::future::Future;
 use std::ops::Deref;
-use std::path::Path;
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
-use tokio::runtime::{Builder, Runtime};
+use std::time::Duration;
 use tokio::sync::broadcast::Receiver;
-
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
-    let mut builder = Builder::new_multi_thread();
-    builder.worker_threads(2).enable_all().build().unwrap()
-});
 
 static STANDARD_LIBRARY: LazyLock<Host> = LazyLock::new(|| {
     let host = Host::builder().python(PythonChoice::StandardLibrary);
@@ -31,26 +26,12 @@ static PACKAGES: LazyLock<Host> = LazyLock::new(|| {
     host.preload(Preload::Full).dirs(dirs()).build().unwrap()
 });
 
-/// The user's cache, and workspaces that do not pile up: those of earlier runs are removed.
+/// The user's cache, and workspaces that do not pile up.
 fn dirs() -> Dirs {
-    let name = |process: &str| format!("cellblock-contracts-{process}");
-    for entry in std::fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
-        let file = entry.file_name().to_string_lossy().into_owned();
-        let process = file.strip_prefix(&name(""));
-        if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
-    }
-    let state = std::env::temp_dir().join(name(&std::process::id().to_string()));
     Dirs {
-        state,
+        state: test_directory().join("state"),
         ..Dirs::from_process().unwrap()
     }
-}
-
-/// Waits for anything that is asynchronous.
-pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
-    RUNTIME.block_on(future)
 }
 
 /// The host of these sessions.
@@ -227,24 +208,5 @@ pub(crate) fn next_log(logs: &mut Receiver<Event>) -> String {
 
 /// How many processes of this machine have `mark` in their command line. No wall hides them from the host.
 pub(crate) fn processes_with(mark: &str) -> usize {
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let command_lines =
-        processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
-    command_lines
-        .filter(|line| String::from_utf8_lossy(line).contains(mark))
-        .count()
-}
-
-/// Waits until something is so that is bound to become so.
-pub(crate) fn eventually(what: &str, so: impl Fn() -> bool) {
-    let begin = Instant::now();
-    while !so() {
-        assert!(begin.elapsed() < MAX_WAIT, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-pub(crate) fn is_root() -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    std::fs::metadata("/proc/self").unwrap().uid() == 0
+    command_lines().filter(|line| line.contains(mark)).count()
 }

@@ -1,6 +1,6 @@
 //! Sessions that name an environment.
 
-use crate::common::{ground, python};
+use crate::common::{python, test_directory};
 use crate::packages::{both, dirs, environments, host, wait};
 use cellblock::env::{Cancel, Requirements};
 use cellblock::{Host, PythonChoice, Session, SessionBuilder, SessionOptions, Status};
@@ -29,7 +29,7 @@ fn a_session_runs_in_the_environment_that_it_names() {
     .unwrap();
     assert_eq!(number(&session, "tiny"), "1");
 
-    let file = ground().join("wanted.txt");
+    let file = test_directory().join("wanted.txt");
     fs::write(&file, "tiny\nother\n").unwrap();
     let options = SessionOptions {
         env: Some(file.display().to_string()),

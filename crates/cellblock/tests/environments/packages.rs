@@ -1,6 +1,6 @@
 //! A directory of packages, and a host that installs from it.
 
-use crate::common::{ground, python};
+use crate::common::{python, test_directory};
 use cellblock::env::{
     Cancel, Dirs, Environments, InstallerSandbox, Requirements, Search, Variables,
 };
@@ -18,28 +18,28 @@ use std::{fs, thread};
 /// Installing takes longer than running.
 pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
     let limited = async { tokio::time::timeout(Duration::from_secs(300), future).await };
-    crate::common::RUNTIME
+    crate::common::runtime()
         .block_on(limited)
         .expect("it did not end within five minutes")
 }
 
 pub(crate) fn dirs() -> Dirs {
     Dirs {
-        cache: ground().join("cache"),
-        state: ground().join("state"),
+        cache: test_directory().join("cache"),
+        state: test_directory().join("state"),
     }
 }
 
 /// The directory with the packages.
 pub(crate) fn package_directory() -> PathBuf {
-    let path = ground().join("packages");
+    let path = test_directory().join("packages");
     fs::create_dir_all(&path).unwrap();
     path
 }
 
 /// A home with a secret in it.
 pub(crate) fn home() -> PathBuf {
-    let home = ground().join("home");
+    let home = test_directory().join("home");
     fs::create_dir_all(home.join(".ssh")).unwrap();
     fs::write(home.join(".ssh/id_ed25519"), "the secret key").unwrap();
     home

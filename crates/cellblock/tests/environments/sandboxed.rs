@@ -1,6 +1,6 @@
 //! Installers run in a sandbox: what they see, what they reach, and what is used of their output.
 
-use crate::common::{ground, python};
+use crate::common::{python, test_directory};
 use crate::index::Index;
 use crate::packages::{home, sandbox, wheel};
 use cellblock::env::{
@@ -28,8 +28,8 @@ fn fresh_dirs() -> Dirs {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     Dirs {
-        cache: ground().join(format!("cache-{number}")),
-        state: ground().join("state"),
+        cache: test_directory().join(format!("cache-{number}")),
+        state: test_directory().join("state"),
     }
 }
 
@@ -115,7 +115,10 @@ fn an_installer_reaches_only_the_index_sees_no_file_of_the_user_and_writes_nowhe
     let (index, other) = (Index::new(), Index::new());
     index.offer("plain", &index.host);
     index.keep("plain");
-    let (key, trap) = (home().join(".ssh/id_ed25519"), ground().join("trap"));
+    let (key, trap) = (
+        home().join(".ssh/id_ed25519"),
+        test_directory().join("trap"),
+    );
     let script = format!(
         r#"
 import os, socket, urllib.request

@@ -1,6 +1,6 @@
 //! What all share: memory, disk, inodes, output, and the kernel's small change.
 
-use super::common::{ground, is_long, memory_in_process_namespace, python, short, wait};
+use super::common::{is_long, memory_in_process_namespace, python, short, test_directory, wait};
 use super::scene::{Scene, harmless};
 use cellblock::Limits;
 use cellblock::Status::{Crashed, Failure, Success, Timeout};
@@ -182,7 +182,7 @@ fn the_disk_filled_with_earlier_versions() {
     }
     scene.goes_on();
     let kept = bytes_below(
-        &ground().join("state/sessions"),
+        &test_directory().join("state/sessions"),
         &format!("{}-", scene.session.id()),
     );
     assert!(

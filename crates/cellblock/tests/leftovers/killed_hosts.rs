@@ -1,7 +1,7 @@
 //! A host that is killed, one that ends, and two at once.
 
 use super::alone;
-use super::common::{builder, ground, is_root, new_host, open, run, wait, within};
+use super::common::{builder, is_root, new_host, open, run, test_directory, wait, within};
 use super::holder::{Holder, bound_to};
 use cellblock::{Cgroups, Isolation, Rung};
 use std::time::Duration;
@@ -110,7 +110,7 @@ fn two_hosts_do_not_disturb_each_other() {
 fn a_session_that_ends_takes_nothing_of_another_along() {
     let _alone = alone();
     // Two Pythons that sessions are made from: one for each kind of walls, and each counts for itself.
-    let host = new_host(ground());
+    let host = new_host(test_directory());
     let session = |isolation| open(host.session().isolation(isolation));
     let stays = session(Isolation::default());
     let goes = session(Isolation::on(Rung::Landlock));

@@ -16,8 +16,9 @@ mod crashes;
 mod forks;
 mod large;
 mod sessions;
+mod storm;
 
-use common::{RUNTIME, is_long, new_directory, new_host};
+use common::{is_long, new_directory, new_host, runtime};
 use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -40,7 +41,7 @@ fn scaled<T>(short: T, long: T) -> T {
 /// Waits for a load to be done.
 fn wait<T>(what: &str, future: impl Future<Output = T>) -> T {
     let limited = async { tokio::time::timeout(LIMIT, future).await };
-    let done = RUNTIME.block_on(limited);
+    let done = runtime().block_on(limited);
     done.unwrap_or_else(|_| panic!("it hangs: not over after {LIMIT:?}: {what}"))
 }
 

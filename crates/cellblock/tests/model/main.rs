@@ -12,9 +12,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod play;
-#[path = "../common/seed.rs"]
-#[allow(dead_code, reason = "the chaos tests use the rest of it")]
-mod seed;
 mod steps;
 mod story;
 
@@ -24,7 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 #[test]
 fn any_sequence_of_cells_crashes_undos_and_forks_gives_what_plain_python_gives() {
-    let seed = seed::seed("model");
+    let seed = cellblock_test_support::seed("model");
     let config = Config {
         cases: if is_long() { 600 } else { 60 },
         max_shrink_iters: 300,

@@ -1,6 +1,6 @@
 //! Programs that people use, unchanged: each finds the proxy by itself. These need packages from the index.
 
-use super::common::{RUNTIME, ground, wait};
+use super::common::{runtime, test_directory, wait};
 use super::servers::{Server, fails, page_answer, prints};
 use cellblock::env::{Cancel, Dirs, Environments, Requirements, Search};
 use cellblock::{Host, Preload, Session};
@@ -19,7 +19,7 @@ static HOST: LazyLock<Host> = LazyLock::new(|| {
         &mut |_| {},
     );
     let dirs = Dirs {
-        state: ground().join("state-of-clients"),
+        state: test_directory().join("state-of-clients"),
         ..Dirs::from_process().unwrap()
     };
     let host = Host::builder().environment(made.unwrap());
@@ -30,7 +30,7 @@ static HOST: LazyLock<Host> = LazyLock::new(|| {
 pub(super) fn session_with_packages(rules: &[String]) -> Session {
     // Made before the clock of `wait` runs: the first time, packages are installed.
     let host = LazyLock::force(&HOST);
-    let _entered = RUNTIME.enter();
+    let _entered = runtime().enter();
     let rules = rules.iter().map(|rule| rule.parse().unwrap());
     let builder = host.session();
     wait(

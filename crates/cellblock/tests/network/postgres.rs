@@ -1,6 +1,6 @@
 //! A PostgreSQL of a test's own: its own directory, on the loopback, at a port that is free.
 
-use super::common::ground;
+use super::common::test_directory;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt as _, chown};
@@ -28,7 +28,7 @@ impl Postgres {
             println!("{why}");
             return None;
         };
-        let home = ground().join("postgres");
+        let home = test_directory().join("postgres");
         let data = home.join("data");
         fs::create_dir(&home).unwrap();
         fs::write(home.join("password"), PASSWORD).unwrap();
@@ -60,7 +60,7 @@ impl Postgres {
             .arg(&data)
             .arg("-k")
             .arg(&home)
-            .stderr(fs::File::create(ground().join("postgres.log")).unwrap())
+            .stderr(fs::File::create(test_directory().join("postgres.log")).unwrap())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
@@ -72,7 +72,8 @@ impl Postgres {
     fn wait_until_up(&mut self) {
         let begun = Instant::now();
         while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            let log = || fs::read_to_string(ground().join("postgres.log")).unwrap_or_default();
+            let log =
+                || fs::read_to_string(test_directory().join("postgres.log")).unwrap_or_default();
             assert!(self.server.try_wait().unwrap().is_none(), "{}", log());
             assert!(begun.elapsed() < Duration::from_secs(60), "{}", log());
             thread::sleep(Duration::from_millis(20));

@@ -1,6 +1,6 @@
 //! What was not allowed is not reached, and the message says what is.
 
-use super::common::{builder, ground, open, run, wait};
+use super::common::{builder, open, run, test_directory, wait};
 use super::servers::{Server, fails, prints, session};
 use cellblock::network::Refusal;
 use cellblock::{Event, Isolation, NetworkRule, Rung};
@@ -178,7 +178,7 @@ fn without_a_network_of_its_own_a_session_gets_no_rules() {
 #[test]
 fn a_request_that_hides_another_one_reaches_no_server_and_takes_no_credential_along() {
     let server = Server::web("a page");
-    let key = ground().join("key-of-smuggling");
+    let key = test_directory().join("key-of-smuggling");
     std::fs::write(&key, "5ecret\n").unwrap();
     let target = format!("localhost:{}", server.port);
     let credential = format!("http://{target} X-Key: file:{}", key.display());

@@ -1,6 +1,6 @@
 //! What was allowed is reached.
 
-use super::common::{builder, ground, open, run, wait};
+use super::common::{builder, open, run, test_directory, wait};
 use super::servers::{Server, page_answer, prints, session};
 use cellblock::Event;
 
@@ -127,7 +127,7 @@ fn a_fork_has_ways_of_its_own_and_a_crash_closes_none() {
 #[test]
 fn a_credential_is_put_on_outside_and_the_session_never_holds_it() {
     let server = Server::web("a page");
-    let key = ground().join("key");
+    let key = test_directory().join("key");
     std::fs::write(&key, "5ecret\n").unwrap();
     let credential = format!(
         "http://localhost:{} X-Key: file:{}",

@@ -13,7 +13,3 @@ mod going_back;
 mod hostile;
 mod random;
 mod walls;
-
-#[path = "../common/seed.rs"]
-#[allow(dead_code, reason = "other tests use the rest of it")]
-mod seed;

@@ -2,8 +2,8 @@
 
 use crate::basics::{others, wait_for_output};
 use crate::common::{builder, open, run, wait};
-use crate::seed::{Dice, seed};
 use cellblock::{Process, ProcessStatus, Session, Spawn};
+use cellblock_test_support::{Dice, seed};
 use std::time::{Duration, Instant};
 
 /// One process, as the model knows it.
@@ -49,7 +49,7 @@ impl Model {
     }
 
     fn cell(&mut self, dice: &mut Dice) {
-        let value = dice.next() % 1000;
+        let value = dice.number() % 1000;
         self.trace.push(format!("x = {value}"));
         run(&self.session, format!("x = {value}"));
         self.values.push(value);
@@ -172,7 +172,7 @@ fn random_spawns_writes_cells_crashes_and_undos_agree_with_a_model() {
                 ProcessStatus::SessionEnded
             );
         }
-        dice.next();
+        dice.number();
     }
-    dice.next();
+    dice.number();
 }

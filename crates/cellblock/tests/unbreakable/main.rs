@@ -12,10 +12,6 @@ mod support;
 #[path = "../common/working_threads.rs"]
 mod working_threads;
 
-#[path = "../common/seed.rs"]
-#[allow(dead_code, reason = "the chaos tests use the rest of it")]
-mod seed;
-
 mod attributes;
 mod checkpoints;
 mod crashes;
@@ -23,6 +19,7 @@ mod files;
 mod given;
 mod left_running;
 mod links;
+mod metadata;
 mod objects;
 mod open_things;
 mod origin;

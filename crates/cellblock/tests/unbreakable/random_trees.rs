@@ -1,8 +1,8 @@
 //! Whatever cells do to a directory of the user's, going back makes it what it was, or says what it could not; and nothing else changes.
 
-use crate::seed::{Dice, seed};
 use crate::support::{Python, builder, is_root, open, wait};
 use cellblock::{Isolation, Rung, StateOutcome};
+use cellblock_test_support::{Dice, seed};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
@@ -105,7 +105,11 @@ impl Scene {
 
     fn play(&self, dice: &mut Dice) -> String {
         let outside = self.home.path().join("beside/a");
-        format!("play({}, {:?})", dice.next(), outside.display().to_string())
+        format!(
+            "play({}, {:?})",
+            dice.number(),
+            outside.display().to_string()
+        )
     }
 }
 
@@ -118,7 +122,7 @@ fn goes_back(rung: Rung, name: &str, rounds: u64) {
         let scene = Scene::new(rung);
         let mut trees = vec![scene.tree()];
         for turn in 0..12 {
-            let (before, not_restored, what) = match dice.next() % 4 {
+            let (before, not_restored, what) = match dice.number() % 4 {
                 0 => {
                     let code = format!("{}\n{DIE}", scene.play(&mut dice));
                     let result = scene.session.run(code.as_str());
@@ -126,7 +130,7 @@ fn goes_back(rung: Rung, name: &str, rounds: u64) {
                     (trees.last().unwrap(), result.state.not_restored, code)
                 }
                 1 if trees.len() > 1 => {
-                    let count = 1 + dice.next() as usize % (trees.len() - 1).min(4);
+                    let count = 1 + dice.number() as usize % (trees.len() - 1).min(4);
                     trees.truncate(trees.len() - count);
                     let undone = wait(scene.session.undo(count)).unwrap();
                     let what = format!("undo {count}");

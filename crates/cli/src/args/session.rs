@@ -5,7 +5,8 @@ use crate::failure::Usage;
 use cellblock::env::Dirs;
 use cellblock::{
     Arming, ContainerOptions, CredentialRule, Isolation, Limits, NetworkRule, Rung, Seed,
-    SessionOptions, Strategy, UntrustedDirectories, Wall, parse_duration, parse_size,
+    SessionOptions, Strategy, UntrustedDirectories, Wall, WorkspacePlace, parse_duration,
+    parse_size,
 };
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,9 @@ pub(crate) struct SessionArgs {
     /// Work in this directory [default: a fresh one]
     #[arg(short, long, value_name = "DIR")]
     workspace: Option<PathBuf>,
+    /// Show the workspace to code at this path, such as /home/user or /mnt/data [default: /workspace]
+    #[arg(long, value_name = "PATH")]
+    workspace_at: Option<WorkspacePlace>,
     /// Where it runs: local, behind the walls of this machine, or docker, in a container
     #[arg(
         long,
@@ -182,6 +186,7 @@ impl SessionArgs {
         let default = Limits::default();
         let options = SessionOptions {
             workspace: self.workspace.clone(),
+            workspace_at: self.workspace_at.clone().unwrap_or_default(),
             container: self.container()?,
             isolation: Isolation {
                 rung: self.isolation,

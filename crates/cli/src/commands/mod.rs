@@ -10,6 +10,8 @@ pub(crate) mod doctor;
 pub(crate) mod env;
 pub(crate) mod eval;
 pub(crate) mod exec;
+pub(crate) mod exec_notebook;
+pub(crate) mod jupyter;
 pub(crate) mod mcp;
 pub(crate) mod model;
 pub(crate) mod pipe;

@@ -13,9 +13,9 @@ use cellblock::agent::Agent;
 use cellblock::env::Dirs;
 use cellblock::mcp::with_tools_for_clients;
 use cellblock::tools::{Approval, DynamicTool, Registry};
-use cellblock::{Host, Preload, SessionOptions, parse_size};
+use cellblock::{Host, NetworkRule, Preload, SessionOptions, parse_size};
 use cellblock_server::{
-    AgentSetup, Authentication, Quotas, Server, ServerError, ServerOptions, Transport,
+    AgentSetup, Authentication, Demo, Quotas, Server, ServerError, ServerOptions, Tls, Transport,
 };
 use clap::Args;
 use serde_json::{Value, json};
@@ -58,6 +58,15 @@ struct ServerArgs {
     /// The directory with everything that outlives the server [default: server in the state directory]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Show everything with recorded replies, a prepared conversation and nothing to configure
+    #[arg(long, conflicts_with_all = ["data", "no_auth", "auth_header", "behind_proxy", "model"])]
+    demo: bool,
+    /// Write everything in the data directory to a tar archive, and end; a server may run meanwhile
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["restore", "demo"])]
+    backup: Option<PathBuf>,
+    /// Fill an empty data directory from such an archive, and end
+    #[arg(long, value_name = "FILE", conflicts_with = "demo")]
+    restore: Option<PathBuf>,
     /// Let everyone on this machine in, as the same administrator
     #[arg(long, conflicts_with = "auth_header")]
     no_auth: bool,
@@ -70,12 +79,24 @@ struct ServerArgs {
     /// A proxy with TLS is in front; browsers then insist on TLS
     #[arg(long)]
     behind_proxy: bool,
+    /// The certificate chain of the server's own TLS, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with_all = ["behind_proxy", "demo"])]
+    tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Take requests for this host name too, beside localhost
     #[arg(long = "allow-host", value_name = "NAME")]
     allowed_hosts: Vec<String>,
     /// A limit of every user: sessions, memory, disk, cells_per_minute, seconds_per_day, cost_per_day or runs
     #[arg(long = "quota", value_name = "NAME=VALUE")]
     quotas: Vec<String>,
+    /// Programs that speak the E2B API find sandboxes below this domain; TLS and its names lead here
+    #[arg(long, value_name = "DOMAIN", requires = "behind_proxy")]
+    e2b_domain: Option<String>,
+    /// A host that sandboxes of the E2B API reach; by default they reach none
+    #[arg(long = "e2b-allow", value_name = "HOST")]
+    e2b_hosts: Vec<NetworkRule>,
 }
 
 const EXAMPLES: &str = "\
@@ -84,13 +105,31 @@ Ctrl-C ends the requests that are under way, then the sessions; they come back f
 
 Examples:
   cellblock serve                                    for a browser on this machine
+  cellblock serve --demo                             a look around, without a key
   cellblock serve --model gpt-4o-mini                with an agent
   cellblock serve --no-auth --listen 127.0.0.1:8000  for programs on this machine, without a login
   cellblock serve --listen 0.0.0.0:8742 --behind-proxy --allow-host box.example.org
+  cellblock serve --listen 0.0.0.0:443 --tls-cert chain.pem --tls-key key.pem
+  cellblock serve --backup server.tar                while it runs; --restore brings it back
   cellblock serve --quota sessions=4 --quota memory=4GiB --quota cost_per_day=2.5";
 
 /// Serves until a signal comes.
 pub(crate) fn run(args: &ServeArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    let ServerArgs {
+        backup, restore, ..
+    } = &args.server;
+    if let Some(archive) = backup {
+        let data = args.server.data_directory()?;
+        cellblock_server::backup(&data, archive).map_err(refused)?;
+        console.say(&format!("{} holds {}", archive.display(), data.display()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(archive) = restore {
+        let data = args.server.data_directory()?;
+        cellblock_server::restore(archive, &data).map_err(refused)?;
+        console.say(&format!("{} is restored", data.display()));
+        return Ok(ExitCode::SUCCESS);
+    }
     let workers = std::thread::available_parallelism()
         .map_or(2, usize::from)
         .max(2);
@@ -106,8 +145,12 @@ async fn serve(args: &ServeArgs, console: &Console) -> anyhow::Result<ExitCode> 
     let python = args.python.resolve(&config)?;
     let address = args.server.address().await?;
     let (tools, servers) = args.toolbox.gather(&python, &config, console).await?;
-    let mut options = args.server.options()?;
-    options.agent = args.agent(tools.clone(), &config, console).await?;
+    let demo = args.server.demo.then(DemoServer::new).transpose()?;
+    let mut options = args.server.options(demo.as_ref())?;
+    options.agent = match &demo {
+        Some(demo) => Some(demo.demo.agent()),
+        None => args.agent(tools.clone(), &config, console).await?,
+    };
     options.check_address(address).map_err(refused)?;
     let builder = python.host_builder(Preload::Full).pool(POOL_SIZE);
     let host = args.environment.build(builder, None, console).await?;
@@ -119,9 +162,20 @@ async fn serve(args: &ServeArgs, console: &Console) -> anyhow::Result<ExitCode> 
     let listener = TcpListener::bind(address)
         .await
         .with_context(|| format!("cannot listen on {address}"))?;
-    let url = format!("http://{}", listener.local_addr()?);
+    let scheme = if args.server.tls_cert.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    let url = format!("{scheme}://{}", listener.local_addr()?);
     console.say(&format!("serving at {url}"));
-    if let Some(secret) = server.first_start_secret().await.map_err(refused)? {
+    console.say(&format!(
+        "for programs that speak the E2B API: E2B_API_URL={url} E2B_SANDBOX_URL={url} and a token as E2B_API_KEY"
+    ));
+    if let Some(demo) = &demo {
+        let path = demo.demo.prepare(&server).await.map_err(refused)?;
+        console.say(&format!("look around, until Ctrl-C, at {url}{path}"));
+    } else if let Some(secret) = server.first_start_secret().await.map_err(refused)? {
         console.say(&format!(
             "make the administrator, within a day, at {url}/setup#{secret}"
         ));
@@ -146,6 +200,25 @@ async fn serve(args: &ServeArgs, console: &Console) -> anyhow::Result<ExitCode> 
     };
     servers.close().await;
     Ok(status)
+}
+
+/// A demonstration, with a data directory that is removed when it ends.
+struct DemoServer {
+    demo: Demo,
+    directory: tempfile::TempDir,
+}
+
+impl DemoServer {
+    fn new() -> anyhow::Result<DemoServer> {
+        let directory = tempfile::Builder::new()
+            .prefix("cellblock-demo-")
+            .tempdir()
+            .context("there is no place for the data of the demonstration")?;
+        Ok(DemoServer {
+            demo: Demo::default(),
+            directory,
+        })
+    }
 }
 
 impl ServeArgs {
@@ -187,10 +260,10 @@ impl ServeArgs {
 }
 
 impl ServerArgs {
-    fn options(&self) -> anyhow::Result<ServerOptions> {
-        let data = match &self.data {
-            Some(data) => data.clone(),
-            None => Dirs::from_process()?.state.join("server"),
+    fn options(&self, demo: Option<&DemoServer>) -> anyhow::Result<ServerOptions> {
+        let data = match demo {
+            Some(demo) => demo.directory.path().to_owned(),
+            None => self.data_directory()?,
         };
         let mut options = ServerOptions::new(data);
         options.authentication = match &self.auth_header {
@@ -201,10 +274,26 @@ impl ServerArgs {
         if self.behind_proxy {
             options.transport = Transport::BehindTls;
         }
+        if let (Some(certificates), Some(key)) = (&self.tls_cert, &self.tls_key) {
+            let tls = Tls::from_files(certificates, key).map_err(refused)?;
+            options.transport = Transport::Tls(tls);
+        }
         options.allowed_hosts = self.allowed_hosts.clone();
+        if let Some(domain) = &self.e2b_domain {
+            options.allowed_hosts.push(format!("*.{domain}"));
+        }
+        options.e2b.domain = self.e2b_domain.clone();
+        options.e2b.network = self.e2b_hosts.clone();
         options.admins = self.admins.clone();
         options.quotas = quotas(&self.quotas)?;
         Ok(options)
+    }
+
+    fn data_directory(&self) -> anyhow::Result<PathBuf> {
+        Ok(match &self.data {
+            Some(data) => data.clone(),
+            None => Dirs::from_process()?.state.join("server"),
+        })
     }
 
     async fn address(&self) -> anyhow::Result<SocketAddr> {

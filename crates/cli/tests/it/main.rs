@@ -23,6 +23,7 @@ mod fake_model;
 mod faults;
 mod help;
 mod hidden_marks;
+mod hints;
 mod mcp;
 mod model;
 mod pages;

@@ -36,7 +36,7 @@ display(Page())";
             (peak, since) = (now, Instant::now());
         }
     }
-    assert!(peak < 110 << 20, "{} MiB", peak >> 20);
+    assert!(peak < 128 << 20, "{} MiB", peak >> 20);
     pipe.child.kill().unwrap();
     pipe.child.wait().unwrap();
 }

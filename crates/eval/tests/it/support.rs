@@ -1,47 +1,35 @@
 //! Sessions, models and suites for tests.
 
-use cellblock::agent::{GivenFile, executor};
-use cellblock::env::Dirs;
-use cellblock::{Host, Preload, PythonChoice, SessionOptions};
-use cellblock_agent::{Agent, AgentBuilder, CancellationToken, Format, NoopExecutor};
+use cellblock_agent::{
+    Agent, AgentBuilder, CancellationToken, Format, LocalExecutor, NoopExecutor, SessionRequest,
+};
 use cellblock_eval::{EvalReport, Evaluation, Suite, TaskFile};
 use cellblock_model::{Reply, ScriptedModel};
+use cellblock_protocol::SessionOptions;
+use cellblock_test_support::open_session;
+pub use cellblock_test_support::wait;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
-use std::time::Duration;
-use tokio::runtime::{Builder, Runtime};
-
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
-    let mut builder = Builder::new_multi_thread();
-    builder.worker_threads(2).enable_all().build().unwrap()
-});
-
-/// Waits for anything that is asynchronous, but not for ever.
-pub fn wait<T>(future: impl Future<Output = T>) -> T {
-    RUNTIME
-        .block_on(async { tokio::time::timeout(Duration::from_secs(120), future).await })
-        .expect("it did not end in time")
-}
-
-static HOST: LazyLock<Host> = LazyLock::new(|| {
-    let name = format!("cellblock-eval-tests-{}", std::process::id());
-    let dirs = Dirs {
-        state: std::env::temp_dir().join(name),
-        ..Dirs::from_process().unwrap()
-    };
-    let host = Host::builder().python(PythonChoice::StandardLibrary);
-    host.preload(Preload::None).dirs(dirs).build().unwrap()
-});
+use std::sync::Arc;
 
 /// Agents whose code really runs.
 pub fn agents(format: Format) -> impl Fn(Vec<TaskFile>) -> AgentBuilder + Send + Sync + 'static {
     move |files| {
-        let files = files.into_iter().map(|file| GivenFile {
-            path: file.path,
-            contents: Arc::new(file.contents),
-        });
-        let sessions = executor(HOST.clone(), SessionOptions::default(), files.collect());
-        Agent::builder().executor(sessions).format(format)
+        let open = move |request: SessionRequest| -> cellblock_tools::SessionFuture {
+            let files = files.clone();
+            Box::pin(async move {
+                let options = SessionOptions {
+                    seed: request.seed,
+                    ..SessionOptions::default()
+                };
+                let session = open_session(options).await?;
+                for file in files {
+                    session.put_file(&file.path, file.contents).await?;
+                }
+                Ok(session)
+            })
+        };
+        let executor = LocalExecutor::new(open);
+        Agent::builder().executor(executor).format(format)
     }
 }
 

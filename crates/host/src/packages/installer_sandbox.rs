@@ -95,10 +95,7 @@ impl InstallerSandbox for SessionSandbox {
             .build()
             .map_err(|error| SandboxError::Failed(error.to_string()))?;
         let session = tokio.block_on(self.open_session(options))?;
-        let directory = match session.rung() {
-            Rung::Full => PathBuf::from("/workspace"),
-            Rung::Landlock | Rung::None => session.workspace().to_owned(),
-        };
+        let directory = session.workspace_at().to_owned();
         Ok(Box::new(OpenSessionSandbox {
             session,
             directory,

@@ -185,7 +185,11 @@ impl Tool for WriteFileTool {
             })?,
         };
         let session = context.runner().session().await?;
-        let path = file.path.strip_prefix("/workspace/").unwrap_or(&file.path);
+        let path = session
+            .workspace_at()
+            .to_str()
+            .and_then(|root| file.path.strip_prefix(root)?.strip_prefix('/'))
+            .unwrap_or(&file.path);
         let bytes = contents.len();
         session.put_file(path, contents).await?;
         Ok(Output {

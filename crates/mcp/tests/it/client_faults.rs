@@ -1,6 +1,6 @@
 //! Other servers that do not behave. Every message names the server, and everything else goes on.
 
-use crate::support::{crooked, runner, runner_of, shop, soon, text, wait};
+use crate::support::{crooked, eventually, runner, runner_of, shop, text, wait};
 use cellblock_mcp::{RemoteServer, connect};
 use serde_json::json;
 use std::path::Path;
@@ -131,7 +131,7 @@ fn a_server_that_vanishes_in_the_middle_of_a_call_is_started_again() {
         meanwhile.contains("it is started again in 0."),
         "{meanwhile}"
     );
-    soon("the server is back", || identity().parse::<u32>().is_ok());
+    eventually("the server is back", || identity().parse::<u32>().is_ok());
     assert_ne!(identity(), before);
     wait(connected.close());
 }
@@ -141,7 +141,7 @@ fn a_server_that_dies_again_and_again_is_left_alone_for_longer_and_longer() {
     let (runner, _connected) = runner_of([crooked("vanish")]);
     let mut pauses = Vec::new();
     for _ in 0..2 {
-        soon("a call is made", || {
+        eventually("a call is made", || {
             text(&runner, "crooked_work", json!({})).contains("vanished")
         });
         let said = text(&runner, "crooked_work", json!({}));
@@ -175,5 +175,5 @@ fn a_server_ends_with_everything_it_started() {
     let child = text(&runner, "shop_child", json!({}));
     assert!(alive(&server) && alive(&child));
     wait(connected.close());
-    soon("they are gone", || !alive(&server) && !alive(&child));
+    eventually("they are gone", || !alive(&server) && !alive(&child));
 }

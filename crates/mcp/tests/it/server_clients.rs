@@ -1,6 +1,6 @@
 //! Clients made with the official SDK.
 
-use crate::support::{Listening, soon};
+use crate::support::{Listening, eventually};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader};
 use std::process::Child;
@@ -52,7 +52,7 @@ fn clients_share_nothing_and_leave_nothing() {
             return;
         };
         assert_eq!(seen["first"][1], "success");
-        soon("its session is gone", || !listening.ours.has_sessions());
+        eventually("its session is gone", || !listening.ours.has_sessions());
     }
     let runners = listening.ours.runners.lock().unwrap().len();
     assert!(runners >= 2, "{runners}");
@@ -78,7 +78,7 @@ fn a_call_that_is_cancelled_is_interrupted() {
     let Some(seen) = listening.seen_in("cancel") else {
         return;
     };
-    assert_eq!(seen["soon"], true);
+    assert_eq!(seen["eventually"], true);
     let after = seen["after"].as_str().unwrap();
     assert!(
         after.starts_with("## Code execution succeeded\n### Value:\n"),
@@ -168,6 +168,6 @@ fn a_client_that_is_killed_while_a_cell_runs_leaves_nothing() {
     };
     child.kill().unwrap();
     child.wait().unwrap();
-    soon("its session is gone", || !listening.ours.has_sessions());
+    eventually("its session is gone", || !listening.ours.has_sessions());
     listening.stop();
 }

@@ -1,6 +1,7 @@
 //! A client on two streams, as on standard input and output.
 
-use crate::support::{Ours, RUNTIME, wait};
+use crate::support::{Ours, wait};
+use cellblock_test_support::runtime;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, duplex};
@@ -19,7 +20,7 @@ impl Client {
         let (to, input) = duplex(1 << 16);
         let (output, from) = duplex(1 << 16);
         let server = ours.server.clone();
-        let serving = RUNTIME.spawn(async move { server.serve_streams(input, output).await });
+        let serving = runtime().spawn(async move { server.serve_streams(input, output).await });
         let mut client = Client {
             ours,
             to,

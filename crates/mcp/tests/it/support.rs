@@ -1,9 +1,11 @@
 //! A Python with the official SDK, peers written in it, and sessions to offer them.
 
-use cellblock::env::{Cancel, Dirs, EnvironmentStatus, Environments, Requirements, Search};
-use cellblock::{Host, Locale, Preload, PythonChoice, SessionOptions};
+use cellblock_env::{Cancel, EnvironmentStatus, Environments, Requirements, Search};
 use cellblock_mcp::with_tools_for_clients;
 use cellblock_mcp::{Connected, Files, HttpOptions, RemoteServer, Server, Trust, connect};
+use cellblock_protocol::{Locale, SessionOptions};
+pub use cellblock_test_support::{eventually, wait};
+use cellblock_test_support::{open_session, runtime, test_directory};
 use cellblock_tools::{
     Approval, ApprovalMode, ApprovalPolicy, Call, Registry, SessionFuture, ToolRunner,
 };
@@ -13,42 +15,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, LazyLock, Mutex};
-use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
-
-pub static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
-    let mut builder = Builder::new_multi_thread();
-    builder.worker_threads(2).enable_all().build().unwrap()
-});
-
-/// What takes longer than this is stuck, also on a busy machine.
-const MAX_WAIT: Duration = Duration::from_secs(300);
-
-/// Waits for anything that is asynchronous, but not for ever.
-pub fn wait<T>(future: impl Future<Output = T>) -> T {
-    RUNTIME
-        .block_on(async { tokio::time::timeout(MAX_WAIT, future).await })
-        .expect("it did not end")
-}
-
-/// Waits until something is so, but not for long.
-pub fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..400 {
-        if is_so() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(25));
-    }
-    panic!("after 10 s it was still not so: {what}");
-}
 
 /// The interpreter of an environment with the SDK, made by the first test that needs it. None where there is no package index,
 /// which is a failure on CI.
 pub fn python() -> Option<&'static Path> {
     static PYTHON: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
-        let words = |error: cellblock::env::Error| error.to_string();
+        let words = |error: cellblock_env::Error| error.to_string();
         let interpreter = Search::from_process()
             .map_err(words)?
             .find()
@@ -71,24 +45,6 @@ pub fn python() -> Option<&'static Path> {
     }
 }
 
-/// A directory of this test program, removed by the next one.
-fn place() -> &'static Path {
-    static PLACE: LazyLock<PathBuf> = LazyLock::new(|| {
-        let name = |process: &str| format!("cellblock-mcp-tests-{process}");
-        for entry in fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
-            let file = entry.file_name().to_string_lossy().into_owned();
-            let process = file.strip_prefix(&name(""));
-            if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
-                let _ = fs::remove_dir_all(entry.path());
-            }
-        }
-        let place = std::env::temp_dir().join(name(&std::process::id().to_string()));
-        fs::create_dir_all(&place).unwrap();
-        place
-    });
-    &PLACE
-}
-
 /// The scripts of the peers, where any user can read them.
 pub fn script(name: &str) -> String {
     static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -97,9 +53,9 @@ pub fn script(name: &str) -> String {
             ("crooked.py", include_str!("peers/crooked.py")),
             ("visitor.py", include_str!("peers/visitor.py")),
         ] {
-            fs::write(place().join(name), text).unwrap();
+            fs::write(test_directory().join(name), text).unwrap();
         }
-        place().to_owned()
+        test_directory().to_owned()
     });
     FOLDER.join(name).display().to_string()
 }
@@ -147,18 +103,9 @@ pub fn text(runner: &ToolRunner, name: &str, arguments: Value) -> String {
     wait(runner.call(Call::by_user(name, arguments))).for_model(Locale::En, 20_000)
 }
 
-static HOST: LazyLock<Host> = LazyLock::new(|| {
-    let dirs = Dirs {
-        state: place().join("state"),
-        ..Dirs::from_process().unwrap()
-    };
-    let host = Host::builder().python(PythonChoice::StandardLibrary);
-    host.preload(Preload::None).dirs(dirs).build().unwrap()
-});
-
 /// Makes sessions with the standard library.
 pub fn sessions() -> impl Fn() -> SessionFuture + Send + Sync + 'static {
-    || Box::pin(async { Ok(HOST.open(SessionOptions::default()).await?) })
+    || Box::pin(async { Ok(open_session(SessionOptions::default()).await?) })
 }
 
 /// A server of ours in this process.
@@ -217,7 +164,7 @@ impl Listening {
         let listener = wait(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let server = ours.server.clone();
-        let serving = RUNTIME.spawn(async move { server.serve_http(listener, options).await });
+        let serving = runtime().spawn(async move { server.serve_http(listener, options).await });
         Listening {
             ours,
             address,

@@ -23,8 +23,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
-pub(crate) use key::{is_loopback, url_without_secrets};
 pub use key::{ApiKey, KeyHeader};
+pub(crate) use key::{is_loopback, url_without_secrets};
 pub use retry::RetryPolicy;
 
 /// The events of a reply that may wait for their reader. When more come, the request waits.

@@ -1,5 +1,7 @@
 //! The view: the part of the host that a session sees. Enough to run Python, read-only, and nothing of the user's.
 
+use crate::Error;
+use cellblock_protocol::WorkspacePlace;
 use std::path::{Path, PathBuf};
 
 /// The directory of the guest's own modules in a session with a view of its own.
@@ -31,11 +33,20 @@ const DEVICES: [&str; 5] = [
 ];
 
 /// The accounts that a session sees. Files of the system belong to root; no process of the session can be root.
-const PASSWD: &str = "root:x:0:0:root:/:/bin/false
-user:x:1000:1000:Session:/workspace:/bin/sh
+fn passwd(workspace: &WorkspacePlace) -> String {
+    let name = workspace.user_name();
+    format!(
+        "root:x:0:0:root:/:/bin/false
+{name}:x:1000:1000:Session:{workspace}:/bin/sh
 nobody:x:65534:65534:nobody:/:/bin/false
-";
-const GROUP: &str = "root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n";
+"
+    )
+}
+
+fn group(workspace: &WorkspacePlace) -> String {
+    let name = workspace.user_name();
+    format!("root:x:0:\n{name}:x:1000:\nnogroup:x:65534:\n")
+}
 
 /// The ports that programs ask for by name. Our own list, so that a session does not depend on what the host has installed.
 const SERVICES: &str = "echo 7/tcp
@@ -81,7 +92,7 @@ pub(crate) enum Entry {
     Device(PathBuf),
     Link { target: PathBuf, at: PathBuf },
     Directory(PathBuf),
-    File { text: &'static str, at: PathBuf },
+    File { text: String, at: PathBuf },
 }
 
 /// The view of one Python.
@@ -91,8 +102,24 @@ pub struct View {
 }
 
 impl View {
-    /// A view that holds the system, the directories of a Python, and the guest's modules.
-    pub fn new(prefixes: &[PathBuf], guest: &Path) -> View {
+    /// A view that holds the system, the directories of a Python, the guest's modules, and a directory for the workspace.
+    ///
+    /// # Errors
+    ///
+    /// The workspace cannot be where the Python has a directory: one would cover the other.
+    pub fn new(
+        prefixes: &[PathBuf],
+        guest: &Path,
+        workspace: &WorkspacePlace,
+    ) -> Result<View, Error> {
+        let place = workspace.as_path();
+        let taken = |path: &&PathBuf| path.starts_with(place) || place.starts_with(path);
+        if let Some(shown) = prefixes.iter().find(taken) {
+            return Err(Error::PlaceTaken {
+                place: place.to_owned(),
+                shown: shown.clone(),
+            });
+        }
         let mut entries = Vec::new();
         for path in SYSTEM.map(PathBuf::from) {
             match std::fs::read_link(&path) {
@@ -147,16 +174,20 @@ impl View {
                 at: at.into(),
             });
         }
-        entries.push(Entry::Directory("/workspace".into()));
+        entries.push(Entry::Directory(place.to_owned()));
         entries.push(Entry::Directory("/dev/pts".into()));
         for (text, at) in [
-            (PASSWD, "/etc/passwd"),
-            (GROUP, "/etc/group"),
-            ("127.0.0.1 localhost\n::1 localhost\n", "/etc/hosts"),
-            (SERVICES, "/etc/services"),
-            (PROTOCOLS, "/etc/protocols"),
+            (passwd(workspace), "/etc/passwd"),
+            (group(workspace), "/etc/group"),
             (
-                "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n",
+                "127.0.0.1 localhost\n::1 localhost\n".to_owned(),
+                "/etc/hosts",
+            ),
+            (SERVICES.to_owned(), "/etc/services"),
+            (PROTOCOLS.to_owned(), "/etc/protocols"),
+            (
+                "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n"
+                    .to_owned(),
                 "/etc/nsswitch.conf",
             ),
         ] {
@@ -165,7 +196,7 @@ impl View {
                 at: at.into(),
             });
         }
-        View { entries }
+        Ok(View { entries })
     }
 
     pub(crate) fn entries(&self) -> &[Entry] {

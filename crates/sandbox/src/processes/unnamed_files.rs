@@ -10,6 +10,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::Path;
 
 /// The files without a name that a session's processes hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,18 +52,18 @@ pub struct Written {
 
 impl SessionProcesses {
     /// The files without a name that the session's processes hold on the file systems `devices` (as `stat` numbers them). Descriptors that wait in one of the sockets `own`, given by
-    /// their inodes, do not count: the host has put them there.
-    pub fn unnamed_files(self, devices: &[u64], own: &[u64]) -> UnnamedFiles {
+    /// their inodes, do not count: the host has put them there. Processes know the workspace as `workspace`.
+    pub fn unnamed_files(self, devices: &[u64], workspace: &Path, own: &[u64]) -> UnnamedFiles {
         let mut unnamed_files = UnnamedFiles::default();
         let mut sockets = HashMap::new();
         for pid in self.ids() {
             for task in tables_of(pid) {
                 unnamed_files.add_open(&task, devices, &mut sockets);
             }
-            unnamed_files.add_mapped(pid, devices);
+            unnamed_files.add_mapped(pid, devices, workspace);
         }
         // Init has what the zygote had mapped, and nothing of the session's: a library that was replaced on disk meanwhile.
-        for mapping in deleted_mappings(&self.init().to_string(), devices) {
+        for mapping in deleted_mappings(&self.init().to_string(), devices, workspace) {
             unnamed_files.nameless.remove(&mapping.inode);
         }
         sockets.retain(|inode, _| !own.contains(inode));
@@ -150,10 +151,10 @@ impl UnnamedFiles {
         }
     }
 
-    fn add_mapped(&mut self, pid: u32, devices: &[u64]) {
+    fn add_mapped(&mut self, pid: u32, devices: &[u64], workspace: &Path) {
         // The memory of a process is that of all its threads, but not to be seen through one that has ended.
         let tasks = tasks_of(pid).into_iter();
-        let mut mappings = tasks.map(|task| (deleted_mappings(&task, devices), task));
+        let mut mappings = tasks.map(|task| (deleted_mappings(&task, devices, workspace), task));
         let Some((mappings, task)) = mappings.find(|(found, _)| !found.is_empty()) else {
             return;
         };
@@ -246,16 +247,16 @@ struct Mapping {
     reach: u64,
 }
 
-fn deleted_mappings(task: &str, devices: &[u64]) -> Vec<Mapping> {
+fn deleted_mappings(task: &str, devices: &[u64], workspace: &Path) -> Vec<Mapping> {
     let lines = maps(task).into_iter().flatten().map_while(Result::ok);
     lines
-        .filter_map(|line| deleted_mapping(&line, devices))
+        .filter_map(|line| deleted_mapping(&line, devices, workspace))
         .collect()
 }
 
 /// The mapping in a line of `maps`, if its file has no name and is on one of these devices, or in a session's workspace: some file systems tell another
 /// device here than elsewhere.
-fn deleted_mapping(line: &str, devices: &[u64]) -> Option<Mapping> {
+fn deleted_mapping(line: &str, devices: &[u64], workspace: &Path) -> Option<Mapping> {
     let line = line.strip_suffix(" (deleted)")?;
     let mut words = line.split_whitespace();
     let range = words.next()?;
@@ -267,7 +268,7 @@ fn deleted_mapping(line: &str, devices: &[u64]) -> Option<Mapping> {
     let on = makedev(hexadecimal(major)? as u32, hexadecimal(minor)? as u32);
     let is_in_workspace = words
         .next()
-        .is_some_and(|path| path.starts_with("/workspace/"));
+        .is_some_and(|path| Path::new(path).starts_with(workspace));
     (devices.contains(&on) || is_in_workspace).then_some(Mapping {
         range: range.to_owned(),
         inode,

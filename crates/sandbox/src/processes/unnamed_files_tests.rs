@@ -1,7 +1,11 @@
 use super::*;
+
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::time::Duration;
+
+/// The path of a session's workspace inside.
+const WORKSPACE: &str = "/workspace";
 
 fn own() -> SessionProcesses {
     SessionProcesses::below(std::process::id())
@@ -10,7 +14,10 @@ fn own() -> SessionProcesses {
 #[test]
 fn what_is_not_there_holds_nothing() {
     let no_process = SessionProcesses::below(u32::MAX);
-    assert_eq!(no_process.unnamed_files(&[], &[]), UnnamedFiles::default());
+    assert_eq!(
+        no_process.unnamed_files(&[], Path::new(WORKSPACE), &[]),
+        UnnamedFiles::default()
+    );
     assert_eq!(no_process.written(), []);
     assert!(!no_process.kill_head(1));
 }
@@ -22,7 +29,7 @@ fn a_file_without_a_name_counts_for_the_process_that_has_it_open() {
     let metadata = file.metadata().unwrap();
     let size = || {
         own()
-            .unnamed_files(&[metadata.dev()], &[])
+            .unnamed_files(&[metadata.dev()], Path::new(WORKSPACE), &[])
             .nameless
             .get(&metadata.ino())
             .copied()
@@ -42,7 +49,7 @@ fn a_file_whose_size_is_told_by_its_length_alone_counts_in_full() {
     let file = tempfile::tempfile().unwrap();
     file.set_len(1 << 30).unwrap();
     let metadata = file.metadata().unwrap();
-    let unnamed_files = own().unnamed_files(&[metadata.dev()], &[]);
+    let unnamed_files = own().unnamed_files(&[metadata.dev()], Path::new(WORKSPACE), &[]);
     assert_eq!(
         unnamed_files.nameless[&metadata.ino()],
         Size::Exactly(1 << 30)
@@ -57,15 +64,23 @@ fn a_descriptor_that_waits_in_a_socket_is_counted_unless_the_host_put_it_there()
     let inode = rustix::fs::fstat(&far).unwrap().st_ino;
     assert_eq!(descriptors_waiting_in(far.as_raw_fd()), 1);
     assert_eq!(descriptors_waiting_in(near.as_raw_fd()), 0);
-    let all = own().unnamed_files(&[], &[]).in_flight;
-    let others = own().unnamed_files(&[], &[inode]).in_flight;
+    let all = own()
+        .unnamed_files(&[], Path::new(WORKSPACE), &[])
+        .in_flight;
+    let others = own()
+        .unnamed_files(&[], Path::new(WORKSPACE), &[inode])
+        .in_flight;
     // Other tests have sockets as well.
     assert!(
         all > others
             || (0..50).any(|_| {
                 std::thread::sleep(Duration::from_millis(20));
-                own().unnamed_files(&[], &[]).in_flight
-                    > own().unnamed_files(&[], &[inode]).in_flight
+                own()
+                    .unnamed_files(&[], Path::new(WORKSPACE), &[])
+                    .in_flight
+                    > own()
+                        .unnamed_files(&[], Path::new(WORKSPACE), &[inode])
+                        .in_flight
             })
     );
 }
@@ -104,12 +119,22 @@ fn a_mapping_of_a_file_without_a_name_counts_as_far_as_it_reaches() {
         inode: 4711,
         reach: 0x4000,
     };
-    assert_eq!(deleted_mapping(line, &[device]), Some(mapping));
-    assert_eq!(deleted_mapping(line, &[device + 1]), None);
-    let in_workspace = line.replace("/elsewhere", "/workspace");
-    assert!(deleted_mapping(&in_workspace, &[device + 1]).is_some());
     assert_eq!(
-        deleted_mapping(line.trim_end_matches(" (deleted)"), &[device]),
+        deleted_mapping(line, &[device], Path::new(WORKSPACE)),
+        Some(mapping)
+    );
+    assert_eq!(
+        deleted_mapping(line, &[device + 1], Path::new(WORKSPACE)),
+        None
+    );
+    let in_workspace = line.replace("/elsewhere", WORKSPACE);
+    assert!(deleted_mapping(&in_workspace, &[device + 1], Path::new(WORKSPACE)).is_some());
+    assert_eq!(
+        deleted_mapping(
+            line.trim_end_matches(" (deleted)"),
+            &[device],
+            Path::new(WORKSPACE)
+        ),
         None
     );
 }

@@ -34,7 +34,15 @@ impl HostRules {
     /// Whether a `Host` header names this server. The port does not matter: a proxy may listen on another one.
     fn allows(&self, host: &str) -> bool {
         let name = without_port(host).to_ascii_lowercase();
-        self.names.contains(&name)
+        self.names
+            .iter()
+            .any(|allowed| match allowed.strip_prefix('*') {
+                // `*.example.org` stands for every name below it.
+                Some(suffix) => {
+                    suffix.starts_with('.') && name.len() > suffix.len() && name.ends_with(suffix)
+                }
+                None => *allowed == name,
+            })
     }
 }
 

@@ -256,6 +256,7 @@ async fn describe(
     let row = find(&state, &caller, &id).await?;
     let runs = state.store().runs(caller.id(), Some(id)).await?;
     let mut json = json!(row);
+    json["shared"] = state.store().is_shared(&row.id).await?.into();
     json["runs"] = runs.iter().map(|run| run_json(&state, run)).collect();
     Ok(Json(json))
 }
@@ -318,7 +319,17 @@ async fn fork(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
-    let row = find(&state, &caller, &id).await?;
+    let copy = fork_chat(&state, &caller, &id).await?;
+    Ok((StatusCode::CREATED, Json(json!(copy))))
+}
+
+/// Makes a second chat with the questions of the first, over a fork of its session.
+pub(crate) async fn fork_chat(
+    state: &AppState,
+    caller: &Caller,
+    id: &str,
+) -> Result<ChatRow, ApiError> {
+    let row = find(state, caller, id).await?;
     let mut copy = ChatRow {
         id: random_id("c")?,
         parent: Some(row.id.clone()),
@@ -328,12 +339,12 @@ async fn fork(
         ..row.clone()
     };
     if let Some(session) = &row.session {
-        let live = state.session(&caller, session).await?;
-        copy.session = Some(state.fork_session(&caller, &live).await?.id.clone());
+        let live = state.session(caller, session).await?;
+        copy.session = Some(state.fork_session(caller, &live).await?.id.clone());
     }
     state.store().add_chat(copy.clone()).await?;
     // The questions so far are part of both chats.
-    for run in state.store().runs(caller.id(), Some(id)).await? {
+    for run in state.store().runs(caller.id(), Some(id.to_owned())).await? {
         let run = crate::store::RunRow {
             id: random_id("r")?,
             chat: Some(copy.id.clone()),
@@ -343,5 +354,5 @@ async fn fork(
             state.store().put_run(&run).await?;
         }
     }
-    Ok((StatusCode::CREATED, Json(json!(copy))))
+    Ok(copy)
 }

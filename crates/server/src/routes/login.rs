@@ -33,6 +33,15 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new(Method::POST, "/v1/login", Access::Public, "Log in with name and password", login)
             .takes::<LoginRequest>()
             .answers(200, "the user; a cookie logs the browser in"),
+        Route::new(
+            Method::POST,
+            "/v1/enter",
+            Access::Public,
+            "Enter the demonstration with the secret of its link",
+            enter,
+        )
+        .takes::<EnterRequest>()
+        .answers(200, "the user and the first page; a cookie logs the browser in"),
         Route::new(Method::POST, "/v1/logout", Access::Public, "End this login", logout),
         Route::new(
             Method::GET,
@@ -77,6 +86,13 @@ struct PasswordRequest {
     old: String,
     /// The new one: at least 10 characters.
     new: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct EnterRequest {
+    /// The secret of the link that `cellblock serve --demo` printed.
+    secret: String,
 }
 
 async fn setup(
@@ -141,15 +157,37 @@ async fn login(
     logged_in(&state, &user).await
 }
 
+async fn enter(
+    State(state): State<AppState>,
+    JsonBody(request): JsonBody<EnterRequest>,
+) -> Result<Response, ApiError> {
+    let entrance = state
+        .entrance()
+        .filter(|entrance| entrance.opens_with(&request.secret));
+    let entrance = entrance.ok_or_else(|| {
+        ApiError::unauthenticated("this link leads nowhere")
+            .hint("use the link that `cellblock serve --demo` printed when it started")
+    })?;
+    state
+        .audit(&entrance.user.id, "user.enter", None, None)
+        .await;
+    let body = json!({"user": entrance.user, "page": entrance.page});
+    logged_in_with(&state, &entrance.user, body).await
+}
+
 /// A new login with a secret of its own: whatever cookie the browser had before is of no use.
 async fn logged_in(state: &AppState, user: &User) -> Result<Response, ApiError> {
+    logged_in_with(state, user, json!({"user": user})).await
+}
+
+async fn logged_in_with(state: &AppState, user: &User, body: Value) -> Result<Response, ApiError> {
     let secret = Secret::random()?;
     let expires_at = now() + LOGIN_SECONDS;
     state
         .store()
         .add_login(secret.hash(), &user.id, expires_at)
         .await?;
-    let mut response = Json(json!({"user": user})).into_response();
+    let mut response = Json(body).into_response();
     response
         .headers_mut()
         .insert(SET_COOKIE, login_cookie(state, &secret.0)?);

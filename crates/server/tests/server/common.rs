@@ -177,6 +177,12 @@ impl<'a> Caller<'a> {
         self
     }
 
+    /// The caller with the login that an answer gave.
+    pub fn logged_in_by(self, answer: &Answer) -> Caller<'a> {
+        let (name, value) = cookie_of(answer);
+        self.with(&name, &value).with("x-cellblock", "1")
+    }
+
     pub fn request(&self, method: Method, path: &str, body: Body) -> Request<Body> {
         let mut request = Request::builder().method(method).uri(path);
         if !self.headers.iter().any(|(name, _)| name == "host") {
@@ -225,4 +231,16 @@ impl<'a> Caller<'a> {
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.text());
         answer.json()
     }
+}
+
+/// Waits until a run has ended, and returns it.
+pub async fn ended(caller: &Caller<'_>, run: &str) -> Value {
+    for _ in 0..600 {
+        let told = caller.get(&format!("/v1/runs/{run}")).await.json();
+        if told["status"] != "running" {
+            return told;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("the run does not end")
 }

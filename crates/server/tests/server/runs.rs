@@ -1,6 +1,6 @@
 //! Runs and chats with a model that says what a script says.
 
-use crate::common::{Caller, TestServer};
+use crate::common::{Caller, TestServer, ended};
 use axum::http::StatusCode;
 use cellblock_model::{Reply, ScriptedModel};
 use cellblock_server::{AgentSetup, ServerOptions};
@@ -17,18 +17,6 @@ fn scripted(replies: &[&str]) -> AgentSetup {
 
 fn with(setup: AgentSetup) -> impl FnOnce(&mut ServerOptions) {
     |options| options.agent = Some(setup)
-}
-
-/// Waits until a run has ended, and returns it.
-async fn ended(caller: &Caller<'_>, run: &str) -> Value {
-    for _ in 0..600 {
-        let told = caller.get(&format!("/v1/runs/{run}")).await.json();
-        if told["status"] != "running" {
-            return told;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
-    panic!("the run does not end")
 }
 
 async fn ask(caller: &Caller<'_>, chat: &str, text: &str) -> String {

@@ -33,6 +33,19 @@ export async function setupPage(root, onDone) {
   (isFirst ? name : password).focus();
 }
 
+/** The page of the link to a demonstration: it logs in by itself. @param {HTMLElement} root */
+export async function enterPage(root) {
+  const secret = location.hash.slice(1);
+  history.replaceState(null, "", "/enter");
+  try {
+    const { page } = await post("/v1/enter", { secret });
+    location.replace(page);
+  } catch (error) {
+    const message = error instanceof ApiError ? `${error.message}. ${error.hint}` : String(error);
+    replace(root, h("main", { class: "empty" }, icon("search"), h("h1", null, message)));
+  }
+}
+
 /**
  * @param {{ title: string, lead: string, submit: string, fields: Array<[string, HTMLInputElement]> }} words
  * @param {() => Promise<void>} send

@@ -14,7 +14,7 @@ from resource import RUSAGE_SELF, getpagesize, getrusage
 
 from . import BUILTINS as __builtins__
 from . import loops, native, processes
-from .keepsakes import Keepsake
+from .prefork_state import PreForkState
 from .libraries import modules
 from .wire import encode
 
@@ -40,10 +40,10 @@ _NOT_KNOWN_YET = 9_999_999_999  # as many digits as an id may have
 class Woken(BaseException):
     """Raised in a copy that was woken: it is the head now."""
 
-    def __init__(self, standby: int, keepsake: Keepsake) -> None:
+    def __init__(self, standby: int, prefork_state: PreForkState) -> None:
         super().__init__()
         self.standby = standby  # the copy that it left behind, or 0
-        self.keepsake = keepsake
+        self.prefork_state = prefork_state
 
 
 def obstacle(descriptors: list[tuple[int, int]]) -> str | None:
@@ -60,7 +60,7 @@ def obstacle(descriptors: list[tuple[int, int]]) -> str | None:
 def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], answer: Frame) -> str | None:
     """Copy this process, which serves `channel`, and answer with the copy's id; or say why not. In the copy, when it is woken to serve the next
     channel, raises `Woken`."""
-    keepsake = Keepsake(descriptors, (channel, next_channel))
+    prefork_state = PreForkState(descriptors, (channel, next_channel))
     frame = encode({**answer, "pid": _NOT_KNOWN_YET})
     place = frame.index(str(_NOT_KNOWN_YET).encode(), frame.index(b'"pid"'))
     has_threads = native.has_other_threads()
@@ -71,9 +71,9 @@ def make(channel: int, next_channel: int, descriptors: list[tuple[int, int]], an
         return why_not_stopped(error)
     if pid:
         return None
-    keepsake.put_back()
+    prefork_state.put_back()
     renew_ids(process)
-    raise Woken(left, keepsake)
+    raise Woken(left, prefork_state)
 
 
 def why_not_stopped(error: native.ThreadInTheWay) -> str:

@@ -7,7 +7,7 @@ import os
 from fcntl import F_GETFL, fcntl
 
 from . import BUILTINS as __builtins__
-from . import epolls, pairs, trees
+from . import epolls, pairs, places, trees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ _REGULAR = 0o100000
 _DIRECTORY = 0o040000
 _PIPE = 0o010000
 _SOCKET = 0o140000
-_OWN = ("/workspace", "/tmp", "/dev/shm")
 _TERMINALS = ("/dev/pts/", "/dev/ptmx")
 _DELETED = " (deleted)"
 # Made anew before any thread of the fork runs: `forks/event_descriptors.rs`.
@@ -164,8 +163,7 @@ def same_again(descriptor: Descriptor) -> None:
 def _again(descriptor: Descriptor) -> int:
     """The same file, opened once more: the one of this session, if it is one of those that each session has."""
     flags = descriptor.flags & ~_NOT_AGAIN | (os.O_DIRECTORY if descriptor.kind == _DIRECTORY else 0)
-    own = descriptor.path.startswith(_OWN) and (descriptor.path + "/").startswith(tuple(f"{path}/" for path in _OWN))
-    if own and not descriptor.nameless:
+    if places.is_own(descriptor.path) and not descriptor.nameless:
         return os.open(descriptor.path, flags)
     if descriptor.nameless and descriptor.kind == _REGULAR:
         return _copy_of_nameless(descriptor, flags)
@@ -175,7 +173,7 @@ def _again(descriptor: Descriptor) -> int:
 def _copy_of_nameless(descriptor: Descriptor, flags: int) -> int:
     """A file without a name is found by nobody else; its contents are copied into another one."""
     folder = os.path.dirname(descriptor.path.removesuffix(_DELETED))
-    if not folder.startswith(_OWN) or not os.path.isdir(folder):
+    if not places.is_own(folder) or not os.path.isdir(folder):
         folder = "/tmp"
     path = f"{folder}/.cellblock-fork-{os.getpid()}-{descriptor.number}"
     source = os.open(f"/proc/self/fd/{descriptor.number}", os.O_RDONLY)

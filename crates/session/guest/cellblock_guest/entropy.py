@@ -31,15 +31,15 @@ def refresh() -> None:
         _refresh(name)
 
 
-class Loan:
+class FreshSeeds:
     """Fresh numbers for a copy of this process that is about to be made, in the generators that the code never seeded: in the copy that
-    would take longer, for its pages are not its own yet. Afterwards this process takes its own back."""
+    would take longer, for its pages are not its own yet. Afterwards this process gets its own state back."""
 
     def __init__(self, besides: tuple[str, ...]) -> None:
         self._besides = besides
         self._own: list[tuple[str, Any]] = []
 
-    def take(self) -> None:
+    def apply(self) -> None:
         for name in _LIBRARIES:
             if name not in self._besides and name not in _seeded and name in modules:
                 try:
@@ -48,7 +48,7 @@ class Loan:
                 except Exception:  # the code has put a generator in its place that cannot be seeded like this
                     pass
 
-    def give_back(self) -> None:
+    def revert(self) -> None:
         for name, state in self._own:
             _function(name, "set")(state)
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 
 from . import BUILTINS as __builtins__
-from . import checkpoints, descriptors, entropy, mappings, native, trees
+from . import checkpoints, descriptors, entropy, mappings, native, places, trees
 from .libraries import modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_WORKSPACE = "/workspace"
 _TEMPORARY = ("/tmp", "/dev/shm")
 
 
@@ -31,47 +30,47 @@ def make(channel: int) -> None:
     """Copy this process into the fork that init has prepared. In the copy, raises `Arrived` once it has settled there."""
     has_threads = native.has_other_threads()
     process = os.getpid()
-    luggage = _Luggage(channel)
+    parent_state = _ParentState(channel)
     # Without other threads, CPython itself sees to `random` in the copy.
-    loan = entropy.Loan(besides=() if has_threads else ("random",))
+    fresh_seeds = entropy.FreshSeeds(besides=() if has_threads else ("random",))
     pid = -1
     try:
-        loan.take()
+        fresh_seeds.apply()
         pid, arrived = native.copy_into_fork(channel, has_threads)
         if pid == 0:
             checkpoints.renew_ids(process)
-            luggage.unpack()
+            parent_state.apply()
             if has_threads:
                 # A thread may wait at a pipe or a socket of the parent's.
                 native.interrupt_threads()
             raise Arrived(arrived)
     finally:
         if pid != 0:
-            loan.give_back()
-        luggage.close()
+            fresh_seeds.revert()
+        parent_state.close()
 
 
-class _Luggage:
-    """What must be known from before, to make the copy independent."""
+class _ParentState:
+    """The state of the parent before the fork, which makes the copy independent."""
 
     def __init__(self, channel: int) -> None:
         try:
             self._directory = os.getcwd()
         except OSError:  # it was removed
-            self._directory = _WORKSPACE
+            self._directory = places.workspace()
         self._open = descriptors.Open.look(besides=(0, 1, 2, channel))
         self._temporary = [(path, tree) for path in _TEMPORARY if (tree := trees.Tree.of(path)) is not None]
         self._mappings = mappings.shared()
         random: Any = modules.get("random")
         self._random = random.getstate() if random is not None and entropy.is_seeded("random") else None
 
-    def unpack(self) -> None:
+    def apply(self) -> None:
         for path, tree in self._temporary:
             tree.copy_to(path)
         try:
             os.chdir(self._directory)
         except OSError:
-            os.chdir(_WORKSPACE)
+            os.chdir(places.workspace())
         self._open.renew()
         # A library may have unmapped some when Python told it of the fork.
         present = {mapping.place for mapping in mappings.shared()}

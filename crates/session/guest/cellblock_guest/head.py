@@ -8,7 +8,22 @@ from _socket import socketpair  # type: ignore[import-not-found]
 from os import close, read, write
 
 from . import BUILTINS as __builtins__
-from . import checkpoints, comms, denials, entropy, errors, forks, hooks, inspection, outputs, pairs, plotting, seeds, surroundings
+from . import (
+    checkpoints,
+    comms,
+    denials,
+    entropy,
+    errors,
+    forks,
+    hooks,
+    inspection,
+    outputs,
+    pairs,
+    places,
+    plotting,
+    seeds,
+    surroundings,
+)
 from .bridge import Bridge
 from .channel import LOST, Channel
 from .compute import Compute
@@ -25,7 +40,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-    from .keepsakes import Keepsake
+    from .prefork_state import PreForkState
     from .wire import Frame
 
 _exit = os._exit
@@ -49,7 +64,7 @@ class Head:
         comms.connect(self._emit)
         self._compute = Compute(self._interpreter.namespace)
         self._imports: list[str] = []
-        self._keepsake: Keepsake | None = None  # in a copy that was woken, until the host has put its files back
+        self._prefork_state: PreForkState | None = None  # in a copy that was woken, until the host has put its files back
         self._request: Frame | None = None
         self._reply: bytes | None = None
         self._sent: list[int] = []
@@ -72,6 +87,7 @@ class Head:
         try:
             self.resume(channel_fd)
             self._streams.share()
+            places.begin(os.getcwd())
             self._interpreter.begin(os.getcwd())
             self._greet()
             self._serve()
@@ -91,6 +107,10 @@ class Head:
         self.channel.adopt(-1)
         close(near)
         close(far)
+
+    def use_ipython(self) -> None:
+        """Make the sessions of this zygote notebooks, where IPython is installed."""
+        self._interpreter.use_ipython()
 
     def get_ready(self) -> None:
         """In the process that will live, ahead of time."""
@@ -153,7 +173,7 @@ class Head:
             self._display.is_silent = False
 
     def _run_cell(self, request: Frame) -> Frame:
-        cell = request["cell"], request["code"], request.get("script")
+        cell = request["cell"], request["code"], request.get("script"), bool(request.get("keep_value")), request.get("count")
         if request.get("watched"):
             with Watcher(self.channel, self._answer_meanwhile):
                 return self._interpreter.run(*cell)
@@ -178,7 +198,7 @@ class Head:
         try:
             reason = self._stand_by(next_channel, answer)
         except checkpoints.Woken as woken:
-            self._keepsake = woken.keepsake
+            self._prefork_state = woken.prefork_state
             self.resume(next_channel)
             self._greet(woken.standby)
             return
@@ -263,7 +283,11 @@ class Head:
     def _complete(self, request: Frame) -> Frame:
         from . import completion
 
-        return completion.complete(self._interpreter.namespace, request["code"], request["pos"])
+        code, place = request["code"], request["pos"]
+        notebook = self._interpreter.notebook
+        if notebook is not None and (magics := completion.magics(notebook, code, place)):
+            return {"matches": magics}
+        return completion.complete(self._interpreter.namespace, code, place)
 
     def _inspect_at(self, request: Frame) -> Frame:
         from . import pointed
@@ -273,7 +297,11 @@ class Head:
     def _is_complete(self, request: Frame) -> Frame:
         from . import completeness
 
-        return completeness.judge(request["code"])
+        notebook = self._interpreter.notebook
+        if notebook is None:
+            return completeness.judge(request["code"])
+        status, indent = notebook.is_complete(request["code"])
+        return {"status": status, "indent": " " * (indent or 0)}
 
     def _evaluate(self, request: Frame) -> Frame:
         return self._compute.answer(request["code"], request.get("seconds", 2.0), request.get("memory", 256 << 20))
@@ -286,8 +314,8 @@ class Head:
         """The files are as they were at the checkpoint: put right what leads to them, and say what could not be."""
         # What the head that died had printed of an incomplete line.
         self._streams.flush()
-        keepsake, self._keepsake = self._keepsake, None
-        return {"lost": [] if keepsake is None else keepsake.settle()}
+        prefork_state, self._prefork_state = self._prefork_state, None
+        return {"lost": [] if prefork_state is None else prefork_state.settle()}
 
     def _reset(self, request: Frame) -> Frame:
         self._interpreter.clear()

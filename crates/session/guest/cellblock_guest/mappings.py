@@ -8,12 +8,12 @@ from fcntl import ioctl
 from struct import Struct
 
 from . import BUILTINS as __builtins__
+from . import places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_OWN = ("/workspace/", "/tmp/", "/dev/shm/")
 _READ, _WRITE, _EXECUTE = 1, 2, 4
 _SHARED, _FIXED, _ANONYMOUS = 0x01, 0x10, 0x20
 
@@ -41,11 +41,11 @@ class Mapping:
     @property
     def matters(self) -> bool:
         """A file of the system that is only read is the same for everyone."""
-        return bool(self._protection & _WRITE) or self.path.startswith(_OWN)
+        return bool(self._protection & _WRITE) or places.is_own(self.path)
 
     def renew(self) -> None:
         """In the copy: put the session's own file, or a copy of the memory, in the place of the shared one."""
-        if self.path.startswith(_OWN) and not self.path.endswith(" (deleted)"):
+        if places.is_own(self.path) and not self.path.endswith(" (deleted)"):
             try:
                 descriptor = os.open(self.path, os.O_RDWR if self._protection & _WRITE else os.O_RDONLY)
             except OSError:

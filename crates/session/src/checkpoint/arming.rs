@@ -16,6 +16,10 @@ use tokio::time::timeout;
 const ARM_LIMIT: Duration = Duration::from_secs(5);
 /// The bytes that our own processes of a session take beyond the user's data: page tables, and pages written since the fork.
 pub(crate) const OWN_MEMORY: u64 = 64 << 20;
+/// The bytes that a copy of the head takes at once, beside its page tables: kernel objects, and pages that both write to first.
+const COPY_MEMORY: u64 = 8 << 20;
+/// One entry of a page table for each page.
+const PAGE_TABLE_SHARE: u64 = 512;
 
 impl Actor {
     /// Makes sure that the newest state has a standby, or a reason why not.
@@ -82,6 +86,7 @@ impl Actor {
     }
 
     async fn make_standby(&mut self, hurry: bool) -> Result<(), String> {
+        self.make_room_for_copy().await?;
         let seq = self.head.next_question();
         let (line, far) = StandbyChannel::new().map_err(|error| error.to_string())?;
         self.files.disk.expect_descriptors_in(line.far);
@@ -161,6 +166,27 @@ impl Actor {
         while self.checkpoints.count() > 1 && self.earlier_file_bytes() > self.options.limits.disk {
             self.drop_oldest().await;
             self.forget_old_files();
+        }
+    }
+
+    /// Frees memory before the head copies itself, or says that there is too little. Without it the kernel would kill the head in the
+    /// middle of the copy. The cells that run again after that would fill the memory to the same byte, and so without end.
+    async fn make_room_for_copy(&mut self) -> Result<(), String> {
+        self.drop_standbys_while_short_of_memory().await;
+        let needed = COPY_MEMORY + self.options.limits.memory / PAGE_TABLE_SHARE;
+        let cgroup = self.placement.cgroup.as_ref();
+        match cgroup.is_some_and(|cgroup| cgroup.is_short_of(needed)) {
+            true => Err("there is too little memory left for a copy of the process".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    /// Lets old standbys go, but never the newest, until memory is not short any more.
+    pub(crate) async fn drop_standbys_while_short_of_memory(&mut self) {
+        while self.checkpoints.standbys.len() > 1 && self.is_short_of_memory() {
+            self.drop_oldest_standby().await;
+            // Its memory is free when it has gone.
+            tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
 

@@ -55,10 +55,7 @@ impl Actor {
         if self.is_short_of_memory() {
             self.let_go_of_taken_back().await;
         }
-        while self.checkpoints.standbys.len() > 1 && self.is_short_of_memory() {
-            self.drop_oldest_standby().await;
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        self.drop_standbys_while_short_of_memory().await;
         while let Some(mut standby) = self.checkpoints.standbys.pop_back() {
             let cell = standby.cell.min(expected);
             let StandbyChannel {

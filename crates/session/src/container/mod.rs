@@ -15,7 +15,6 @@ use crate::files::workspace::Workspace;
 use crate::journal::{self, PythonUsed};
 use crate::network::{self, NetworkListeners};
 use crate::packages::Packages;
-use crate::paths::WORKSPACE;
 use crate::runtime::{claim, next_number, remove_orphans, session_directory};
 use crate::session::{MAX_LOG_EVENTS, Session};
 use crate::spawn::fork::Lineage;
@@ -166,7 +165,11 @@ impl ContainerBackend {
                 )));
             }
         };
-        let session = near.with(None, Processes::of_container(init_process), head);
+        let session = near.with(
+            None,
+            Processes::of_container(init_process, options.workspace_at.as_path()),
+            head,
+        );
         let limit = options.limits.disk;
         let files = Files::watch(
             &workspace,
@@ -186,7 +189,7 @@ impl ContainerBackend {
                 isolation: "docker".to_owned(),
                 python: "python3".into(),
                 has_view: false,
-                workspace: Some(WORKSPACE.into()),
+                workspace: Some(options.workspace_at.as_path().to_owned()),
             },
             process_host: ProcessHost::Container(container),
             spawned: session,
@@ -235,19 +238,19 @@ impl ContainerBackend {
         let mut mounts = vec![
             Mount::Writable {
                 source: paths.workspace.path().to_owned(),
-                target: "/workspace",
+                target: options.workspace_at.to_string(),
             },
             Mount::ReadOnly {
                 source: guest::lay_out_sources(&self.cache)?,
-                target: GUEST_TARGET,
+                target: GUEST_TARGET.to_owned(),
             },
             Mount::ReadOnly {
                 source: paths.socket.to_owned(),
-                target: SOCKET_TARGET,
+                target: SOCKET_TARGET.to_owned(),
             },
             Mount::Volume {
                 name: wanted.volume.clone(),
-                target: "/environment",
+                target: "/environment".to_owned(),
             },
         ];
         let python = ["python3", "-I", "-B", "-X", "utf8", "-c"];
@@ -263,19 +266,23 @@ impl ContainerBackend {
             command.extend(addresses);
             mounts.push(Mount::ReadOnly {
                 source: write_world_readable(paths.session, "hosts", &names)?,
-                target: "/etc/hosts",
+                target: "/etc/hosts".to_owned(),
             });
         }
-        let home = ["HOME", "TMPDIR", "MPLCONFIGDIR"];
-        let environment = home.map(|name| (name.to_owned(), "/tmp".to_owned()));
+        let temporary = ["HOME", "TMPDIR", "MPLCONFIGDIR"];
+        let mut environment =
+            BTreeMap::from(temporary.map(|name| (name.to_owned(), "/tmp".to_owned())));
+        if options.workspace_at.home_of().is_some() {
+            environment.insert("HOME".to_owned(), options.workspace_at.to_string());
+        }
         Ok(ContainerSpec {
             name,
             image: wanted.image.clone(),
             command,
             user_id: owner.st_uid,
             group_id: owner.st_gid,
-            working_directory: "/workspace".to_owned(),
-            environment: BTreeMap::from(environment),
+            working_directory: options.workspace_at.to_string(),
+            environment,
             mounts,
             memory_bytes: limits.memory.saturating_add(OVERHEAD_MEMORY_BYTES),
             cpus: wanted.cpus,

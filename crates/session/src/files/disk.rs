@@ -11,7 +11,7 @@ use cellblock_sandbox::{FileSystem, SessionProcesses, descriptors_waiting_in};
 use std::collections::HashSet;
 use std::iter;
 use std::os::fd::RawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
@@ -143,11 +143,12 @@ impl DiskLooker {
         if added.over(enough).is_some() {
             return look;
         }
-        let Some(processes) = self.processes().find() else {
+        let own_processes = self.processes();
+        let Some(processes) = own_processes.find() else {
             return look;
         };
         let own = lock(&self.own).clone();
-        let mut holdings = processes.unnamed_files(&devices, &own.laid);
+        let mut holdings = processes.unnamed_files(&devices, &own_processes.workspace, &own.laid);
         let at_host = own.ends.iter().map(|end| descriptors_waiting_in(*end));
         holdings.in_flight += at_host.sum::<u64>();
         let written = processes.written();
@@ -352,12 +353,14 @@ impl Disk {
         let parents = self.looker.processes();
         let found = Arc::new(OnceLock::new());
         let result = Arc::clone(&found);
+        let workspace = parents.workspace.clone();
         self.search = Some(spawn_blocking(move || {
             let _ = result.set(parents.find().and_then(SessionProcesses::youngest_fork));
         }));
         Processes {
             seek: Seek::Nowhere,
             found,
+            workspace,
         }
     }
 
@@ -425,6 +428,8 @@ impl Disk {
 #[derive(Debug)]
 pub(crate) struct Processes {
     seek: Seek,
+    /// The path of the workspace, as the processes know it.
+    workspace: PathBuf,
     found: Arc<OnceLock<Option<SessionProcesses>>>,
 }
 
@@ -439,8 +444,9 @@ enum Seek {
 
 impl Processes {
     /// Those of the session whose init has the id `init` where the launcher lives.
-    pub(crate) fn of(launcher: u32, init: u32) -> Processes {
+    pub(crate) fn of(launcher: u32, init: u32, workspace: &Path) -> Processes {
         Processes {
+            workspace: workspace.to_owned(),
             seek: Seek::Below { launcher, init },
             found: Arc::default(),
         }
@@ -452,8 +458,9 @@ impl Processes {
     }
 
     /// Those of a container whose first process has this id here, if it has one.
-    pub(crate) fn of_container(first: Option<u32>) -> Processes {
+    pub(crate) fn of_container(first: Option<u32>, workspace: &Path) -> Processes {
         Processes {
+            workspace: workspace.to_owned(),
             seek: Seek::Nowhere,
             found: Arc::new(OnceLock::from(first.map(SessionProcesses::below))),
         }

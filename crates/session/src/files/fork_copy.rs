@@ -223,7 +223,8 @@ impl Copies<'_> {
                 self.to.make_link(path, &entry.read_link()?)?;
                 self.give(path, &seen)
             }
-            Kind::Directory => Ok(()),
+            // The other end of a pipe or a socket is not the fork's.
+            Kind::Directory | Kind::Pipe | Kind::SocketOrDevice => Ok(()),
             Kind::File => {
                 let source = match entry.read() {
                     // Closed to us.
@@ -301,7 +302,11 @@ mod tests {
             most,
             ChangeNotice::BeforeChange,
         )?
-        .carry_out(&Processes::of(std::os::unix::process::parent_id(), itself))
+        .carry_out(&Processes::of(
+            std::os::unix::process::parent_id(),
+            itself,
+            Path::new("/workspace"),
+        ))
     }
 
     #[test]

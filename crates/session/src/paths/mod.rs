@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use place::{Layout, WORKSPACE};
+pub(crate) use place::Layout;
 
 /// The most bytes that one read returns.
 pub const MAX_READ_BYTES: u64 = 64 << 20;
@@ -55,6 +55,12 @@ impl Session {
 }
 
 impl Paths<'_> {
+    /// The absolute path of something in the workspace, as code of the session knows it.
+    pub fn in_workspace(&self, path: &str) -> String {
+        let workspace = self.session.shared.layout.workspace.display();
+        format!("{workspace}/{}", path.trim_start_matches('/'))
+    }
+
     /// What is at a path. A link is described itself, with its target.
     pub async fn stat(&self, path: &str) -> Result<FileStat, Error> {
         let shown = path.to_owned();
@@ -145,6 +151,18 @@ impl Paths<'_> {
         self.write_with(path, move |file| {
             file.set_len(0)?;
             std::io::copy(&mut source, file)
+        })
+        .await
+    }
+
+    /// Replaces the contents of `target` by those of a file, of any size. Returns how many bytes that were.
+    pub async fn copy_out(&self, path: &str, mut target: File) -> Result<u64, Error> {
+        let file = self.open(path).await?;
+        blocking(path, move || {
+            target.set_len(0)?;
+            // Code of the session may make the file longer all the time.
+            let size = file.metadata()?.len();
+            std::io::copy(&mut file.take(size), &mut target)
         })
         .await
     }

@@ -6,9 +6,6 @@ use std::path::{Component, Path, PathBuf};
 /// Places of a session's view, beside the workspace, in which its user can write.
 const WRITABLE: [&str; 2] = ["tmp", "dev/shm"];
 
-/// The workspace, as code of a session with a root of its own knows it.
-pub(crate) const WORKSPACE: &str = "/workspace";
-
 /// Whether a path is to be read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {

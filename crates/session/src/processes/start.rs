@@ -4,7 +4,7 @@ use super::{SpawnEnvironment, SpawnerEnds};
 use crate::Error;
 use crate::actor::Actor;
 use crate::network::NetworkListeners;
-use crate::spawn::zygote::VARIABLES;
+use crate::spawn::zygote::{VARIABLES, home_variables};
 use cellblock_sandbox::spawner_request;
 use std::os::fd::AsFd as _;
 use std::path::Path;
@@ -40,20 +40,18 @@ impl Actor {
 
     fn spawn_environment(&self) -> SpawnEnvironment {
         let runtime = self.placement.lineage.runtime.as_deref();
-        let has_view = runtime.is_some_and(|runtime| runtime.has_view());
         let mut environment = SpawnEnvironment {
-            home: if has_view {
-                "/workspace".to_owned()
-            } else {
-                self.shared.workspace.path().display().to_string()
-            },
+            home: self.shared.layout.workspace.display().to_string(),
             ..SpawnEnvironment::default()
         };
         let fixed = VARIABLES
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let home = runtime.map(|runtime| home_variables(&runtime.place));
+        let home = home.unwrap_or_default().into_iter();
         let private = runtime.map(|runtime| runtime.environment(self.directory.path()));
         environment.variables = fixed
+            .chain(home.map(|(name, value)| (name.to_owned(), value)))
             .chain(private.unwrap_or_default())
             .chain(NetworkListeners::of(&self.options).environment())
             .collect();

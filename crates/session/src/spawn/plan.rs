@@ -6,14 +6,13 @@ use crate::files::borrowed::BorrowedDirectory;
 use crate::files::history::ChangeNotice;
 use crate::files::workspace::Workspace;
 use crate::network::{self, NetworkListeners};
-use crate::paths::WORKSPACE;
 use crate::runtime::RuntimeState;
 use cellblock_protocol::{Rung, SessionOptions, Wall};
 use cellblock_sandbox::{Cgroup, SpawnRequest};
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Our own processes in a session: init, the head, and what the interpreter starts for itself.
@@ -72,11 +71,11 @@ impl RuntimeState {
         };
         let has_view = self.has_view();
         let working_directory = if has_view {
-            PathBuf::from(WORKSPACE)
+            self.place.as_path().to_owned()
         } else {
             workspace.path().to_owned()
         };
-        let mut borrowed = None;
+        let borrowed = self.lend_to_shared_user(workspace, directory)?;
         let mut spawn_request = SpawnRequest::new(self.walls, &working_directory)?
             .user(user)
             .memory(limits.memory, if cgroup.is_some() { 0 } else { together })
@@ -101,7 +100,6 @@ impl RuntimeState {
                 })?,
             }
             self.give_to_session(&private)?;
-            borrowed = self.lend_to_session(workspace, directory)?;
             for path in self.readable_paths() {
                 spawn_request = spawn_request.readable(&path)?;
             }

@@ -3,10 +3,12 @@
 use crate::wire::packets::Exchange;
 use crate::wire::packets::Packets;
 use crate::{Error, Preload, Python};
+use cellblock_protocol::{Shell, WorkspacePlace};
 use cellblock_sandbox::{
     Exit, FromLauncher, GUEST_DIRECTORY, LaunchPlan, Launched, Packet, View, mount_request,
 };
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::io::{self, Read as _};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -19,7 +21,7 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 /// The most bytes of standard error that are kept of the zygote.
 const MAX_STDERR_BYTES: u64 = 64 << 10;
 
-/// The environment of every process of a session.
+/// The variables of every process of a session. A workspace that is a home is also `HOME`, see [`home_variables`].
 pub(crate) const VARIABLES: &[(&str, &str)] = &[
     ("PATH", "/usr/local/bin:/usr/bin:/bin"),
     ("HOME", "/tmp"),
@@ -40,14 +42,28 @@ pub(crate) const VARIABLES: &[(&str, &str)] = &[
     ("NUMEXPR_NUM_THREADS", "1"),
 ];
 
+/// The variables that a place of the workspace adds to [`VARIABLES`].
+pub(crate) fn home_variables(place: &WorkspacePlace) -> Vec<(&'static str, String)> {
+    match place.home_of() {
+        Some(name) => vec![
+            ("HOME", place.to_string()),
+            ("USER", name.to_owned()),
+            ("LOGNAME", name.to_owned()),
+        ],
+        None => Vec::new(),
+    }
+}
+
 /// How a zygote is started.
 #[derive(Clone, Debug)]
 pub(crate) struct ZygotePlan {
     pub(crate) python: Python,
     pub(crate) walls: u64,
     pub(crate) view: View,
+    pub(crate) place: WorkspacePlace,
     pub(crate) guest: PathBuf,
     pub(crate) preload: Preload,
+    pub(crate) shell: Shell,
 }
 
 /// A running zygote. Dropping it ends the launcher, and with it every session that was born here.
@@ -174,11 +190,15 @@ impl Zygote {
             .await
             .inspect_err(|_| self.dead.store(true, Ordering::Relaxed))
             .map_err(Error::system("asking the launcher for a mount"))?;
-        let message =
-            FromLauncher::from_bytes(&packet.bytes).map_err(|error| Error::Workspace {
+        let message = FromLauncher::from_bytes(&packet.bytes).map_err(|error| {
+            if error.is_id_map_unsupported() {
+                return Error::Sandbox(error);
+            }
+            Error::Workspace {
                 path: path.to_owned(),
                 problem: error.to_string(),
-            })?;
+            }
+        })?;
         match (message, packet.descriptors.pop()) {
             (FromLauncher::Mounted, Some(mount)) => Ok(mount),
             _ => Err(cellblock_sandbox::Error::Protocol {
@@ -209,7 +229,7 @@ impl Drop for Zygote {
 
 impl ZygotePlan {
     fn launch(&self) -> Result<LaunchPlan, Error> {
-        const START: &str = "import sys; sys.path.insert(0, sys.argv[1]); from cellblock_guest import zygote; sys.path.pop(0); zygote.main(4, 5, sys.argv[2], int(sys.argv[3]))";
+        const START: &str = "import sys; sys.path.insert(0, sys.argv[1]); from cellblock_guest import zygote; sys.path.pop(0); zygote.main(4, 5, sys.argv[2], int(sys.argv[3]), sys.argv[4])";
         let mut plan = LaunchPlan::new(self.walls, &self.python.executable)?;
         let guest = if plan.has_view() {
             GUEST_DIRECTORY.to_owned()
@@ -220,11 +240,11 @@ impl ZygotePlan {
         let site: &[&str] = if self.python.packages { &[] } else { &["-S"] };
         let walls = self.walls.to_string();
         let first = [python.as_str(), "-I", "-B", "-X", "utf8"];
-        for word in
-            first
-                .iter()
-                .chain(site)
-                .chain(&["-c", START, &guest, self.preload.name(), &walls])
+        for word in first
+            .iter()
+            .chain(site)
+            .chain(&["-c", START, &guest, self.preload.name(), &walls])
+            .chain(&[self.shell.name()])
         {
             plan = plan.argument(word)?;
         }
@@ -234,10 +254,13 @@ impl ZygotePlan {
             .as_ref()
             .map(|path| path.display().to_string())
             .unwrap_or_default();
-        for (name, value) in VARIABLES
+        let mut variables: BTreeMap<&str, String> = VARIABLES
             .iter()
-            .chain(&[("CELLBLOCK_FONT_CACHE", fonts.as_str())])
-        {
+            .map(|(name, value)| (*name, (*value).to_owned()))
+            .collect();
+        variables.extend(home_variables(&self.place));
+        variables.insert("CELLBLOCK_FONT_CACHE", fonts);
+        for (name, value) in &variables {
             plan = plan.variable(name, value)?;
         }
         Ok(if plan.has_view() {

@@ -13,3 +13,4 @@ mod files;
 mod pauses;
 mod questions;
 mod support;
+mod workspace_places;

@@ -1,50 +1,14 @@
 //! Sessions for tests: one async runtime and one zygote for all of them.
 
 use cellblock_protocol::{Cell, CellResult, Event, SessionOptions, Status, ToolSpec};
-use cellblock_session::{
-    Preload, Python as Interpreter, Running, Runtime, RuntimeBuilder, Session,
-};
+use cellblock_session::{Running, Session};
+use cellblock_test_support::open_session;
+pub(crate) use cellblock_test_support::{interpreter, runtime_builder, wait};
 use serde_json::json;
-use std::future::Future;
 use std::ops::Deref;
-use std::path::PathBuf;
-use std::process::Command;
-use std::sync::LazyLock;
 use std::time::Duration;
 
 const MAX_WAIT: Duration = Duration::from_secs(60);
-
-static TOKIO: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.worker_threads(2).enable_all().build().unwrap()
-});
-
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| wait(runtime_builder().start()).unwrap());
-
-/// A runtime of its own, to be made otherwise.
-pub(crate) fn runtime_builder() -> RuntimeBuilder {
-    let home = std::env::temp_dir().join(format!("cellblock-floor-{}", std::process::id()));
-    Runtime::builder(interpreter(), home.join("state"), home.join("cache")).preload(Preload::None)
-}
-
-/// The interpreter of the search path, with its standard library alone.
-fn interpreter() -> Interpreter {
-    let code = "import os, sys; print(os.path.realpath(sys.executable)); print(sys.base_prefix)";
-    let output = Command::new("python3").args(["-I", "-c", code]).output();
-    let text = String::from_utf8(output.unwrap().stdout).unwrap();
-    let paths: Vec<PathBuf> = text.lines().map(PathBuf::from).collect();
-    Interpreter {
-        executable: paths[0].clone(),
-        prefixes: vec![paths[1].clone()],
-        packages: false,
-        font_cache: None,
-    }
-}
-
-/// Waits for anything that is asynchronous.
-pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
-    TOKIO.block_on(future)
-}
 
 /// A session with the defaults.
 pub(crate) fn session() -> Python {
@@ -52,7 +16,7 @@ pub(crate) fn session() -> Python {
 }
 
 pub(crate) fn open(options: SessionOptions) -> Python {
-    Python(wait(RUNTIME.open(options)).unwrap())
+    Python(wait(open_session(options)).unwrap())
 }
 
 /// A tool with text arguments that are all required.

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::path::Path;
 use std::str;
 
 /// The largest file that is read, whatever the call asks for.
@@ -144,7 +145,8 @@ impl Tool for ListFilesTool {
         let session = context.runner().session().await?;
         let directory = wanted.directory.unwrap_or_default();
         let directory = match directory.as_str() {
-            "/workspace" | "." => "",
+            "." => "",
+            other if Path::new(other) == session.workspace_at() => "",
             other => workspace_path(&session, other).trim_end_matches('/'),
         };
         let mut files = session.list_files().await?;
@@ -179,7 +181,8 @@ impl Tool for ListFilesTool {
 /// that leads elsewhere is returned as it is: the session refuses it.
 pub(super) fn workspace_path<'a>(session: &Session, path: &'a str) -> &'a str {
     let host = session.workspace().to_string_lossy();
-    let inside = ["/workspace", host.as_ref()]
+    let at = session.workspace_at().to_string_lossy();
+    let inside = [at.as_ref(), host.as_ref()]
         .into_iter()
         .find_map(|root| path.strip_prefix(root)?.strip_prefix('/'));
     inside.unwrap_or(path).trim_start_matches("./")

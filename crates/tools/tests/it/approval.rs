@@ -1,7 +1,7 @@
 //! H1 to H3: a person decides before a call is made.
 
 use crate::support::{execute, printed, sessions, wait};
-use cellblock::{Cell, Locale};
+use cellblock_protocol::{Cell, Locale};
 use cellblock_tools::{
     Answer, Approval, ApprovalMode, ApprovalPolicy, ApprovalRequest, ApprovalRule, Approver, Call,
     CodeArgument, Context, Decision, DecisionFuture, Effects, Registry, Tool, ToolError,

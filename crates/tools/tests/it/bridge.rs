@@ -1,7 +1,7 @@
 //! B1 to B7: tools called from inside Python, checked and answered by the host.
 
 use crate::support::{WeatherQueryTool, execute, printed, python_with, sessions, wait};
-use cellblock::{Cell, Status};
+use cellblock_protocol::{Cell, Status};
 use cellblock_tools::{
     CallLimits, Caller, CellOutcome, Context, DynamicTool, OnToolEvent, Output, Part, Registry,
     Tool, ToolDefinition, ToolError, ToolEvent, ToolFuture, ToolRunner,
@@ -347,7 +347,7 @@ fn the_calls_of_a_cell_are_told_to_whoever_watches_and_stand_in_its_result() {
     let watcher: OnToolEvent = {
         let told = Arc::clone(&told);
         Arc::new(move |happening| match happening {
-            ToolEvent::Cell(cellblock::Event::ToolCall { name, .. }) => {
+            ToolEvent::Cell(cellblock_protocol::Event::ToolCall { name, .. }) => {
                 told.lock().unwrap().push(format!("call {name}"))
             }
             ToolEvent::Answered { name, ok, .. } => {

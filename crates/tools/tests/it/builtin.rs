@@ -1,7 +1,7 @@
 //! The tools that every run has, over a real session.
 
 use crate::support::{answer, execute, python, python_with, sessions_with, text, wait};
-use cellblock::{Limits, SessionOptions, StateOutcome};
+use cellblock_protocol::{Limits, SessionOptions, StateOutcome};
 use cellblock_tools::{Call, CallLimits, OnToolEvent, Registry, SchemaForm, ToolEvent, ToolRunner};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};

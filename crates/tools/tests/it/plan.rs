@@ -1,7 +1,7 @@
 //! P1 to P6: the plan tree.
 
 use crate::support::{failure, runner, text, wait};
-use cellblock::Locale;
+use cellblock_protocol::Locale;
 use cellblock_tools::plan::{PlanHistory, PlanTree};
 use cellblock_tools::{
     Call, OnToolEvent, RecursivePlanTreeTodoTool, Registry, ToolEvent, ToolRunner,

@@ -1,6 +1,6 @@
 //! Random edits of random plans: the diff names exactly them.
 
-use cellblock::Locale;
+use cellblock_protocol::Locale;
 use cellblock_tools::plan::{
     Edit, Move, PlanDiff, PlanHistory, PlanNode, PlanTree, StatusChange, TaskStatus,
 };

@@ -1,7 +1,7 @@
 //! Tools written in Python, in a session of their own.
 
 use crate::support::{printed, sessions, wait};
-use cellblock::Locale;
+use cellblock_protocol::Locale;
 use cellblock_tools::{
     Answer, Approval, ApprovalMode, ApprovalPolicy, Call, Effects, PythonTools, Registry,
     ToolRunner,

@@ -1,7 +1,7 @@
 //! Recorded results, given again.
 
 use crate::support::{execute, sessions, wait};
-use cellblock::Cell;
+use cellblock_protocol::Cell;
 use cellblock_tools::{Context, Output, Recording, Registry, Tool, ToolError, ToolRunner};
 use schemars::JsonSchema;
 use serde::Deserialize;

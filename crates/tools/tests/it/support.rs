@@ -1,7 +1,8 @@
 //! Tools for tests, and a runtime to call them on.
 
-use cellblock::env::Dirs;
-use cellblock::{Cell, Host, Locale, Preload, PythonChoice, SessionOptions, Status};
+use cellblock_protocol::{Cell, Locale, SessionOptions, Status};
+use cellblock_test_support::open_session;
+pub use cellblock_test_support::wait;
 use cellblock_tools::{
     Answer, Arguments, Call, Context, Json, Output, Registry, RegistryBuilder, SessionFuture, Tool,
     ToolError, ToolRunner,
@@ -9,25 +10,6 @@ use cellblock_tools::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::path::Path;
-use std::sync::LazyLock;
-use std::time::Duration;
-use tokio::runtime::{Builder, Runtime};
-
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
-    let mut builder = Builder::new_multi_thread();
-    builder.worker_threads(2).enable_all().build().unwrap()
-});
-
-/// What takes longer than this is stuck, also on a busy machine.
-const MAX_WAIT: Duration = Duration::from_secs(300);
-
-/// Waits for anything that is asynchronous, but not for ever.
-pub fn wait<T>(future: impl Future<Output = T>) -> T {
-    RUNTIME
-        .block_on(async { tokio::time::timeout(MAX_WAIT, future).await })
-        .expect("it did not end")
-}
 
 /// A tool runner with one tool.
 pub fn runner(tool: impl Tool) -> ToolRunner {
@@ -109,27 +91,6 @@ impl Tool for WeatherQueryTool {
     }
 }
 
-static HOST: LazyLock<Host> = LazyLock::new(|| {
-    let host = Host::builder().python(PythonChoice::StandardLibrary);
-    host.preload(Preload::None).dirs(dirs()).build().unwrap()
-});
-
-/// The user's cache, and workspaces of this test program, removed by the next one.
-fn dirs() -> Dirs {
-    let name = |process: &str| format!("cellblock-tools-tests-{process}");
-    for entry in std::fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
-        let file = entry.file_name().to_string_lossy().into_owned();
-        let process = file.strip_prefix(&name(""));
-        if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
-    }
-    Dirs {
-        state: std::env::temp_dir().join(name(&std::process::id().to_string())),
-        ..Dirs::from_process().unwrap()
-    }
-}
-
 /// Makes sessions with the standard library.
 pub fn sessions() -> impl Fn() -> SessionFuture + Send + Sync + 'static {
     sessions_with(SessionOptions::default())
@@ -141,7 +102,7 @@ pub fn sessions_with(
 ) -> impl Fn() -> SessionFuture + Send + Sync + 'static {
     move || {
         let options = options.clone();
-        Box::pin(async move { Ok(HOST.open(options).await?) })
+        Box::pin(async move { Ok(open_session(options).await?) })
     }
 }
 

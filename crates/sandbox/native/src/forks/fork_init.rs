@@ -19,7 +19,7 @@ use crate::sys::{
 use crate::walls::limits;
 use crate::walls::mounts;
 use crate::walls::privileges;
-use crate::wire::config::{Items, Spawn};
+use crate::wire::config::{Item, Items, Spawn};
 use crate::wire::message::{At, Failure, Message, Stage, from_init};
 
 /// The longest request for a fork.
@@ -232,7 +232,8 @@ fn build(
 ) -> Result<(Fd, Fd), Failure> {
     let parent = inherited.parent;
     mounts::make_private().at(Stage::Namespaces)?;
-    mounts::leave_parent_session(inherited.view)?;
+    let workspace = items.one(Item::Home).ok_or(Errno::NOENT).at(Stage::Root)?;
+    mounts::leave_parent_session(inherited.view, workspace)?;
     close(inherited.view);
     let proc_directory = set_up_namespaces(request, items, taken, Reach::Namespace)?;
     for fd in taken.cgroups.into_iter().chain([taken.workspace]) {

@@ -162,7 +162,9 @@ pub fn whole_view() -> Result<Fd> {
 /// The copies cannot be removed one by one, nor may a fork mount its own on top of them: what is mounted on a directory goes when
 /// the directory does, and that of the parent goes with the parent. So the fork enters another copy of everything, made by a process that
 /// may remove what is the parent's, and removes that.
-pub fn leave_parent_session(view: Fd) -> core::result::Result<(), Failure> {
+///
+/// `workspace` is where the parent has its workspace: the fork's own is at the same path.
+pub fn leave_parent_session(view: Fd, workspace: &CStr) -> core::result::Result<(), Failure> {
     attach_mount(view, c"/tmp").at(Stage::Root)?;
     chdir(c"/tmp").at(Stage::Pivot)?;
     pivot_root(c".", c".").at(Stage::Pivot)?;
@@ -170,7 +172,7 @@ pub fn leave_parent_session(view: Fd) -> core::result::Result<(), Failure> {
     chdir(c"/").at(Stage::Pivot)?;
     // As `enter_session` and `enter_proc` mounted them.
     for target in [
-        c"/workspace",
+        workspace,
         c"/dev/pts",
         c"/tmp",
         c"/dev/shm",
@@ -201,7 +203,9 @@ pub fn enter_session(
         show(tree, path).at(Stage::Show)?;
     }
     if let Some(workspace) = workspace {
-        attach_mount(workspace, c"/workspace").at(Stage::Workspace)?;
+        let place = items.one(Item::Home).ok_or(Errno::NOENT);
+        let attached = place.and_then(|place| attach_mount(workspace, place));
+        attached.at(Stage::Workspace)?;
     }
     Ok(())
 }

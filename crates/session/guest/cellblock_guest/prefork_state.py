@@ -11,7 +11,7 @@ import os
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, flock, ioctl, lockf
 
 from . import BUILTINS as __builtins__
-from . import epolls, mappings, native
+from . import epolls, mappings, native, places
 from .descriptors import Descriptor, same_again
 from .libraries import modules
 
@@ -25,12 +25,11 @@ _PIPE = 0o010000
 _SOCKET = 0o140000
 _FIONREAD = 0x541B
 _FIRST_OF_THE_CODE = 3  # below it are the session's own streams
-_WORKSPACE = "/workspace"
 # The two copies of the header of SQLite's index of a write-ahead log. Where they are no header, SQLite makes the index anew from the log.
 _INDEX_HEADERS_BYTES = 96
 
 
-class Keepsake:
+class PreForkState:
     """What is shared with the head or lost with it, at a checkpoint."""
 
     def __init__(self, descriptors: list[tuple[int, int]], besides: tuple[int, ...]) -> None:
@@ -46,7 +45,7 @@ class Keepsake:
         for number, _ in descriptors:
             if number >= _FIRST_OF_THE_CODE and number not in besides:
                 try:
-                    self._open.append(_Kept(number))
+                    self._open.append(_OpenDescriptor(number))
                 except (OSError, ValueError):  # closed meanwhile, or no `/proc` behind these walls
                     pass
         # Files are mapped by code that has opened some, and stay mapped when they are closed; only SQLite's are looked after.
@@ -100,12 +99,12 @@ class Keepsake:
         try:
             os.chdir(self._directory)
         except OSError:
-            os.chdir(_WORKSPACE)
-            return [f"{self._directory}: the working directory is gone; it is {_WORKSPACE} now"]
+            os.chdir(places.workspace())
+            return [f"{self._directory}: the working directory is gone; it is {places.workspace()} now"]
         return []
 
 
-class _Kept(Descriptor):
+class _OpenDescriptor(Descriptor):
     """An open descriptor, and what is behind it."""
 
     def __init__(self, number: int) -> None:

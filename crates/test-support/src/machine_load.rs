@@ -8,7 +8,7 @@ use std::{fs, thread};
 const MAX_FACTOR: f64 = 30.0;
 
 /// How long something may take now that takes this long on a quiet machine.
-pub(crate) fn under_load(quiet: Duration) -> Duration {
+pub fn under_load(quiet: Duration) -> Duration {
     quiet.mul_f64((waiting_for_processors() * stolen_by_the_hypervisor()).clamp(1.0, MAX_FACTOR))
 }
 

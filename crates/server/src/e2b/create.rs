@@ -1,0 +1,423 @@
+//! New sandboxes: from a template or a snapshot, with an end.
+
+use super::ENVD_VERSION;
+use super::error::E2bError;
+use super::network_hint::NetworkHint;
+use super::paths::HOME;
+use super::sandbox::{
+    AtEnd, FileMetadata, Internet, KeptSnapshot, Life, Resume, RunState, Sandbox, Settings, lock,
+};
+use super::time::rfc3339;
+use crate::auth::{Caller, Secret, random_id};
+use crate::live::LiveSession;
+use crate::sessions::NewSession;
+use crate::state::AppState;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use cellblock_host::Session;
+use cellblock_protocol::{Limits, NetworkRule, SessionOptions, WorkspacePlace};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// How long a sandbox lives when its creator does not say so.
+pub(super) const DEFAULT_LIFE: Duration = Duration::from_secs(300);
+/// The longest life of a sandbox.
+const MAX_LIFE: Duration = Duration::from_secs(24 * 3600);
+/// The memory of a sandbox.
+const MEMORY_BYTES: u64 = 1 << 30;
+/// The most names of metadata, and the most bytes of them with their values.
+const MAX_METADATA: usize = 200;
+const MAX_METADATA_BYTES: usize = 64 << 10;
+/// Templates that clients of E2B know, and that are the default environment of this server.
+const DEFAULT_TEMPLATES: [&str; 5] = [
+    "base",
+    "python",
+    "code-interpreter",
+    "code-interpreter-v1",
+    "code-interpreter-stateful",
+];
+
+/// What a client asks for. Fields that this server does not know are left alone, as E2B does.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CreateRequest {
+    #[serde(rename = "templateID")]
+    template: Option<String>,
+    timeout: Option<u64>,
+    metadata: Option<BTreeMap<String, String>>,
+    env_vars: Option<BTreeMap<String, String>>,
+    #[serde(rename = "allow_internet_access")]
+    allow_internet_access: Option<bool>,
+    auto_pause: Option<bool>,
+    auto_resume: Option<AutoResume>,
+    volume_mounts: Option<Vec<Value>>,
+    mcp: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct AutoResume {
+    enabled: Option<bool>,
+}
+
+/// Creates a sandbox.
+pub(super) async fn create(
+    State(state): State<AppState>,
+    caller: Caller,
+    Json(request): Json<CreateRequest>,
+) -> Result<(StatusCode, Json<Value>), E2bError> {
+    let sandbox = state.create_sandbox(&caller, request).await?;
+    Ok((StatusCode::CREATED, Json(sandbox_json(&state, &sandbox))))
+}
+
+/// A sandbox as the answer to its creation and to `connect`.
+pub(super) fn sandbox_json(state: &AppState, sandbox: &Sandbox) -> Value {
+    json!({
+        "templateID": sandbox.settings.template,
+        "alias": sandbox.settings.template,
+        "sandboxID": sandbox.id,
+        "clientID": "local",
+        "envdVersion": ENVD_VERSION,
+        "envdAccessToken": sandbox.token,
+        "trafficAccessToken": sandbox.token,
+        "domain": state.options().e2b.domain,
+    })
+}
+
+/// A sandbox with everything that a client can ask about it.
+pub(super) fn detail_json(state: &AppState, sandbox: &Sandbox) -> Value {
+    let mut detail = listed_json(sandbox);
+    let settings = &sandbox.settings;
+    let on_timeout = match settings.at_end {
+        AtEnd::Kill => "kill",
+        AtEnd::Pause => "pause",
+    };
+    detail["envdAccessToken"] = sandbox.token.clone().into();
+    detail["domain"] = state.options().e2b.domain.clone().into();
+    detail["allowInternetAccess"] = (!state.network_of(settings).is_empty()).into();
+    detail["lifecycle"] = json!({
+        "onTimeout": on_timeout,
+        "autoResume": settings.resume == Resume::ByAnyRequest,
+    });
+    detail
+}
+
+/// A sandbox as it stands in lists.
+pub(super) fn listed_json(sandbox: &Sandbox) -> Value {
+    let life = sandbox.life();
+    json!({
+        "templateID": sandbox.settings.template,
+        "alias": sandbox.settings.template,
+        "sandboxID": sandbox.id,
+        "clientID": "local",
+        "startedAt": rfc3339(sandbox.started_at),
+        "endAt": rfc3339(life.ends_at),
+        "cpuCount": cpu_count(),
+        "memoryMB": sandbox.live.memory >> 20,
+        "diskSizeMB": Limits::default().disk >> 20,
+        "state": life.state.name(),
+        "envdVersion": ENVD_VERSION,
+        "metadata": sandbox.settings.metadata,
+        "volumeMounts": [],
+    })
+}
+
+/// The processors that a sandbox can use: those of the machine.
+pub(super) fn cpu_count() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// A life in bounds.
+pub(super) fn checked_life(seconds: Option<u64>) -> Result<Duration, E2bError> {
+    let life = seconds.map_or(DEFAULT_LIFE, Duration::from_secs);
+    if life > MAX_LIFE {
+        return Err(E2bError::bad_request(format!(
+            "Timeout cannot be greater than {} hours",
+            MAX_LIFE.as_secs() / 3600
+        )));
+    }
+    Ok(life)
+}
+
+impl CreateRequest {
+    fn settings(&self) -> Result<Settings, E2bError> {
+        let metadata = self.metadata.clone().unwrap_or_default();
+        let variables = self.env_vars.clone().unwrap_or_default();
+        for (what, texts) in [("metadata", &metadata), ("envVars", &variables)] {
+            let bytes: usize = texts
+                .iter()
+                .map(|(name, value)| name.len() + value.len())
+                .sum();
+            if texts.len() > MAX_METADATA || bytes > MAX_METADATA_BYTES {
+                return Err(E2bError::bad_request(format!(
+                    "{what}: at most {MAX_METADATA} entries of {MAX_METADATA_BYTES} bytes together"
+                )));
+            }
+        }
+        let is_pausing = self.auto_pause.unwrap_or(false);
+        let resume = self.auto_resume.as_ref().and_then(|resume| resume.enabled);
+        Ok(Settings {
+            template: self.template.clone().unwrap_or_else(|| "base".to_owned()),
+            metadata,
+            variables,
+            at_end: if is_pausing {
+                AtEnd::Pause
+            } else {
+                AtEnd::Kill
+            },
+            resume: match resume {
+                Some(true) => Resume::ByAnyRequest,
+                _ => Resume::WhenAsked,
+            },
+            internet: match self.allow_internet_access {
+                Some(false) => Internet::Refused,
+                _ => Internet::Wanted,
+            },
+        })
+    }
+}
+
+impl AppState {
+    async fn create_sandbox(
+        &self,
+        caller: &Caller,
+        request: CreateRequest,
+    ) -> Result<Arc<Sandbox>, E2bError> {
+        if request
+            .volume_mounts
+            .as_ref()
+            .is_some_and(|mounts| !mounts.is_empty())
+        {
+            return Err(E2bError::not_offered(
+                "volumes are not offered: a sandbox of this server has the files of its workspace only",
+            ));
+        }
+        if request.mcp.is_some() {
+            return Err(E2bError::not_offered(
+                "MCP servers inside a sandbox are not offered; this server is one itself, at /mcp",
+            ));
+        }
+        let settings = request.settings()?;
+        let life = checked_life(request.timeout)?;
+        if let Some(snapshot) = self.sandboxes().snapshot(caller.id(), &settings.template) {
+            return self.open_snapshot(caller, &snapshot, settings, life).await;
+        }
+        let env = self.environment_of_template(&settings.template)?;
+        let open = async |place: WorkspacePlace| {
+            let options = SessionOptions {
+                env: env.clone(),
+                workspace_at: place,
+                limits: sandbox_limits(),
+                network: self.network_of(&settings),
+                ..SessionOptions::default()
+            };
+            let new = NewSession {
+                title: Some(format!("E2B sandbox ({})", settings.template)),
+                options,
+                chat: None,
+            };
+            self.open_checked_session(caller, new).await
+        };
+        let home = WorkspacePlace::new(HOME).unwrap_or_default();
+        let live = match open(home).await {
+            // Walls without a view of their own cannot put the workspace anywhere.
+            Err(error) if error.status() == StatusCode::UNPROCESSABLE_ENTITY => {
+                open(WorkspacePlace::default()).await?
+            }
+            other => other?,
+        };
+        self.add_sandbox(
+            caller,
+            live,
+            NewSandbox {
+                settings,
+                life,
+                file_metadata: FileMetadata::new(),
+            },
+        )
+    }
+
+    /// The hosts that a sandbox reaches: those that the operator opened, unless its creator wants none.
+    pub(super) fn network_of(&self, settings: &Settings) -> Vec<NetworkRule> {
+        match settings.internet {
+            Internet::Wanted => self.options().e2b.network.clone(),
+            Internet::Refused => Vec::new(),
+        }
+    }
+
+    /// Refuses the name of a template that there is not.
+    pub(super) fn check_template(&self, template: &str) -> Result<(), E2bError> {
+        self.environment_of_template(template).map(drop)
+    }
+
+    /// The environment of a template; `None` is the default one.
+    fn environment_of_template(&self, template: &str) -> Result<Option<String>, E2bError> {
+        let name = template.split(':').next().unwrap_or(template);
+        if DEFAULT_TEMPLATES.contains(&name) {
+            return Ok(None);
+        }
+        let is_name = !name.is_empty() && !name.contains(['/', '.']);
+        match is_name && self.host().requirements_of(name).is_ok() {
+            true => Ok(Some(name.to_owned())),
+            false => Err(E2bError::not_found(format!(
+                "template '{template}' not found: this server knows `base`, `code-interpreter-v1`, the names of its environments and the ids of snapshots"
+            ))),
+        }
+    }
+
+    /// A sandbox that begins with a snapshot's state.
+    async fn open_snapshot(
+        &self,
+        caller: &Caller,
+        snapshot: &KeptSnapshot,
+        settings: Settings,
+        life: Duration,
+    ) -> Result<Arc<Sandbox>, E2bError> {
+        self.check_sandbox_quota(caller, snapshot.memory)?;
+        let session = snapshot.state.open().await?;
+        let live = self
+            .adopt_copy(caller, session, snapshot.memory, snapshot.last_cell)
+            .await?;
+        let mut variables = snapshot.settings.variables.clone();
+        variables.extend(settings.variables);
+        let settings = Settings {
+            variables,
+            template: snapshot.id.clone(),
+            ..settings
+        };
+        let file_metadata = snapshot.file_metadata.clone();
+        self.add_sandbox(
+            caller,
+            live,
+            NewSandbox {
+                settings,
+                life,
+                file_metadata,
+            },
+        )
+    }
+
+    /// Keeps a session that was forked as one of the caller's.
+    pub(super) async fn adopt_copy(
+        &self,
+        caller: &Caller,
+        session: Session,
+        memory: u64,
+        last_cell: u64,
+    ) -> Result<Arc<LiveSession>, E2bError> {
+        use crate::store::{SessionRow, SessionStatus, now};
+        let row = SessionRow {
+            id: random_id("s")?,
+            user: caller.id().to_owned(),
+            title: "E2B sandbox (copy)".to_owned(),
+            parent: None,
+            chat: None,
+            journal: session.journal().map(|journal| journal.id.to_owned()),
+            status: SessionStatus::Open,
+            reason: None,
+            life: 0,
+            memory: i64::try_from(memory).unwrap_or(i64::MAX),
+            created_at: now(),
+            used_at: now(),
+        };
+        Ok(self.adopt(row, session, last_cell, None).await?)
+    }
+
+    /// Gives a session the properties of a sandbox, and starts the clock of its life.
+    pub(super) fn add_sandbox(
+        &self,
+        caller: &Caller,
+        live: Arc<LiveSession>,
+        new: NewSandbox,
+    ) -> Result<Arc<Sandbox>, E2bError> {
+        let network_hint = match self.network_of(&new.settings).is_empty() {
+            true => NetworkHint::for_closed_network(new.settings.internet),
+            false => NetworkHint::not_needed(),
+        };
+        let sandbox = Arc::new(Sandbox {
+            id: random_id("i")?,
+            caller: caller.clone(),
+            contexts: Mutex::new(vec![super::contexts::CodeContext::default_of(&live)]),
+            live,
+            settings: new.settings,
+            token: Secret::random()?.0,
+            started_at: SystemTime::now(),
+            life: Mutex::new(Life {
+                ends_at: SystemTime::now() + new.life,
+                state: RunState::Running,
+            }),
+            end_moved: Notify::new(),
+            gone: CancellationToken::new(),
+            watchers: Mutex::new(HashMap::new()),
+            file_metadata: Mutex::new(new.file_metadata),
+            network_hint,
+        });
+        self.sandboxes().insert(Arc::clone(&sandbox));
+        tokio::spawn(end_in_time(self.clone(), Arc::clone(&sandbox)));
+        Ok(sandbox)
+    }
+
+    /// Ends a sandbox, and breaks off the streams of its output.
+    pub(super) async fn kill_sandbox(&self, sandbox: &Sandbox) -> Result<(), E2bError> {
+        self.sandboxes().remove(&sandbox.id);
+        sandbox.gone.cancel();
+        let contexts = std::mem::take(&mut *lock(&sandbox.contexts));
+        for context in contexts {
+            context.close(self).await?;
+        }
+        Ok(self.close_session(&sandbox.live.id).await?)
+    }
+}
+
+/// The parts of a sandbox that its creator decides.
+pub(super) struct NewSandbox {
+    pub(super) settings: Settings,
+    pub(super) life: Duration,
+    pub(super) file_metadata: FileMetadata,
+}
+
+/// The limits of a sandbox: cells may take as long as the sandbox lives, as at E2B.
+pub(super) fn sandbox_limits() -> Limits {
+    Limits {
+        memory: MEMORY_BYTES,
+        wall: MAX_LIFE,
+        idle: MAX_LIFE,
+        ..Limits::default()
+    }
+}
+
+/// Ends or pauses a sandbox when its time is over.
+async fn end_in_time(state: AppState, sandbox: Arc<Sandbox>) {
+    loop {
+        let life = sandbox.life();
+        let left = life
+            .ends_at
+            .duration_since(SystemTime::now())
+            .unwrap_or_default();
+        tokio::select! {
+            () = sandbox.gone.cancelled() => return,
+            () = state.stop().cancelled() => return,
+            () = sandbox.end_moved.notified() => continue,
+            () = tokio::time::sleep(left) => {}
+        }
+        // A paused sandbox has no end until it is resumed.
+        if sandbox.life().state == RunState::Paused {
+            sandbox.end_moved.notified().await;
+            continue;
+        }
+        if sandbox.life().ends_at > SystemTime::now() {
+            continue;
+        }
+        let is_paused =
+            sandbox.settings.at_end == AtEnd::Pause && state.pause_sandbox(&sandbox).await.is_ok();
+        if !is_paused {
+            let _ = state.kill_sandbox(&sandbox).await;
+            return;
+        }
+    }
+}

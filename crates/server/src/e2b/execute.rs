@@ -1,0 +1,284 @@
+//! Runs a cell and streams what it writes, one JSON object in a line.
+
+use super::contexts::{CodeContext, Language};
+use super::error::E2bError;
+use super::outputs::{display_line, error_line, value_line};
+use super::sandbox::Sandbox;
+use super::time::rfc3339;
+use crate::state::AppState;
+use axum::body::{Body, Bytes};
+use axum::http::HeaderValue;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::Response;
+use cellblock_protocol::{Cell, CellResult, Event, ProcessStream, Spawn};
+use cellblock_session::{Process, ProcessEvent, Running};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+use tokio::sync::mpsc;
+
+/// How often a client that hears nothing gets a sign of life: a connection that is gone is noticed by it at the latest.
+const KEEPALIVE: Duration = Duration::from_secs(5);
+
+/// A cell that a client wants to run.
+pub(super) struct Execution {
+    pub(super) code: String,
+    pub(super) variables: BTreeMap<String, String>,
+}
+
+/// Runs a cell in a context. A client that goes away interrupts it.
+pub(super) async fn run(
+    state: &AppState,
+    sandbox: Arc<Sandbox>,
+    context: Arc<CodeContext>,
+    execution: Execution,
+) -> Result<Response, E2bError> {
+    let caller = &sandbox.caller;
+    let quotas = state.quotas_of(&caller.user);
+    state.rates().take(caller.id(), quotas.cells_per_minute)?;
+    quotas.check_time(&state.store().usage_today(caller.id()).await?)?;
+    let mut cell = Cell::new(execution.code);
+    cell.env = execution.variables;
+    cell.validate().map_err(cellblock_session::Error::from)?;
+    const MAX_WAITING: usize = 64;
+    let (sender, receiver) = mpsc::channel(MAX_WAITING);
+    let run = CellRun {
+        state: state.clone(),
+        sandbox,
+        context,
+        lines: LineSender(sender),
+    };
+    tokio::spawn(run.run(cell));
+    let lines = futures_util::stream::unfold(receiver, |mut receiver| async {
+        receiver.recv().await.map(|line| (line, receiver))
+    });
+    let mut response = Response::new(Body::from_stream(lines));
+    let kind = HeaderValue::from_static("application/x-ndjson");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    Ok(response)
+}
+
+/// The sending end of the lines.
+#[derive(Debug)]
+struct LineSender(mpsc::Sender<Result<Bytes, std::io::Error>>);
+
+/// The client is gone, or the sandbox is.
+#[derive(Clone, Copy, Debug)]
+struct BrokenOff;
+
+impl LineSender {
+    async fn send(&self, line: &Value) -> Result<(), BrokenOff> {
+        let line = format!("{line}\n");
+        self.0.send(Ok(line.into())).await.map_err(|_| BrokenOff)
+    }
+
+    async fn output(&self, stream: &str, text: &str) -> Result<(), BrokenOff> {
+        let timestamp = rfc3339(SystemTime::now());
+        self.send(&json!({"type": stream, "text": text, "timestamp": timestamp}))
+            .await
+    }
+
+    /// Breaks the connection off, so that the client asks whether the sandbox lives.
+    async fn break_off(&self) {
+        let broken = std::io::Error::new(std::io::ErrorKind::ConnectionReset, "the sandbox ended");
+        let _ = self.0.send(Err(broken)).await;
+    }
+}
+
+/// A cell on its way.
+struct CellRun {
+    state: AppState,
+    sandbox: Arc<Sandbox>,
+    context: Arc<CodeContext>,
+    lines: LineSender,
+}
+
+impl CellRun {
+    async fn run(self, cell: Cell) {
+        let work = async {
+            let _turn = self.turn().await?;
+            let count = self.context.cells.fetch_add(1, Ordering::SeqCst) + 1;
+            let begun = json!({"type": "number_of_executions", "execution_count": count});
+            self.lines.send(&begun).await?;
+            match self.context.language {
+                Language::Python => self.python(cell).await?,
+                Language::Bash => self.bash(cell).await?,
+            }
+            self.lines.send(&json!({"type": "end_of_execution"})).await
+        };
+        let is_gone = tokio::select! {
+            biased;
+            // The cell ends with its session.
+            () = self.sandbox.gone.cancelled() => true,
+            outcome = work => outcome.is_err() && self.sandbox.gone.is_cancelled(),
+        };
+        if is_gone {
+            self.lines.break_off().await;
+        }
+    }
+
+    /// Waits until the cells before this one are over.
+    async fn turn(&self) -> Result<tokio::sync::MutexGuard<'_, ()>, BrokenOff> {
+        loop {
+            tokio::select! {
+                turn = self.context.turn.lock() => return Ok(turn),
+                () = self.lines.0.closed() => return Err(BrokenOff),
+                () = tokio::time::sleep(KEEPALIVE) => self.keep_alive().await?,
+            }
+        }
+    }
+
+    async fn keep_alive(&self) -> Result<(), BrokenOff> {
+        self.lines.send(&json!({"type": "keepalive"})).await
+    }
+
+    async fn python(&self, cell: Cell) -> Result<(), BrokenOff> {
+        let live = &self.context.live;
+        let number = live.last_cell() + 1;
+        let by = &self.sandbox.caller.user.name;
+        let begun = json!({"code": cell.code, "by": by});
+        live.ring.publish_json("cell_begun", Some(number), begun);
+        let mut running = match live.session.start_again(cell, number) {
+            Ok(running) => running,
+            Err(error) => return self.refuse(&error.to_string()).await,
+        };
+        let outcome = self.follow(&mut running, number).await;
+        if outcome.is_err() {
+            live.session.interrupt();
+            // The next cell of the context begins when this one has ended.
+            while let Some(event) = running.next().await {
+                self.note(&event);
+                live.publish_event(Some(number), event).await;
+            }
+        }
+        outcome
+    }
+
+    async fn follow(&self, running: &mut Running, number: u64) -> Result<(), BrokenOff> {
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = self.lines.0.closed() => return Err(BrokenOff),
+                event = running.next() => event,
+                () = tokio::time::sleep(KEEPALIVE) => {
+                    self.keep_alive().await?;
+                    continue;
+                }
+            };
+            let Some(event) = event else { return Ok(()) };
+            self.note(&event);
+            let sent = self.pass_on(running, &event).await;
+            self.context.live.publish_event(Some(number), event).await;
+            sent?;
+        }
+    }
+
+    /// Counts a cell that ended.
+    fn note(&self, event: &Event) {
+        if let Event::Result { result } = event {
+            self.context.live.note_cell(result.cell);
+            self.state.count_cell(self.sandbox.caller.id(), result);
+        }
+    }
+
+    async fn pass_on(&self, running: &Running, event: &Event) -> Result<(), BrokenOff> {
+        match event {
+            Event::Stdout { text } => self.lines.output("stdout", text).await,
+            Event::Stderr { text } => self.lines.output("stderr", text).await,
+            Event::Display(display) => self.lines.send(&display_line(&display.mime)).await,
+            Event::InputRequest { call, .. } => {
+                let problem = "there is no person who could answer: give the value in the code";
+                running.input(call, Err(problem.to_owned()));
+                Ok(())
+            }
+            Event::Result { result } => self.finish(result).await,
+            Event::Error { message, .. } => self.refuse(message).await,
+            _ => Ok(()),
+        }
+    }
+
+    async fn finish(&self, result: &CellResult) -> Result<(), BrokenOff> {
+        if let Some(value) = &result.value {
+            self.lines.send(&value_line(value)).await?;
+        }
+        let Some(line) = error_line(result) else {
+            return Ok(());
+        };
+        let problem = result
+            .error
+            .as_ref()
+            .map_or("", |error| error.traceback.as_str());
+        if let Some(hint) = self.sandbox.network_hint.for_text(problem) {
+            self.lines.output("stderr", hint).await?;
+        }
+        self.lines.send(&line).await
+    }
+
+    async fn refuse(&self, message: &str) -> Result<(), BrokenOff> {
+        let line = json!({
+            "type": "error", "name": "ExecutionError", "value": message, "traceback": message,
+        });
+        self.lines.send(&line).await
+    }
+
+    /// Runs a cell of the shell. Its variables, functions and directory are kept for the next one.
+    async fn bash(&self, cell: Cell) -> Result<(), BrokenOff> {
+        const SCRIPT: &str = r#"state=$1; [ -f "$state" ] && . "$state" 2>/dev/null
+trap '{ declare -p | grep -vE "^declare -[a-zA-Z]*r"; declare -f; printf "cd %q\n" "$PWD"; } > "$state"' EXIT
+eval "$2""#;
+        let state_path = self.context.shell_state_path();
+        let mut spawn = Spawn::new(["/bin/bash", "-c", SCRIPT, "bash", &state_path, &cell.code]);
+        spawn.cwd = Some(self.context.cwd.clone());
+        spawn.env = cell.env;
+        let session = &self.context.live.session;
+        let (process, mut events) = match session.spawn_attached(spawn).await {
+            Ok(started) => started,
+            Err(error) => return self.refuse(&error.to_string()).await,
+        };
+        let guard = KillGuard(Some(process));
+        loop {
+            let event = tokio::select! {
+                () = self.lines.0.closed() => return Err(BrokenOff),
+                event = events.next() => event,
+                () = tokio::time::sleep(KEEPALIVE) => {
+                    self.keep_alive().await?;
+                    continue;
+                }
+            };
+            match event {
+                Some(ProcessEvent::Output { stream, bytes, .. }) => {
+                    let name = match stream {
+                        ProcessStream::Stderr => "stderr",
+                        ProcessStream::Stdout | ProcessStream::Pty => "stdout",
+                    };
+                    self.lines
+                        .output(name, &String::from_utf8_lossy(&bytes))
+                        .await?;
+                }
+                Some(ProcessEvent::Dropped { .. }) => {}
+                Some(ProcessEvent::End(_)) | None => break,
+            }
+        }
+        guard.release();
+        Ok(())
+    }
+}
+
+/// Ends a process whose client is gone.
+struct KillGuard(Option<Process>);
+
+impl KillGuard {
+    fn release(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for KillGuard {
+    fn drop(&mut self) {
+        if let Some(process) = self.0.take() {
+            tokio::spawn(async move { process.kill().await });
+        }
+    }
+}

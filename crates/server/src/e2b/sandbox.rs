@@ -1,0 +1,201 @@
+//! Sandboxes: sessions with the properties that E2B gives them, kept in memory until they are ended.
+
+use super::contexts::CodeContext;
+use super::network_hint::NetworkHint;
+use super::watch::DirectoryWatcher;
+use crate::auth::Caller;
+use crate::live::LiveSession;
+use cellblock_session::Snapshot;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// The most files of one sandbox that have metadata.
+pub(super) const MAX_FILES_WITH_METADATA: usize = 10_000;
+
+/// All sandboxes and snapshots of the server.
+#[derive(Debug, Default)]
+pub(crate) struct Sandboxes {
+    running: Mutex<HashMap<String, Arc<Sandbox>>>,
+    snapshots: Mutex<HashMap<String, Arc<KeptSnapshot>>>,
+}
+
+/// A sandbox of one user.
+#[derive(Debug)]
+pub(super) struct Sandbox {
+    pub(super) id: String,
+    pub(super) caller: Caller,
+    pub(super) live: Arc<LiveSession>,
+    pub(super) settings: Settings,
+    /// The secret that requests to the services inside the sandbox carry.
+    pub(super) token: String,
+    pub(super) started_at: SystemTime,
+    pub(super) life: Mutex<Life>,
+    /// Wakes the task that ends the sandbox when the end has moved.
+    pub(super) end_moved: Notify,
+    /// Cancelled when the sandbox is ended: streams of its output break off.
+    pub(super) gone: CancellationToken,
+    pub(super) contexts: Mutex<Vec<Arc<CodeContext>>>,
+    pub(super) watchers: Mutex<HashMap<String, Arc<DirectoryWatcher>>>,
+    pub(super) file_metadata: Mutex<FileMetadata>,
+    pub(super) network_hint: NetworkHint,
+}
+
+/// Names and values that a client gave to a file, by the file's path.
+pub(super) type FileMetadata = BTreeMap<String, BTreeMap<String, String>>;
+
+/// What a sandbox was created with. Forks and snapshots have it too.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) template: String,
+    pub(super) metadata: BTreeMap<String, String>,
+    pub(super) variables: BTreeMap<String, String>,
+    pub(super) at_end: AtEnd,
+    pub(super) resume: Resume,
+    pub(super) internet: Internet,
+}
+
+/// What happens when the time of a sandbox is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AtEnd {
+    Kill,
+    Pause,
+}
+
+/// What resumes a paused sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Resume {
+    /// Only a request that says so.
+    WhenAsked,
+    /// Any request to the services inside it.
+    ByAnyRequest,
+}
+
+/// Whether the client asked for the internet, which E2B gives by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Internet {
+    Wanted,
+    Refused,
+}
+
+/// How long a sandbox lives, and whether it runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Life {
+    pub(super) ends_at: SystemTime,
+    pub(super) state: RunState,
+}
+
+/// Whether a sandbox runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RunState {
+    Running,
+    Paused,
+}
+
+impl RunState {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            RunState::Running => "running",
+            RunState::Paused => "paused",
+        }
+    }
+}
+
+/// A state of a sandbox that new ones can begin with.
+#[derive(Debug)]
+pub(super) struct KeptSnapshot {
+    pub(super) id: String,
+    pub(super) user: String,
+    pub(super) sandbox: String,
+    pub(super) name: Option<String>,
+    pub(super) settings: Settings,
+    pub(super) file_metadata: FileMetadata,
+    pub(super) memory: u64,
+    pub(super) last_cell: u64,
+    pub(super) state: Snapshot,
+}
+
+impl Sandbox {
+    /// How long the sandbox lives, and whether it runs.
+    pub(super) fn life(&self) -> Life {
+        *lock(&self.life)
+    }
+
+    pub(super) fn set_state(&self, state: RunState) {
+        lock(&self.life).state = state;
+    }
+
+    /// Moves the end to this long from now.
+    pub(super) fn set_timeout(&self, timeout: Duration) {
+        lock(&self.life).ends_at = SystemTime::now() + timeout;
+        self.end_moved.notify_one();
+    }
+
+    /// Moves the end to this long from now, unless it is later already.
+    pub(super) fn extend(&self, timeout: Duration) {
+        let wanted = SystemTime::now() + timeout;
+        {
+            let mut life = lock(&self.life);
+            life.ends_at = life.ends_at.max(wanted);
+        }
+        self.end_moved.notify_one();
+    }
+}
+
+impl Sandboxes {
+    pub(super) fn insert(&self, sandbox: Arc<Sandbox>) {
+        lock(&self.running).insert(sandbox.id.clone(), sandbox);
+    }
+
+    /// The sandbox with this id, unless its session has ended.
+    pub(super) fn get(&self, id: &str) -> Option<Arc<Sandbox>> {
+        let found = lock(&self.running).get(id).cloned();
+        found.filter(|sandbox| sandbox.live.session.end().is_none())
+    }
+
+    pub(super) fn remove(&self, id: &str) -> Option<Arc<Sandbox>> {
+        lock(&self.running).remove(id)
+    }
+
+    /// All sandboxes whose session lives.
+    pub(super) fn all(&self) -> Vec<Arc<Sandbox>> {
+        let mut running = lock(&self.running);
+        running.retain(|_, sandbox| sandbox.live.session.end().is_none());
+        running.values().cloned().collect()
+    }
+
+    pub(super) fn add_snapshot(&self, snapshot: Arc<KeptSnapshot>) {
+        lock(&self.snapshots).insert(snapshot.id.clone(), snapshot);
+    }
+
+    /// The snapshots of a user, the newest last.
+    pub(super) fn snapshots_of(&self, user: &str) -> Vec<Arc<KeptSnapshot>> {
+        let mut found: Vec<_> = lock(&self.snapshots)
+            .values()
+            .filter(|snapshot| snapshot.user == user)
+            .cloned()
+            .collect();
+        found.sort_by(|one, other| one.id.cmp(&other.id));
+        found
+    }
+
+    /// A snapshot of this user by its id or its name, with or without a tag behind a colon.
+    pub(super) fn snapshot(&self, user: &str, wanted: &str) -> Option<Arc<KeptSnapshot>> {
+        let bare = wanted.split(':').next().unwrap_or(wanted);
+        let is_wanted = |snapshot: &Arc<KeptSnapshot>| {
+            snapshot.id == bare || snapshot.name.as_deref() == Some(bare)
+        };
+        self.snapshots_of(user).into_iter().find(is_wanted)
+    }
+
+    pub(super) fn remove_snapshot(&self, id: &str) -> Option<Arc<KeptSnapshot>> {
+        lock(&self.snapshots).remove(id)
+    }
+}
+
+/// Locks what a panic of another request may have left locked: its values are whole at any time.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,211 @@
+//! Copies of sandboxes: forks that run at once, and snapshots that later sandboxes begin with.
+
+use super::create::{NewSandbox, checked_life, sandbox_json};
+use super::error::E2bError;
+use super::sandbox::{KeptSnapshot, RunState, Sandbox, lock};
+use crate::auth::{Caller, random_id};
+use crate::http::Query;
+use crate::state::AppState;
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The most forks of one request.
+const MAX_FORKS: usize = 20;
+/// The most snapshots of one user.
+const MAX_SNAPSHOTS: usize = 32;
+/// The longest name of a snapshot.
+const MAX_NAME_CHARS: usize = 128;
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ForkRequest {
+    timeout: Option<u64>,
+    count: Option<usize>,
+}
+
+/// Copies a sandbox, once or several times. A copy that fails does not take the others back.
+pub(super) async fn fork(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Option<Json<ForkRequest>>,
+) -> Result<(StatusCode, Json<Vec<Value>>), E2bError> {
+    let sandbox = state.own_sandbox(&caller, &id)?;
+    let request = body.map(|Json(request)| request).unwrap_or_default();
+    let count = request.count.unwrap_or(1);
+    if !(1..=MAX_FORKS).contains(&count) {
+        return Err(E2bError::bad_request(format!("count: 1 to {MAX_FORKS}")));
+    }
+    let life = checked_life(request.timeout)?;
+    let mut copies = Vec::new();
+    for _ in 0..count {
+        let copy = state.fork_sandbox(&caller, &sandbox, life).await;
+        copies.push(match copy {
+            Ok(copy) => json!({"sandbox": sandbox_json(&state, &copy)}),
+            Err(error) => {
+                json!({"error": {"code": error.status.as_u16(), "message": error.message}})
+            }
+        });
+    }
+    Ok((StatusCode::CREATED, Json(copies)))
+}
+
+impl AppState {
+    async fn fork_sandbox(
+        &self,
+        caller: &Caller,
+        sandbox: &Sandbox,
+        life: std::time::Duration,
+    ) -> Result<Arc<Sandbox>, E2bError> {
+        self.check_sandbox_quota(caller, sandbox.live.memory)?;
+        let session = self
+            .while_running(sandbox, async |session| session.fork().await)
+            .await?;
+        let live = &sandbox.live;
+        let live = self
+            .adopt_copy(caller, session, live.memory, live.last_cell())
+            .await?;
+        let new = NewSandbox {
+            settings: sandbox.settings.clone(),
+            life,
+            file_metadata: lock(&sandbox.file_metadata).clone(),
+        };
+        self.add_sandbox(caller, live, new)
+    }
+
+    /// Does something with the session of a sandbox; a paused one runs for that moment.
+    async fn while_running<T>(
+        &self,
+        sandbox: &Sandbox,
+        work: impl AsyncFnOnce(&cellblock_host::Session) -> Result<T, cellblock_session::Error>,
+    ) -> Result<T, E2bError> {
+        let session = &sandbox.live.session;
+        let was_paused = sandbox.life().state == RunState::Paused;
+        if was_paused {
+            session.resume().await?;
+        }
+        let outcome = work(session).await;
+        if was_paused {
+            session.pause().await?;
+        }
+        Ok(outcome?)
+    }
+
+    /// Refuses one more sandbox of this size.
+    pub(super) fn check_sandbox_quota(&self, caller: &Caller, memory: u64) -> Result<(), E2bError> {
+        let live = self.live().of_user(caller.id());
+        let taken = live.iter().map(|live| live.memory).sum();
+        let quotas = self.quotas_of(&caller.user);
+        Ok(quotas.check_session(live.len(), taken, memory)?)
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct SnapshotRequest {
+    name: Option<String>,
+    memory: Option<bool>,
+}
+
+/// Keeps the state of a sandbox aside.
+pub(super) async fn create(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Option<Json<SnapshotRequest>>,
+) -> Result<(StatusCode, Json<Value>), E2bError> {
+    let sandbox = state.own_sandbox(&caller, &id)?;
+    let request = body.map(|Json(request)| request).unwrap_or_default();
+    if request.memory == Some(false) {
+        return Err(E2bError::not_offered(
+            "a snapshot of the files alone is not offered; leave `memory` out and variables are kept too",
+        ));
+    }
+    if request
+        .name
+        .as_ref()
+        .is_some_and(|name| name.chars().count() > MAX_NAME_CHARS)
+    {
+        return Err(E2bError::bad_request(format!(
+            "name: at most {MAX_NAME_CHARS} characters"
+        )));
+    }
+    if state.sandboxes().snapshots_of(caller.id()).len() >= MAX_SNAPSHOTS {
+        return Err(E2bError::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            format!("{MAX_SNAPSHOTS} snapshots are kept already; delete one first"),
+        ));
+    }
+    let kept = state
+        .while_running(&sandbox, async |session| session.freeze().await)
+        .await?;
+    let snapshot = Arc::new(KeptSnapshot {
+        id: random_id("snap")?,
+        user: caller.id().to_owned(),
+        sandbox: sandbox.id.clone(),
+        name: request.name,
+        settings: sandbox.settings.clone(),
+        file_metadata: lock(&sandbox.file_metadata).clone(),
+        memory: sandbox.live.memory,
+        last_cell: sandbox.live.last_cell(),
+        state: kept,
+    });
+    state.sandboxes().add_snapshot(Arc::clone(&snapshot));
+    Ok((StatusCode::CREATED, Json(snapshot_json(&snapshot))))
+}
+
+fn snapshot_json(snapshot: &KeptSnapshot) -> Value {
+    let names: Vec<String> = snapshot
+        .name
+        .iter()
+        .map(|name| format!("{name}:default"))
+        .collect();
+    json!({"snapshotID": snapshot.id, "names": names})
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct SnapshotQuery {
+    #[serde(rename = "sandboxID")]
+    sandbox: Option<String>,
+    name: Option<String>,
+}
+
+/// Lists the snapshots of the caller.
+pub(super) async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Query(query): Query<SnapshotQuery>,
+) -> Json<Vec<Value>> {
+    let wanted_name = query
+        .name
+        .as_deref()
+        .map(|name| name.split(':').next().unwrap_or(name));
+    let is_wanted = |snapshot: &&Arc<KeptSnapshot>| {
+        let sandbox = query.sandbox.as_deref();
+        sandbox.is_none_or(|id| super::lookup::bare_id(id) == snapshot.sandbox)
+            && wanted_name.is_none_or(|name| snapshot.name.as_deref() == Some(name))
+    };
+    let snapshots = state.sandboxes().snapshots_of(caller.id());
+    Json(
+        snapshots
+            .iter()
+            .filter(is_wanted)
+            .map(|snapshot| snapshot_json(snapshot))
+            .collect(),
+    )
+}
+
+/// Forgets a snapshot. Sandboxes that were created from it go on.
+pub(super) async fn remove(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<StatusCode, E2bError> {
+    let found = state.sandboxes().snapshot(caller.id(), &id);
+    let found = found.ok_or_else(|| E2bError::not_found(format!("there is no snapshot `{id}`")))?;
+    state.sandboxes().remove_snapshot(&found.id);
+    found.state.discard().await;
+    Ok(StatusCode::NO_CONTENT)
+}
