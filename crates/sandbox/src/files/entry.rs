@@ -117,7 +117,7 @@ impl Entry {
         let now = self.stat_now()?;
         let is_directory = FileType::from_raw_mode(now.st_mode) == FileType::Directory;
         let wanted = match is_directory {
-            // There the bits only say to whom new files belong.
+            // There the bits only choose the owner of new files.
             true => access,
             false => Access {
                 mode: access.mode & !SET_ID_BITS,
