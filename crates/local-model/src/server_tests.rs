@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 use super::*;
 
 /// In place of llama.cpp: a server that listens and answers nothing.

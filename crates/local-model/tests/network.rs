@@ -1,4 +1,5 @@
 //! Downloads and the search for servers, against servers of our own.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use cellblock_env::{Environments, Interpreter, Variables};
 use cellblock_local_model::{Discovery, Error, LocalModels, StoredModel, WeightsSource};
