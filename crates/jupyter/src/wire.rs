@@ -135,7 +135,7 @@ fn object(bytes: &[u8], part: &'static str) -> Result<Map<String, Value>, WireEr
 
 fn decode_hex(text: &[u8]) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
-    if text.len() % 2 != 0 {
+    if !text.len().is_multiple_of(2) {
         return None;
     }
     text.chunks(2)
