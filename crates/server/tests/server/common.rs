@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt as _;
 
+/// How long the body of an answer may take. Only a stream of events that nothing ends takes longer.
+const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(90);
+
 /// A server that ends with the test.
 pub struct TestServer {
     pub server: Server,
@@ -105,9 +108,10 @@ impl TestServer {
             .await
             .expect("an answer");
         let (parts, body) = response.into_parts();
-        let body = body
-            .collect()
+        // A stream that should have been refused would never end.
+        let body = tokio::time::timeout(ANSWER_TIMEOUT, body.collect())
             .await
+            .expect("the answer ends")
             .map(|body| body.to_bytes().to_vec())
             .unwrap_or_default();
         Answer {
